@@ -326,7 +326,7 @@ def _option(
     if row.option == "check":
         if "source" in offered:
             return {}
-        columns = {"body": 8, "wide": 60}.get(row.geometry, 4)
+        columns = {"body": 8, "bodies": 8, "wide": 60}.get(row.geometry, 4)
         prior = np.zeros((row.classes, columns) if row.classes > 2 else columns)
         prior[..., 0] = np.linspace(0, 1, row.classes) if row.classes > 2 else 1.0
         return asked("prior", prior) | asked("prior_check", True)

@@ -360,7 +360,8 @@ class FeatureStackingClassifier(StackingClassifier):
     noise : {"auto", "ball", "schema"}, default="auto"
         Which body noise is made for; see :class:`PrivateLogisticRegression`. Where it is the one
         that the schema declares, groups are of whole columns of the schema, each with a body of its
-        own. ``importance``, ``groups`` by positions and ``rows="unit"`` are the ball's, as are ``data_norm``, ``clipping`` and ``intercept_scale``.
+        own. ``importance``, ``groups`` by positions and ``rows="unit"`` are the ball's, as are
+        ``data_norm``, ``clipping`` and ``intercept_scale``.
     split_seed : int or None, default=0
         Public seed of the split of rows and of random groups; None splits rows by their index.
     declared_samples : int, optional
@@ -613,8 +614,8 @@ class TransferStackingClassifier(StackingClassifier):
     **Privacy**
 
     :Unit: record
-    :Neighbours: replace one row of the target's ``(X, y)``; with ``declared_samples`` one is there or
-        not
+    :Neighbours: replace one row of the target's ``(X, y)``; with ``declared_samples`` one is there
+        or not
     :Guarantee: ``epsilon``-DP, pure, for the target's records (with a ``delta``
         ``(epsilon, delta)``-DP); the sources' hold as released
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
