@@ -181,6 +181,7 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("pst-h", _RELATIONS, _CLASSES, "ball", False, ("", "check")),
     ("pst-h", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-h", _RELATIONS, _BODY, "body", False, ("", "check")),
+    ("pst-h", _RELATIONS, _GAUSSIAN, "body", True, ("", "check")),
     ("average", _RELATIONS, _NORM, "ball", False, ("", "rounds", "check")),
     ("average", _RELATIONS, _GAUSSIAN, "ball", True, ("", "rounds", "check")),
     ("average", _RELATIONS, _BODY, "body", False, ("", "rounds", "check")),
@@ -389,7 +390,7 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
     first: dict[str, Any] = {"X": X, "y": y}
     second = {"X": other, "y": y}
     if row.relation == "add-remove":
-        second = {"X": X[1:], "y": y[1:]}
+        second = {"X": X[:-1], "y": y[:-1]}
     if shape == "together":
         first |= {"party": np.arange(n) % 3}
         second |= {"party": np.arange(n - len(second["y"]), n) % 3}
