@@ -147,7 +147,7 @@ def test_every_outcome_of_a_check_costs_at_most_what_was_promised(name):
     for plan in found:
         assert_within(plan)
     # A new method with a check is found by itself; these must not vanish unseen.
-    assert bool(found) == (name in ("plr", "pst-f", "simcomb", "pst-h", "average"))
+    assert bool(found) == (name in ("plr", "pst-s", "pst-f", "simcomb", "pst-h", "average"))
 
 
 def test_a_source_that_does_not_hold_changes_no_law_on_an_account_without_delta(tmp_path):

@@ -78,8 +78,6 @@ def test_groups_are_declared_by_the_names_of_columns(noise):
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"prior": [0.0] * 5}, "prior"),
-        ({"delta": 1e-6}, "delta"),
         ({"rows": "unit"}, "rows="),
         ({"importance": [1.0] * 5}, "importance="),
         ({"groups": [[0], [1, 2, 3, 4]]}, "groups by positions"),
@@ -96,9 +94,8 @@ def test_no_schema_no_shape():
     with pytest.raises(InvalidParameter, match="schema="):
         FeatureStackingClassifier(noise="schema").price(1000, 3)
     several = PublicSchema(SCHEMA.features, outcome=Label("y", classes=("a", "b", "c")))
-    with pytest.raises(InvalidParameter, match="two classes"):
-        stacked(schema=several, noise="schema").price(300)
-    assert stacked(schema=several).price(300).epsilon == 6.0
+    for noise in ("schema", "auto"):
+        assert stacked(schema=several, noise=noise).price(300).epsilon == 6.0
 
 
 @pytest.mark.parametrize("noise", ["auto", "schema", "ball"])

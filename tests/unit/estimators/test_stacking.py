@@ -183,7 +183,7 @@ def test_the_high_level_of_several_classes_has_few_rows(kind):
     def share(n_samples, n_classes, **settings):
         facts = PublicFacts(n_samples=n_samples, n_features=12, n_classes=n_classes)
         plan = kind(classes=range(n_classes), n_groups=2, **settings).plan(facts)
-        return len(plan.parts[-1]) / n_samples
+        return plan.division.records[-1] / n_samples
 
     assert share(1000, 2) == 0.5
     assert share(1000, 3) == share(1000, 10) == 0.05
