@@ -390,10 +390,10 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
     first: dict[str, Any] = {"X": X, "y": y}
     second = {"X": other, "y": y}
     if row.relation == "add-remove":
-        second = {"X": X[:-1], "y": y[:-1]}
+        second = {"X": X[:-1], "y": y[:-1]}  # whoever stays keeps its place, and what it draws
     if shape == "together":
         first |= {"party": np.arange(n) % 3}
-        second |= {"party": np.arange(n - len(second["y"]), n) % 3}
+        second |= {"party": np.arange(len(second["y"])) % 3}
     return first, second
 
 
