@@ -18,6 +18,7 @@ from confrere.arrays import Floats
 from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.objective import PerturbedTerm
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.plans.base_plan import Term
@@ -116,7 +117,10 @@ def _read_back(
         )
     else:
         released = term.run_many(source, count)
-    sizes = [density.size for density in densities]
+    sizes = [
+        int(np.prod(density.made.shape)) if isinstance(density, PerturbedTerm) else density.size
+        for density in densities
+    ]
     if sum(sizes) != released.shape[1]:
         sizes = [released.shape[1] // len(densities)] * len(densities)
     ends = np.cumsum(sizes)

@@ -167,7 +167,7 @@ def pure_rate(epsilon: float, exposure: Exposure) -> float:
     changed = 2 if exposure.neighbours is Neighbours.REPLACE_ONE else 1
     # Every joint bound is convex in rho, and above its slope times it.
     steepest = exposure.reach * (changed if exposure.joint else 1)
-    return largest_rate(epsilon, exposure.spent, largest_slope=steepest)
+    return largest_rate(check_epsilon(epsilon), exposure.spent, largest_slope=steepest)
 
 
 def _worst_joint(blocks: Sequence[tuple[float, float]], cap: float) -> float:

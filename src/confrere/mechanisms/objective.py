@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -165,7 +165,7 @@ class Objective:
         one = len(self.blocks) == 1 and isinstance(self.blocks[0].norm, L2)
         return one and 2 < self.loss.n_classes < CLASSWISE_FROM
 
-    @cached_property
+    @property
     def acts(self) -> tuple[Act, ...]:
         """What every block does; they share what the output steps spend."""
         sigmas = gaussian_sigmas(self.rate, self.exposure) if self.delta else ()
@@ -303,7 +303,6 @@ class Objective:
             raise InvalidData("a row is longer than its groups' bound; clip the rows first.")
 
 
-@lru_cache(maxsize=1024)
 def objective(
     *,
     epsilon: float,
@@ -315,7 +314,7 @@ def objective(
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
     prior_norm: float = 0.0,
 ) -> Objective:
-    """Return the perturbed objective of one block; kept, as many ask for the same one."""
+    """Return the perturbed objective of one block."""
     return Objective(
         epsilon=epsilon,
         delta=delta,

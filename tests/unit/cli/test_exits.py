@@ -209,10 +209,3 @@ def test_public_names_come_when_asked_for():
     assert confrere.Guarantee is importlib.import_module("confrere.kernel.guarantee").Guarantee
     with pytest.raises(AttributeError, match="Nobody"):
         _ = confrere.Nobody
-
-
-def test_names_that_moved_say_where_they_went():
-    with pytest.raises(ImportError, match=r"confrere_research\.loaders import load_mnist"):
-        from confrere.schema import load_mnist  # noqa: F401
-    with pytest.raises(ImportError, match=r"confrere\.demo import ruijin_like"):
-        from confrere.schema import ruijin_like  # noqa: F401

@@ -235,7 +235,7 @@ def test_no_schema_no_shape():
 
 
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, CollaborativeClassifier])
-def test_several_classes_in_the_schema_s_noise_are_the_default_of_one_organisation(kind):
+def test_several_classes_in_the_schema_s_noise_are_the_default(kind):
     schema = PublicSchema(
         [Ordered("level", levels=(1, 2, 3)), Category("job", values=("u", "v"))],
         outcome=Label("y", classes=("a", "b", "c")),
@@ -246,8 +246,7 @@ def test_several_classes_in_the_schema_s_noise_are_the_default_of_one_organisati
     rows["y"] = np.array(list("abc"))[np.where(rng.uniform(size=3000) < 0.2, 2 - codes, codes)]
     party = {} if kind is PrivateLogisticRegression else {"party": np.arange(3000) % 3}
     made = {"epsilon": 3.0, "schema": schema, "random_state": 0}
-    form = "linear" if kind is PrivateLogisticRegression else "standardised"
-    assert kind(**made).fit(rows, **party).model_.encoder.form == form
+    assert kind(**made).fit(rows, **party).model_.encoder.form == "linear"
     shaped = kind(**made, noise="schema").fit(rows, **party)
     assert shaped.guarantee_.theorem == "docs/proofs/geometry.md"
     assert shaped.model_.facts.body == (1, 2)
@@ -353,7 +352,8 @@ def test_rounds_of_an_average_share_epsilon(rounds):
     model = CollaborativeClassifier(schema=SCHEMA, noise="schema", rounds=rounds, random_state=0)
     plan, data = model.prepare(rows, None, party=parts(rows))
     assert plan.guarantee().epsilon == 1.0
-    request = plan.protocol.request(plan.protocol.round_epsilons[0], plan.sizes, None)
+    made = plan.protocol.at(plan.sizes)
+    request = made.request(made.round_epsilons[0], plan.sizes, None)
     assert request.objective(300).guarantee().epsilon == pytest.approx(1 / rounds)
     assert np.isfinite(plan.run(data, SeededSource(0)).coef).all()
 
@@ -361,8 +361,6 @@ def test_rounds_of_an_average_share_epsilon(rounds):
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"method": "ofpa"}, "method"),
-        ({"prior": [0.0]}, "prior"),
         ({"feature_scale": [1.0]}, "feature_scale"),
         ({"schema": None}, "schema="),
     ],

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
-from confrere.federation import Frame, Payload
-from confrere.federation.operation import frame_of, framed
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.federation import Frame
 
 
 @given(
@@ -44,15 +43,6 @@ def test_a_column_of_factor_zero_is_not_used():
     coef, _ = frame.coefficients(np.array([1.0, 5.0, 1.0]))
     assert coef[1] == 0
     assert frame.weights([1.0, 7.0])[1] == 0
-
-
-def test_it_crosses_the_wire():
-    frame = Frame(3, data_norm=2.5, constant=0.25, feature_scale=np.array([1.0, 0.0, 3.0]))
-    read = frame_of(Payload.decode(framed(frame, {}).encode()))
-    X = np.random.default_rng(0).normal(size=(5, 3))
-    np.testing.assert_array_equal(read.rows(X), frame.rows(X))
-    with pytest.raises(InvalidMessage):
-        frame_of(Payload())
 
 
 @pytest.mark.parametrize(

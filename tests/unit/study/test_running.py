@@ -153,12 +153,6 @@ def test_weights_that_are_not_of_a_prior_are_refused(edit):
         received(study, Payload(asked.values, arrays))
 
 
-@pytest.mark.parametrize("name", ["pst-s"])
-def test_noise_shaped_like_the_rows_is_not_for_every_method(edit, name):
-    with pytest.raises(StudyError, match=r"method\.noise: "):
-        ready(edit(name=f'name = "{name}"\nnoise = "schema"'))
-
-
 @pytest.mark.parametrize("name", ["plr", "pst-f"])
 def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     """Whoever reads it makes the plan that the study's own estimator makes."""

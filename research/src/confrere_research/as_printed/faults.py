@@ -54,7 +54,7 @@ def ofpa_rounds(data: Any, count: int, generator: np.random.Generator) -> Floats
 def half_noise(data: Mapping[str, Any], count: int, generator: np.random.Generator) -> Floats:
     """Return runs of this library's own regression with noise at twice its rate."""
     plan, records = _REGRESSION.estimator.prepare(**data)
-    object.__setattr__(plan.mechanism, "rho", 2 * plan.mechanism.rho)
+    object.__setattr__(plan.mechanism, "rate", 2 * plan.mechanism.rate)
     return np.asarray(plan.run_many(records, SeededSource(generator), count))
 
 

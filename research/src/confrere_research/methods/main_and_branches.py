@@ -50,7 +50,7 @@ def simcomb(problem: SourceAndTargets, run: Run) -> Metrics:
     options, see, norm = _linear(problem, run)
     eta = options.pop("eta", 0.0)
     source = _source_model(problem.source, run, options, see, norm).to_release()
-    for known in ("prior", "prior_intercept"):  # They cross with the source.
+    for known in ("prior", "prior_intercept", "loss"):  # They cross with the source, or are capped.
         options.pop(known, None)
 
     def fit(place: int, target: Split) -> Any:
