@@ -111,7 +111,7 @@ def _groups(mechanism: Objective, epsilon: float) -> Iterator[tuple[float, str]]
     for at in np.linspace(0.05, 1.0, 8) * epsilon:
         # One record goes, and then one comes: both times the Jacobian may be paid.
         twice = math.exp(taken) * hockey_stick(at - 2 * taken, mu)
-        least = corners * hockey_stick(at - taken, mu)
+        least = min(1.0, corners * hockey_stick(at - taken, mu))  # no delta is above one
         if k == 2 and records == 2:
             least = min(twice, least)
         yield least / float(profile(composed, at)) / ABOVE, "delta of stacks that are composed"
