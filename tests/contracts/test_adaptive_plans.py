@@ -126,11 +126,12 @@ def plans_of(method):
                     model = method.make(epsilon=epsilon, schema=FLAGS, **settings, **given)
                     plan, _ = model.set_params(random_state=0).prepare(table(n, -1), None)
                 elif "prior" in parameters(method.estimator):
-                    model = method.make(epsilon=epsilon, prior=[2.0, 1.0, 0.0], **settings)
-                    sizes = (
-                        {"sizes": {"a": n, "b": n, "c": n}} if method.shape == "together" else {}
-                    )
-                    plan = model.plan(PublicFacts(n_samples=n, n_features=3, **sizes))
+                    shaped = {"schema": FLAGS} if settings["noise"] == "schema" else {}
+                    width = len(FLAGS.encoder(form="linear").names) if shaped else 3
+                    prior = np.linspace(2.0, 0.0, width)
+                    model = method.make(epsilon=epsilon, prior=prior, **shaped, **settings)
+                    sizes = dict.fromkeys("abc", n) if method.shape == "together" else None
+                    plan = model.plan(PublicFacts(n_samples=n, n_features=width, sizes=sizes))
                 else:
                     continue
                 plan.guarantee()

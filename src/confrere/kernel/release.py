@@ -273,6 +273,8 @@ class Ticket(RandomSource):
 
     @override
     def _dealt(self, n_rows: int) -> NDArray[np.float64]:
+        if self._purse.over or self._purse.promise is None:
+            raise Unpaid("the payment is over, or there was none: nobody needs parts of the rows.")
         if self._simulation is not None:
             return self._simulation.uniforms(n_rows)
         return np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64) / 2.0**64

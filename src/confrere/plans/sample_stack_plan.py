@@ -152,8 +152,10 @@ def plan_sample_stack(
     division = Division(allowed.count, tuple(fractions), split_seed)
     if min(division.records) == 0:
         raise InvalidData("n_samples is too small: every part needs one sample; lower n_groups.")
-    variance = LOG_ODDS if prior is None else prior.variance_at(belief)
-    part = geometry.law(allowed.on(division.counts[0]), variance)
+    # The law is chosen before a check has shown anything; coordinates may follow from that.
+    known = LOG_ODDS if prior is None else prior.variance
+    part = geometry.law(allowed.on(division.counts[0]), known)
+    variance = known if prior is None else prior.variance_at(belief)
     frame: Coordinates = geometry.frame(part, variance)
     centre, near = frame.weights(None, baseline), None
     if n_classes > 2:

@@ -53,22 +53,13 @@ class HighStart:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """Disjoint parts of the rows, made without looking at them.
+    """Disjoint parts of the rows, made without looking at them."""
 
-    Attributes
-    ----------
-    count : int or HiddenSize
-        Of all rows. Where it is not public every row draws its part: a place among the others would
-        move when one of them goes.
-    fractions : tuple of float
-        Of the parts; the high level's last.
-    seed : int or None
-        Public, of the permutation; None keeps the rows in their order.
-    """
-
+    #: Of all rows. Where it is not public every row draws its part: a place among the others would
+    #: move when one of them goes.
     count: RowCount
-    fractions: tuple[float, ...]
-    seed: int | None
+    fractions: tuple[float, ...]  #: Of the parts; the high level's last
+    seed: int | None  #: Public, of the permutation; None keeps the rows in their order
 
     @property
     def split(self) -> Split:
