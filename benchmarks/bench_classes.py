@@ -30,9 +30,9 @@ from confrere.arrays import Floats
 from confrere.kernel.norms import L2, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.maths.accountants import pure_rate
-from confrere.plans import PublicFacts
-from confrere.plans.design import noise_budget
-from confrere.plans.linear_plan import coefficients
+from confrere.methods import PublicFacts
+from confrere.methods.design import noise_budget
+from confrere.methods.linear import coefficients
 from confrere_research import loaders
 
 DRAWS = 10

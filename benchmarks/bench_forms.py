@@ -25,9 +25,9 @@ from benchmarks.measured import RECORDS, fill, markdown, read_record, write_reco
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.demo import ruijin_like
 from confrere.kernel.streams import SeededSource
-from confrere.plans.base_plan import Names
-from confrere.plans.body_plan import choose_form
-from confrere.plans.design import allowance
+from confrere.methods.body import choose_form
+from confrere.methods.design import allowance
+from confrere.methods.plan import Names
 from confrere.schema import Category, Flag, Number, Ordered
 from confrere.schema.feature import Feature
 from confrere_research.loaders import (

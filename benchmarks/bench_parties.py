@@ -30,7 +30,7 @@ from confrere.ledger import Ledger
 from confrere.maths.parties import minimise_parties, solve_parties, solve_parties_softmax
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.objective import SOLVER_PART, run_parties
-from confrere.plans.party_rows import Sizes
+from confrere.methods.party_rows import Sizes
 
 ROUNDS = 3
 FITS = 60

@@ -27,7 +27,7 @@ from confrere import (
 )
 from confrere.arrays import Floats
 from confrere.kernel.streams import SeededSource
-from confrere.plans.base_plan import Names
+from confrere.methods.plan import Names
 from confrere_research import loaders
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems import make_problem

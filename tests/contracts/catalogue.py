@@ -16,7 +16,7 @@ from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import ConfrereError
 from confrere.estimators import ReleasedClassifier
-from confrere.plans import PublicFacts
+from confrere.methods import PublicFacts
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 6)) / 4

@@ -14,13 +14,13 @@ from confrere import Ledger, PrivateLogisticRegression, TransferClassifier
 from confrere.catalogue import CATALOGUE
 from confrere.errors import CompositionError, ConfrereError
 from confrere.kernel.guarantee import exact
-from confrere.plans import PublicFacts
-from confrere.plans.checked_plan import CheckedPlan, plan_near
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import allowance
-from confrere.plans.linear_plan import linear_frame, plan_linear
-from confrere.plans.party_rows import Sizes
-from confrere.plans.together_plan import CollaborativePlan
+from confrere.methods import PublicFacts
+from confrere.methods.checked import CheckedPlan, plan_near
+from confrere.methods.design import allowance
+from confrere.methods.linear import linear_frame, plan_linear
+from confrere.methods.party_rows import Sizes
+from confrere.methods.priors import Prior
+from confrere.methods.together import CollaborativePlan
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere.study import read_study, write_example
 from confrere.study.priced_plan import price_of

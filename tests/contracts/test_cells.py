@@ -22,7 +22,7 @@ from scipy import stats
 
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, SchemaError
-from confrere.plans.base_plan import declared_classes, encode_labels
+from confrere.methods.plan import declared_classes, encode_labels
 from confrere.rows.row_tables import Sql, open_table
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 

@@ -14,8 +14,8 @@ from confrere.catalogue import CATALOGUE
 from confrere.errors import ConfrereError, InvalidData
 from confrere.federation import Books, LocalFederation, LocalParty, Policy, average
 from confrere.learned_facts import learn_facts
-from confrere.plans.collaborative_plan import Averaging
-from confrere.plans.declared_priors import Prior
+from confrere.methods.collaborative import Averaging
+from confrere.methods.priors import Prior
 from confrere.rows import Frames, open_table
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema

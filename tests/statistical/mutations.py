@@ -51,7 +51,7 @@ from confrere.mechanisms.objective import Act
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
-from confrere.plans import multiparty_plan
+from confrere.methods import multiparty
 from confrere.rows import body as rows_body
 from confrere.rows import frame
 from confrere.rows.frame import FramedRows, into_ball
@@ -321,7 +321,7 @@ def _rows_not_shared(patch: Patch) -> None:
         real = shares_of_parties(cells, codes, offsets, shape)
         return real * np.diff(offsets)[:, None, None]
 
-    patch(multiparty_plan, "shares_of_parties", whole)
+    patch(multiparty, "shares_of_parties", whole)
     patch(PartyCells, "clipped", lambda self, uploads: uploads)
     patch(PartyCells, "_point", lambda self, total: np.asarray(total, dtype=np.int64).ravel())
 
@@ -572,7 +572,7 @@ MUTATIONS = {
     "sums: reserve of one message": Mutation(
         "a sum that may be tried again has the price of one",
         _edited(
-            "plans.sums_plan:Sums._sum",
+            "methods.sums:Sums._sum",
             "releases=self.rounds + self.reserve",
             "releases=self.rounds",
         ),
@@ -583,7 +583,7 @@ MUTATIONS = {
     "sums: reserve of rounds": Mutation(
         "rounds that may be tried again have the price of the rounds alone",
         _edited(
-            "plans.sums_plan:Sums._sum",
+            "methods.sums:Sums._sum",
             "releases=self.rounds + self.reserve",
             "releases=self.rounds",
         ),
@@ -594,7 +594,7 @@ MUTATIONS = {
     "check: the fit spends everything": Mutation(
         "the fit after a check spends the whole epsilon",
         _edited(
-            "plans.checked_plan:rest_of",
+            "methods.checked:rest_of",
             "return at_most(minus(exact(epsilon), exact(spent)))",
             "return epsilon",
         ),
@@ -714,7 +714,7 @@ MUTATIONS = {
     "check: a promise without its delta": Mutation(
         "a check promises what a pure fit would, and a Gaussian one follows",
         _edited(
-            "plans.checked_plan:CheckedPlan.guarantee",
+            "methods.checked:CheckedPlan.guarantee",
             "epsilon=self.epsilon, theorem=THEOREM",
             "epsilon=self.epsilon, delta=0.0, theorem=THEOREM",
         ),
@@ -747,7 +747,7 @@ MUTATIONS = {
     "sums: classes with a delta": Mutation(
         "gradients of three classes, with a delta, have the sensitivity of one record",
         _edited(
-            "plans.sums_plan:Sums._sum",
+            "methods.sums:Sums._sum",
             "sensitivity=changed * move,",
             "sensitivity=(changed if self.n_classes == 2 else 1) * move,",
         ),

@@ -18,8 +18,8 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import ROUNDING_SHARE
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
-from confrere.plans.party_rows import Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.methods.party_rows import Sizes
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.rows.frame import Frame
 
 EPSILON, DELTA = 1.0, 1e-3

@@ -21,7 +21,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.plans import PublicFacts
+from confrere.methods import PublicFacts
 from confrere.rows.frame import FramedRows, into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
@@ -191,7 +191,7 @@ def released_weights(name, model, data):
         return np.concatenate([*low, high.coef / shrink, [high.intercept / 0.5]])
     if name in ("vote", "soft"):
         return model.coef_[0]
-    from confrere.plans.linear_plan import linear_frame
+    from confrere.methods.linear import linear_frame
 
     frame = linear_frame(
         X.shape[1],

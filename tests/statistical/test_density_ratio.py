@@ -20,7 +20,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.maths import accountants
 from confrere.maths.accountants import Exposure, pure_rate
 from confrere.mechanisms.objective import SOLVER_SHARE
-from confrere.plans import PublicFacts
+from confrere.methods import PublicFacts
 from confrere.rows import frame
 from confrere.rows.frame import into_ball
 from tests.world import RELATIONS, forget

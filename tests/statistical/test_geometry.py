@@ -18,8 +18,8 @@ from confrere.kernel.streams import SeededSource
 from confrere.maths import accountants
 from confrere.maths.geometry import coordinate_variance
 from confrere.mechanisms.objective import SOLVER_SHARE, objective
-from confrere.plans.body_plan import schema_frame
-from confrere.plans.design import allowance
+from confrere.methods.body import schema_frame
+from confrere.methods.design import allowance
 from confrere.rows import body as rows_body
 from confrere.rows.body import BodyFrame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema

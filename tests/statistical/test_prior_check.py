@@ -16,8 +16,8 @@ from confrere.kernel.streams import SeededSource
 from confrere.mechanisms import prior_check
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
-from confrere.plans import checked_plan
-from confrere.plans.declared_priors import Prior
+from confrere.methods import checked
+from confrere.methods.priors import Prior
 
 #: Two columns; experts speak for the first.
 PRIOR = np.array([2.0, 0.0])
@@ -80,7 +80,7 @@ def half_sensitivity(patch):
 
 
 def fit_at_the_whole_price(patch):
-    patch.setattr(checked_plan, "rest_of", lambda epsilon, spent: epsilon)
+    patch.setattr(checked, "rest_of", lambda epsilon, spent: epsilon)
 
 
 def unbounded_scores(patch):

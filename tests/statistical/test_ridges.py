@@ -8,8 +8,8 @@ from scipy import optimize
 from confrere import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.audit import Pair, audit_cases, exact_audit, hardest_case
 from confrere.errors import InvalidParameter
-from confrere.plans.base_plan import PublicFacts
-from confrere.plans.design import column_ridges
+from confrere.methods.design import column_ridges
+from confrere.methods.plan import PublicFacts
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Number, PublicSchema
 
@@ -84,7 +84,7 @@ def test_wrong_factors_cost_quality_and_never_the_promise(monkeypatch):
         alpha=[1e-3, 1e-2, 1.0], loss="logistic", ridge_floor=0.5, fit_intercept=False
     )
     assert column_ridges(model.alpha, 3)[1].max() == 1.0
-    monkeypatch.setattr("confrere.plans.linear_plan.column_ridges", mean)
+    monkeypatch.setattr("confrere.methods.linear.column_ridges", mean)
     plan, table = model.prepare(*rows())
     # Factors above one make rows longer: they are clipped after, and certified.
     assert plan.frame.feature_scale.max() > 1

@@ -177,8 +177,8 @@ def test_a_stratified_split_breaks_the_promise_and_a_blind_one_keeps_it():
 
 
 def test_meta_features_stay_in_the_ball_and_are_centred():
+    from confrere.methods.stack import high_level_rows
     from confrere.model.models import meta_features
-    from confrere.plans.stack_plan import high_level_rows
 
     scores = np.random.default_rng(0).normal(size=(200, 7)) * 50
     assert np.linalg.norm(meta_features(scores), axis=1).max() <= 1
@@ -191,7 +191,7 @@ def test_meta_features_stay_in_the_ball_and_are_centred():
 
 
 def test_margin_rows_stay_in_the_ball_and_are_one_record_s_own():
-    from confrere.plans.stack_plan import margin_rows
+    from confrere.methods.stack import margin_rows
 
     rng = np.random.default_rng(0)
     scores, codes = 50 * rng.normal(size=(200, 4, 7)), rng.integers(0, 4, size=200)

@@ -39,8 +39,8 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.streams import RandomSource
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.counts import PrivateCounts
+from confrere.methods.plan import LabelledTable, Plan, PublicFacts, Term
 from confrere.model import Model
-from confrere.plans.base_plan import LabelledTable, Plan, PublicFacts, Term
 from confrere.release import Release
 from confrere.schema import SchemaEncoder
 

@@ -21,7 +21,7 @@ from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.objective import PerturbedTerm
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
-from confrere.plans.base_plan import Term
+from confrere.methods.plan import Term
 
 _Part = tuple[str, Floats, Callable[[Floats], Floats]]
 

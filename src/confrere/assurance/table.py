@@ -39,11 +39,11 @@ from confrere.ledger import Ledger
 from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
-from confrere.plans.base_plan import Plan, Term
-from confrere.plans.checked_plan import CheckedPlan
-from confrere.plans.collaborative_plan import Averaging
-from confrere.plans.party_rows import PartyRows
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.methods.checked import CheckedPlan
+from confrere.methods.collaborative import Averaging
+from confrere.methods.party_rows import PartyRows
+from confrere.methods.plan import Plan, Term
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.schema.fact_counts import FactCounts
 

@@ -24,7 +24,7 @@ from confrere.audit.result import AuditResult
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import SeededSource
 from confrere.ledger import Ledger, Receipt
-from confrere.plans import Plan
+from confrere.methods import Plan
 
 #: Runs per data set: where many releases share the passes over the data, and where they do not.
 BULK_RUNS, FIT_RUNS = 100_000, 1_000

@@ -27,7 +27,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.objective import Act, Objective, PerturbedTerm
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.terms import NoisedPoint
-from confrere.plans.base_plan import Density
+from confrere.methods.plan import Density
 
 #: Log odds that go either way.
 _SIGNS = np.array([-1.0, 1.0])

@@ -20,7 +20,7 @@ from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.output_step import LatticeStep
-from confrere.plans.base_plan import Term
+from confrere.methods.plan import Term
 
 #: Draws are tried this often; the one that makes the integer noise then this often.
 _FEW, _MANY = 4, 120

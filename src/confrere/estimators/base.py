@@ -40,17 +40,17 @@ from confrere.kernel.guarantee import Guarantee, Neighbours, check_relation
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
-from confrere.model import Encoder, Linear, Model
-from confrere.plans.base_plan import (
+from confrere.methods.body import encodes
+from confrere.methods.linear import BallGeometry, Geometry, SchemaGeometry, linear_frame
+from confrere.methods.plan import (
     LabelledTable,
     Plan,
     PublicFacts,
     declared_classes,
     encode_labels,
 )
-from confrere.plans.body_plan import encodes
-from confrere.plans.declared_priors import Prior
-from confrere.plans.linear_plan import BallGeometry, Geometry, SchemaGeometry, linear_frame
+from confrere.methods.priors import Prior
+from confrere.model import Encoder, Linear, Model
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
 from confrere.rows.frame import RowSource

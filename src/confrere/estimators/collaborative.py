@@ -27,20 +27,20 @@ from confrere.estimators.constraints import (
 )
 from confrere.kernel.guarantee import Guarantee
 from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.plans.base_plan import LabelledTable, PublicFacts
-from confrere.plans.body_plan import Leaf, Noise, choose_form, declared_number, encodes
-from confrere.plans.collaborative_plan import Averaging
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import allowance, slope_of
-from confrere.plans.expansion_plan import Expansion
-from confrere.plans.linear_plan import (
+from confrere.methods.body import Leaf, Noise, choose_form, declared_number, encodes
+from confrere.methods.collaborative import Averaging
+from confrere.methods.design import allowance, slope_of
+from confrere.methods.expansion import Expansion
+from confrere.methods.linear import (
     Coordinates,
     SchemaGeometry,
     linear_frame,
 )
-from confrere.plans.party_rows import Sizes, party_codes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
-from confrere.plans.together_plan import Collaboration, CollaborativePlan
+from confrere.methods.party_rows import Sizes, party_codes
+from confrere.methods.plan import LabelledTable, PublicFacts
+from confrere.methods.priors import Prior
+from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.together import Collaboration, CollaborativePlan
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.cells import n_rows_of, party_column
 from confrere.schema.encoding import Form

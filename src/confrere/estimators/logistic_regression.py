@@ -23,12 +23,12 @@ from confrere.estimators.constraints import (
     RowEngine,
 )
 from confrere.ledger import Ledger
-from confrere.plans.base_plan import LabelledTable, Plan, PublicFacts, encode_labels
-from confrere.plans.body_plan import Noise, choose_form, declared_number
-from confrere.plans.checked_plan import CheckedPlan
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import Allowance, allowance, row_count
-from confrere.plans.linear_plan import LinearPlan, design_linear
+from confrere.methods.body import Noise, choose_form, declared_number
+from confrere.methods.checked import CheckedPlan
+from confrere.methods.design import Allowance, allowance, row_count
+from confrere.methods.linear import LinearPlan, design_linear
+from confrere.methods.plan import LabelledTable, Plan, PublicFacts, encode_labels
+from confrere.methods.priors import Prior
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import RowSource
 from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered_codes

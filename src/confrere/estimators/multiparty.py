@@ -25,11 +25,9 @@ from confrere.estimators.constraints import (
     one_of,
 )
 from confrere.kernel.guarantee import Guarantee
-from confrere.model import Linear
-from confrere.plans.base_plan import PublicFacts
-from confrere.plans.linear_plan import linear_frame
-from confrere.plans.multiparty_plan import MultipartyPlan, MultipartyResult, local_of
-from confrere.plans.party_tables import (
+from confrere.methods.linear import linear_frame
+from confrere.methods.multiparty import MultipartyPlan, MultipartyResult, local_of
+from confrere.methods.party_tables import (
     Parties,
     apply_policy,
     dense,
@@ -37,7 +35,9 @@ from confrere.plans.party_tables import (
     stack_tables,
     tables_of_parties,
 )
-from confrere.plans.voting_plan import Method, Voting
+from confrere.methods.plan import PublicFacts
+from confrere.methods.voting import Method, Voting
+from confrere.model import Linear
 from confrere.schema import SchemaEncoder
 from confrere.schema.cells import is_table, party_column
 

@@ -57,9 +57,7 @@ from confrere.maths.prior_ridge import (
 )
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
-from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
-from confrere.plans.base_plan import PublicFacts
-from confrere.plans.body_plan import (
+from confrere.methods.body import (
     Noise,
     choose_form,
     declared_number,
@@ -67,13 +65,15 @@ from confrere.plans.body_plan import (
     form_for,
     refuse_beyond,
 )
-from confrere.plans.checked_plan import CheckedPlan, plan_near
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import Allowance, allowance
-from confrere.plans.feature_stack_plan import Centres, FeatureStackPlan, plan_feature_stack
-from confrere.plans.sample_stack_plan import SampleStackPlan, plan_sample_stack
-from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups, encoded_columns
-from confrere.plans.stack_plan import HighStart, high_level_coefficients, high_level_weights
+from confrere.methods.checked import CheckedPlan, plan_near
+from confrere.methods.design import Allowance, allowance
+from confrere.methods.feature_stack import Centres, FeatureStackPlan, plan_feature_stack
+from confrere.methods.plan import PublicFacts
+from confrere.methods.priors import Prior
+from confrere.methods.sample_stack import SampleStackPlan, plan_sample_stack
+from confrere.methods.shaped_groups import PlannedGroups, SchemaGroups, encoded_columns
+from confrere.methods.stack import HighStart, high_level_coefficients, high_level_weights
+from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.release import Release
 from confrere.rows.body import GroupRows
 from confrere.schema import PublicSchema, SchemaEncoder

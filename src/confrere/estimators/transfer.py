@@ -33,14 +33,14 @@ from confrere.maths.prior_ridge import (
     precision_of,
     variance_near,
 )
+from confrere.methods.body import Noise
+from confrere.methods.checked import CheckedPlan
+from confrere.methods.design import allowance, row_count
+from confrere.methods.linear import LinearPlan, design_linear
+from confrere.methods.plan import PublicFacts
+from confrere.methods.priors import Prior
 from confrere.model import Encoder, Linear, Model
 from confrere.notebook import progress_bar
-from confrere.plans.base_plan import PublicFacts
-from confrere.plans.body_plan import Noise
-from confrere.plans.checked_plan import CheckedPlan
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import allowance, row_count
-from confrere.plans.linear_plan import LinearPlan, design_linear
 from confrere.release import Release, load_rehearsal, load_release
 from confrere.schema.cells import is_table
 from confrere.schema.encoding import Form

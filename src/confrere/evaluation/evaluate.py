@@ -23,9 +23,9 @@ from confrere.kernel.release import paying
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, payer
 from confrere.mechanisms.counts import PrivateCounts
+from confrere.methods.plan import encode_labels
 from confrere.model import Model
 from confrere.notebook import grid, interval, panel
-from confrere.plans.base_plan import encode_labels
 from confrere.release import quality_digest
 
 

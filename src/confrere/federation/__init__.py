@@ -11,9 +11,9 @@ from confrere.federation.serving import serve
 from confrere.federation.summing import Summed
 from confrere.federation.sums import add_up, evaluate_together, total_records
 from confrere.federation.votes import VotingOutcome, poll
-from confrere.plans.collaborative_plan import Averaging
-from confrere.plans.expansion_plan import Expansion
-from confrere.plans.voting_plan import Released, Voting
+from confrere.methods.collaborative import Averaging
+from confrere.methods.expansion import Expansion
+from confrere.methods.voting import Released, Voting
 from confrere.rows.frame import Frame
 
 __all__ = [

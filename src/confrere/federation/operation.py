@@ -33,7 +33,7 @@ from confrere.federation.messages import MOST_RECORDS, Expected, Numbers, Payloa
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Split
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.plans.linear_plan import Coordinates
+from confrere.methods.linear import Coordinates
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import FACTS, LARGEST, Frame
 

@@ -22,7 +22,7 @@ from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Ledger, Limit
 from confrere.maths.solver.row_blocks import Engine
-from confrere.plans.party_rows import PartyRows
+from confrere.methods.party_rows import PartyRows
 from confrere.rows.engines import check_engine, opened_engine
 from confrere.schema import PublicSchema
 

@@ -58,14 +58,14 @@ from confrere.mechanisms.hidden_size import HiddenSize, largest_count
 from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import Belief, PriorCheck
+from confrere.methods.checked import prior_facts
+from confrere.methods.collaborative import Averaging, WeightRequest
+from confrere.methods.expansion import Expansion
+from confrere.methods.linear import Coordinates
+from confrere.methods.party_rows import Combine, Sizes, combine_weights, over_parties, run_parties
+from confrere.methods.priors import Prior
 from confrere.model import PriorFacts
 from confrere.model.models import readable_rows, scores
-from confrere.plans.checked_plan import prior_facts
-from confrere.plans.collaborative_plan import Averaging, WeightRequest
-from confrere.plans.declared_priors import Prior
-from confrere.plans.expansion_plan import Expansion
-from confrere.plans.linear_plan import Coordinates
-from confrere.plans.party_rows import Combine, Sizes, combine_weights, over_parties, run_parties
 
 #: A prior with a coordinate further out than this is a mistake or an attack.
 FARTHEST_PRIOR = 1e6

@@ -59,9 +59,9 @@ from confrere.mechanisms.secure_sum import (
     colluders_of,
     fewest_of,
 )
-from confrere.plans.design import Alpha
-from confrere.plans.party_rows import Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.methods.design import Alpha
+from confrere.methods.party_rows import Sizes
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.rows.frame import LARGEST
 from confrere.schema import PublicSchema
 from confrere.schema.fact_counts import STEPS, FactCounts

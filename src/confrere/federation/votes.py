@@ -59,7 +59,7 @@ from confrere.maths.voting import Tally, accumulate_votes, count_votes
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.plans.voting_plan import Method, Released, Voting
+from confrere.methods.voting import Method, Released, Voting
 from confrere.rows.frame import Frame
 
 Classes = Annotated[int, number(int, 2, 10**4)]

@@ -41,13 +41,13 @@ from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.extras import extra
 from confrere.kernel.guarantee import check_epsilon, check_positive
-from confrere.plans.base_plan import PublicFacts
-from confrere.plans.body_plan import choose_form, expect
-from confrere.plans.collaborative_plan import Averaging
-from confrere.plans.design import LossName, allowance, slope_of
-from confrere.plans.feature_stack_plan import FeatureStackPlan
-from confrere.plans.linear_plan import plan_linear
-from confrere.plans.party_rows import Sizes
+from confrere.methods.body import choose_form, expect
+from confrere.methods.collaborative import Averaging
+from confrere.methods.design import LossName, allowance, slope_of
+from confrere.methods.feature_stack import FeatureStackPlan
+from confrere.methods.linear import plan_linear
+from confrere.methods.party_rows import Sizes
+from confrere.methods.plan import PublicFacts
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
 from confrere.schema.encoding import Form

@@ -28,6 +28,9 @@ from confrere.maths.prior_ridge import DRIFT, mean_curvature, noise_variance, pr
 from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.prior_check import PriorCheck, check_share
 from confrere.mechanisms.secure_sum import Colluding
+from confrere.methods.collaborative import CHECK_SHARE, Averaging
+from confrere.methods.party_rows import Sizes
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.planning.forecast import (
     DECAY,
     PlannedObjective,
@@ -36,9 +39,6 @@ from confrere.planning.forecast import (
     noise_in_scores,
     plan,
 )
-from confrere.plans.collaborative_plan import CHECK_SHARE, Averaging
-from confrere.plans.party_rows import Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.rows.frame import Frame
 
 Path = Literal["experts alone", "one organisation", "main to branches", "many centres"]

@@ -23,9 +23,9 @@ from scipy.linalg import block_diag
 from confrere.arrays import Floats
 from confrere.ledger.accounts import shown, shown_down
 from confrere.maths.geometry import weight_noise
+from confrere.methods.body import curvature_of, factors_of
 from confrere.model import Linear
 from confrere.notebook import BAD, GOOD, bar, facts, grid, panel, word
-from confrere.plans.body_plan import curvature_of, factors_of
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
 from confrere.schema.encoding import NumberColumn

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from confrere.errors import ConfrereError, InvalidData, StudyError
 from confrere.files import write_whole
+from confrere.methods.plan import encode_labels
 from confrere.model import Model
-from confrere.plans.base_plan import encode_labels
 from confrere.release import Release, read_folder
 from confrere.rows.row_tables import Block, RowTable, declared_batches, gathered, read_table
 from confrere.schema import DataReport, data_report

@@ -57,13 +57,13 @@ from confrere.federation.sums import learn_together, received_schema, sent_schem
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
+from confrere.methods import LabelledTable, PublicFacts
+from confrere.methods.linear import coefficients
+from confrere.methods.plan import ModelPlan, Names
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.model import Encoder, Facts, Linear, Model
 from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
-from confrere.plans import LabelledTable, PublicFacts
-from confrere.plans.base_plan import ModelPlan, Names
-from confrere.plans.linear_plan import coefficients
-from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Release, Simulated
 from confrere.release.spending import seeded_facts, with_facts
 from confrere.schema import PublicSchema, SchemaEncoder

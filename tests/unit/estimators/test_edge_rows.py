@@ -13,7 +13,7 @@ from confrere import (
 )
 from confrere.errors import InvalidData
 from confrere.federation import LocalParty, Payload, serve
-from confrere.plans.base_plan import encode_labels
+from confrere.methods.plan import encode_labels
 from tests.unit.federation.conftest import loose_books
 
 RNG = np.random.default_rng(0)

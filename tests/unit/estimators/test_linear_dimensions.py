@@ -9,7 +9,7 @@ import pytest
 from confrere import Ledger, PrivateLogisticRegression, TransferClassifier
 from confrere.audit.exact import exact_audit
 from confrere.errors import InvalidParameter
-from confrere.plans import PublicFacts
+from confrere.methods import PublicFacts
 from confrere.schema import Category, Number, PublicSchema
 
 N, EPSILON = 400, 1.0

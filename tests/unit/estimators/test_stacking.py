@@ -15,7 +15,7 @@ from confrere import (
 )
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.partition import allocate
-from confrere.plans import PublicFacts
+from confrere.methods import PublicFacts
 from confrere.rows.body import GroupRows
 
 matplotlib.use("Agg")

@@ -15,8 +15,8 @@ from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.plans.linear_plan import SchemaGeometry
-from confrere.plans.party_rows import Sizes
+from confrere.methods.linear import SchemaGeometry
+from confrere.methods.party_rows import Sizes
 from confrere.rows.body import BodyFrame, l1_reach
 from confrere.schema import Category, Number, PublicSchema
 

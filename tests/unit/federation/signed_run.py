@@ -23,7 +23,7 @@ from confrere.federation.grant import Grant
 from confrere.federation.messages import Question, refused
 from confrere.federation.signed import PartySession, SignedFederation, rehearse
 from confrere.ledger import Ledger
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.release.signing import fingerprint, generate_key, sign_bytes
 from tests.unit.federation.conftest import make_data
 

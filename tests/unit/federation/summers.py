@@ -6,8 +6,8 @@ from confrere.federation import Frame, Payload, summing
 from confrere.federation.messages import Question, SignedAnswer
 from confrere.federation.protocols import Size
 from confrere.federation.sums import Gradient, Minimiser
-from confrere.plans.party_rows import Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.methods.party_rows import Sizes
+from confrere.methods.sums import GradientRounds, OneMessage
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
 FOUR = ("a", "b", "c", "d")

@@ -26,10 +26,10 @@ from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.objective import SOLVER_SHARE
-from confrere.plans.design import allowance, ridge_for
-from confrere.plans.party_rows import Sizes
-from confrere.plans.sums_plan import GradientRounds
-from confrere.plans.voting_plan import Voting
+from confrere.methods.design import allowance, ridge_for
+from confrere.methods.party_rows import Sizes
+from confrere.methods.sums import GradientRounds
+from confrere.methods.voting import Voting
 from confrere.rows.body import BodyFrame
 from confrere.schema import Category, Number, PublicSchema
 

@@ -11,8 +11,8 @@ from confrere.federation.protocols import Check
 from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
-from confrere.plans.collaborative_plan import Averaging
-from confrere.plans.declared_priors import Prior
+from confrere.methods.collaborative import Averaging
+from confrere.methods.priors import Prior
 from confrere.rows.frame import Frame
 from tests.unit.federation.conftest import priced
 

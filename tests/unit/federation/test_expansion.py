@@ -16,7 +16,7 @@ from confrere.mechanisms.functional import (
     unpack,
     worst_angle,
 )
-from confrere.plans.expansion_plan import minimise_quadratic
+from confrere.methods.expansion import minimise_quadratic
 
 
 def unit(rng, d):

@@ -25,7 +25,7 @@ from confrere.federation.messages import refusal, refused
 from confrere.federation.protocols import Coefficients, ObjectiveWeights, OutputWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
-from confrere.plans.party_rows import Sizes
+from confrere.methods.party_rows import Sizes
 from tests.unit.federation.conftest import make_data
 from tests.unit.federation.signed_run import STUDY, Organisations
 

@@ -23,7 +23,7 @@ from confrere.federation.messages import Question, SignedAnswer, join_parts, ref
 from confrere.federation.operation import installed
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
-from confrere.plans.party_rows import Sizes
+from confrere.methods.party_rows import Sizes
 from tests.unit.federation.conftest import loose_books
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 

@@ -24,8 +24,8 @@ from confrere.federation.summing import Ready
 from confrere.federation.votes import PartyShare
 from confrere.ledger import Ledger
 from confrere.maths.parties import PartySolutions
-from confrere.plans.multiparty_plan import MultipartyPlan
-from confrere.plans.party_tables import group_rows
+from confrere.methods.multiparty import MultipartyPlan
+from confrere.methods.party_tables import group_rows
 from tests.unit.federation.conftest import priced
 from tests.world import each
 

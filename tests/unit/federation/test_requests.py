@@ -24,9 +24,9 @@ from confrere.federation.sums import (
     sent_schema,
 )
 from confrere.federation.votes import Ballot, PartyShare, Shares, Upload
-from confrere.plans.base_plan import Names
-from confrere.plans.party_rows import Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.methods.party_rows import Sizes
+from confrere.methods.plan import Names
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.schema import Label, Number, PublicSchema
 from confrere.study.protocols import Learn, Learning
 

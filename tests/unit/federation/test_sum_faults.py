@@ -18,7 +18,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.maths.accountants import gaussian_delta
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.plans import sums_plan
+from confrere.methods import sums
 from tests.unit.federation.summers import (
     FOUR,
     ONE,
@@ -58,14 +58,14 @@ def test_a_party_that_cannot_solve_sends_the_centre_and_nobody_can_tell(
 ):
     """Staying away because of one's data would tell: what is sent has the same form."""
     there = Summers(tmp_path)
-    real = sums_plan.minimise
+    real = sums.minimise
 
     def fails(X, y, **settings):
         if len(y) == there.sizes["b"]:
             raise failure("not solved")
         return real(X, y, **settings)
 
-    monkeypatch.setattr(sums_plan, "minimise", fails)
+    monkeypatch.setattr(sums, "minimise", fails)
     federation = there.federation()
     outcome = there.protocol(federation)
     assert federation.left_out == {}
@@ -320,11 +320,11 @@ def test_one_try_more_than_was_priced_is_not_drawn(tmp_path, monkeypatch, plan):
 
 @pytest.mark.parametrize("name", ["one message and a reserve", "rounds and a reserve"])
 def test_a_reserve_that_is_not_priced_is_found(tmp_path, monkeypatch, name):
-    real = sums_plan.SecureSum
+    real = sums.SecureSum
 
     def unpriced(**facts):
         return real(**{**facts, "releases": facts["releases"] - TRIED[name].reserve})
 
-    monkeypatch.setattr(sums_plan, "SecureSum", unpriced)
+    monkeypatch.setattr(sums, "SecureSum", unpriced)
     with pytest.raises(AssertionError):
         pays_for_every_try(tmp_path, TRIED[name])

@@ -20,7 +20,7 @@ from confrere.federation.messages import Question
 from confrere.federation.signed import rehearse
 from confrere.federation.sums import Minimiser
 from confrere.kernel.streams import SeededSource
-from confrere.plans.party_rows import PartyRows, Sizes
+from confrere.methods.party_rows import PartyRows, Sizes
 from confrere.release.signing import verify_bytes
 from tests.unit.federation.conftest import loose_books, make_data
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback

@@ -18,8 +18,8 @@ from confrere.errors import CalibrationError, InvalidParameter
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.maths.solver import minimise
+from confrere.methods import PublicFacts
 from confrere.planning import plan, price
-from confrere.plans import PublicFacts
 from tests.world import each
 
 mpl.use("Agg")

@@ -26,7 +26,7 @@ from confrere.federation.operation import PartyFacts
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.prior_check import Belief
-from confrere.plans import PublicFacts
+from confrere.methods import PublicFacts
 from confrere.release import load_release
 from confrere.schema import PublicSchema
 from confrere.study import (

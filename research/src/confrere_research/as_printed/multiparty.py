@@ -15,9 +15,9 @@ from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.plans.base_plan import PublicFacts
-from confrere.plans.multiparty_plan import MultipartyPlan
-from confrere.plans.voting_plan import Voting
+from confrere.methods.multiparty import MultipartyPlan
+from confrere.methods.plan import PublicFacts
+from confrere.methods.voting import Voting
 
 #: As the attained sensitivities, these are raised by more than rounding may have taken off.
 _RAISED = 1 + 1e-14

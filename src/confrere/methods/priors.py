@@ -19,7 +19,7 @@ from confrere.kernel.guarantee import Neighbours
 from confrere.maths.prior_ridge import DECLARED, UNKNOWN, intercept_of, share_of
 from confrere.mechanisms.hidden_size import RowCount
 from confrere.mechanisms.prior_check import Belief, PriorCheck, class_parts
-from confrere.plans.design import Near
+from confrere.methods.design import Near
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame, as_source
 from confrere.schema import SchemaEncoder

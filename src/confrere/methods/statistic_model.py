@@ -11,7 +11,7 @@ from confrere.maths.voting import (
     weighted_tolerance,
 )
 from confrere.mechanisms.objective import TOLERANCE
-from confrere.plans.design import Alpha
+from confrere.methods.design import Alpha
 
 
 def model_of_statistic(

@@ -20,12 +20,11 @@ from confrere.maths.partition import high_share
 from confrere.mechanisms.hidden_size import declared_count
 from confrere.mechanisms.objective import Act, Objective
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
-from confrere.model import Facts, LowLevelModel
-from confrere.plans.base_plan import LabelledTable, Term
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import Allowance, Alpha, ridge_for
-from confrere.plans.linear_plan import Coordinates, Geometry, levels_noted
-from confrere.plans.stack_plan import (
+from confrere.methods.design import Allowance, Alpha, ridge_for
+from confrere.methods.linear import Coordinates, Geometry, levels_noted
+from confrere.methods.plan import LabelledTable, Term
+from confrere.methods.priors import Prior
+from confrere.methods.stack import (
     Division,
     StackPlan,
     check_stack_classes,
@@ -33,6 +32,7 @@ from confrere.plans.stack_plan import (
     high_level_mechanism,
     high_level_prior,
 )
+from confrere.model import Facts, LowLevelModel
 from confrere.rows.body import BodyFrame
 
 THEOREM = "docs/proofs/sample_stacking.md"

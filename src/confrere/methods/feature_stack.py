@@ -21,13 +21,11 @@ from confrere.kernel.norms import L2, Norm
 from confrere.maths.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.maths.partition import high_share
 from confrere.mechanisms.objective import Act, Columns, Objective
-from confrere.model import Clip, Facts, LowLevelModel, StackFacts
-from confrere.model.models import UNIT_ROWS
-from confrere.plans.base_plan import LabelledTable, Term
-from confrere.plans.design import Allowance, Alpha, Alphas, Near, group_ridges, ridge_for
-from confrere.plans.linear_plan import Source, levels_noted, sources_noted
-from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups
-from confrere.plans.stack_plan import (
+from confrere.methods.design import Allowance, Alpha, Alphas, Near, group_ridges, ridge_for
+from confrere.methods.linear import Source, levels_noted, sources_noted
+from confrere.methods.plan import LabelledTable, Term
+from confrere.methods.shaped_groups import PlannedGroups, SchemaGroups
+from confrere.methods.stack import (
     Combiner,
     Division,
     HighStart,
@@ -37,6 +35,8 @@ from confrere.plans.stack_plan import (
     high_level_mechanism,
     high_level_prior,
 )
+from confrere.model import Clip, Facts, LowLevelModel, StackFacts
+from confrere.model.models import UNIT_ROWS
 from confrere.rows.body import GroupBodies, GroupRows
 
 #: Coefficients and intercept of every group: a public point to shrink towards.

@@ -32,10 +32,10 @@ from confrere.mechanisms.output_step import (
     row_products,
 )
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
-from confrere.plans.base_plan import Term
-from confrere.plans.noised_descent import Descent, as_weights
-from confrere.plans.party_rows import PartyRows, Sizes
-from confrere.plans.together_plan import Collaboration, Combined
+from confrere.methods.noised_descent import Descent, as_weights
+from confrere.methods.party_rows import PartyRows, Sizes
+from confrere.methods.plan import Term
+from confrere.methods.together import Collaboration, Combined
 
 #: Ridge of one message: this times weights over epsilon, for all records together. Twice or half
 #: as much costs .001 to .004 of area under the curve.
@@ -68,7 +68,7 @@ class Sums(Collaboration):
     Parameters
     ----------
     frame, epsilon, delta, n_classes, cap, prior, belief, rounds
-        As for :class:`~confrere.plans.together_plan.Collaboration`.
+        As for :class:`~confrere.methods.together.Collaboration`.
     alpha : float or "auto", default="auto"
         Ridge per record of all parties.
     colluding : int or "auto", default="auto"

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidParameter
 from confrere.maths.geometry import LOG_ODDS
 from confrere.maths.partition import Clipping, Groups
-from confrere.plans.body_plan import schema_frame
-from confrere.plans.design import Allowance
+from confrere.methods.body import schema_frame
+from confrere.methods.design import Allowance
 from confrere.rows.body import GroupBodies, GroupRows
 from confrere.schema import SchemaEncoder
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData
 from confrere.maths.voting import Tally
-from confrere.plans.base_plan import Names
+from confrere.methods.plan import Names
 
 OnFaulty = Literal["leave-out", "refuse"]
 
@@ -29,7 +29,7 @@ LENGTHS = "X and y must be tables of the same number of rows, at least one"
 #: How many parties a message names.
 _NAMED = 10
 
-logger = logging.getLogger("confrere.plans")
+logger = logging.getLogger("confrere.methods")
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,10 @@ from confrere.kernel.guarantee import Guarantee, at_most, exact, minus
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.objective import Act
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share
+from confrere.methods.design import Allowance
+from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
+from confrere.methods.priors import Prior
 from confrere.model import Facts, Model, PriorFacts
-from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import Allowance
 
 
 def split_epsilon(epsilon: float, prior: Prior, n_samples: float) -> float:

@@ -19,12 +19,12 @@ from confrere.kernel.streams import RandomSource
 from confrere.maths.geometry import LOG_ODDS
 from confrere.mechanisms.objective import Act, Objective
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
+from confrere.methods.body import Leaf, schema_frame, spent_delta
+from confrere.methods.checked import CheckedPlan, plan_near
+from confrere.methods.design import Allowance, Alpha, Alphas, Near, column_ridges, ridge_for
+from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
+from confrere.methods.priors import Prior
 from confrere.model import Facts, Linear
-from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
-from confrere.plans.body_plan import Leaf, schema_frame, spent_delta
-from confrere.plans.checked_plan import CheckedPlan, plan_near
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import Allowance, Alpha, Alphas, Near, column_ridges, ridge_for
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame, FramedRows
 from confrere.schema import SchemaEncoder

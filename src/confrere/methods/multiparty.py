@@ -25,12 +25,12 @@ from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, accumulate_votes, count_votes
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import shares_of_parties
+from confrere.methods.linear import linear_model
+from confrere.methods.party_tables import OnFaulty, Parties
+from confrere.methods.plan import Plan, Term, encode_labels
+from confrere.methods.voting import Mean, Voting
 from confrere.model import Facts, Linear
 from confrere.notebook import progress_bar
-from confrere.plans.base_plan import Plan, Term, encode_labels
-from confrere.plans.linear_plan import linear_model
-from confrere.plans.party_tables import OnFaulty, Parties
-from confrere.plans.voting_plan import Mean, Voting
 from confrere.rows.frame import Frame
 
 Flags = NDArray[np.bool_]
@@ -47,7 +47,7 @@ _ROWS = 32
 #: Products of a weight and a value from which on a bar is shown.
 _LONG = 5e9
 
-logger = logging.getLogger("confrere.plans")
+logger = logging.getLogger("confrere.methods")
 
 
 @dataclass(frozen=True)

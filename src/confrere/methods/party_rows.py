@@ -17,7 +17,7 @@ from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.objective import run_parties as run_objective_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
-from confrere.plans.base_plan import LabelledTable
+from confrere.methods.plan import LabelledTable
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
 

@@ -20,10 +20,10 @@ from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
 from confrere.mechanisms.objective import Act, Objective, run_parties
+from confrere.methods.design import Allowance, Alpha, Near, ridge_for
+from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
 from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.models import meta_features
-from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
-from confrere.plans.design import Allowance, Alpha, Near, ridge_for
 from confrere.rows.frame import into_ball
 
 Combiner = Literal["stack", "vote", "weighted_vote"]

@@ -28,10 +28,10 @@ from confrere.mechanisms.secure_sum import (
     colluders_of,
     fewest_of,
 )
-from confrere.plans.cells_plan import CellRows, cells_for
-from confrere.plans.design import Alpha
-from confrere.plans.linear_plan import coefficients
-from confrere.plans.statistic_model import model_of_statistic
+from confrere.methods.cells import CellRows, cells_for
+from confrere.methods.design import Alpha
+from confrere.methods.linear import coefficients
+from confrere.methods.statistic_model import model_of_statistic
 from confrere.rows.frame import Frame
 
 Trust = Literal["coordinator", "sum"]

@@ -33,7 +33,7 @@ from confrere.maths.geometry import (
     pure_noise,
 )
 from confrere.maths.prior_ridge import free_ridge, noise_variance
-from confrere.plans.design import Allowance
+from confrere.methods.design import Allowance
 from confrere.rows.body import BodyFrame, l1_reach
 from confrere.schema import Number, PublicSchema, SchemaEncoder
 from confrere.schema.encoding import SPREAD, BodyBlock, Form

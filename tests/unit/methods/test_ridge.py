@@ -5,8 +5,8 @@ import pytest
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData
 from confrere.mechanisms.objective import SOLVER_SHARE
-from confrere.plans.base_plan import PublicFacts
-from confrere.plans.design import MANY_CLASSES, allowance, ridge_for
+from confrere.methods.design import MANY_CLASSES, allowance, ridge_for
+from confrere.methods.plan import PublicFacts
 
 
 def ridge(n_samples, size, *, loss="logistic", delta=0.0):

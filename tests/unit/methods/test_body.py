@@ -13,10 +13,10 @@ from confrere.maths.geometry import (
     least_ridge,
     pure_noise,
 )
-from confrere.plans.base_plan import LabelledTable
-from confrere.plans.body_plan import choose_form, schema_frame
-from confrere.plans.design import allowance
-from confrere.plans.linear_plan import plan_linear
+from confrere.methods.body import choose_form, schema_frame
+from confrere.methods.design import allowance
+from confrere.methods.linear import plan_linear
+from confrere.methods.plan import LabelledTable
 from confrere.rows.body import Body, BodyFrame
 from confrere.schema import Category, Number, PublicSchema
 

@@ -20,12 +20,12 @@ from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.streams import RandomSource
 from confrere.maths.geometry import LOG_ODDS
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
+from confrere.methods.design import Allowance, Alpha, Near
+from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
+from confrere.methods.party_rows import PartyRows, Sizes
+from confrere.methods.plan import LabelledTable, Plan, Term
+from confrere.methods.priors import Prior
 from confrere.model import Facts, Linear, PriorFacts
-from confrere.plans.base_plan import LabelledTable, Plan, Term
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import Allowance, Alpha, Near
-from confrere.plans.linear_plan import Coordinates, SchemaGeometry, linear_model
-from confrere.plans.party_rows import PartyRows, Sizes
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 

@@ -7,10 +7,10 @@ from confrere import CollaborativeClassifier, Ledger
 from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.plans import sums_plan
-from confrere.plans.linear_plan import linear_frame
-from confrere.plans.party_rows import PartyRows, Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.methods import sums
+from confrere.methods.linear import linear_frame
+from confrere.methods.party_rows import PartyRows, Sizes
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.rows.frame import Frame
 
 SIZES = Sizes({"a": 5, "b": 40, "c": 400})
@@ -61,7 +61,7 @@ def test_a_party_that_cannot_solve_sends_the_centre(monkeypatch):
     def fails(*_, **__):
         raise np.linalg.LinAlgError("no")
 
-    monkeypatch.setattr(sums_plan, "minimise", fails)
+    monkeypatch.setattr(sums, "minimise", fails)
     plan = OneMessage(frame=frame(), epsilon=1.0, prior=np.array([1.0, -1.0]))
     assert np.array_equal(plan.message(*rows(5), SIZES), np.zeros(2))
 
@@ -84,7 +84,7 @@ def test_rounds_descend_to_the_minimiser_as_noise_goes():
     parties = PartyRows(X, y, np.array([0, 2000, 4000]))
     plan = GradientRounds(frame=frame(3), epsilon=1e4, delta=1e-6, rounds=60, alpha=1e-2)
     found = plan.run(parties, sizes, SeededSource(0)).weights
-    exact = sums_plan.minimise(
+    exact = sums.minimise(
         X, y, ridge=float(plan.ridge(sizes)[0]), cap=0.5, centre=np.zeros(3), tolerance=1e-6
     ).w
     assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.99
@@ -114,13 +114,13 @@ def test_the_constant_has_its_own_mean_square_and_descent_does_not_swing():
 
     def descended(squares):
         ridge = plan.ridge(sizes)
-        descent = sums_plan.Descent(plan.centre, ridge, 3000 * plan.curvature * squares + ridge)
+        descent = sums.Descent(plan.centre, ridge, 3000 * plan.curvature * squares + ridge)
         for _ in range(plan.rounds):
             descent.take(plan.message(X, y, descent.weights))
         return objective(descent.average)
 
     least = objective(
-        sums_plan.minimise(X, y, ridge=3.0, cap=0.5, centre=np.zeros(61), tolerance=1e-6).w
+        sums.minimise(X, y, ridge=3.0, cap=0.5, centre=np.zeros(61), tolerance=1e-6).w
     )
     start = objective(np.zeros(61))
     assert descended(plan.squares) - least < 0.05 * (start - least)

@@ -23,12 +23,10 @@ from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.objective import Objective, objective
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck
-from confrere.plans.base_plan import Term
-from confrere.plans.checked_plan import prior_facts, rest_of
-from confrere.plans.declared_priors import Prior
-from confrere.plans.design import Allowance, ridge_for
-from confrere.plans.linear_plan import Coordinates
-from confrere.plans.party_rows import (
+from confrere.methods.checked import prior_facts, rest_of
+from confrere.methods.design import Allowance, ridge_for
+from confrere.methods.linear import Coordinates
+from confrere.methods.party_rows import (
     Combine,
     PartyRows,
     Sizes,
@@ -36,7 +34,9 @@ from confrere.plans.party_rows import (
     over_parties,
     run_parties,
 )
-from confrere.plans.together_plan import Collaboration, Combined
+from confrere.methods.plan import Term
+from confrere.methods.priors import Prior
+from confrere.methods.together import Collaboration, Combined
 from confrere.rows.body import BodyFrame
 
 PartyMechanism = Objective | OutputPerturbation
@@ -130,7 +130,7 @@ class Averaging(Collaboration):
     Parameters
     ----------
     frame, epsilon, delta, n_classes, cap, prior, belief
-        As for :class:`~confrere.plans.together_plan.Collaboration`; with ``norm="l1"`` the noise is
+        As for :class:`~confrere.methods.together.Collaboration`; with ``norm="l1"`` the noise is
         Laplace's, and in a body's it is shaped like the rows, with the ridge that the body was made
         for.
     alpha : float or "auto", default="auto"

@@ -17,9 +17,9 @@ from confrere.kernel.streams import RandomSource
 from confrere.maths.prior_ridge import free_ridge
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
 from confrere.mechanisms.hidden_size import RowCount
-from confrere.plans.base_plan import Term
-from confrere.plans.party_rows import PartyRows, Sizes, over_parties
-from confrere.plans.together_plan import Collaboration, Combined
+from confrere.methods.party_rows import PartyRows, Sizes, over_parties
+from confrere.methods.plan import Term
+from confrere.methods.together import Collaboration, Combined
 from confrere.rows.body import BodyFrame
 
 
@@ -30,7 +30,7 @@ class Expansion(Collaboration):
     Parameters
     ----------
     frame, epsilon, delta, n_classes, prior, belief
-        As for :class:`~confrere.plans.together_plan.Collaboration`.
+        As for :class:`~confrere.methods.together.Collaboration`.
     alpha : float or "auto", default="auto"
         Ridge per record of all parties; ``"auto"`` is the larger of the public rule and the
         typical size of the noise in the curvature.
