@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.measured import write_record
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.log import Kind, Row
+from confrere.kernel.log import Row
 from confrere.ledger import Ledger
 
 CHARGES = 400
@@ -77,8 +77,8 @@ def write_long(path: Path) -> int:
     lines = []
     while mark.seq < LONG:
         spent = {"epsilon": str(Decimal("0.1") * (mark.seq // 2)), "delta": "0"}
-        charge = Row.sealed(Kind.CHARGE, charge.facts | {"spent": spent}, after=mark)
-        mark = Row.sealed(Kind.RELEASED, mark.facts | {"charge": charge.seq}, after=charge)
+        charge = Row.sealed("charge", charge.facts | {"spent": spent}, after=mark)
+        mark = Row.sealed("released", mark.facts | {"charge": charge.seq}, after=charge)
         lines += [charge.line, mark.line]
     with path.open("ab") as file:
         file.writelines(lines)

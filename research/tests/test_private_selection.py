@@ -265,7 +265,6 @@ class TestCharging:
         (entry,) = ledger.entries("study")
         assert ledger.spent("study") == 0.5
         assert entry.state == "released"
-        assert entry.detail["candidates"] == ["alpha=0.001", "alpha=0.1"]
         assert model.guarantee_ == model.receipt_.guarantee == price
         assert default_ledger().entries() == before
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
+from confrere.kernel.events import Apart, Event, GaussianMinimisers
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_bound, in_sequence
 from confrere.kernel.losses import loss_of
 from confrere.ledger import Entry
@@ -26,10 +27,7 @@ from confrere.maths.accountants import Exposure, GaussianLoss, gaussian_delta, j
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4
 
-#: What a charge notes of a fit with Gaussian noise.
-_GAUSSIAN = frozenset({"sigmas", "ridges", "cap", "n_classes", "joint", "output_epsilon"})
-
-#: How well what was noted must agree with what was paid.
+#: How well an event must agree with what was paid.
 _AGREES = 1e-6
 
 _ASSUMPTION = "price and noise of each release fixed without looking at earlier ones"
@@ -150,29 +148,30 @@ class _Tools:
 def _kind(release: Entry | Guarantee) -> _Promised | _GaussianFit:
     if isinstance(release, Guarantee):
         return _Promised(release.epsilon, release.delta)
-    facts, price = release.detail, release.guarantee
+    event, price = release.event, release.guarantee
     promised = _Promised(price.epsilon, price.delta)
-    noted = facts.get("levels", [facts])
-    levels = [_level(each, price) for each in noted]
+    parts = event.parts if isinstance(event, Apart) else (event,)
+    levels = [_level(each, price) for each in parts]
+    spent = {each.output_epsilon for each in parts if isinstance(each, GaussianMinimisers)}
     # A release that paid for more than this one fit, such as a check before it, spends less on it.
-    if None in levels or len({each["output_epsilon"] for each in noted}) != 1:
+    if None in levels or len(spent) != 1:
         return promised
-    return _GaussianFit(frozenset(filter(None, levels)), noted[0]["output_epsilon"])
+    return _GaussianFit(frozenset(filter(None, levels)), spent.pop())
 
 
-def _level(facts: Mapping[str, Any], price: Guarantee) -> GaussianLoss | None:
-    """Return what was noted of a fit's noise, if it gives the very delta that was paid."""
-    if not facts.keys() >= _GAUSSIAN:
+def _level(event: Event | None, price: Guarantee) -> GaussianLoss | None:
+    """Return the loss of a fit's noise, if it gives the very delta that was paid."""
+    if not isinstance(event, GaussianMinimisers):
         return None
     exposure = Exposure(
-        loss=loss_of(facts["n_classes"], facts["cap"]),
-        ridges=tuple(facts["ridges"]),
-        weights=(1.0,) * len(facts["ridges"]),
-        joint=facts["joint"],
+        loss=loss_of(event.n_classes, event.cap),
+        ridges=event.ridges,
+        weights=(1.0,) * len(event.ridges),
+        joint=event.joint,
         neighbours=price.neighbours,
     )
-    found = GaussianLoss(exposure, tuple(facts["sigmas"]))
-    spent = float(found.delta(price.epsilon - facts["output_epsilon"]))
+    found = GaussianLoss(exposure, event.sigmas)
+    spent = float(found.delta(price.epsilon - event.output_epsilon))
     return found if math.isclose(spent, price.delta, rel_tol=_AGREES) else None
 
 

@@ -84,10 +84,6 @@ class FactsPlan:
             return replace(made, public=("number of parties", *self.counter.public))
         return replace(self.counter.guarantee(), theorem=THEOREM)
 
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes."""
-        return {"sums": self.counts.size, "columns": self.counts.names}
-
     def summed(self, table: Any, party: Any = None) -> tuple[NDArray[np.int64], int]:
         """Return the exact sums of a table, and of how many records they are, or parties."""
         rows = n_rows_of(table)
@@ -164,7 +160,6 @@ def learn_facts(
         paid_by,
         guarantee,
         purpose="learn facts of a schema",
-        detail=plan.detail(),
         simulation=simulation_of(random_state),
     ) as ticket:
         learned, what = plan.run(sums, n_samples, ticket)

@@ -144,7 +144,7 @@ def run_between(example, folder, method, **how):
 def charged(folder, study):
     return {
         party.name: [
-            (entry.state, entry.spent, entry.detail.get("step"))
+            (entry.state, entry.spent, entry.origin.step)
             for entry in Ledger(folder / f"local/{party.name}.ledger").entries()
         ]
         for party in study.payers

@@ -47,7 +47,7 @@ def learned(model, *data):
     return {
         "price": str(model.guarantee_),
         "state": entry.state,
-        "noted": entry.detail,
+        "noted": entry.event,
         "shape": model.coef_.shape,
         "n": facts.n_samples,
         "noise": (facts.rho, facts.sigma, facts.ridge),

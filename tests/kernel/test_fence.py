@@ -17,6 +17,7 @@ import confrere
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import CompositionError, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
+from confrere.kernel.events import Summed
 from confrere.kernel.guarantee import Neighbours, Split, Unit
 from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
@@ -305,7 +306,7 @@ class TestMoreThanWasPaid:
             ticket.repeated(Guarantee(1e-9), ONE)
 
 
-SUMS = {"purpose": "x", "key": "k", "detail": {"sums": "a"}}
+SUMS = {"purpose": "x", "key": "k", "event": Summed(1.0, 0.0, "a", 2)}
 
 
 class TestSeveralDrawsOfOneCharge:

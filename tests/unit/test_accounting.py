@@ -18,6 +18,7 @@ from confrere import (
 )
 from confrere.accounting import total
 from confrere.errors import CompositionError, InvalidParameter, NotInstalled
+from confrere.kernel.events import Promised
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.losses import Logistic
 from confrere.maths.accountants import Exposure, GaussianLoss, gaussian_delta
@@ -56,7 +57,7 @@ def test_gaussian_fits_against_the_reference(count, change, loss, cap, above):
     found = total(entries, delta=1e-6, step=1e-3)
     reach = {"replace-one": 2 * cap, "add-remove": cap}[change]
     theirs = reference.from_gaussian_mechanism(
-        entries[0].detail["sigmas"][0], sensitivity=reach, value_discretization_interval=1e-3
+        entries[0].event.sigmas[0], sensitivity=reach, value_discretization_interval=1e-3
     )
     floor = theirs.self_compose(count).get_epsilon_for_delta(1e-6)
     assert floor <= found.epsilon <= above * floor + 0.01 * count
@@ -74,11 +75,9 @@ def test_a_total_is_far_below_the_sum():
 
 
 def test_a_check_that_was_paid_for_is_in_the_total():
-    """The charge of a checked prior notes its fit's noise, and paid for the check as well."""
+    """Which fit follows is not known when a checked prior is charged: its promise is."""
     entries = charged(3, epsilon=0.5, delta=1e-6, prior=[1.0, 0.0, 0.0, 0.0, 0.0])
-    detail = entries[0].detail
-    assert "sigmas" in detail
-    assert detail["prior check"]["epsilon"] > 0
+    assert entries[0].event == Promised(0.5, 1e-6)
     promised = total([Guarantee(0.5, delta=1e-6)] * 3, delta=1e-5).epsilon
     assert total(entries, delta=1e-5).epsilon == pytest.approx(promised)
     bare = charged(3, epsilon=0.5, delta=1e-6)
@@ -100,8 +99,8 @@ def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make,
     found = total(entries, delta=1e-5, step=1e-3).epsilon
     # The part whose records are moved most, as if there were no Jacobian.
     reach = max(
-        math.hypot(*(1 / s for s in level["sigmas"][: 1 if level["joint"] else None]))
-        for level in entries[0].detail["levels"]
+        math.hypot(*(1 / s for s in level.sigmas[: 1 if level.joint else None]))
+        for level in entries[0].event.parts
     )
     theirs = reference.from_gaussian_mechanism(1 / (2 * reach), value_discretization_interval=1e-3)
     floor = theirs.self_compose(6).get_epsilon_for_delta(1e-5)
@@ -114,10 +113,10 @@ def test_checked_stacks_enter_by_their_promise_and_those_of_several_classes_by_t
     made = {"epsilon": 0.5, "delta": 1e-6, "n_groups": 2}
     prior = [1.0, 0.0, 0.0, 0.0, 0.0]
     checked = charged(2, FeatureStackingClassifier, **made, prior=prior)
-    assert "levels" in checked[0].detail
+    assert checked[0].event == Promised(0.5, 1e-6)
     assert total(checked, delta=1e-5).epsilon == pytest.approx(promised)
     several = charged(2, FeatureStackingClassifier, **made, classes=[0, 1, 2], clipping="separate")
-    sigmas = several[0].detail["levels"][0]["sigmas"]
+    sigmas = several[0].event.parts[0].sigmas
     mu = math.sqrt(8) * math.hypot(*(1 / sigma for sigma in sigmas))
     theirs = reference.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
     floor = theirs.self_compose(2).get_epsilon_for_delta(1e-5)
@@ -170,10 +169,10 @@ def test_without_the_extra_it_says_so(monkeypatch):
 def test_the_whole_profile_is_dominated():
     """What is composed once has at least the bound's delta at every epsilon."""
     (entry,) = charged(1, epsilon=1.0, delta=1e-6, loss="logistic")
-    facts, sigmas = entry.detail, tuple(entry.detail["sigmas"])
-    loss = GaussianLoss(Exposure(loss=Logistic(), ridges=tuple(facts["ridges"])), sigmas)
+    event, sigmas = entry.event, entry.event.sigmas
+    loss = GaussianLoss(Exposure(loss=Logistic(), ridges=event.ridges), sigmas)
     for delta in (1e-2, 1e-4, 1e-6):
         epsilon = total([entry], delta=delta, step=1e-3).epsilon
         # Composing with a pure step that spends output_epsilon never lowers the profile.
         assert gaussian_delta(epsilon, 2 / sigmas[0]) <= delta
-        assert loss.delta(epsilon - 3 * facts["output_epsilon"]) >= 0.5 * delta
+        assert loss.delta(epsilon - 3 * event.output_epsilon) >= 0.5 * delta

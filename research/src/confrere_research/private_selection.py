@@ -273,14 +273,6 @@ class SelectionPlan(Plan[tuple[int, Any]]):
         """Return the price of the choice and of the final model together."""
         return self.total
 
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes."""
-        return {
-            "candidates": [candidate.name for candidate in self.candidates],
-            "scoring": self.scoring,
-            "rows": [len(part) for part in self.parts],
-        }
-
     def terms(self, data: LabelledTable) -> list[Term]:  # noqa: ARG002
         """Refuse: which model is released is part of what is released."""
         raise InvalidParameter("a selection has no simple density; audit whole fits.")
@@ -312,14 +304,6 @@ class PartsPlan(SelectionPlan):
 
     selection: ErrorSelection
     refit_epsilon: float | None
-
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes."""
-        return super().detail() | {
-            "strategy": "parts",
-            "epsilon_of_parts": self.selection.epsilon,
-            "epsilon_of_refit": self.refit_epsilon,
-        }
 
     def run(self, data: LabelledTable, source: RandomSource) -> tuple[int, Any]:
         """Return the chosen candidate's position and its released model."""
@@ -354,15 +338,6 @@ class StoppingPlan(SelectionPlan):
     counts: PrivateCounts
     stopping: RandomStopping
     one: Guarantee
-
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes: the law of the number of runs, not the number."""
-        return super().detail() | {
-            "strategy": "random-stopping",
-            "epsilon_of_a_run": self.counts.epsilon,
-            "stopping_shape": self.stopping.shape,
-            "expected_runs": self.stopping.expected,
-        }
 
     def run(self, data: LabelledTable, source: RandomSource) -> tuple[int, Any]:
         """Return the winner's candidate and its released model; ties go to the earlier run."""

@@ -347,7 +347,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             account,
             guarantee,
             purpose=self._purpose(),
-            detail=plan.detail(),
+            event=plan.event(),
             simulation=simulation,
         ) as ticket:
             learned = plan.run(data, ticket)

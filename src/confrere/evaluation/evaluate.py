@@ -19,6 +19,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, check_epsilon, in_sequence, shares
+from confrere.kernel.ledger import Origin
 from confrere.kernel.release import paying
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, payer
@@ -397,14 +398,13 @@ def evaluate(
     book, paid_by = payer(ledger, account, guarantee)
     simulation = simulation_of(random_state)
     learned = getattr(model, "model_", None)
-    named = {"model": learned.digest()} if isinstance(learned, Model) else {}
     scales = {name: counter.scale for name, counter in counters.items()}
     with paying(
         book,
         paid_by,
         guarantee,
         purpose=f"evaluate {type(model).__name__}",
-        detail={"queries": {name: each.epsilon for name, each in guarantees.items()}, **named},
+        origin=Origin(model=learned.digest()) if isinstance(learned, Model) else None,
         simulation=simulation,
     ) as ticket:
         noisy = {

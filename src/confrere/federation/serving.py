@@ -11,7 +11,6 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from confrere.errors import (
     CompositionError,
@@ -38,7 +37,9 @@ from confrere.federation.summing import (
     check_try,
     hidden,
 )
+from confrere.kernel.events import Event
 from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.ledger import Origin
 from confrere.kernel.release import Ticket, free_ticket, paying
 from confrere.ledger import Receipt
 
@@ -169,13 +170,13 @@ def _ready(question: Question, asked: Ready, local: LocalParty | PartyGroup) -> 
     return _signable(announce(asked.summed, question, local), None, local, question)
 
 
-def _terms(asked: SumOperation, local: LocalParty | PartyGroup, step: int) -> str:
-    """Return the name of a sum's mechanism, of which a run has one, if there is a try left."""
+def _terms(asked: SumOperation, local: LocalParty | PartyGroup, step: int) -> Event:
+    """Return what a sum's mechanism does, of which a run has one, if there is a try left."""
     if isinstance(local, PartyGroup):
         raise OperationRefused("members of a group have no masks of their own.", "identity")
     check_try(asked.mechanism, step)
     local.books.policy.check_price(asked.mechanism.guarantee())
-    return asked.mechanism.digest
+    return asked.mechanism.event()
 
 
 def _check_step(step: object) -> None:
@@ -189,7 +190,7 @@ def _paying(
     key: Key,
     price: Guarantee | None,
     question: Question,
-    sums: str | None = None,
+    sums: Event | None = None,
 ) -> Iterator[Ticket]:
     """Pay for an answer, once per key; nothing is due for public facts.
 
@@ -201,23 +202,18 @@ def _paying(
     if price is None:
         yield free_ticket(simulation)
         return
-    detail: dict[str, Any] = {"run": key.run, "party": local.name}
-    detail |= {"step": key.step} if sums is None else {"sums": sums}
-    detail |= {} if books.policy.trust is None else {"trust": books.policy.trust}
     columns = key.columns if sums is None else key.columns[:2]
-    study_id = books.policy.study_id
-    named = None if study is None or study_id is None else (study_id, study)
-    if study is not None and named is None:
-        detail["study_sha256"] = study
+    step = key.step if sums is None else None
     with paying(
         books.ledger,
         books.account,
         price,
         key=hashlib.sha256("\n".join([local.name, *map(str, columns)]).encode()).hexdigest(),
         purpose=f"answer {key.operation} in a federation",
-        detail=detail,
+        event=sums,
+        origin=Origin(run=key.run, party=local.name, step=step, trust=books.policy.trust),
         simulation=simulation,
-        study=named,
+        study=None if study is None else (books.policy.study_id, study),
         approval=books.policy.approval,
         limit=books.limit,
         resumes=True,

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact
 from enum import StrEnum
 from functools import reduce
-from typing import Any, SupportsFloat
+from typing import Annotated, SupportsFloat, TypeGuard
 
 from confrere.errors import CompositionError, InvalidParameter
+from confrere.kernel.records import Record
 
 
 class Unit(StrEnum):
@@ -55,11 +56,18 @@ def check_epsilon(value: object, name: str = "epsilon") -> float:
     return check_bound(value, name, ": an infinite budget is no privacy")
 
 
-def check_delta(value: object) -> float:
+def check_delta(value: object, name: str = "delta") -> float:
     """Return a delta as a float, or say what it must be."""
-    if isinstance(value, bool) or not isinstance(value, SupportsFloat) or not 0 <= float(value) < 1:
-        raise InvalidParameter("delta must be a number in [0, 1).")
+    if not _number(value) or not 0 <= float(value) < 1:
+        raise InvalidParameter(f"{name} must be a number in [0, 1).")
     return float(value)
+
+
+def _number(value: object) -> TypeGuard[SupportsFloat]:
+    # What asks a protocol is slow, and ledgers are long.
+    return type(value) is float or (
+        not isinstance(value, bool) and isinstance(value, SupportsFloat)
+    )
 
 
 def check_bound(value: object, name: str, why: str = "") -> float:
@@ -72,7 +80,7 @@ def check_bound(value: object, name: str, why: str = "") -> float:
 
 def check_positive(value: object, name: str) -> float:
     """Return ``value`` as a float if it is a number above zero."""
-    if isinstance(value, bool) or not isinstance(value, SupportsFloat):
+    if not _number(value):
         raise InvalidParameter(f"{name} must be a number > 0, got a {type(value).__name__}.")
     number = float(value)
     if math.isnan(number) or number <= 0:
@@ -117,29 +125,19 @@ def added(amounts: Iterable[float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarantee:
+class Guarantee(Record):
     """Differential privacy of one release, or of several composed ones."""
 
-    epsilon: float  #: Pure part; finite, above zero
-    delta: float = 0.0  #: 0 for every pure mechanism
+    whole = True
+
+    epsilon: Annotated[float, check_epsilon]  #: Pure part; finite, above zero
+    delta: Annotated[float, check_delta] = 0.0  #: 0 for every pure mechanism
     unit: Unit = Unit.RECORD  #: Whose data may change
     neighbours: Neighbours = Neighbours.REPLACE_ONE  #: How they may change
     theorem: str = ""  #: The proof page (and the section in it) that the guarantee rests on
     public: tuple[str, ...] = ()  #: What is taken to be known to everyone
     #: What the proof needs beyond what the code certifies at run time.
     assumptions: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        checked = {
-            "epsilon": check_epsilon(self.epsilon),
-            "delta": check_delta(self.delta),
-            "unit": Unit(self.unit),
-            "neighbours": Neighbours(self.neighbours),
-            "public": tuple(self.public),
-            "assumptions": tuple(self.assumptions),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
 
     @property
     def pure(self) -> bool:
@@ -149,24 +147,6 @@ class Guarantee:
     def __str__(self) -> str:
         kind = f"{self.epsilon:g}-DP" if self.pure else f"({self.epsilon:g}, {self.delta:g})-DP"
         return f"{kind} per {self.unit} ({self.neighbours})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "unit": str(self.unit),
-            "neighbours": str(self.neighbours),
-            "theorem": self.theorem,
-            "public": list(self.public),
-            "assumptions": list(self.assumptions),
-        }
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Guarantee:
-        """Read what :meth:`to_dict` wrote."""
-        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
-        return cls(**known)
 
 
 class Split(StrEnum):

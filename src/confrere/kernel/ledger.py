@@ -17,11 +17,10 @@ import hashlib
 import json
 import math
 import os
-import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -29,7 +28,7 @@ from decimal import Decimal
 from functools import lru_cache
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from typing_extensions import override
 
@@ -46,12 +45,14 @@ from confrere.errors import (
     WitnessMismatch,
 )
 from confrere.files import write_new
+from confrere.kernel.events import Event, Summed
 from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     Unit,
     at_least,
     at_most,
+    check_delta,
     check_epsilon,
     check_relation,
     exact,
@@ -59,156 +60,201 @@ from confrere.kernel.guarantee import (
     plus,
 )
 from confrere.kernel.log import (
-    Kind,
     LogFile,
     Row,
     canonical,
     now,
-    read,
     rolled_back,
     transaction,
     write_all,
 )
+from confrere.kernel.records import (
+    Code,
+    Line,
+    LongLine,
+    Record,
+    Sha256,
+    Time,
+    check_code,
+    check_text,
+)
 
-FORMAT = 2
-
-#: What the owner does to an account after opening it.
-CHANGES = frozenset({Kind.RAISED, Kind.FROZEN, Kind.DECLARED})
-#: How a charge ended.
-ENDS = frozenset({Kind.RELEASED, Kind.FAILED})
-#: What a receipt need not have.
-_OPTIONAL = frozenset({"study", "study_sha256", "uncapped", "approval"})
+FORMAT = 3
+#: What is read: rows of version 0.2 say the same, and what they noted besides is left aside.
+_READ = (1, 2, FORMAT)
 #: The account of an ephemeral ledger that names none, opened by its first charge.
 _DEFAULT = "default"
-
-_LONGEST_TEXT = 200
-_LONGEST_JUSTIFICATION = 1000
-_LONGEST_JSON = 16_384
-_DEEPEST_JSON = 16
-_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)", re.ASCII)
+#: Of a row, in characters: a ledger holds facts about releases, not data.
+_LONGEST_ROW = 65_536
 
 
-# -- the facts that rows hold: short texts and small plain JSON values, never data ---------------
-def charge_facts(
-    guarantee: Guarantee,
-    purpose: str,
-    detail: Mapping[str, Any] | None = None,
-    simulated: bool = False,
-    key: str | None = None,
-    study: tuple[str, str] | None = None,
-    approval: ChargeApproval | None = None,
-) -> dict[str, Any]:
-    """Say what is charged, but for the account and its running totals."""
-    if type(guarantee) is not Guarantee:  # A subclass could tell the row another price.
-        raise InvalidParameter(
-            f"guarantee must be a confrere.Guarantee, got a {type(guarantee).__name__}."
-        )
-    if not isinstance(simulated, bool):
-        raise InvalidParameter(f"simulated must be a bool, got a {type(simulated).__name__}.")
-    if detail is not None and not isinstance(detail, Mapping):
-        raise InvalidParameter(f"detail must be a mapping, got a {type(detail).__name__}.")
-    facts = {
-        "guarantee": _check_json(guarantee.to_dict(), "guarantee"),
-        "purpose": check_text(purpose, "purpose"),
-        "detail": _check_json(dict(detail or {}), "detail"),
-        "simulated": simulated,
-        "key": None if key is None else check_text(key, "key"),
-    }
-    if approval is not None:
-        if not isinstance(approval, ChargeApproval):
-            raise InvalidParameter("approval must be a confrere.ledger.ChargeApproval.")
-        facts["approval"] = approval.to_dict()
-    return facts if study is None else facts | {"study": study_facts(study)}
-
-
-def study_facts(study: tuple[str, str]) -> dict[str, str]:
-    """Say which study, by its id and the sha256 of its text."""
-    if not isinstance(study, tuple) or len(study) != 2:
-        raise InvalidParameter("study must be a pair: the study's id and its sha256.")
-    name, sha256 = study
-    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise InvalidParameter("study must name the study's sha256: 64 hex digits.")
-    return {"id": check_text(name, "study"), "sha256": sha256}
-
-
-def check_text(value: object, name: str, longest: int = _LONGEST_TEXT) -> str:
-    """Return ``value`` if it is one printable, not too long line."""
-    if not isinstance(value, str):
-        raise InvalidParameter(f"{name} must be a str, got a {type(value).__name__}.")
-    if not value.strip() or not value.isprintable() or len(value) > longest:
-        raise InvalidParameter(f"{name} must be one line of 1 to {longest} printable characters.")
-    return str(value)
-
-
-def _check_code(value: object, name: str) -> str:
-    """Return ``value`` if it is a code like ``"SolverFailed"``, which cannot quote the data."""
-    if not isinstance(value, str) or not _CODE.fullmatch(value):
-        raise InvalidParameter(
-            f"{name} must be a code such as 'CalibrationError': a letter, then letters, digits, "
-            "'_', '.', ':' or '-', 64 at most. An error's message may quote data; its class's "
-            "name does not."
-        )
-    return str(value)
-
-
-def _check_json(value: Any, name: str) -> Any:
-    """Return ``value`` if it is small, and JSON that comes back as it is."""
-    try:
-        text = canonical(value)
-        plain = read(text) == value and _depth(value) <= _DEEPEST_JSON
-    except (TypeError, ValueError, RecursionError):
-        text, plain = "", False
-    if not plain or len(text) > _LONGEST_JSON:
-        raise InvalidParameter(
-            f"{name} must be plain JSON values (finite numbers, str, bool, None, list, dict with "
-            f"str keys), {_DEEPEST_JSON} levels and {_LONGEST_JSON} characters at most: a ledger "
-            "holds facts about a release, not data."
-        )
-    return value
-
-
-def _depth(value: object) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, inner), default=0)
-
-
-# -- approvals, refusals, receipts -----------------------------------------------------------------
+# -- what rows say: one record per kind ------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class ChargeApproval:
+class ChargeApproval(Record):
     """Who agreed that something is paid for, when (in UTC, as ISO 8601), and why this epsilon."""
 
-    name: str
-    reason: str
-    time: str
-    justification: str | None = None
+    prefix = "approval."
 
-    def __post_init__(self) -> None:
-        check_text(self.name, "approval.name")
-        check_text(self.reason, "approval.reason")
-        if not isinstance(self.time, str) or not _TIME.fullmatch(self.time):
-            raise InvalidParameter("approval.time must be a time in UTC, as ISO 8601.")
-        if self.justification is not None:
-            check_text(self.justification, "approval.justification", _LONGEST_JUSTIFICATION)
+    name: Line
+    reason: Line
+    time: Time
+    justification: LongLine | None = None
 
-    def to_dict(self) -> dict[str, str]:
-        """Return plain values; a justification only where there is one."""
-        facts = {"name": self.name, "reason": self.reason, "time": self.time}
-        return facts | ({} if self.justification is None else {"justification": self.justification})
+
+@dataclass(frozen=True, slots=True)
+class Study(Record):
+    """Which study, by the sha256 of its text, and its id where it has one."""
+
+    prefix = "study."
+
+    id: Line | None
+    sha256: Sha256
+
+
+@dataclass(frozen=True, slots=True)
+class Origin(Record):
+    """Where a charge comes from: which question to which party, or about which model."""
+
+    run: Line | None = None
+    party: Line | None = None
+    step: int | None = None
+    trust: Line | None = None  #: Whom the party has to trust
+    model: Line | None = None  #: What an evaluated model hashes to
+
+
+@dataclass(frozen=True, slots=True)
+class Amount(Record):
+    """Epsilon and delta, exactly; as a running total, what of it was before the year of a cap."""
+
+    epsilon: Decimal = Decimal(0)
+    delta: Decimal = Decimal(0)
+    year: int | None = None
+    earlier: Amount | None = None
 
     @classmethod
-    def within(cls, facts: Mapping[str, Any]) -> Self | None:
-        """Read the approval that a charge or a receipt names, if it does."""
-        told = facts.get("approval")
-        if told is None:
-            return None
-        if not isinstance(told, Mapping) or not told.keys() <= set(cls.__dataclass_fields__):
-            raise InvalidParameter("approval must have name, reason, time and justification.")
-        return cls(**dict.fromkeys(cls.__dataclass_fields__) | dict(told))
+    def of(cls, price: Guarantee | Spent) -> Self:
+        """Read floats as the decimals that they print as."""
+        return cls(exact(price.epsilon), exact(price.delta))
+
+    def plus(self, more: Amount) -> Amount:
+        """Add without rounding."""
+        return Amount(plus(self.epsilon, more.epsilon), plus(self.delta, more.delta))
+
+    def minus(self, less: Amount) -> Amount:
+        """Subtract without rounding."""
+        return Amount(minus(self.epsilon, less.epsilon), minus(self.delta, less.delta))
 
 
-def refused(study: str, by: str, time: str, row: int) -> StudyRefused:
+_NOTHING = Amount()
+
+
+@dataclass(frozen=True, slots=True)
+class Genesis(Record):
+    """The first row."""
+
+    format: int
+    ledger_id: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Record):
+    """An account: its caps, if any, what it counts, and whether the caps are on a year."""
+
+    name: Line
+    epsilon: Annotated[float, check_epsilon] | None
+    delta: Annotated[float, check_delta]
+    unit: Unit | None  #: None only in files of 0.1, where the first charge says it
+    neighbours: Neighbours | None
+    period: Literal["year"] | None = None
+    reason: Line | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Record):
+    """What the owner does to an account: raises its caps, or freezes it."""
+
+    account: Line
+    reason: Line
+    epsilon: Annotated[float, check_epsilon] | None = None
+    delta: Annotated[float, check_delta] | None = None
+    unit: Unit | None = None  #: With ``neighbours``: what an account of 0.1 counts, as 0.2 asked
+    neighbours: Neighbours | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge(Record):
+    """What was paid, by whom, for what."""
+
+    account: Line
+    guarantee: Guarantee
+    purpose: Line
+    simulated: bool
+    spent: Amount | None = None  #: All that the account has spent with it
+    key: Line | None = None
+    event: Event | None = None  #: None where the guarantee says all
+    origin: Origin | None = None
+    study: Study | None = None
+    approval: ChargeApproval | None = None
+    uncapped: bool = False
+    booked: bool = False  #: Whether it stands for rows that are gone, whatever the caps
+
+    @property
+    def asked(self) -> Charge:
+        """What was asked for, whoever agreed and whatever was spent before."""
+        return replace(self, spent=None, uncapped=False, approval=None)
+
+
+@dataclass(frozen=True, slots=True)
+class End(Record):
+    """How a charge ended, and what was made of it, together with others' answers or alone."""
+
+    charge: int
+    digest: Line | None = None
+    code: Code | None = None  #: Why it failed
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Record):
+    """No to a study; or a no is lifted, for what is approved from ``since`` on."""
+
+    study: Study
+    name: Line
+    reason: Line
+    withdrawn: bool = False
+    since: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reset(Record):
+    """The owner went on from a file that was not as the witness remembers it."""
+
+    reason: Line
+    ledger_id: Line | None = None
+    row: int | None = None
+    hash: Line | None = None
+
+
+_KINDS: dict[str, type[Record]] = {
+    "genesis": Genesis,
+    "account": Opened,
+    **dict.fromkeys(("raised", "frozen", "declared"), Change),
+    "charge": Charge,
+    **dict.fromkeys(("released", "failed", "model"), End),
+    **dict.fromkeys(("refused", "agreed"), Decision),
+    "witness": Reset,
+}
+
+
+def said_by(row: Row) -> Any:
+    """Return what a row says."""
+    facts = row.facts
+    if row.kind == "charge":
+        facts.pop("detail", None)  # of 0.2
+    return _KINDS[row.kind].from_dict(facts)
+
+
+# -- receipts --------------------------------------------------------------------------------------
+def refused(study: str | None, by: str, time: str, row: int) -> StudyRefused:
     """Return what is raised as long as a row that says no is the last word about a study."""
     return StudyRefused(
         f"study {study} was {by} on {time[:16]}Z (row {row}): nothing more is charged or answered "
@@ -217,7 +263,7 @@ def refused(study: str, by: str, time: str, row: int) -> StudyRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Record):
     """Proof that a price was paid before the noise was drawn.
 
     It names the ledger and the row, whose ``hash`` was the ledger's head at that moment. What is
@@ -240,41 +286,23 @@ class Receipt:
     approval: ChargeApproval | None = None
 
     @classmethod
-    def of(cls, row: Row, facts: Mapping[str, Any], ledger_id: str) -> Self:
+    def of(cls, row: Row, charge: Charge, ledger_id: str) -> Self:
         """Make the receipt of a charge's row."""
-        study = facts.get("study") or {}
+        study = charge.study
         return cls(
             ledger_id=ledger_id,
             row=row.seq,
-            account=facts["account"],
-            guarantee=Guarantee.from_dict(facts["guarantee"]),
-            purpose=facts["purpose"],
+            account=charge.account,
+            guarantee=charge.guarantee,
+            purpose=charge.purpose,
             time=row.time,
             hash=row.hash,
-            simulated=facts["simulated"],
-            study=study.get("id"),
-            study_sha256=study.get("sha256"),
-            uncapped=bool(facts.get("uncapped")),
-            approval=ChargeApproval.within(facts),
+            simulated=charge.simulated,
+            study=None if study is None else study.id,
+            study_sha256=None if study is None else study.sha256,
+            uncapped=charge.uncapped,
+            approval=charge.approval,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON; what need not be there only where it is."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values["guarantee"] = self.guarantee.to_dict()
-        values["approval"] = None if self.approval is None else self.approval.to_dict()
-        return {name: value for name, value in values.items() if value or name not in _OPTIONAL}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` wrote."""
-        names = set(cls.__dataclass_fields__)
-        missing = sorted(names - values.keys() - _OPTIONAL)
-        if missing:
-            raise InvalidParameter(f"the receipt lacks {', '.join(missing)}.")
-        known = {name: values[name] for name in names & values.keys()}
-        known["approval"] = ChargeApproval.within(values)
-        return cls(**known | {"guarantee": Guarantee.from_dict(values["guarantee"])})
 
 
 class Payment(NamedTuple):
@@ -287,39 +315,6 @@ class Payment(NamedTuple):
 
 
 # -- what an account allows ------------------------------------------------------------------------
-class Amount(NamedTuple):
-    """Epsilon and delta, exactly."""
-
-    epsilon: Decimal = Decimal(0)
-    delta: Decimal = Decimal(0)
-
-    @classmethod
-    def of(cls, price: Guarantee | Spent) -> Self:
-        """Read floats as the decimals that they print as."""
-        return cls(exact(price.epsilon), exact(price.delta))
-
-    @classmethod
-    def told(cls, totals: Mapping[str, str]) -> Self:
-        """Read what :attr:`text` wrote."""
-        return cls(Decimal(totals["epsilon"]), Decimal(totals["delta"]))
-
-    @property
-    def text(self) -> dict[str, Any]:
-        """The amount, as rows keep it."""
-        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
-
-    def plus(self, more: Amount) -> Amount:
-        """Add without rounding."""
-        return Amount(plus(self.epsilon, more.epsilon), plus(self.delta, more.delta))
-
-    def minus(self, less: Amount) -> Amount:
-        """Subtract without rounding."""
-        return Amount(minus(self.epsilon, less.epsilon), minus(self.delta, less.delta))
-
-
-_NOTHING = Amount()
-
-
 @dataclass(frozen=True, slots=True)
 class Balance:
     """What an account allows and what it has paid so far.
@@ -329,69 +324,49 @@ class Balance:
     is set back gives nothing back.
     """
 
-    account: str
-    caps: Amount | None
-    unit: Unit | None
-    neighbours: Neighbours | None
-    period: Literal["year"] | None = None
+    terms: Opened  #: As opened, with the caps as last raised
     frozen: str | None = None
     paid: Amount = _NOTHING
     year: int = 0
     earlier: Amount = _NOTHING
 
-    @classmethod
-    def opened(cls, facts: Mapping[str, Any]) -> Self:
-        """Read the facts of an account's own row: nothing is spent yet."""
-        cap, unit, neighbours = facts["epsilon"], facts["unit"], facts["neighbours"]
-        return cls(
-            account=facts["name"],
-            caps=None if cap is None else Amount(exact(cap), exact(facts["delta"])),
-            unit=None if unit is None else Unit(unit),
-            neighbours=None if neighbours is None else Neighbours(neighbours),
-            period=facts.get("period"),
-        )
+    @property
+    def caps(self) -> Amount | None:
+        """The caps, exactly."""
+        cap = self.terms.epsilon
+        return None if cap is None else Amount(exact(cap), exact(self.terms.delta))
 
-    def changed(self, kind: Kind, facts: Mapping[str, Any]) -> Self:
+    def changed(self, kind: str, said: Change) -> Self:
         """Take over what the owner's row says: another cap, no more charges, or what is counted."""
-        if kind is Kind.FROZEN:
-            return replace(self, frozen=str(facts["reason"]))
-        if kind is Kind.RAISED:
-            return self.raised(facts["epsilon"], facts["delta"])
-        if self.unit is not None:
-            raise InvalidParameter(
-                f"account {self.account!r} counts per {self.unit} ({self.neighbours}) already; "
-                "that does not change."
-            )
-        return replace(self, unit=Unit(facts["unit"]), neighbours=Neighbours(facts["neighbours"]))
+        if kind == "frozen":
+            return replace(self, frozen=said.reason)
+        if kind == "raised":
+            return self.raised(said.epsilon, said.delta)
+        terms = replace(self.terms, unit=said.unit, neighbours=said.neighbours)
+        if self.terms.unit is not None and terms != self.terms:
+            raise InvalidParameter("what an account counts does not change.")
+        return replace(self, terms=terms)
 
     def raised(self, epsilon: float | None, delta: float | None) -> Self:
         """Let more be spent, where a cap is given."""
-        if self.caps is None:
-            raise InvalidParameter(f"account {self.account!r} has no cap to raise.")
-        caps = Amount(
-            self.caps.epsilon if epsilon is None else exact(epsilon),
-            self.caps.delta if delta is None else exact(delta),
-        )
-        if min(caps.minus(self.caps)) < 0 or caps == self.caps:
+        now, before = self.terms, self.caps
+        if before is None:
+            raise InvalidParameter(f"account {now.name!r} has no cap to raise.")
+        caps = (now.epsilon if epsilon is None else epsilon, now.delta if delta is None else delta)
+        after = replace(self, terms=replace(now, epsilon=caps[0], delta=caps[1]))
+        more = (after.caps or before).minus(before)
+        if min(more.epsilon, more.delta) < 0 or not (more.epsilon or more.delta):
             raise InvalidParameter(
-                f"account {self.account!r} has the caps epsilon {at_most(self.caps.epsilon):g} and "
-                f"delta {at_most(self.caps.delta):g}; a raise makes one of them larger and neither "
-                "smaller. To spend less, freeze the account when it is enough."
+                f"account {now.name!r} has the caps epsilon {now.epsilon:g} and delta "
+                f"{now.delta:g}; a raise makes one of them larger and neither smaller. To spend "
+                "less, freeze the account when it is enough."
             )
-        return replace(self, caps=caps)
-
-    def resumed(self, charge: Mapping[str, Any]) -> Self:
-        """Take over the running totals from the facts of the account's last charge."""
-        spent = charge["spent"]
-        resumed = replace(self, paid=Amount.told(spent))
-        if self.period is None:
-            return resumed
-        return replace(resumed, year=int(spent["year"]), earlier=Amount.told(spent["earlier"]))
+        return after
 
     def at(self, time: str) -> Self:
         """Begin the year of a time, if it is a later one."""
         year = int(time[:4])
-        if self.period is None or year <= self.year:
+        if self.terms.period is None or year <= self.year:
             return self
         return replace(self, year=year, earlier=self.paid)
 
@@ -402,39 +377,32 @@ class Balance:
 
     def after(self, guarantee: Guarantee, time: str) -> Self:
         """Pay for one more release at a time, composed in sequence, or say why not."""
+        name = self.terms.name
         if self.frozen is not None:
-            raise AccountFrozen(
-                f"account {self.account!r} is frozen ({self.frozen}); nothing was spent."
+            raise AccountFrozen(f"account {name!r} is frozen ({self.frozen}); nothing was spent.")
+        counted = (self.terms.unit, self.terms.neighbours)
+        if counted != (guarantee.unit, guarantee.neighbours):
+            counts = "of 0.1 and says nothing" if counted[0] is None else "per {} ({})"
+            raise CompositionError(
+                f"account {name!r} counts {counts.format(*counted)}, the guarantee is per "
+                f"{guarantee.unit} ({guarantee.neighbours}): the two do not add up. Nothing was "
+                "spent; open an account for it."
             )
-        self._check_composable(guarantee)
-        rest = self.at(time).rest
+        rest, price = self.at(time).rest, Amount.of(guarantee)
         if rest is not None:
-            bound = "ledger" if self.period is None else "ledger, this year"
-            for name, price, left in zip(rest._fields, Amount.of(guarantee), rest, strict=True):
-                if price > left:
-                    asked = (float(price), max(0.0, at_most(left)))
-                    raise BudgetExceeded(self.account, *asked, name, bound)
+            bound = "ledger" if self.terms.period is None else "ledger, this year"
+            for currency in ("epsilon", "delta"):
+                asked, left = getattr(price, currency), getattr(rest, currency)
+                if asked > left:
+                    shown = (float(asked), max(0.0, at_most(left)))
+                    raise BudgetExceeded(name, *shown, currency, bound)
         return self.booked(guarantee, time)
-
-    def _check_composable(self, guarantee: Guarantee) -> None:
-        if self.unit is None or self.neighbours is None:
-            raise CompositionError(
-                f"account {self.account!r} is of an older file and does not say what it counts: "
-                "its owner says it with `confrere ledger open LEDGER "
-                f"{self.account!r} --unit record --neighbours replace-one --reason ...`. Nothing "
-                "was spent."
-            )
-        if (self.unit, self.neighbours) != (guarantee.unit, guarantee.neighbours):
-            raise CompositionError(
-                f"account {self.account!r} counts per {self.unit} ({self.neighbours}), the "
-                f"guarantee is per {guarantee.unit} ({guarantee.neighbours}): the two do not add "
-                "up. Nothing was spent."
-            )
 
     @property
     def rest(self) -> Amount | None:
         """What the caps still cover: less than nothing, if more was booked; None without them."""
-        return None if self.caps is None else self.caps.minus(self.paid.minus(self.earlier))
+        caps = self.caps
+        return None if caps is None else caps.minus(self.paid.minus(self.earlier))
 
     @property
     def left(self) -> float:
@@ -450,135 +418,135 @@ class Balance:
         return at_least(self.paid.epsilon)
 
     @property
-    def facts(self) -> dict[str, float | str | None]:
-        """What the account allows now, as the row that opens it says it."""
-        return {
-            "epsilon": None if self.caps is None else float(self.caps.epsilon),
-            "delta": 0.0 if self.caps is None else float(self.caps.delta),
-            "unit": self.unit,
-            "neighbours": self.neighbours,
-            "period": self.period,
-        }
-
-    @property
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> Amount:
         """The running totals, as a charge's row keeps them."""
-        year = {} if self.period is None else {"year": self.year, "earlier": self.earlier.text}
-        return self.paid.text | year
+        if self.terms.period is None:
+            return self.paid
+        return replace(self.paid, year=self.year, earlier=self.earlier)
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A cap on all that was ever spent on the same data, besides the account's own.
+# -- what the rows say together --------------------------------------------------------------------
+class Books:
+    """All rows, each held against those before it; kept are balances, and where rows stand.
 
-    ``by`` is one of :data:`confrere.errors.LIMITS`. ``over`` are other accounts of these data: a
-    ledger of an older version has one for every name that studies gave them.
+    ``rows`` of an account are its own and its last charge; ``keys`` are of charges, by idempotency
+    key; ``marks`` say how charges ended, ``models`` what was made of them, ``decisions`` who said
+    no to a study, and by ``resets`` the owner went on from a file that was not as it was left.
     """
 
-    epsilon: float
-    by: str
-    over: tuple[str, ...] = ()
-
-    def check(self, account: str, spent: Sequence[Decimal], price: Guarantee) -> None:
-        """Refuse a price that does not fit beside what was spent."""
-        left = exact(check_epsilon(self.epsilon))
-        for one in spent:
-            left = minus(left, one)
-        if exact(price.epsilon) > left:
-            raise BudgetExceeded(account, price.epsilon, max(0.0, at_most(left)), bound=self.by)
-
-
-# -- what the rows say -----------------------------------------------------------------------------
-class Pages(LogFile):
-    """A ledger's file, with where its rows stand; what they say is read from the disk again.
-
-    Kept are numbers of rows: about every account in the order of opening, of charges by idempotency
-    key, of the ``marks`` that say how charges ended, of the ``models`` that were made of them, and
-    of ``resets``, by which the owner went on from a file that was not as it was left.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(descriptor)
-        self.ledger_id = ""
-        self.accounts: dict[str, list[int]] = {}
+    def __init__(self) -> None:
+        self.format, self.ledger_id = FORMAT, ""
+        self.balances: dict[str, Balance] = {}
+        self.charges: dict[str, list[int]] = {}
+        self.all_charges: list[int] = []
+        self.changes: dict[str, list[int]] = {}
         self.keys: dict[str, int] = {}
         self.marks: dict[int, int] = {}
         self.models: dict[int, list[int]] = {}
+        self.decisions: dict[str, list[int]] = {}
         self.resets: list[int] = []
-        self._charges: dict[str, list[int]] = {}
-        self._all_charges: list[int] = []
-        self._decisions: dict[str, list[int]] = {}
+        self._paid: set[int] = set()
+
+    def enter(self, row: Row) -> None:
+        """Take in the next row, or refuse one that contradicts those before it."""
+        said = said_by(row)
+        if (row.seq == 1) != isinstance(said, Genesis):
+            raise ValueError("a chain has one genesis")
+        if isinstance(said, Charge):
+            self._charge(row, said)
+        elif isinstance(said, End):
+            if said.charge not in self._paid:
+                raise ValueError("what ends, or is made, was paid for")
+            if row.kind == "model":
+                self.models.setdefault(said.charge, []).append(row.seq)
+            elif self.marks.setdefault(said.charge, row.seq) != row.seq:
+                raise ValueError("a charge ends once")
+        elif isinstance(said, Opened):
+            if said.name in self.balances:
+                raise ValueError("an account opens once")
+            self.balances[said.name] = Balance(said)
+            self.changes[said.name], self.charges[said.name] = [row.seq], []
+        elif isinstance(said, Change):
+            self.balances[said.account] = self.balances[said.account].changed(row.kind, said)
+            self.changes[said.account].append(row.seq)
+        elif isinstance(said, Decision):
+            self.decisions.setdefault(said.study.sha256, []).append(row.seq)
+        elif isinstance(said, Reset):
+            self.resets.append(row.seq)
+        else:
+            if said.format not in _READ:
+                raise NotALedger(
+                    f"it has format {said.format}; this version of confrere reads {FORMAT}."
+                )
+            self.format, self.ledger_id = said.format, said.ledger_id
+
+    def _charge(self, row: Row, charge: Charge) -> None:
+        before = self.balances[charge.account]
+        if self.format == 1 and before.terms.unit is None:
+            # In old files the first charge said what an account counts.
+            counted = {name: getattr(charge.guarantee, name) for name in ("unit", "neighbours")}
+            before = replace(before, terms=replace(before.terms, **counted))
+        paid = before.booked if charge.booked else before.after
+        after = paid(charge.guarantee, row.time)
+        if charge.spent != after.totals:
+            raise ValueError("the running totals are the sums")
+        if charge.key is not None and self.keys.setdefault(charge.key, row.seq) != row.seq:
+            raise ValueError("a key charges once")
+        self.balances[charge.account] = after
+        self.charges[charge.account].append(row.seq)
+        self.all_charges.append(row.seq)
+        self._paid.add(row.seq)
+
+
+class Pages(LogFile, Books):
+    """A ledger's file, with what its rows say; those that count are read from the disk again."""
+
+    def __init__(self, descriptor: int) -> None:
+        LogFile.__init__(self, descriptor)
+        Books.__init__(self)
 
     @override
-    def enter(self, row: Row, facts: Mapping[str, Any]) -> None:
-        if row.kind is Kind.CHARGE:
-            self._charges[facts["account"]].append(row.seq)
-            self._all_charges.append(row.seq)
-            if facts["key"] is not None:
-                self.keys[facts["key"]] = row.seq
-        elif row.kind in ENDS:
-            self.marks[facts["charge"]] = row.seq
-        elif row.kind is Kind.ACCOUNT:
-            self.accounts.setdefault(facts["name"], []).append(row.seq)
-            self._charges.setdefault(facts["name"], [])
-        elif row.kind in CHANGES:
-            self.accounts[facts["account"]].append(row.seq)
-        elif row.kind is Kind.MODEL:
-            self.models.setdefault(facts["charge"], []).append(row.seq)
-        elif row.kind is Kind.WITNESS:
-            self.resets.append(row.seq)
-        elif row.kind is not Kind.GENESIS:
-            self._decisions.setdefault(facts["study"]["sha256"], []).append(row.seq)
-        else:
-            if facts["format"] not in (1, FORMAT):
-                raise NotALedger(
-                    f"it has format {facts['format']}; this version of confrere reads {FORMAT}."
-                )
-            self.ledger_id = str(facts["ledger_id"])
+    def enter(self, row: Row) -> None:
+        Books.enter(self, row)
+
+    def said(self, seq: int) -> Any:
+        """Return what a row that was there says."""
+        return said_by(self.row(seq))
 
     def known(self, account: str) -> str:
         """Return the name of an account, if there is one."""
-        if check_text(account, "account") not in self.accounts:
+        if check_text(account, "account") not in self.balances:
             raise UnknownAccount(f"there is no account {account!r}; there is: {self._listed()}.")
         return account
 
     def only(self) -> str | None:
         """Return the name of the only account, or None if there is no account at all."""
-        if len(self.accounts) > 1:
+        if len(self.balances) > 1:
             raise UnknownAccount(f"there are several accounts, say which: {self._listed()}.")
-        return next(iter(self.accounts), None)
+        return next(iter(self.balances), None)
 
     def _listed(self) -> str:
-        return ", ".join(map(repr, self.accounts)) or "none, open one with open_account"
+        return ", ".join(map(repr, self.balances)) or "none, open one with open_account"
 
     def balance(self, account: str) -> Balance:
-        """Return what an account allows and has spent now, by its own rows and its last charge."""
-        opened, *changes = self.accounts[self.known(account)]
-        balance = Balance.opened(self.facts(opened))
-        for change in changes:
-            balance = balance.changed(self.row(change).kind, self.facts(change))
-        for last in self._charges[account][-1:]:
-            balance = balance.resumed(self.facts(last))
-        return balance.at(now())
+        """Return what an account allows and has spent now; its rows are still what they were."""
+        name = self.known(account)
+        for seq in (*self.changes[name], *self.charges[name][-1:]):
+            self.row(seq)
+        return self.balances[name].at(now())
 
-    def charges(self, account: str | None = None) -> Sequence[int]:
+    def charged(self, account: str | None = None) -> Sequence[int]:
         """Return the rows of the charges of one account, or of all."""
-        return self._all_charges if account is None else self._charges[self.known(account)]
+        return self.all_charges if account is None else self.charges[self.known(account)]
 
-    def charge_of(self, receipt: Receipt) -> int:
-        """Return the row of the charge that a receipt was given for, if by this ledger."""
+    def charge_of(self, receipt: Receipt) -> Charge:
+        """Return the charge that a receipt was given for, if by this ledger."""
         row = self.at(receipt.row)
-        if row is not None and row.kind is Kind.CHARGE:
-            given = Receipt.of(row, self.facts(row.seq), self.ledger_id)
-            if given == receipt:
-                return row.seq
+        if row is not None and row.kind == "charge":
+            charge: Charge = said_by(row)
+            if Receipt.of(row, charge, self.ledger_id) == receipt:
+                return charge
         raise LedgerError(f"the receipt for row {receipt.row} is not of this ledger.")
-
-    def decisions(self, study_sha256: str | None = None) -> list[Row]:
-        """Return the rows that say no to a study, or take that back; of all studies by default."""
-        asked = list(self._decisions) if study_sha256 is None else [study_sha256]
-        rows = sorted(row for study in asked for row in self._decisions.get(study, ()))
-        return [self.row(row) for row in rows]
 
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
         """Refuse a study whose last word is no, or what was approved before a no was lifted.
@@ -588,16 +556,17 @@ class Pages(LogFile):
         grant already, and against a party that is running. Only a row that says yes again lifts
         it, and what was agreed to before that row stays without effect.
         """
-        for last in self.decisions(study_sha256)[-1:]:
-            facts, moment = last.facts, datetime.fromisoformat
-            study, name = facts["study"]["id"], facts["name"]
-            if last.kind is Kind.REFUSED:
-                said = "withdrawn" if facts.get("withdrawn") else "refused"
-                raise refused(study, f"{said} by {name}", last.time, last.seq)
-            if approval is None or moment(approval.time) < moment(facts["since"]):
+        for seq in self.decisions.get(study_sha256, ())[-1:]:
+            row, moment = self.row(seq), datetime.fromisoformat
+            said: Decision = said_by(row)
+            if said.since is None:
+                how = "withdrawn" if said.withdrawn else "refused"
+                raise refused(said.study.id, f"{how} by {said.name}", row.time, seq)
+            if approval is None or moment(approval.time) < moment(said.since):
                 raise StudyRefused(
-                    f"study {study} was refused, and agreed to again by {name} (row {last.seq}); "
-                    "what was approved before that does not count any more: use the new grant."
+                    f"study {said.study.id} was refused, and agreed to again by {said.name} (row "
+                    f"{seq}); what was approved before that does not count any more: use the new "
+                    "grant."
                 )
 
 
@@ -608,7 +577,7 @@ _SIZES = {"head": 512, "path": 512, "spent": 2048, "data": 2048}
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class Head(Record):
     """The last row that was seen, and when, in UTC."""
 
     ledger_id: str
@@ -617,14 +586,15 @@ class Head:
     time: str
 
 
-class Spent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spent(Record):
     """All that was charged to an account, never less; ``facts`` opens it again, if it is gone."""
 
     ledger_id: str
     account: str
     epsilon: float
     delta: float
-    facts: Mapping[str, Any]
+    facts: Opened
 
 
 def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -671,13 +641,11 @@ class Witness:
     def check(self, log: Pages, path: Path) -> None:
         """Refuse a ledger of which rows that were there, as is remembered, are gone."""
         head = self.head_of(log.ledger_id)
-        if head is None:
-            return
-        row = log.at(head.row)
-        if row is None:
+        row = None if head is None else log.at(head.row)
+        if head is not None and row is None:
             found = f"now it has {log.tail.seq}: an older copy was put back, or rows were cut from "
             raise self._mismatch(path, head, f"{found}its end")
-        if row.hash != head.hash:
+        if head is not None and row is not None and row.hash != head.hash:
             raise self._mismatch(path, head, "now that row is another one: the chain was rebuilt")
 
     def check_place(self, ledger_id: str | None, path: Path) -> None:
@@ -690,18 +658,16 @@ class Witness:
 
     def keep(self, log: Pages, accounts: Iterable[str]) -> None:
         """Keep the last row of a ledger, and what accounts have spent."""
-        row = log.tail
-        head = {"ledger_id": log.ledger_id, "row": row.seq, "hash": row.hash, "time": row.time}
-        self.tell(head, "head", log.ledger_id)
+        row, own = log.tail, log.ledger_id
+        self.tell(Head(own, row.seq, row.hash, row.time).to_dict(), "head", own)
         for account in accounts:
-            balance = log.balance(account)
-            told = (balance.spent, at_least(balance.paid.delta), balance.facts)
-            spent = Spent(log.ledger_id, account, *told)._asdict()
-            self.tell(spent, "spent", log.ledger_id, account)
+            balance = log.balances[account]
+            told = (balance.spent, at_least(balance.paid.delta), balance.terms)
+            self.tell(Spent(own, account, *told).to_dict(), "spent", own, account)
 
     def complete(self, log: Pages) -> bool:
         """Whether the head is kept, and what every account has spent: older versions kept less."""
-        files = (record_file(self.folder, "spent", log.ledger_id, one) for one in log.accounts)
+        files = (record_file(self.folder, "spent", log.ledger_id, one) for one in log.balances)
         return self.head_of(log.ledger_id) is not None and all(file.exists() for file in files)
 
     def keep_place(self, ledger_id: str, path: Path) -> None:
@@ -801,10 +767,10 @@ class Store:
 
     def create(self) -> None:
         """Make the file, readable by its owner only, unless it is there."""
-        facts = {"format": FORMAT, "ledger_id": uuid.uuid4().hex}
+        first = Genesis(FORMAT, uuid.uuid4().hex).to_dict()
         try:
             with suppress(FileExistsError):  # Another process was quicker: its ledger it is.
-                write_new(self.path, Row.sealed(Kind.GENESIS, facts, after=None).line)
+                write_new(self.path, Row.sealed("genesis", first, after=None).line)
         except OSError as error:
             raise NotALedger(
                 f"cannot be created ({error}); its folder must exist and be writable."
@@ -824,7 +790,7 @@ class Store:
                 kept.check_place(log.ledger_id, self.path)
                 kept.keep_place(log.ledger_id, self.path)
                 if not kept.complete(log):
-                    kept.keep(log, log.accounts)
+                    kept.keep(log, log.balances)
 
     def reading(self) -> AbstractContextManager[Pages]:
         """Show one consistent state of the rows."""
@@ -852,12 +818,13 @@ class Store:
             if log.tail.seq > before and self.witness is not None:
                 self.witness.keep(log, self._accounts)
 
-    def append(
-        self, log: Pages, kind: Kind, facts: Mapping[str, Any], *, time: str | None = None
-    ) -> Row:
+    def append(self, log: Pages, kind: str, said: Record, *, time: str | None = None) -> Row:
         """Add a row; when this returns it is on disk, if this file is one to last."""
-        if kind in (Kind.CHARGE, Kind.ACCOUNT) or kind in CHANGES:
-            self._accounts.add(facts["name" if kind is Kind.ACCOUNT else "account"])
+        facts = said.to_dict()
+        if len(canonical(facts)) > _LONGEST_ROW:
+            raise InvalidParameter("a ledger holds facts about releases, not data: it is too long.")
+        if isinstance(said, Opened | Charge | Change):
+            self._accounts.add(said.name if isinstance(said, Opened) else said.account)
         return log.append(kind, facts, durable=self.lasts, time=time)
 
     @contextmanager
@@ -925,14 +892,10 @@ class LedgerFile:
     def payment(self, receipt: Receipt) -> Payment:
         """Return what a receipt paid for, and what became of it so far."""
         with self._store.reading() as log:
-            row = log.charge_of(receipt)
-            facts = log.facts(row)
-            return Payment(
-                Guarantee.from_dict(facts["guarantee"]),
-                row not in log.marks,
-                facts["detail"].get("sums"),
-                len(log.models.get(row, ())),
-            )
+            charge = log.charge_of(receipt)
+            sums = charge.event.mechanism if isinstance(charge.event, Summed) else None
+            made = len(log.models.get(receipt.row, ()))
+            return Payment(charge.guarantee, receipt.row not in log.marks, sums, made)
 
     def _resolve(self, log: Pages, account: str | None) -> str:
         """Return who pays; in an ephemeral ledger without accounts one that is opened then."""
@@ -944,96 +907,95 @@ class LedgerFile:
         return log.known(name)
 
 
+#: Refuses, or not, a charge to an account beside what was spent; looked at within the charge.
+Limit = Callable[[Pages, str, Guarantee], None]
+
+
 class LedgerWriter(LedgerFile):
     """Charges, and how they ended."""
 
     def charge(
         self,
+        # Who pays. None: the only account there is; in an ephemeral ledger without accounts,
+        # "default", opened without a cap.
         account: str | None,
-        guarantee: Guarantee,
+        guarantee: Guarantee,  # What is promised about the release
         *,
-        purpose: str,
-        detail: Mapping[str, Any] | None = None,
+        purpose: str,  # What for, in one line
+        event: Event | None = None,  # What is drawn, where the guarantee does not say it all
+        origin: Origin | None = None,
+        # Whether noise will be seeded. It is charged all the same: who will see it, nobody knows.
         simulated: bool = False,
+        # Charging again under a key, with the same content, returns the first receipt and spends
+        # nothing: so that a party asked twice answers twice and pays once.
         key: str | None = None,
-        study: tuple[str, str] | None = None,
-        approval: ChargeApproval | None = None,
-        limit: Limit | None = None,
+        study: tuple[str | None, str] | None = None,  # Id and sha256 of the study that asks
+        approval: ChargeApproval | None = None,  # Who agreed to it, and why
+        limit: Limit | None = None,  # A cap besides the account's own
     ) -> Receipt:
         """Pay for a release; when this returns, the price is on disk.
-
-        Parameters
-        ----------
-        account : str or None
-            Who pays. None: the only account there is; in an ephemeral ledger without accounts,
-            "default", opened without a cap.
-        guarantee, purpose, detail
-            What is promised about the release; what for, in one line; and more facts, as plain
-            JSON values; never data.
-        simulated : bool, default=False
-            Whether noise will be seeded. It is charged all the same: who will see it, nobody knows.
-        key : str, optional
-            Charging again under a key, with the same content, returns the first receipt and
-            spends nothing: so that a party asked twice answers twice and pays once.
-        study, approval
-            The id and the sha256 of the study that asks for it; who agreed to it, and why.
-        limit : Limit, optional
-            A cap besides the account's own, whoever else charges at the same moment.
 
         Raises
         ------
         BudgetExceeded, CompositionError, AccountFrozen, StudyRefused, UnknownAccount, LedgerError
             The last also if ``key`` was used for other content. Nothing was spent then.
         """
-        facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
-        check_relation(guarantee.neighbours)
+        if isinstance(guarantee, Guarantee):
+            check_relation(guarantee.neighbours)
         with self._store.writing() as log:
-            if study is not None:
-                log.check_agreed(study[1], approval)
-            name = facts["account"] = self._resolve(log, account)
-            if name not in log.accounts:
-                opened = {"name": name, "epsilon": None, "delta": 0.0}
-                opened |= {"unit": guarantee.unit, "neighbours": guarantee.neighbours}
-                self._store.append(log, Kind.ACCOUNT, opened)
+            name = self._resolve(log, account)
+            charge = Charge(
+                account=name,
+                guarantee=guarantee,
+                purpose=purpose,
+                simulated=simulated,
+                key=key,
+                event=event,
+                origin=origin,
+                study=None if study is None else study_of(study),
+                approval=approval,
+            )
+            if charge.study is not None:
+                log.check_agreed(charge.study.sha256, approval)
+            if name not in log.balances:
+                counted = (guarantee.unit, guarantee.neighbours)
+                self._store.append(log, "account", Opened(name, None, 0.0, *counted))
             if key is None or key not in log.keys:
                 time = now()
                 balance = log.balance(name).after(guarantee, time)
                 if limit is not None:
-                    same = {name, *(one for one in limit.over if one in log.accounts)}
-                    spent = [log.balance(one).paid.epsilon for one in sorted(same)]
-                    limit.check(name, spent, guarantee)
-                if self.ephemeral or balance.caps is None:
-                    facts["uncapped"] = True
-                facts["spent"] = balance.totals
-                row = self._store.append(log, Kind.CHARGE, facts, time=time)
+                    limit(log, name, guarantee)
+                free = self.ephemeral or balance.caps is None
+                charge = replace(charge, uncapped=free, spent=balance.totals)
+                row = self._store.append(log, "charge", charge, time=time)
             else:
                 row = log.row(log.keys[key])
-                if _paid_for(facts) != _paid_for(log.facts(row.seq)):
+                asked, charge = charge.asked, said_by(row)
+                if asked != charge.asked:
                     raise LedgerError(
                         f"key {key!r} was used for another charge (row {row.seq}); nothing was "
                         "spent."
                     )
                 if not self.ephemeral:
                     log.sync()  # Whoever charged may have been killed before the disk had it.
-            return Receipt.of(row, log.facts(row.seq), log.ledger_id)
+            return Receipt.of(row, charge, log.ledger_id)
 
     def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
         """Note that what was paid for was made, and optionally what it hashes to."""
-        told = None if digest is None else check_text(digest, "digest")
-        self._mark(receipt, Kind.RELEASED, {"digest": told})
+        self._mark(receipt, "released", End(receipt.row, digest))
 
     def mark_failed(self, receipt: Receipt, *, code: str) -> None:
         """Note that what was paid for was not made; it stays charged."""
-        self._mark(receipt, Kind.FAILED, {"code": _check_code(code, "code")})
+        self._mark(receipt, "failed", End(receipt.row, code=check_code(code, "code")))
 
-    def _mark(self, receipt: Receipt, kind: Kind, facts: Mapping[str, Any]) -> None:
-        facts = {"charge": receipt.row, **facts}
+    def _mark(self, receipt: Receipt, kind: str, end: End) -> None:
         with self._store.writing() as log:
-            if log.charge_of(receipt) not in log.marks:
-                self._store.append(log, kind, facts)
+            log.charge_of(receipt)
+            if receipt.row not in log.marks:
+                self._store.append(log, kind, end)
                 return
             earlier = log.row(log.marks[receipt.row])
-            if (earlier.kind, earlier.body) != (kind, canonical(facts)):
+            if (earlier.kind, said_by(earlier)) != (kind, end):
                 raise LedgerError(
                     f"the charge in row {receipt.row} was already marked {earlier.kind} in row "
                     f"{earlier.seq}; how it ended does not change."
@@ -1044,16 +1006,18 @@ class LedgerWriter(LedgerFile):
 
         By it :func:`verify_release` tells the model of a run from one put under its receipts.
         """
-        facts = {"charge": receipt.row, "digest": check_text(digest, "digest")}
+        made = End(receipt.row, check_text(digest, "digest"))
         with self._store.writing() as log:
-            noted = log.models.get(log.charge_of(receipt), ())
-            if facts not in [log.facts(row) for row in noted]:
-                self._store.append(log, Kind.MODEL, facts)
+            log.charge_of(receipt)
+            if made not in map(log.said, log.models.get(receipt.row, ())):
+                self._store.append(log, "model", made)
 
 
-def _paid_for(facts: Mapping[str, Any]) -> str:
-    of_the_moment = ("spent", "uncapped", "approval")
-    return canonical({name: fact for name, fact in facts.items() if name not in of_the_moment})
+def study_of(study: tuple[str | None, str]) -> Study:
+    """Say which study, by its id and the sha256 of its text."""
+    if not isinstance(study, tuple) or len(study) != 2:
+        raise InvalidParameter("study must be a pair: the study's id and its sha256.")
+    return Study(*study)
 
 
 def _ephemeral_path() -> Path:

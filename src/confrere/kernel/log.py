@@ -21,14 +21,13 @@ import time
 from abc import ABC, abstractmethod
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
-from confrere.errors import LedgerError, LedgerTampered, NotALedger
+from confrere.errors import ConfrereError, LedgerError, LedgerTampered, NotALedger
 
 FIRST_BYTES = b'[1,"genesis",'
 BUSY_SECONDS = 60.0
@@ -41,32 +40,11 @@ _BEFORE_GENESIS = "0" * 64
 _SEAL = 1 + 66 + 1
 #: Open files are few: a descriptor, and where its rows lie, is all that is kept.
 _MOST_KEPT = 32
-#: Rows that are not parsed again if their bytes are the same: every charge looks at the same few.
-_MOST_KNOWN = 64
 _CHUNK = 1 << 22
 #: File systems whose locks do not reach every machine or container that can write to them.
 _NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"}
 _NETWORKED |= {f"fuse.{name}" for name in ("sshfs", "rclone", "s3fs", "gcsfuse", "grpcfuse")}
 
-
-class Kind(StrEnum):
-    """What a row says."""
-
-    GENESIS = "genesis"
-    ACCOUNT = "account"
-    CHARGE = "charge"
-    RELEASED = "released"
-    FAILED = "failed"
-    MODEL = "model"
-    RAISED = "raised"
-    FROZEN = "frozen"
-    DECLARED = "declared"
-    REFUSED = "refused"
-    AGREED = "agreed"
-    WITNESS = "witness"
-
-
-_KINDS = {str(kind): kind for kind in Kind}
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -107,7 +85,7 @@ class Row(NamedTuple):
     """One sealed row, as the file holds it; a tuple, since a long ledger has many to make."""
 
     seq: int
-    kind: Kind
+    kind: str
     time: str
     body: str
     previous: str
@@ -115,25 +93,22 @@ class Row(NamedTuple):
 
     @classmethod
     def sealed(
-        cls, kind: Kind, facts: Mapping[str, Any], *, after: Row | None, time: str | None = None
+        cls, kind: str, facts: Mapping[str, Any], *, after: Row | None, time: str | None = None
     ) -> Self:
-        """Make the row that follows ``after``, now; the genesis row follows nothing."""
+        """Make the row that follows ``after``, now; the first one follows nothing."""
         seq, previous = (after.seq + 1, after.hash) if after else (1, _BEFORE_GENESIS)
-        time = time or now()
-        body = canonical(facts)
-        return cls(seq, kind, time, body, previous, seal(seq, kind, time, body, previous))
+        unsealed = seq, kind, time or now(), canonical(facts), previous
+        return cls(*unsealed, seal(*unsealed))
 
     @classmethod
     def parse(cls, line: bytes, seq: int) -> Self:
         """Read the line of row ``seq``, refusing one that its own hash does not seal."""
         found = hashlib.sha256(line[:-_SEAL] + b"]").hexdigest()
         try:
-            number, kind, time, body, previous, told = read(line.decode())
-            row = cls(number, _KINDS[kind], time, body, previous, told)
-        except (ValueError, TypeError, KeyError) as error:
+            row = cls(*read(line.decode()))
+        except (ValueError, TypeError) as error:
             raise LedgerTampered(f"row {seq} was changed: it is no row.") from error
-        texts = type(time) is type(body) is type(previous) is str
-        if told != found or number != seq or not texts:
+        if (row.hash, row.seq, *map(type, row[1:5])) != (found, seq, str, str, str, str):
             raise LedgerTampered(f"row {seq} was changed: its hash does not fit its content.")
         return row
 
@@ -148,11 +123,14 @@ class Row(NamedTuple):
         facts: dict[str, Any] = read(self.body)
         return facts
 
-    def follows(self, before: Row | None) -> bool:
-        """Whether nothing was removed, inserted or moved between ``before`` and this row."""
-        if before is None:
-            return (self.seq, self.kind, self.previous) == (1, Kind.GENESIS, _BEFORE_GENESIS)
-        return (self.seq, self.previous) == (before.seq + 1, before.hash)
+    def check_follows(self, before: Row | None) -> None:
+        """Refuse a row between which and ``before`` something was removed, inserted or moved."""
+        last = (0, _BEFORE_GENESIS) if before is None else (before.seq, before.hash)
+        if (self.seq - 1, self.previous) != last:
+            raise LedgerTampered(
+                f"row {self.seq} does not follow from the row before it: rows were removed, "
+                "inserted or moved."
+            )
 
 
 def rolled_back(seq: int) -> LedgerTampered:
@@ -168,11 +146,7 @@ def write_all(descriptor: int, content: bytes, start: int) -> None:
 
 
 class LogFile(ABC):
-    """One open inode.
-
-    Lines are checked against their hash and the line before as they are read, once; rows that are
-    looked up again are read again, and checked unless their bytes are those that were.
-    """
+    """One open inode: rows are checked against their hash and the row before as they are read."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -182,10 +156,9 @@ class LogFile(ABC):
         self._end = 0
         self._tail: Row | None = None
         self._tail_line = b""
-        self._known: dict[int, tuple[bytes, Row, Mapping[str, Any]]] = {}
 
     @abstractmethod
-    def enter(self, row: Row, facts: Mapping[str, Any]) -> None:
+    def enter(self, row: Row) -> None:
         """Take in the next row; raises what wrong facts raise."""
 
     @contextmanager
@@ -214,10 +187,8 @@ class LogFile(ABC):
         tail = self._tail
         if tail is not None and (size < self._end or self._line(tail.seq) != self._tail_line):
             raise rolled_back(tail.seq)
-        if size == self._end:
-            if tail is None:
-                raise NotALedger("the file is empty.")
-            return
+        if not size:
+            raise NotALedger("the file is empty.")
         for line, end in _lines(self._descriptor, self._end):
             if not self._offsets:
                 _check_beginning(line)
@@ -227,24 +198,16 @@ class LogFile(ABC):
                 if end == size and b"\0" in line:
                     break  # A line that the disk had room for and no content: never acknowledged.
                 raise
-            if not row.follows(self._tail):
-                raise LedgerTampered(f"row {row.seq} does not follow from the row before it.")
+            row.check_follows(self._tail)
             self._enter(row, line + b"\n", end)
         if self._tail is None:
             _check_beginning(os.pread(self._descriptor, 100, 0))
             raise LedgerTampered("every row was removed.")
 
     def _enter(self, row: Row, line: bytes, end: int) -> None:
-        try:
-            facts = row.facts
-            self.enter(row, facts)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
+        enter(self.enter, row)
         self._offsets.append(self._end)
-        self._end = end
-        self._tail = row
-        self._tail_line = line
-        self._remember(row, line, facts)
+        self._end, self._tail, self._tail_line = end, row, line
 
     @property
     def tail(self) -> Row:
@@ -255,33 +218,16 @@ class LogFile(ABC):
 
     def at(self, seq: int) -> Row | None:
         """Return the row of that number, read again and checked; None if there is none."""
-        return self._found(seq)[0] if 1 <= seq <= len(self._offsets) else None
+        if not 1 <= seq <= len(self._offsets):
+            return None
+        return Row.parse(self._line(seq).removesuffix(b"\n"), seq)
 
     def row(self, seq: int) -> Row:
         """Return a row that was there, read again and checked."""
-        return self._found(seq)[0]
-
-    def facts(self, seq: int) -> Mapping[str, Any]:
-        """Return what a row that was there says; for reading only, and for nobody to keep."""
-        return self._found(seq)[1]
-
-    def _found(self, seq: int) -> tuple[Row, Mapping[str, Any]]:
-        if not 1 <= seq <= len(self._offsets):
+        found = self.at(seq)
+        if found is None:
             raise rolled_back(seq)
-        line = self._line(seq)
-        known = self._known.get(seq)
-        if known is not None and known[0] == line:
-            return known[1:]  # The same bytes were checked before.
-        row = Row.parse(line.removesuffix(b"\n"), seq)
-        return self._remember(row, line, row.facts)
-
-    def _remember(
-        self, row: Row, line: bytes, facts: Mapping[str, Any]
-    ) -> tuple[Row, Mapping[str, Any]]:
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[row.seq] = line, row, facts
-        return row, facts
+        return found
 
     def rows(self, after: int = 0) -> Iterator[Row]:
         """Yield every row after a number from the disk, in its order, trusting no index."""
@@ -297,7 +243,7 @@ class LogFile(ABC):
         return os.pread(self._descriptor, end - start, start)
 
     def append(
-        self, kind: Kind, facts: Mapping[str, Any], *, durable: bool, time: str | None = None
+        self, kind: str, facts: Mapping[str, Any], *, durable: bool, time: str | None = None
     ) -> Row:
         """Seal ``facts`` to the tail; when this returns, the disk has them if it is to."""
         row = Row.sealed(kind, facts, after=self._tail, time=time)
@@ -328,6 +274,19 @@ class LogFile(ABC):
                 f"the disk did not confirm the last row ({error}); see what the ledger says "
                 "before retrying."
             ) from error
+
+
+_CONTRADICTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def enter(into: Callable[[Row], None], row: Row) -> None:
+    """Enter a row into books that refuse what does not fit the rows before it."""
+    try:
+        into(row)
+    except NotALedger:
+        raise
+    except (ConfrereError, *_CONTRADICTIONS) as error:
+        raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
 
 
 # One open file per process and inode.

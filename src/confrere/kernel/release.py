@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, NoReturn, final
+from typing import NoReturn, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -25,8 +25,17 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.errors import LedgerError, Unpaid
+from confrere.kernel.events import Event
 from confrere.kernel.guarantee import Guarantee, Split, Unit, check_split, exact, minus, plus
-from confrere.kernel.ledger import ChargeApproval, LedgerWriter, Limit, Payment, Receipt, Store
+from confrere.kernel.ledger import (
+    ChargeApproval,
+    LedgerWriter,
+    Limit,
+    Origin,
+    Payment,
+    Receipt,
+    Store,
+)
 from confrere.kernel.streams import RandomSource, SeededSource
 
 #: Up to so many words, keying a stream costs more than it saves.
@@ -344,10 +353,11 @@ def paying(
     guarantee: Guarantee,
     *,
     purpose: str,
-    detail: Mapping[str, Any] | None = None,
+    event: Event | None = None,
+    origin: Origin | None = None,
     simulation: SeededSource | None = None,
     key: str | None = None,
-    study: tuple[str, str] | None = None,
+    study: tuple[str | None, str] | None = None,
     approval: ChargeApproval | None = None,
     limit: Limit | None = None,
     resumes: bool = False,
@@ -361,7 +371,7 @@ def paying(
 
     Parameters
     ----------
-    ledger, account, guarantee, purpose, detail, key, study, approval, limit
+    ledger, account, guarantee, purpose, event, origin, key, study, approval, limit
         As in :meth:`Ledger.charge`, which says what is raised.
     simulation : SeededSource, optional
         Where noise is seeded, its stream: nothing is protected then, and nothing can be released.
@@ -385,7 +395,8 @@ def paying(
         account,
         guarantee,
         purpose=purpose,
-        detail=detail,
+        event=event,
+        origin=origin,
         simulated=simulation is not None,
         key=key,
         study=study,

@@ -9,9 +9,18 @@ from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from confrere.kernel.guarantee import Neighbours, Unit, at_least, minus
-from confrere.kernel.ledger import Pages
-from confrere.kernel.log import Kind
+from confrere.errors import BudgetExceeded
+from confrere.kernel.guarantee import (
+    Guarantee,
+    Neighbours,
+    Unit,
+    at_least,
+    at_most,
+    check_epsilon,
+    exact,
+    minus,
+)
+from confrere.kernel.ledger import Pages, said_by
 from confrere.notebook import BAD, bar, grid, panel, word
 
 if TYPE_CHECKING:
@@ -62,30 +71,31 @@ class Account:
     def of(cls, log: Pages, name: str) -> Self:
         """Read the rows about an account."""
         balance = log.balance(name)
-        rows = list(map(log.row, log.accounts[name]))
+        rows = list(map(log.row, log.changes[name]))
+        terms = balance.terms
         history = tuple(
             Change(
                 row=row.seq,
                 time=row.time,
-                kind="opened" if row.kind is Kind.ACCOUNT else str(row.kind),
-                epsilon=(facts := row.facts).get("epsilon"),
-                delta=facts.get("delta"),
-                reason=facts.get("reason"),
+                kind="opened" if row.kind == "account" else row.kind,
+                epsilon=(said := said_by(row)).epsilon,
+                delta=said.delta,
+                reason=said.reason,
             )
             for row in rows
         )
         return cls(
             name=name,
-            epsilon=None if balance.caps is None else float(balance.caps.epsilon),
-            delta=0.0 if balance.caps is None else float(balance.caps.delta),
-            unit=balance.unit,
-            neighbours=balance.neighbours,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            unit=terms.unit,
+            neighbours=terms.neighbours,
             spent=balance.spent,
             left=balance.left,
             opened=rows[0].time,
             frozen=balance.frozen,
             history=history,
-            period=balance.period,
+            period=terms.period,
             counted=at_least(balance.paid.minus(balance.earlier).epsilon),
             years=_years(log, name),
         )
@@ -100,16 +110,37 @@ def _years(log: Pages, account: str) -> dict[int, float]:
     """Return the epsilon spent in every year in which something was."""
 
     def year(row: int) -> int:
-        return int(log.facts(row)["spent"].get("year") or log.row(row).time[:4])
+        return int(log.said(row).spent.year or log.row(row).time[:4])
 
-    rows, found, start, last, before = log.charges(account), {}, 0, 0, Decimal(0)
+    rows, found, start, last, before = log.charged(account), {}, 0, 0, Decimal(0)
     while start < len(rows):
         # As caps count them: a clock that is set back does not bring a year back.
         last = max(last, year(rows[start]))
         start = bisect_right(rows, last, lo=start, key=year)
-        total = Decimal(log.facts(rows[start - 1])["spent"]["epsilon"])
+        total = log.said(rows[start - 1]).spent.epsilon
         found[last], before = at_least(minus(total, before)), total
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A cap on all that was ever spent on the same data, besides the account's own.
+
+    ``by`` is one of :data:`confrere.errors.LIMITS`. ``over`` are other accounts of these data: a
+    ledger of an older version has one for every name that studies gave them.
+    """
+
+    epsilon: float
+    by: str
+    over: tuple[str, ...] = ()
+
+    def __call__(self, log: Pages, account: str, price: Guarantee) -> None:
+        """Refuse a price that does not fit beside what was spent."""
+        left = exact(check_epsilon(self.epsilon))
+        for one in {account, *self.over} & log.balances.keys():
+            left = minus(left, log.balance(one).paid.epsilon)
+        if exact(price.epsilon) > left:
+            raise BudgetExceeded(account, price.epsilon, max(0.0, at_most(left)), bound=self.by)
 
 
 def shown(value: float) -> str:

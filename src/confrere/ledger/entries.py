@@ -7,15 +7,24 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from typing_extensions import override
-
 from confrere.errors import StudyRefused
+from confrere.kernel.events import Event
 from confrere.kernel.guarantee import at_least, minus
-from confrere.kernel.ledger import FORMAT, Pages, Receipt, refused
-from confrere.kernel.log import Kind, Row, canonical
+from confrere.kernel.ledger import (
+    FORMAT,
+    Amount,
+    Charge,
+    End,
+    Origin,
+    Pages,
+    Receipt,
+    refused,
+    said_by,
+)
+from confrere.kernel.ledger import Decision as Said
+from confrere.kernel.log import Row, canonical
 from confrere.ledger.accounts import Account
 
 if TYPE_CHECKING:
@@ -24,17 +33,20 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *("row", "time", "account", "purpose", "epsilon", "delta", "unit", "neighbours", "theorem"),
     *("spent", "state", "ended", "simulated", "key", "digest", "code", "study", "study_sha256"),
-    *("uncapped", "approved_by", "reason", "justification", "detail", "hash"),
+    *("uncapped", "approved_by", "reason", "justification", "event", "origin", "hash"),
 )
 #: Columns that may be without any text.
-_TEXTS = (*("key", "digest", "code", "study", "study_sha256"), *_COLUMNS[-5:-2])
+_TEXTS = (*("key", "digest", "code", "study", "study_sha256"), *_COLUMNS[-6:-3])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(Receipt):
     """One charge and how it ended: what is on its receipt, and what became of it."""
 
-    detail: dict[str, Any]
+    whole = True
+
+    event: Event | None  #: What was drawn, where the guarantee does not say it all
+    origin: Origin
     key: str | None
     spent: float  #: Epsilon that the account has spent in all once this charge is paid
     counted: float  #: The part of it that counts against the cap: all, or that of the year
@@ -51,37 +63,27 @@ class Entry(Receipt):
     def read(cls, log: Pages, charge: int) -> Self:
         """Join a charge's row with the rows that say how it ended and what came of it."""
         row, mark = log.row(charge), log.marks.get(charge)
-        facts = row.facts
+        said: Charge = said_by(row)
         ended = None if mark is None else log.row(mark)
-        end = {} if ended is None else ended.facts
-        spent = facts["spent"]
-        total = Decimal(spent["epsilon"])
-        earlier = Decimal(spent["earlier"]["epsilon"]) if "earlier" in spent else Decimal(0)
-        state: Literal["open", "released", "failed"] = "open"
-        if ended is not None:
-            state = "released" if ended.kind is Kind.RELEASED else "failed"
-        receipt = Receipt.of(row, facts, log.ledger_id)
+        end = End(charge) if ended is None else said_by(ended)
+        spent = said.spent or Amount()
+        earlier = spent.earlier or Amount()
+        state: Any = "open" if ended is None else ended.kind
+        receipt = Receipt.of(row, said, log.ledger_id)
         return cls(
             **{name: getattr(receipt, name) for name in Receipt.__dataclass_fields__},
-            detail=facts["detail"],
-            key=facts["key"],
-            spent=at_least(total),
-            counted=at_least(minus(total, earlier)),
-            year=spent.get("year"),
+            event=said.event,
+            origin=said.origin or Origin(),
+            key=said.key,
+            spent=at_least(spent.epsilon),
+            counted=at_least(minus(spent.epsilon, earlier.epsilon)),
+            year=spent.year,
             state=state,
             ended=None if ended is None else ended.time,
-            digest=end.get("digest"),
-            code=end.get("code"),
-            models=tuple(log.facts(model)["digest"] for model in log.models.get(charge, ())),
+            digest=end.digest,
+            code=end.code,
+            models=tuple(log.said(model).digest for model in log.models.get(charge, ())),
         )
-
-    @override
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {
-            "guarantee": self.guarantee.to_dict(),
-            "models": list(self.models),
-            "approval": None if self.approval is None else self.approval.to_dict(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,10 @@ class Decision:
     @classmethod
     def of(cls, row: Row) -> Self:
         """Read the row."""
-        facts = row.facts
-        said: Literal["refused", "withdrawn", "agreed"] = "agreed"
-        if row.kind is Kind.REFUSED:
-            said = "withdrawn" if facts.get("withdrawn") else "refused"
-        study, told = facts["study"], (facts["name"], facts["reason"], facts.get("since"))
-        return cls(row.seq, row.time, said, study["id"], study["sha256"], *told)
+        told: Said = said_by(row)
+        said: Any = "withdrawn" if told.withdrawn else row.kind
+        study = (told.study.id or "", told.study.sha256)
+        return cls(row.seq, row.time, said, *study, told.name, told.reason, told.since)
 
     @property
     def stops(self) -> bool:
@@ -128,8 +128,14 @@ class Decision:
         return f"{self.said} by {self.name}"
 
 
+def decisions(log: Pages, study_sha256: str | None = None) -> list[Row]:
+    """Return the rows that say no to a study, or take that back; of all studies by default."""
+    asked = list(log.decisions) if study_sha256 is None else [study_sha256]
+    return [log.row(row) for row in sorted(r for one in asked for r in log.decisions.get(one, ()))]
+
+
 def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
-    """Make one row per charge; times are in UTC, details stay dicts."""
+    """Make one row per charge; times are in UTC, events stay dicts."""
     import pandas as pd
 
     frame = pd.DataFrame([_flat(entry) for entry in entries], columns=list(_COLUMNS))
@@ -141,20 +147,21 @@ def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
 
 
 def to_csv(entries: Iterable[Entry], decisions: Iterable[Decision] = ()) -> str:
-    """Make one line per charge after a header; details are JSON.
+    """Make one line per charge after a header; events are JSON.
 
     A decision about a study is a line that costs nothing, after the charges: its state says which,
-    and its detail who.
+    and its origin who.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     for entry in entries:
-        writer.writerow(_flat(entry) | {"detail": canonical(entry.detail)})
+        told = _flat(entry)
+        writer.writerow(told | {name: canonical(told[name]) for name in ("event", "origin")})
     for one in decisions:
         told = {name: getattr(one, name) for name in ("row", "time", "study", "study_sha256")}
         told |= {"epsilon": 0.0, "delta": 0.0, "state": one.said, "reason": one.reason}
-        writer.writerow(told | {"detail": canonical({"name": one.name})})
+        writer.writerow(told | {"origin": canonical({"name": one.name})})
     return text.getvalue()
 
 
@@ -164,9 +171,9 @@ def to_json(log: Pages) -> str:
         "format": FORMAT,
         "ledger_id": log.ledger_id,
         "head": log.tail.hash,
-        "accounts": [Account.of(log, name).to_dict() for name in log.accounts],
-        "decisions": [Decision.of(row).to_dict() for row in log.decisions()],
-        "entries": [Entry.read(log, charge).to_dict() for charge in log.charges()],
+        "accounts": [Account.of(log, name).to_dict() for name in log.balances],
+        "decisions": [Decision.of(row).to_dict() for row in decisions(log)],
+        "entries": [Entry.read(log, charge).to_dict() for charge in log.charged()],
     }
     return json.dumps(document, indent=2, allow_nan=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -16,23 +17,26 @@ from confrere.kernel.guarantee import (
     Neighbours,
     Unit,
     check_delta,
-    check_epsilon,
     check_relation,
     exact,
     plus,
 )
 from confrere.kernel.ledger import (
     Balance,
+    Change,
+    Charge,
     ChargeApproval,
     LedgerFile,
     LedgerWriter,
+    Opened,
     Pages,
     Receipt,
     Store,
-    check_text,
-    study_facts,
+    said_by,
+    study_of,
 )
-from confrere.kernel.log import ONE_AT_A_TIME, Kind, now
+from confrere.kernel.ledger import Decision as Said
+from confrere.kernel.log import ONE_AT_A_TIME, now
 from confrere.ledger import entries as views
 from confrere.ledger.accounts import Account, ledger_html
 from confrere.ledger.auditing import audit
@@ -62,7 +66,7 @@ class LedgerReader(LedgerFile):
         """
         with self._store.reading() as log:
             name = self._resolve(log, account)
-            if guarantee is not None and name in log.accounts:
+            if guarantee is not None and name in log.balances:
                 _covers(log.balance(name), guarantee)
             return name
 
@@ -77,9 +81,9 @@ class LedgerReader(LedgerFile):
     def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
         """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges."""
         balance = self._balance(account)
-        if balance is not None and balance.unit is not None and balance.neighbours is not None:
-            total = Guarantee(epsilon, delta, unit=balance.unit, neighbours=balance.neighbours)
-            balance.after(total, now())
+        if balance is not None and balance.terms.unit and balance.terms.neighbours:
+            counted = (balance.terms.unit, balance.terms.neighbours)
+            balance.after(Guarantee(epsilon, delta, *counted), now())
 
     def spent(self, account: str | None = None) -> float:
         """Return the sum of the epsilons charged, however the charges ended."""
@@ -114,7 +118,7 @@ class LedgerReader(LedgerFile):
     def _balance(self, account: str | None) -> Balance | None:
         with self._store.reading() as log:
             name = self._resolve(log, account)
-            return log.balance(name) if name in log.accounts else None
+            return log.balance(name) if name in log.balances else None
 
     def capped(self, account: str | None = None) -> bool:
         """Whether anything limits what can be charged."""
@@ -124,12 +128,13 @@ class LedgerReader(LedgerFile):
     def entry(self, receipt: Receipt) -> Entry:
         """Return what a receipt was given for, and how it ended so far."""
         with self._store.reading() as log:
-            return Entry.read(log, log.charge_of(receipt))
+            log.charge_of(receipt)
+            return Entry.read(log, receipt.row)
 
     def accounts(self) -> list[Account]:
         """Return every account with what it has spent, in the order of opening."""
         with self._store.reading() as log:
-            return [Account.of(log, name) for name in log.accounts]
+            return [Account.of(log, name) for name in log.balances]
 
     def entries(
         self,
@@ -140,7 +145,7 @@ class LedgerReader(LedgerFile):
     ) -> list[Entry]:
         """Return the charges of one account, or of all, with how they ended."""
         with self._store.reading() as log:
-            rows = log.charges(account)
+            rows = log.charged(account)
             if last is not None:
                 rows = rows[::-1][skip : skip + last]
             return [Entry.read(log, row) for row in rows]
@@ -149,12 +154,12 @@ class LedgerReader(LedgerFile):
         """Return the charge in a row, with how it ended; None if the row holds none."""
         with self._store.reading() as log:
             found = log.at(row)
-            return Entry.read(log, row) if found and found.kind is Kind.CHARGE else None
+            return Entry.read(log, row) if found and found.kind == "charge" else None
 
     def count(self, account: str | None = None) -> int:
         """Return the number of charges of one account, or of all."""
         with self._store.reading() as log:
-            return len(log.charges(account))
+            return len(log.charged(account))
 
     def resets(self) -> list[dict[str, Any]]:
         """Return when and why the owner went on from a file that was not as it was left."""
@@ -172,18 +177,18 @@ class LedgerReader(LedgerFile):
     def decisions(self) -> list[Decision]:
         """Return who said no to a study, or took that back, and why."""
         with self._store.reading() as log:
-            return [Decision.of(row) for row in log.decisions()]
+            return [Decision.of(row) for row in views.decisions(log)]
 
     def refusal(self, study_sha256: str) -> Decision | None:
         """Return the no to a study that stands, if one does."""
         with self._store.reading() as log:
-            found = [Decision.of(row) for row in log.decisions(study_sha256)[-1:]]
+            found = [Decision.of(row) for row in views.decisions(log, study_sha256)[-1:]]
         return next((last for last in found if last.stops), None)
 
     def sampled(self, account: str, most: int = 200) -> list[Entry]:
         """Return charges of an account, evenly over all of them, the last one among them."""
         with self._store.reading() as log:
-            rows = log.charges(account)
+            rows = log.charged(account)
             step = max(1, math.ceil(len(rows) / most))
             return [Entry.read(log, row) for row in rows[::-1][::step][::-1]]
 
@@ -266,23 +271,20 @@ class Ledger(LedgerReader, LedgerWriter):
             )
         if epsilon is None and check_delta(delta) != 0:
             raise InvalidParameter("delta is a cap beside the one on epsilon: give epsilon too.")
-        facts = _counted_facts(unit, neighbours) | {
-            "name": check_text(name, "name"),
-            "epsilon": None if epsilon is None else check_epsilon(epsilon),
-            "delta": check_delta(delta),
-        }
-        facts |= {} if period is None else {"period": period}
-        facts |= {} if reason is None else {"reason": check_text(reason, "reason")}
+        if unit not in tuple(Unit):
+            raise InvalidParameter("unit must be 'record' or 'party': what an account adds up.")
+        counted = (Unit(unit), check_relation(neighbours))
+        asked = Opened(name, epsilon, delta, *counted, period, reason)
         with self._store.writing() as log:
-            if name not in log.accounts:
-                self._store.append(log, Kind.ACCOUNT, facts)
+            if name not in log.balances:
+                self._store.append(log, "account", asked)
                 return
-            known = (log.facts(log.accounts[name][0]), log.balance(name).facts)
-            differing = [
-                fact
-                for fact in ("epsilon", "delta", "unit", "neighbours", "period")
-                if facts.get(fact) not in [each.get(fact) for each in known]
-            ]
+            known = (log.said(log.changes[name][0]), log.balance(name).terms)
+        differing = [
+            fact
+            for fact in ("epsilon", "delta", "unit", "neighbours", "period")
+            if getattr(asked, fact) not in [getattr(each, fact) for each in known]
+        ]
         if differing:
             raise InvalidParameter(
                 f"account {name!r} is already open with another {', '.join(differing)}; what an "
@@ -294,36 +296,19 @@ class Ledger(LedgerReader, LedgerWriter):
         self, account: str, *, epsilon: float | None = None, delta: float | None = None, reason: str
     ) -> None:
         """Let an account spend more, in all or every year, on its owner's word in the chain."""
-        epsilon = None if epsilon is None else check_epsilon(epsilon)
-        delta = None if delta is None else check_delta(delta)
-        facts = _change_facts(account, reason)
+        asked = Change(account, reason, epsilon, delta)
         with self._store.writing() as log:
-            caps = log.balance(account).raised(epsilon, delta).facts
-            facts |= {"epsilon": caps["epsilon"], "delta": caps["delta"]}
-            self._store.append(log, Kind.RAISED, facts)
+            caps = log.balance(account).raised(asked.epsilon, asked.delta).terms
+            self._store.append(
+                log, "raised", replace(asked, epsilon=caps.epsilon, delta=caps.delta)
+            )
 
     def freeze(self, account: str, *, reason: str) -> None:
         """Let nothing more be charged to an account, for good."""
-        facts = _change_facts(account, reason)
+        asked = Change(account, reason)
         with self._store.writing() as log:
             if log.balance(account).frozen is None:
-                self._store.append(log, Kind.FROZEN, facts)
-
-    def declare(
-        self, account: str, *, unit: Unit | str, neighbours: Neighbours | str, reason: str
-    ) -> None:
-        """Say what an account of an older file counts: until then nothing can be charged to it."""
-        facts = _change_facts(account, reason) | _counted_facts(unit, neighbours)
-        with self._store.writing() as log:
-            log.balance(account).changed(Kind.DECLARED, facts)
-            for last in log.charges(account)[-1:]:
-                charged = log.facts(last)["guarantee"]
-                if any(charged[name] != facts[name] for name in ("unit", "neighbours")):
-                    raise InvalidParameter(
-                        f"account {account!r} was charged per {charged['unit']} "
-                        f"({charged['neighbours']}) before; unit and neighbours must be these."
-                    )
-            self._store.append(log, Kind.DECLARED, facts)
+                self._store.append(log, "frozen", asked)
 
     def refuse(
         self, study: tuple[str, str], *, name: str, reason: str, withdrawn: bool = False
@@ -333,16 +318,16 @@ class Ledger(LedgerReader, LedgerWriter):
         ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
         ``withdrawn`` whether it had been agreed to before.
         """
-        facts = _decision_facts(study, name, reason) | ({"withdrawn": True} if withdrawn else {})
+        said = Said(study_of(study), name, reason, withdrawn)
         with self._store.writing() as log:
-            self._store.append(log, Kind.REFUSED, facts)
+            self._store.append(log, "refused", said)
 
     def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
         """Lift the no to a study, if one stands, for what is approved from this approval on."""
-        facts = _decision_facts(study, approval.name, approval.reason) | {"since": approval.time}
+        said = Said(study_of(study), approval.name, approval.reason, since=approval.time)
         with self._store.writing() as log:
-            if [last.kind for last in log.decisions(study[1])[-1:]] == [Kind.REFUSED]:
-                self._store.append(log, Kind.AGREED, facts)
+            if [last.kind for last in views.decisions(log, study[1])[-1:]] == ["refused"]:
+                self._store.append(log, "agreed", said)
 
 
 def default_ledger() -> Ledger:
@@ -372,24 +357,6 @@ def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> t
     return book, book.account_for(account, guarantee)
 
 
-def _counted_facts(unit: Unit | str, neighbours: Neighbours | str) -> dict[str, Any]:
-    if unit not in tuple(Unit):
-        raise InvalidParameter("unit must be 'record' or 'party': what an account adds up.")
-    return {"unit": str(Unit(unit)), "neighbours": str(check_relation(neighbours))}
-
-
-def _change_facts(account: str, reason: str) -> dict[str, Any]:
-    return {"account": check_text(account, "account"), "reason": check_text(reason, "reason")}
-
-
-def _decision_facts(study: tuple[str, str], name: str, reason: str) -> dict[str, Any]:
-    return {
-        "study": study_facts(study),
-        "name": check_text(name, "name"),
-        "reason": check_text(reason, "reason"),
-    }
-
-
 @cache
 def _session_ledger() -> Ledger:
     return Ledger()
@@ -414,11 +381,11 @@ class _Studies:
     def catch_up(self, log: Pages) -> None:
         for row in log.rows(self._read):
             self._read = row.seq
-            if row.kind is Kind.CHARGE:
-                facts = row.facts
-                study = facts.get("study") or {"id": "", "sha256": ""}
-                asked = (facts["account"], study["id"], study["sha256"])
-                paid = exact(facts["guarantee"]["epsilon"])
+            if row.kind == "charge":
+                said: Charge = said_by(row)
+                study = ("", "") if said.study is None else (said.study.id or "", said.study.sha256)
+                asked = (said.account, *study)
+                paid = exact(said.guarantee.epsilon)
                 self.spent[asked] = plus(self.spent.get(asked, Decimal(0)), paid)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,17 +12,18 @@ from confrere.errors import NotALedger, WitnessMismatch
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, at_least, exact
 from confrere.kernel.ledger import (
     Amount,
+    Charge,
+    End,
     Head,
     Pages,
+    Reset,
     Spent,
     Store,
     Witness,
-    charge_facts,
-    check_text,
     record_file,
     witness_folder,
 )
-from confrere.kernel.log import Kind, now, transaction
+from confrere.kernel.log import now, transaction
 
 #: How blanks are written in the system's list of mounts.
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -61,39 +63,33 @@ def reset_witness(
     was booked, by account.
     """
     store, kept = Store.at(path, witness)
-    facts: dict[str, Any] = {"reason": check_text(reason, "reason")}
+    said = Reset(reason)
     store.create()
     with store.named(), transaction(store.path, Pages, exclusive=True) as log:
         for ledger_id in {log.ledger_id, kept.ledger_at(store.path) or log.ledger_id}:
             head = kept.head_of(ledger_id)
             if head is not None:
-                facts |= {"ledger_id": head.ledger_id, "row": head.row, "hash": head.hash}
+                said = replace(said, ledger_id=head.ledger_id, row=head.row, hash=head.hash)
         lost = _lost(kept, log, store.path)
-        store.append(log, Kind.WITNESS, facts)
+        store.append(log, "witness", said)
         for one in lost:
             _book(store, log, one)
-        kept.keep(log, log.accounts)
+        kept.keep(log, log.balances)
         kept.keep_place(log.ledger_id, store.path)
     return {one.account: one.epsilon for one in lost}
 
 
 def _book(store: Store, log: Pages, lost: Spent) -> None:
     """Charge an account, above its cap too, with what it had spent in rows that are gone."""
-    if lost.account not in log.accounts:
-        store.append(log, Kind.ACCOUNT, {"name": lost.account, **lost.facts})
+    if lost.account not in log.balances:
+        store.append(log, "account", lost.facts)
     before = log.balance(lost.account)
-    guarantee = Guarantee(
-        lost.epsilon,
-        lost.delta,
-        unit=before.unit or Unit.RECORD,
-        neighbours=before.neighbours or Neighbours.REPLACE_ONE,
-    )
-    time = now()
-    facts = charge_facts(guarantee, "spent in rows that are gone")
-    facts |= {"account": lost.account, "booked": True}
-    facts["spent"] = before.booked(guarantee, time).totals
-    row = store.append(log, Kind.CHARGE, facts, time=time)
-    store.append(log, Kind.FAILED, {"charge": row.seq, "code": "LostRows"})
+    counted = (before.terms.unit or Unit.RECORD, before.terms.neighbours or Neighbours.REPLACE_ONE)
+    price, time = Guarantee(lost.epsilon, lost.delta, *counted), now()
+    spent = before.booked(price, time).totals
+    what = Charge(lost.account, price, "spent in rows that are gone", False, spent, booked=True)
+    row = store.append(log, "charge", what, time=time)
+    store.append(log, "failed", End(row.seq, code="LostRows"))
 
 
 def _lost(kept: Witness, log: Pages, path: Path) -> list[Spent]:
@@ -111,19 +107,19 @@ def _lost(kept: Witness, log: Pages, path: Path) -> list[Spent]:
         return found
     for one in _spent_of(kept, own):
         rest = Amount.of(one)
-        if row is None and one.account in log.accounts:
+        if row is None and one.account in log.balances:
             balance = log.balance(one.account)
             rest = rest.minus(Amount(exact(balance.spent), exact(at_least(balance.paid.delta))))
         if rest.epsilon > 0:
             delta = max(0.0, at_least(rest.delta))
-            found.append(one._replace(epsilon=at_least(rest.epsilon), delta=delta))
+            found.append(replace(one, epsilon=at_least(rest.epsilon), delta=delta))
     return found
 
 
 def _spent_of(kept: Witness, ledger_id: str) -> list[Spent]:
     """Return what accounts of a ledger had spent."""
     files = sorted(kept.folder.glob(record_file(kept.folder, "*.spent", ledger_id).name))
-    return [Spent(**values) for values in map(kept.read, files) if values is not None]
+    return [Spent.from_dict(values) for values in map(kept.read, files) if values is not None]
 
 
 def check_source(source: str, ledger_id: str | None, path: Path) -> None:

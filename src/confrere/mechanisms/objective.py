@@ -19,6 +19,7 @@ from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.events import Event, GaussianMinimisers, Promised
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Guarantee,
@@ -222,19 +223,18 @@ class Objective:
             assumptions=GAUSSIAN_ASSUMPTIONS if self.delta and not several else ASSUMPTIONS,
         )
 
-    def noise_facts(self) -> dict[str, Any]:
-        """Return the public facts about the noise: of Gaussian noise all that composes it."""
+    def event(self) -> Event:
+        """Return what composes: of Gaussian noise its scales, of pure noise the price."""
         if not self.delta:
-            shares = getattr(self.blocks[0].norm, "shares", None)
-            return {"rho": self.rate} | ({} if shares is None else {"noise_shares": list(shares)})
-        return {
-            "sigmas": list(gaussian_sigmas(self.rate, self.exposure)),
-            "ridges": [block.ridge for block in self.blocks],
-            "cap": self.loss.slope if self.loss.n_classes == 2 else 1.0,
-            "n_classes": self.loss.n_classes,
-            "joint": self.joint,
-            "output_epsilon": self.epsilon * SOLVER_SHARE,
-        }
+            return Promised(self.epsilon)
+        return GaussianMinimisers(
+            sigmas=tuple(map(float, gaussian_sigmas(self.rate, self.exposure))),
+            ridges=tuple(float(block.ridge) for block in self.blocks),
+            cap=float(self.loss.slope) if self.loss.n_classes == 2 else 1.0,
+            n_classes=self.loss.n_classes,
+            joint=self.joint,
+            output_epsilon=self.epsilon * SOLVER_SHARE,
+        )
 
     def run(
         self,

@@ -18,6 +18,7 @@ from scipy import stats
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.events import Summed
 from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
@@ -270,6 +271,10 @@ class SecureSum:
             public=("who takes part", *sizes, "bounds", "every parameter"),
             assumptions=sum_assumptions(self.colluders, self.n_parties),
         )
+
+    def event(self) -> Summed:
+        """Return what a ledger keeps: which mechanism, and how many sums are paid for."""
+        return Summed(self.epsilon, self.delta, self.digest, self.releases)
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
         """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""

@@ -77,11 +77,6 @@ class CheckedPlan(ModelPlan):
         """
         return replace(self.likely.guarantee(), epsilon=self.epsilon, theorem=THEOREM)
 
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes."""
-        check = {"epsilon": self.check.epsilon, "scale": self.check.scale}
-        return {**self.likely.detail(), "prior check": check}
-
     def facts(self) -> Facts:
         """Return the public facts, but for what the check will show."""
         return self.likely.facts()

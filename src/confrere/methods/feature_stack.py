@@ -13,16 +13,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.events import Apart
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.norms import L2, Norm
 from confrere.maths.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.maths.partition import high_share
 from confrere.mechanisms.objective import Act, Columns, Objective
 from confrere.methods.design import Allowance, Alpha, Alphas, Near, group_ridges, ridge_for
-from confrere.methods.linear import Source, levels_noted, sources_noted
+from confrere.methods.linear import Source
 from confrere.methods.plan import LabelledTable, Term
 from confrere.methods.shaped_groups import PlannedGroups, SchemaGroups
 from confrere.methods.stack import (
@@ -89,30 +91,9 @@ class FeatureStackPlan(StackPlan):
         """The sum of the groups: the naive Bayes rule."""
         return [1.0] * len(self.rows.groups)
 
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes about the parts."""
-        parts: list[dict[str, Any]] = [
-            {"part": name, "epsilon_share": share, "rate": rate, "ridge": ridge}
-            for name, share, rate, ridge in zip(
-                self.names, self.epsilon_shares, self.rates, self.ridges, strict=True
-            )
-        ]
-        if self.high is not None:
-            high = self.high
-            parts.append(
-                {
-                    "part": "high level",
-                    "epsilon_share": high.epsilon,
-                    "rate": high.rate,
-                    "ridge": high.act.ridge,
-                }
-            )
-        noted: dict[str, Any] = {"parts": parts}
-        low, high_rows = self.division.records
-        noted |= {"rows_low": low, "rows_high": high_rows}
-        if self.low.delta:
-            noted["levels"] = [self.low.noise_facts(), *levels_noted([self.high])]
-        return noted | sources_noted(self.sources)
+    @override
+    def event(self) -> Apart:
+        return self.apart([self.low])
 
     def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
+from confrere.kernel.events import Event
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
@@ -139,14 +141,9 @@ class LinearPlan(ModelPlan):
         """Return the price."""
         return self.mechanism.guarantee()
 
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes."""
-        noted = {
-            **self.mechanism.noise_facts(),
-            "ridge": self.mechanism.blocks[0].ridge,
-            "n_features": self.frame.n_features,
-        }
-        return noted | sources_noted(self.sources)
+    @override
+    def event(self) -> Event:
+        return self.mechanism.event()
 
     def facts(self) -> Facts:
         """Return the public facts that a release of this model carries."""
@@ -209,16 +206,6 @@ def coefficients(frame: Coordinates, weights: Floats) -> tuple[Floats, Floats]:
         weights = weights - weights.mean(axis=0)
     pairs = [frame.coefficients(each) for each in np.atleast_2d(weights)]
     return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
-
-
-def levels_noted(mechanisms: Iterable[Objective | None]) -> list[dict[str, Any]]:
-    """Return what an accountant needs of parts of a stack, whose records are disjoint."""
-    return [one.noise_facts() for one in mechanisms if one is not None]
-
-
-def sources_noted(sources: tuple[Source, ...]) -> dict[str, Any]:
-    """Return what the ledger notes about releases that were started from."""
-    return {"sources": [release.release_id for release in sources]} if sources else {}
 
 
 def plan_linear(

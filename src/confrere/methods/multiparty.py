@@ -98,10 +98,6 @@ class MultipartyPlan(Plan[MultipartyResult]):
         """Return the price, for each whole party."""
         return self.voting.guarantee(self.n_parties)
 
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes."""
-        return {"method": self.voting.method, "parties": self.n_parties}
-
     def run(self, data: Parties, source: RandomSource) -> MultipartyResult:
         """Return the released model of rows as given, and what it was made from."""
         plan = self.voting

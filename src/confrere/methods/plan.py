@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.events import Event, Promised
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
@@ -161,9 +162,10 @@ class Plan(ABC, Generic[Learned]):
     def guarantee(self) -> Guarantee:
         """Return the price; touches no data."""
 
-    @abstractmethod
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes, plain values."""
+    def event(self) -> Event:
+        """Return what the ledger keeps for accountants: the price, where nothing else composes."""
+        promised = self.guarantee()
+        return Promised(promised.epsilon, promised.delta)
 
     @abstractmethod
     def run(self, data: Any, source: RandomSource) -> Learned:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.events import Apart
 from confrere.kernel.guarantee import Guarantee
 from confrere.maths.geometry import LOG_ODDS
 from confrere.maths.partition import high_share
@@ -21,7 +23,7 @@ from confrere.mechanisms.hidden_size import declared_count
 from confrere.mechanisms.objective import Act, Objective
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.methods.design import Allowance, Alpha, ridge_for
-from confrere.methods.linear import Coordinates, Geometry, levels_noted
+from confrere.methods.linear import Coordinates, Geometry
 from confrere.methods.plan import LabelledTable, Term
 from confrere.methods.priors import Prior
 from confrere.methods.stack import (
@@ -74,23 +76,9 @@ class SampleStackPlan(StackPlan):
         """The average of the parts."""
         return [1 / len(self.low)] * len(self.low)
 
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes about the parts."""
-        mechanisms = [*self.low, *([] if self.high is None else [self.high])]
-        noted: dict[str, Any] = {
-            "parts": [
-                {
-                    "part": f"part {k}",
-                    "rows": declared_count(m.n_samples),
-                    "epsilon": m.epsilon,
-                    "rate": m.rate,
-                }
-                for k, m in enumerate(mechanisms)
-            ]
-        }
-        if self.guarantee().delta:
-            noted["levels"] = levels_noted(mechanisms)
-        return noted
+    @override
+    def event(self) -> Apart:
+        return self.apart(self.low)
 
     def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""

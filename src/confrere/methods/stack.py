@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
+from confrere.kernel.events import Apart
 from confrere.kernel.guarantee import Guarantee, Split, in_parallel
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource, SeededSource
@@ -151,6 +152,11 @@ class StackPlan(ModelPlan):
         """Return the price of the whole stack: disjoint parts, so the largest of them."""
         parts = self.low_guarantees + ([] if self.high is None else [self.high.guarantee()])
         return in_parallel(parts, split=self.division.split, theorem=self.theorem)
+
+    def apart(self, low: Iterable[Objective]) -> Apart:
+        """Return what the ledger keeps of mechanisms on disjoint parts."""
+        parts = (*low, *([] if self.high is None else [self.high]))
+        return Apart(tuple(one.event() for one in parts), self.division.split)
 
     @abstractmethod
     def low_minimisers(self) -> Sequence[Act]:

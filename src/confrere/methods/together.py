@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -158,14 +158,6 @@ class CollaborativePlan(Plan[Linear]):
     @override
     def guarantee(self) -> Guarantee:
         return self.protocol.guarantee(self.sizes)
-
-    @override
-    def detail(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "parties": len(self.sizes.counts),
-            "rounds": self.protocol.rounds,
-        }
 
     @override
     def run(self, data: LabelledTable, source: RandomSource) -> Linear:

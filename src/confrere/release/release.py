@@ -378,7 +378,7 @@ def _check_additions(
             raise InvalidRelease("the ledger has no charge of an evaluation; do not rely on it.")
         _check_receipt(addition.paid, entry)
         digest = release.model.digest()
-        check_addition(addition, entry.digest, entry.detail.get("model"), digest)
+        check_addition(addition, entry.digest, entry.origin.model, digest)
     return [addition.paid for addition in own]
 
 
@@ -464,7 +464,7 @@ def _check_facts(
             rows.add(receipt.row)
             entry = entries.get(receipt.row)
             # A party's row of a run names nothing: what was learned is of all of them together.
-            digest = None if entry is None or "run" in entry.detail else entry.digest
+            digest = None if entry is None or entry.origin.run else entry.digest
             if digest is not None and paid.digest(schema) not in ("", digest):
                 raise InvalidRelease(
                     f"row {receipt.row} of the ledger paid for other facts than the schema has."
@@ -494,8 +494,7 @@ def _check_receipt(receipt: Receipt, entry: Entry) -> None:
 
 
 def _check_study(card: Card, entry: Entry) -> None:
-    # A study's row names it for itself; an answer between machines among its details.
-    if (entry.study_sha256 or entry.detail.get("study_sha256")) != card.study_sha256:
+    if entry.study_sha256 != card.study_sha256:
         raise InvalidRelease(
             f"row {entry.row} of the ledger was paid for another study than the card names."
         )
@@ -507,7 +506,7 @@ def _check_digest(release: Release, entry: Entry) -> None:
     A row of a run names the party's own answer, and further rows name the models that were made
     of it together with others.
     """
-    if "run" in entry.detail:
+    if entry.origin.run:
         if release.model.digest() not in entry.models:
             raise InvalidRelease(
                 f"row {entry.row} of the ledger paid for an answer of which another model was made."

@@ -36,7 +36,6 @@ def test_one_charge_whatever_the_number_of_parties(ledger, method):
     assert entry.state == "released"
     assert entry.guarantee == model.guarantee_ == model.receipt_.guarantee
     assert model.guarantee_.assumptions[-1] == "disjoint parts, split by organisation"
-    assert entry.detail == {"method": method, "parties": 3, "rounds": 1}
     assert list(model.party_) == ["a", "b", "c"]
     np.testing.assert_allclose(model.party_weights_, [1 / 2, 1 / 3, 1 / 6])
     assert model.coef_.shape == (1, 4)

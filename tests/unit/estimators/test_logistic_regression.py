@@ -224,8 +224,7 @@ def test_gaussian_fit_keeps_its_books_and_learns(tmp_path):
     assert release.card.guarantee.definition == "approximate differential privacy"
     assert release.card.guarantee.delta == 1e-6
     (entry,) = ledger.entries()
-    assert entry.detail["sigmas"] == [release.model.facts.sigma]
-    assert "rho" not in entry.detail
+    assert entry.event.sigmas == (release.model.facts.sigma,)
 
 
 def test_a_kernel_is_a_fixed_public_map():

@@ -14,6 +14,7 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.events import Promised
 from confrere.maths.partition import allocate
 from confrere.methods import PublicFacts
 from confrere.rows.body import GroupRows
@@ -109,14 +110,13 @@ def test_a_declared_base_rate_is_where_intercepts_start(stack):
     assert model.predict_proba(rows)[:, 1].mean() == pytest.approx(0.1, abs=0.05)
 
 
-def test_one_ledger_entry_lists_the_parts():
+def test_one_ledger_entry_has_the_levels_apart():
     ledger = Ledger()
     model = FeatureStackingClassifier(epsilon=0.5, n_groups=3, ledger=ledger).fit(X, Y)
     (entry,) = ledger.entries()
     assert entry.guarantee.epsilon == 0.5
-    parts = entry.detail["parts"]
-    assert [part["part"] for part in parts] == ["group 0", "group 1", "group 2", "high level"]
-    assert entry.detail["rows_low"] + entry.detail["rows_high"] == len(X)
+    assert entry.event.parts == (Promised(0.5), Promised(0.5))
+    assert entry.event.split == "seeded permutation"
     assert "disjoint parts, split seeded permutation" in model.guarantee_.assumptions
 
 

@@ -24,6 +24,7 @@ from confrere.federation import (
 from confrere.federation.messages import receipt_of
 from confrere.federation.protocols import ObjectiveWeights, Size
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
 from tests.world import each
 
@@ -51,7 +52,7 @@ def test_an_answer_is_paid_for_and_says_so(party):
     assert spent(party) == 0.5
     (entry,) = party.books.ledger.entries("study")
     assert (entry.row, entry.state, entry.digest) == (receipt.row, "released", answer.digest)
-    assert entry.detail == {"run": "r1", "step": 0, "party": "clinic"}
+    assert entry.origin == Origin(run="r1", step=0, party="clinic")
 
 
 def test_asked_again_it_sends_the_same_bytes_and_pays_nothing(party):

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, clone
 
 from confrere.errors import InvalidParameter, LedgerError, NotALedger
 from confrere.kernel import log as logfile
-from confrere.kernel.log import Kind, Row
+from confrere.kernel.log import Row
 from confrere.ledger import Ledger, default_ledger
 
 
@@ -51,9 +51,9 @@ class TestWhatIsNoLedger:
             assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("rows",)]
 
     def test_a_ledger_of_another_format(self, path):
-        genesis = Row.sealed(Kind.GENESIS, {"format": 3, "ledger_id": "x"}, after=None)
+        genesis = Row.sealed("genesis", {"format": 4, "ledger_id": "x"}, after=None)
         path.write_bytes(genesis.line)
-        with pytest.raises(NotALedger, match="format 3; this version of confrere reads 2"):
+        with pytest.raises(NotALedger, match="format 4; this version of confrere reads 3"):
             Ledger(path)
 
     @pytest.mark.parametrize("path", [7, b"books", "a\0b", object()])

@@ -6,15 +6,16 @@ import pytest
 
 from confrere.errors import BudgetExceeded, ConfrereError
 from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.ledger import Origin
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
 
 
 def test_what_was_made_is_released(ledger, tenth):
-    facts = {"purpose": "fit", "detail": {"rounds": 3}, "key": "k"}
+    facts = {"purpose": "fit", "origin": Origin(step=3), "key": "k"}
     with paying(ledger, "study", tenth, simulation=SeededSource(0), **facts) as ticket:
         during = ledger.entry(ticket.receipt)
-        assert (during.state, during.detail, during.key) == ("open", {"rounds": 3}, "k")
+        assert (during.state, during.origin.step, during.key) == ("open", 3, "k")
         assert ticket.receipt.simulated
     assert ledger.entry(ticket.receipt).state == "released"
 

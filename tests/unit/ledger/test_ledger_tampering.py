@@ -9,7 +9,7 @@ import pytest
 from confrere.errors import LedgerTampered, NotALedger
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import Store
-from confrere.kernel.log import Kind, Row, canonical, seal
+from confrere.kernel.log import Row, canonical, seal
 from confrere.ledger import Ledger
 from confrere.ledger.auditing import audit
 
@@ -181,7 +181,7 @@ def test_an_inserted_row_shows(book, seq):
     def insert(rows):
         before = Row(**rows[seq - 2])
         facts = json.loads(rows[3]["body"])
-        forged = Row.sealed(Kind.CHARGE, facts | {"key": "forged"}, after=before)
+        forged = Row.sealed("charge", facts | {"key": "forged"}, after=before)
         rows.insert(seq - 1, {column: getattr(forged, column) for column in COLUMNS})
 
     tamper(book, insert)
@@ -191,7 +191,11 @@ def test_an_inserted_row_shows(book, seq):
 
 @pytest.mark.parametrize("seq", range(2, N_ROWS))
 def test_a_row_forged_with_its_own_hash_shows_in_the_next(book, seq):
-    tamper(book, lambda rows: rewrite(rows, seq, upto=seq, forged=True))
+    def forge(rows):
+        rows[seq - 1]["time"] = rows[seq - 1]["time"].replace("+00:00", "Z")
+        relink(rows, seq, upto=seq)
+
+    tamper(book, forge)
     with pytest.raises(LedgerTampered, match=f"row {seq + 1} does not follow"):
         _unopened(book).verify()
 
@@ -212,7 +216,6 @@ def test_a_row_forged_with_its_own_hash_shows_in_the_next(book, seq):
         (10, {"key": "k"}),
         (4, {"spent": {"epsilon": "0.1", "delta": "0"}}),
         (2, {"epsilon": 0.3}),
-        (2, {"unit": None}),
         (3, {"name": "a"}),
         (7, {"charge": 10}),
         (7, {"charge": 3}),
@@ -221,6 +224,7 @@ def test_a_row_forged_with_its_own_hash_shows_in_the_next(book, seq):
         (8, {"epsilon": 0.6}),
         (8, {"account": "b"}),
         (9, {"account": "a"}),
+        (10, {"forged": True}),
     ],
 )
 def test_a_rewritten_chain_whose_sums_do_not_add_up_shows(book, seq, facts):
@@ -232,9 +236,9 @@ def test_a_rewritten_chain_whose_sums_do_not_add_up_shows(book, seq, facts):
 
 def test_a_second_genesis_shows(book):
     rows = [Row(**row) for row in read(book)[:2]]
-    genesis = Row.sealed(Kind.GENESIS, {"format": 2, "ledger_id": "x"}, after=rows[1])
+    genesis = Row.sealed("genesis", {"format": 2, "ledger_id": "x"}, after=rows[1])
     with pytest.raises(LedgerTampered, match="row 3 contradicts"):
-        audit([row._replace(kind=Kind(row.kind)) for row in [*rows, genesis]], head=None)
+        audit([*rows, genesis], head=None)
 
 
 def test_a_gap_in_the_numbers_shows_though_the_hashes_fit(book):

@@ -10,7 +10,7 @@ import pytest
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError, WitnessMismatch
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import witness_folder
-from confrere.kernel.log import Kind, Row
+from confrere.kernel.log import Row
 from confrere.ledger import Ledger, reset_witness, witnessed
 
 TENTH = Guarantee(0.1)
@@ -71,7 +71,7 @@ class TestWhatIsNoticed:
         with spent._store.reading() as log:
             genesis, account, charge = log.rows()
         cheaper = charge.facts | {"purpose": "something harmless"}
-        forged = Row.sealed(Kind.CHARGE, cheaper, after=account)
+        forged = Row.sealed("charge", cheaper, after=account)
         put_back(path, genesis.line + account.line + forged.line)
         with pytest.raises(WitnessMismatch, match="the chain was rebuilt"):
             Ledger(path)

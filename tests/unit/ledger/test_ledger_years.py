@@ -9,7 +9,7 @@ import pytest
 from confrere.errors import BudgetExceeded, LedgerTampered
 from confrere.kernel import log as chain
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.log import Kind, Row
+from confrere.kernel.log import Row
 from confrere.ledger import Ledger
 from confrere.ledger.auditing import audit
 
@@ -121,7 +121,7 @@ def test_a_rebuilt_chain_cannot_move_a_charge_into_another_year(yearly, clock, l
     ]
     facts = rows[-1].facts
     facts["spent"] |= lie
-    forged = Row.sealed(Kind.CHARGE, facts, after=rows[-2], time=rows[-1].time)
+    forged = Row.sealed("charge", facts, after=rows[-2], time=rows[-1].time)
     with pytest.raises(LedgerTampered, match="contradicts"):
         audit([*rows[:-1], forged], head=None)
     assert audit(rows, head=None) == len(rows)

@@ -8,6 +8,7 @@ import pytest
 
 from confrere.errors import InvalidParameter, InvalidRelease, SignatureError, SimulatedRelease
 from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
 from confrere.release import (
     add_evaluation,
@@ -50,8 +51,8 @@ def key(tmp_path):
 
 
 def paid(books, release, quality=QUALITY, model=None, **more):
-    detail = {"model": model or release.model.digest()}
-    receipt = books.charge("branch", Guarantee(0.5), purpose="evaluate", detail=detail, **more)
+    origin = Origin(model=model or release.model.digest())
+    receipt = books.charge("branch", Guarantee(0.5), purpose="evaluate", origin=origin, **more)
     books.mark_released(receipt, digest=quality_digest(quality))
     return receipt
 

@@ -73,7 +73,7 @@ def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, m
         assert entry.state == "released"
         assert entry.guarantee.epsilon == 1.0
         assert (entry.study, entry.study_sha256) == (study.id, study.sha256)
-        assert entry.detail["run"] == plan.plan_id
+        assert entry.origin.run == plan.plan_id
         assert not entry.simulated
     for one in found:
         card = one.release.card
@@ -162,7 +162,8 @@ def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     facts = PublicFacts(n_samples=500, n_features=len(study.columns), features=study.columns)
     here = estimator_for(study, study.method).plan(facts)
     assert sent.guarantee() == here.guarantee()
-    assert sent.detail() == here.detail()
+    assert sent.event() == here.event()
+    assert sent.facts() == here.facts()
     if name == "pst-f":  # the schema's own importances deal out epsilon
         importances = [max(feature.importances) for feature in study.schema.features]
         assert sum(sent.low.exposure.weights) == pytest.approx(1)

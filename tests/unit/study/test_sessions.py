@@ -648,7 +648,7 @@ def test_decisions_are_exported(place):
     assert (told["said"], told["name"], told["reason"]) == ("refused", NO["name"], NO["reason"])
     (line,) = csv.DictReader(io.StringIO(ledger.to_csv()))
     assert (line["state"], line["reason"], line["epsilon"]) == ("refused", NO["reason"], "0.0")
-    assert json.loads(line["detail"]) == {"name": NO["name"]}
+    assert json.loads(line["origin"]) == {"name": NO["name"]}
 
 
 def test_a_refusal_of_one_study_is_none_of_another(place):
@@ -732,7 +732,7 @@ def test_a_party_that_edits_its_policy_takes_part_and_it_stands_everywhere(place
     assert json.loads((place / "main.grant").read_bytes())["grant"]["trust"] == "1 of 3"
     finished = coordinator(place, {name: session(place, name) for name in NAMES}).run()
     (entry,) = Ledger(place / "local" / "main.ledger").entries()
-    assert entry.detail["trust"] == "1 of 3"
+    assert entry.origin.trust == "1 of 3"
     folder = finished.folders["diabetes-2026"]
     card = load_release(folder).card
     assert card.trust.kind == "1 of 3"

@@ -132,22 +132,18 @@ def open_account(
     ] = None,
     reason: Reason = None,
 ) -> Answer:
-    """Open an account, or say what one of an older file counts."""
+    """Open an account."""
     why = _said(reason)
     book = Ledger(ledger)
-    silent = [one.name for one in book.accounts() if one.unit is None]
-    if account in silent:
-        book.declare(account, unit=unit, neighbours=neighbours, reason=why)
-    else:
-        book.open_account(
-            account,
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            neighbours=neighbours,
-            reason=why,
-            period=period,
-        )
+    book.open_account(
+        account,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        neighbours=neighbours,
+        reason=why,
+        period=period,
+    )
     return _account(book, account, "is open")
 
 
