@@ -18,15 +18,21 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.kernel.events import Apart, Event, GaussianMinimisers
-from confrere.kernel.guarantee import Guarantee, Neighbours, check_bound, in_sequence
+from confrere.kernel.guarantee import (
+    Apart,
+    GaussianMinimisers,
+    Guarantee,
+    Neighbours,
+    PrivacyEvent,
+    check_bound,
+    in_sequence,
+)
 from confrere.kernel.losses import loss_of
 from confrere.ledger import Entry
 from confrere.maths.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian
 
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4
-
 #: How well an event must agree with what was paid.
 _AGREES = 1e-6
 
@@ -159,7 +165,7 @@ def _kind(release: Entry | Guarantee) -> _Promised | _GaussianFit:
     return _GaussianFit(frozenset(filter(None, levels)), spent.pop())
 
 
-def _level(event: Event | None, price: Guarantee) -> GaussianLoss | None:
+def _level(event: PrivacyEvent | None, price: Guarantee) -> GaussianLoss | None:
     """Return the loss of a fit's noise, if it gives the very delta that was paid."""
     if not isinstance(event, GaussianMinimisers):
         return None

@@ -17,8 +17,7 @@ import confrere
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import CompositionError, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
-from confrere.kernel.events import Summed
-from confrere.kernel.guarantee import Neighbours, Split, Unit
+from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.mechanisms.counts import PrivateCounts
@@ -306,7 +305,7 @@ class TestMoreThanWasPaid:
             ticket.repeated(Guarantee(1e-9), ONE)
 
 
-SUMS = {"purpose": "x", "key": "k", "event": Summed(1.0, 0.0, "a", 2)}
+SUMS = {"purpose": "x", "key": "k", "event": SharedSums(1.0, 0.0, "a", 2)}
 
 
 class TestSeveralDrawsOfOneCharge:

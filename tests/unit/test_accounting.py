@@ -18,8 +18,7 @@ from confrere import (
 )
 from confrere.accounting import total
 from confrere.errors import CompositionError, InvalidParameter, NotInstalled
-from confrere.kernel.events import Promised
-from confrere.kernel.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours, Promised, Unit
 from confrere.kernel.losses import Logistic
 from confrere.maths.accountants import Exposure, GaussianLoss, gaussian_delta
 from tests.world import RELATIONS

@@ -37,8 +37,7 @@ from confrere.federation.summing import (
     check_try,
     hidden,
 )
-from confrere.kernel.events import Event
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.ledger import Origin
 from confrere.kernel.release import Ticket, free_ticket, paying
 from confrere.ledger import Receipt
@@ -170,7 +169,7 @@ def _ready(question: Question, asked: Ready, local: LocalParty | PartyGroup) -> 
     return _signable(announce(asked.summed, question, local), None, local, question)
 
 
-def _terms(asked: SumOperation, local: LocalParty | PartyGroup, step: int) -> Event:
+def _terms(asked: SumOperation, local: LocalParty | PartyGroup, step: int) -> PrivacyEvent:
     """Return what a sum's mechanism does, of which a run has one, if there is a try left."""
     if isinstance(local, PartyGroup):
         raise OperationRefused("members of a group have no masks of their own.", "identity")
@@ -190,7 +189,7 @@ def _paying(
     key: Key,
     price: Guarantee | None,
     question: Question,
-    sums: Event | None = None,
+    sums: PrivacyEvent | None = None,
 ) -> Iterator[Ticket]:
     """Pay for an answer, once per key; nothing is due for public facts.
 

@@ -1,24 +1,220 @@
-"""What is promised, to whom, about which change of the data, and how promises add up.
+"""What is promised, to whom, about which change of the data; how promises add up; what was drawn.
 
 In sequence, on the same units: epsilons and deltas add. In parallel, on disjoint units: the
 largest counts, provided the split does not depend on the data, which the caller has to name.
 Guarantees about different units or different neighbours do not compose here at all.
+
+Promises, and all that ledgers, receipts and witnesses hold, are records of exact fields: checked by
+their types when they are made, written as JSON and read back. What has one of these types is
+bounded, and cannot hold rows of data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from decimal import Context, Decimal, Inexact
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import reduce
-from typing import Annotated, SupportsFloat, TypeGuard
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    SupportsFloat,
+    TypeGuard,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from typing_extensions import override
 
 from confrere.errors import CompositionError, InvalidParameter
-from confrere.kernel.records import Record
+
+# -- records ---------------------------------------------------------------------------------------
+_LONGEST = 200
+#: Of a tuple; what is longer is data.
+_MOST = 4096
+
+Check = Callable[[object, str], Any]
 
 
+def check_text(value: object, name: str, longest: int = _LONGEST) -> str:
+    """Return ``value`` if it is one printable, not too long line."""
+    if not isinstance(value, str):
+        raise InvalidParameter(f"{name} must be a str, got a {type(value).__name__}.")
+    if not value.strip() or not value.isprintable() or len(value) > longest:
+        raise InvalidParameter(f"{name} must be one line of 1 to {longest} printable characters.")
+    return str(value)
+
+
+def _pattern(pattern: str, told: str) -> Check:
+    found = re.compile(pattern, re.ASCII)
+
+    def check(value: object, name: str) -> str:
+        if not isinstance(value, str) or not found.fullmatch(value):
+            raise InvalidParameter(f"{name} must be {told}.")
+        return str(value)
+
+    return check
+
+
+#: One printable line.
+Line = Annotated[str, check_text]
+LongLine = Annotated[str, lambda value, name: check_text(value, name, 1000)]
+#: It cannot quote data, as the message of an error might.
+check_code = _pattern(
+    r"[A-Za-z][A-Za-z0-9_.:-]{0,63}",
+    "a code such as 'CalibrationError': a letter, then letters, digits, '_', '.', ':' or '-', "
+    "64 at most",
+)
+Code = Annotated[str, check_code]
+Sha256 = Annotated[str, _pattern(r"[0-9a-f]{64}", "a sha256: 64 hex digits")]
+Time = Annotated[
+    str,
+    _pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)", "a time in UTC, as ISO 8601"),
+]
+
+
+class Record:
+    """A frozen dataclass whose fields are checked by their types.
+
+    Fields that hold their default are left out when it is written, unless ``whole``.
+    """
+
+    __slots__ = ()
+    whole: ClassVar[bool] = False
+    #: What complaints about a field put before its name.
+    prefix: ClassVar[str] = ""
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        for name, check, default in _fields(type(self)):
+            value = getattr(self, name)
+            if value is not default and (checked := check(value, self.prefix + name)) is not value:
+                object.__setattr__(self, name, checked)
+
+    @classmethod
+    def accepts(cls, value: object) -> bool:
+        """Whether it is one: a subclass could tell a row another price."""
+        return type(value) is cls
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            name: _plain(value)
+            for name, _, default in _fields(type(self))
+            if (value := getattr(self, name)) != default or self.whole
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_dict` wrote."""
+        if not isinstance(values, Mapping):
+            raise InvalidParameter(f"a {cls.__name__.lower()} must be a table of its fields.")
+        try:
+            return cls(**values)
+        except TypeError:
+            needed = {name for name, _, default in _fields(cls) if default is MISSING}
+            missing = ", ".join(sorted(needed - values.keys()))
+            what = f"lacks {missing}" if missing else "has other fields"
+            whose = cls.prefix.strip(".") or cls.__name__.lower()
+            raise InvalidParameter(f"the {whose} {what}.") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Enum | Decimal) else value
+
+
+_KNOWN: dict[type, tuple[tuple[str, Check, Any], ...]] = {}
+
+
+def _fields(cls: type[Record]) -> tuple[tuple[str, Check, Any], ...]:
+    """Return name, check and default of every field."""
+    if cls not in _KNOWN:
+        hints = get_type_hints(cls, include_extras=True)
+        _KNOWN[cls] = tuple(
+            (each.name, _check(hints[each.name]), each.default) for each in fields(cast(Any, cls))
+        )
+    return _KNOWN[cls]
+
+
+def _check(hint: Any) -> Check:
+    """Return what checks, and reads, values of a type."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return cast(Check, args[1])
+    if origin in (Union, UnionType):
+        inner = _check(next(arg for arg in args if arg is not NoneType))
+        return lambda value, name: None if value is None else inner(value, name)
+    if origin is tuple:
+        each = _check(args[0])
+        return lambda value, name: _tuple(value, name, each)
+    if origin is Literal:
+        return lambda value, name: _one_of(value, name, args)
+    if issubclass(hint, Record):
+        return lambda value, name: _record(value, name, hint)
+    if issubclass(hint, Enum):
+        kinds = tuple(hint)
+        return lambda value, name: (
+            value if type(value) is hint else hint(_one_of(value, name, kinds))
+        )
+    if hint is Decimal:
+        return lambda value, name: value if type(value) is Decimal else _decimal(value, name)
+    return _float if hint is float else lambda value, name: _exactly(value, name, hint)
+
+
+def _tuple(value: object, name: str, each: Check) -> tuple[Any, ...]:
+    if not isinstance(value, tuple | list) or len(value) > _MOST:
+        raise InvalidParameter(f"{name} must be a list of at most {_MOST} values.")
+    return tuple(each(one, name) for one in value)
+
+
+def _one_of(value: Any, name: str, allowed: tuple[Any, ...]) -> Any:
+    if value not in allowed:
+        raise InvalidParameter(f"{name} must be {' or '.join(repr(str(one)) for one in allowed)}.")
+    return value
+
+
+def _record(value: Any, name: str, of: type[Record]) -> Record:
+    if of.accepts(value):
+        return cast(Record, value)
+    if not isinstance(value, Mapping):
+        raise InvalidParameter(f"{name} must be a {of.__name__}, got a {type(value).__name__}.")
+    return of.from_dict(value)
+
+
+def _float(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidParameter(f"{name} must be a finite number.")
+    return float(value)
+
+
+def _decimal(value: object, name: str) -> Decimal:
+    number = Decimal(str(_exactly(value, name, str)))
+    if not number.is_finite():
+        raise InvalidParameter(f"{name} must be a finite number.")
+    return number
+
+
+def _exactly(value: object, name: str, of: type) -> object:
+    if type(value) is not of:
+        raise InvalidParameter(f"{name} must be a {of.__name__}, got a {type(value).__name__}.")
+    return value
+
+
+# -- promises --------------------------------------------------------------------------------------
 class Unit(StrEnum):
     """Whose presence the guarantee hides."""
 
@@ -158,6 +354,72 @@ class Split(StrEnum):
     BY_OWN_DRAW = "by a draw of every row"
 
 
+# -- what was drawn: enough to compute its loss again ----------------------------------------------
+class PrivacyEvent(Record):
+    """What one release, or several, did."""
+
+    __slots__ = ()
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        return {"event": type(self).__name__, **super().to_dict()}
+
+    @classmethod
+    @override
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        if cls is not PrivacyEvent:
+            return super().from_dict(values)
+        kinds, told = {kind.__name__: kind for kind in PrivacyEvent.__subclasses__()}, dict(values)
+        kind = kinds.get(told.pop("event", ""))
+        if kind is None:
+            raise InvalidParameter(f"event must be one of {', '.join(sorted(kinds))}.")
+        return cast(Self, kind.from_dict(told))
+
+    @classmethod
+    @override
+    def accepts(cls, value: object) -> bool:
+        return isinstance(value, PrivacyEvent) and type(value).__module__ == __name__
+
+
+@dataclass(frozen=True)
+class Promised(PrivacyEvent):
+    """Nothing but the promise is known, or needed: pure noise is as bad as its epsilon."""
+
+    epsilon: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class GaussianMinimisers(PrivacyEvent):
+    """Minimisers with Gaussian noise, one per block, and the pure step that paid for the solver."""
+
+    sigmas: tuple[float, ...]
+    ridges: tuple[float, ...]
+    cap: float  #: Largest slope of the loss
+    n_classes: int
+    joint: bool  #: Whether blocks share the row's length
+    output_epsilon: float
+
+
+@dataclass(frozen=True)
+class SharedSums(PrivacyEvent):
+    """So many sums with noise that parties draw together, by one mechanism, for one price."""
+
+    epsilon: float
+    delta: float
+    mechanism: Line  #: Its digest: of all numbers that its promise depends on
+    releases: int
+
+
+@dataclass(frozen=True)
+class Apart(PrivacyEvent):
+    """Releases from parts of the units that are disjoint, by a split that does not look."""
+
+    parts: tuple[PrivacyEvent, ...]
+    split: Split
+
+
+# -- composition -----------------------------------------------------------------------------------
 def in_sequence(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
     """Compose releases computed from the same units: epsilons and deltas add."""
     return _combined(guarantees, added, theorem)
@@ -166,11 +428,7 @@ def in_sequence(guarantees: Iterable[Guarantee], *, theorem: str | None = None) 
 def in_parallel(
     guarantees: Iterable[Guarantee], *, split: Split, theorem: str | None = None
 ) -> Guarantee:
-    """Compose releases computed from disjoint parts of the units: the largest counts.
-
-    Anything but a :class:`Split` is refused, since one that looks at the data (stratified, sorted,
-    clustered) lets one unit move others. ``theorem`` is by default those of the parts.
-    """
+    """Compose releases computed from disjoint parts of the units: the largest counts."""
     made = _combined(guarantees, max, theorem, f"disjoint parts, split {split}")
     check_split(split, made.neighbours)
     return made
@@ -192,11 +450,7 @@ def check_split(split: object, neighbours: Neighbours) -> None:
 
 
 def one_of(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
-    """Return what a single release promises that is one of several, whichever it turns out to be.
-
-    Each of them is private at the largest epsilon and the largest delta, which need not be those
-    of one and the same candidate.
-    """
+    """Return what a release promises that is one of several, whichever it turns out to be."""
     return _combined(guarantees, max, theorem)
 
 

@@ -45,16 +45,25 @@ from confrere.errors import (
     WitnessMismatch,
 )
 from confrere.files import write_new
-from confrere.kernel.events import Event, Summed
 from confrere.kernel.guarantee import (
+    Code,
     Guarantee,
+    Line,
+    LongLine,
     Neighbours,
+    PrivacyEvent,
+    Record,
+    Sha256,
+    SharedSums,
+    Time,
     Unit,
     at_least,
     at_most,
+    check_code,
     check_delta,
     check_epsilon,
     check_relation,
+    check_text,
     exact,
     minus,
     plus,
@@ -67,16 +76,6 @@ from confrere.kernel.log import (
     rolled_back,
     transaction,
     write_all,
-)
-from confrere.kernel.records import (
-    Code,
-    Line,
-    LongLine,
-    Record,
-    Sha256,
-    Time,
-    check_code,
-    check_text,
 )
 
 FORMAT = 3
@@ -102,7 +101,7 @@ class ChargeApproval(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Study(Record):
+class StudyName(Record):
     """Which study, by the sha256 of its text, and its id where it has one."""
 
     prefix = "study."
@@ -170,7 +169,7 @@ class Opened(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Record):
+class AccountChange(Record):
     """What the owner does to an account: raises its caps, or freezes it."""
 
     account: Line
@@ -191,9 +190,9 @@ class Charge(Record):
     simulated: bool
     spent: Amount | None = None  #: All that the account has spent with it
     key: Line | None = None
-    event: Event | None = None  #: None where the guarantee says all
+    event: PrivacyEvent | None = None  #: None where the guarantee says all
     origin: Origin | None = None
-    study: Study | None = None
+    study: StudyName | None = None
     approval: ChargeApproval | None = None
     uncapped: bool = False
     booked: bool = False  #: Whether it stands for rows that are gone, whatever the caps
@@ -214,10 +213,10 @@ class End(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Record):
+class Verdict(Record):
     """No to a study; or a no is lifted, for what is approved from ``since`` on."""
 
-    study: Study
+    study: StudyName
     name: Line
     reason: Line
     withdrawn: bool = False
@@ -237,10 +236,10 @@ class Reset(Record):
 _KINDS: dict[str, type[Record]] = {
     "genesis": Genesis,
     "account": Opened,
-    **dict.fromkeys(("raised", "frozen", "declared"), Change),
+    **dict.fromkeys(("raised", "frozen", "declared"), AccountChange),
     "charge": Charge,
     **dict.fromkeys(("released", "failed", "model"), End),
-    **dict.fromkeys(("refused", "agreed"), Decision),
+    **dict.fromkeys(("refused", "agreed"), Verdict),
     "witness": Reset,
 }
 
@@ -266,10 +265,8 @@ def refused(study: str | None, by: str, time: str, row: int) -> StudyRefused:
 class Receipt(Record):
     """Proof that a price was paid before the noise was drawn.
 
-    It names the ledger and the row, whose ``hash`` was the ledger's head at that moment. What is
-    ``simulated`` must not leave. ``study_sha256`` is what the study's text hashes to. ``uncapped``:
-    nothing limits what is spent on the same data, since the account had no cap, or the ledger does
-    not last.
+    The row's ``hash`` was the ledger's head at that moment. ``uncapped``: nothing limits what is
+    spent on the same data, since the account had no cap, or the ledger does not last.
     """
 
     ledger_id: str
@@ -319,9 +316,8 @@ class Payment(NamedTuple):
 class Balance:
     """What an account allows and what it has paid so far.
 
-    Where the caps are on a year, what was paid in earlier years does not count against them. A year
-    is the calendar's, in UTC, and never an earlier one than that of the last charge: a clock that
-    is set back gives nothing back.
+    Caps on a year count what was paid since it began. A year is the calendar's, in UTC, and never
+    an earlier one than that of the last charge: a clock that is set back gives nothing back.
     """
 
     terms: Opened  #: As opened, with the caps as last raised
@@ -336,7 +332,7 @@ class Balance:
         cap = self.terms.epsilon
         return None if cap is None else Amount(exact(cap), exact(self.terms.delta))
 
-    def changed(self, kind: str, said: Change) -> Self:
+    def changed(self, kind: str, said: AccountChange) -> Self:
         """Take over what the owner's row says: another cap, no more charges, or what is counted."""
         if kind == "frozen":
             return replace(self, frozen=said.reason)
@@ -426,7 +422,7 @@ class Balance:
 
 
 # -- what the rows say together --------------------------------------------------------------------
-class Books:
+class Balances:
     """All rows, each held against those before it; kept are balances, and where rows stand.
 
     ``rows`` of an account are its own and its last charge; ``keys`` are of charges, by idempotency
@@ -466,10 +462,10 @@ class Books:
                 raise ValueError("an account opens once")
             self.balances[said.name] = Balance(said)
             self.changes[said.name], self.charges[said.name] = [row.seq], []
-        elif isinstance(said, Change):
+        elif isinstance(said, AccountChange):
             self.balances[said.account] = self.balances[said.account].changed(row.kind, said)
             self.changes[said.account].append(row.seq)
-        elif isinstance(said, Decision):
+        elif isinstance(said, Verdict):
             self.decisions.setdefault(said.study.sha256, []).append(row.seq)
         elif isinstance(said, Reset):
             self.resets.append(row.seq)
@@ -498,16 +494,16 @@ class Books:
         self._paid.add(row.seq)
 
 
-class Pages(LogFile, Books):
+class Pages(LogFile, Balances):
     """A ledger's file, with what its rows say; those that count are read from the disk again."""
 
     def __init__(self, descriptor: int) -> None:
         LogFile.__init__(self, descriptor)
-        Books.__init__(self)
+        Balances.__init__(self)
 
     @override
     def enter(self, row: Row) -> None:
-        Books.enter(self, row)
+        Balances.enter(self, row)
 
     def said(self, seq: int) -> Any:
         """Return what a row that was there says."""
@@ -558,7 +554,7 @@ class Pages(LogFile, Books):
         """
         for seq in self.decisions.get(study_sha256, ())[-1:]:
             row, moment = self.row(seq), datetime.fromisoformat
-            said: Decision = said_by(row)
+            said: Verdict = said_by(row)
             if said.since is None:
                 how = "withdrawn" if said.withdrawn else "refused"
                 raise refused(said.study.id, f"{how} by {said.name}", row.time, seq)
@@ -622,7 +618,6 @@ class Witness:
 
     It may be behind, if a kill came before it was told: a head that is in the chain is fine. A head
     that is not in the chain means that rows which were there are gone.
-    The folder is made, for its owner only, when there is something to keep.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -823,7 +818,7 @@ class Store:
         facts = said.to_dict()
         if len(canonical(facts)) > _LONGEST_ROW:
             raise InvalidParameter("a ledger holds facts about releases, not data: it is too long.")
-        if isinstance(said, Opened | Charge | Change):
+        if isinstance(said, Opened | Charge | AccountChange):
             self._accounts.add(said.name if isinstance(said, Opened) else said.account)
         return log.append(kind, facts, durable=self.lasts, time=time)
 
@@ -839,11 +834,7 @@ class Store:
 
 
 class LedgerFile:
-    """Which file, and what a payer asks of it; nothing here writes a row.
-
-    A handle knows which file and nothing about what is in it: a copy, clone or pickle of it is the
-    same ledger.
-    """
+    """Which file, and what a payer asks of it; nothing here writes a row."""
 
     def __init__(
         self,
@@ -874,28 +865,18 @@ class LedgerFile:
         with self._store.reading() as log:
             return log.ledger_id
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({'' if self.ephemeral else repr(str(self.path))})"
-
-    def __eq__(self, other: object) -> bool:
-        return self.path == other.path if isinstance(other, LedgerFile) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.path)
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
     def payment(self, receipt: Receipt) -> Payment:
         """Return what a receipt paid for, and what became of it so far."""
         with self._store.reading() as log:
             charge = log.charge_of(receipt)
-            sums = charge.event.mechanism if isinstance(charge.event, Summed) else None
+            sums = charge.event.mechanism if isinstance(charge.event, SharedSums) else None
             made = len(log.models.get(receipt.row, ()))
             return Payment(charge.guarantee, receipt.row not in log.marks, sums, made)
+
+    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
+        """Refuse a study that its owner has said no to since."""
+        with self._store.reading() as log:
+            log.check_agreed(study_sha256, approval)
 
     def _resolve(self, log: Pages, account: str | None) -> str:
         """Return who pays; in an ephemeral ledger without accounts one that is opened then."""
@@ -922,7 +903,7 @@ class LedgerWriter(LedgerFile):
         guarantee: Guarantee,  # What is promised about the release
         *,
         purpose: str,  # What for, in one line
-        event: Event | None = None,  # What is drawn, where the guarantee does not say it all
+        event: PrivacyEvent | None = None,  # What is drawn, where the guarantee does not say it all
         origin: Origin | None = None,
         # Whether noise will be seeded. It is charged all the same: who will see it, nobody knows.
         simulated: bool = False,
@@ -933,12 +914,10 @@ class LedgerWriter(LedgerFile):
         approval: ChargeApproval | None = None,  # Who agreed to it, and why
         limit: Limit | None = None,  # A cap besides the account's own
     ) -> Receipt:
-        """Pay for a release; when this returns, the price is on disk.
+        """Pay for a release; when this returns, the price is on disk; if it raises, not a bit is.
 
-        Raises
-        ------
-        BudgetExceeded, CompositionError, AccountFrozen, StudyRefused, UnknownAccount, LedgerError
-            The last also if ``key`` was used for other content. Nothing was spent then.
+        What was paid under a key is not paid again, and a key that was used for other content is
+        refused.
         """
         if isinstance(guarantee, Guarantee):
             check_relation(guarantee.neighbours)
@@ -1013,11 +992,11 @@ class LedgerWriter(LedgerFile):
                 self._store.append(log, "model", made)
 
 
-def study_of(study: tuple[str | None, str]) -> Study:
+def study_of(study: tuple[str | None, str]) -> StudyName:
     """Say which study, by its id and the sha256 of its text."""
     if not isinstance(study, tuple) or len(study) != 2:
         raise InvalidParameter("study must be a pair: the study's id and its sha256.")
-    return Study(*study)
+    return StudyName(*study)
 
 
 def _ephemeral_path() -> Path:

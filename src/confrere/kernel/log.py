@@ -4,9 +4,8 @@ A row is one line of the file: ``[seq,"kind","time","body","previous","hash"]``,
 spaces. ``hash`` is SHA-256 of the same line up to ``previous``, closed by ``]``, in hex;
 ``previous`` is the hash of the row before; ``body`` is the canonical JSON of the row's facts.
 
-All of it is in one inode, and the lock is the inode's. Nothing beside the file, where a second name
-(a hard link, a file mounted by itself) would look in vain, is needed to read it: after a kill in
-the middle of an append the last line is incomplete, and was never acknowledged.
+All of it is in one inode, and the lock is the inode's: a second name (a hard link, a file mounted
+by itself) finds it all. After a kill in an append the last line is incomplete, and no row.
 """
 
 from __future__ import annotations

@@ -25,8 +25,16 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.errors import LedgerError, Unpaid
-from confrere.kernel.events import Event
-from confrere.kernel.guarantee import Guarantee, Split, Unit, check_split, exact, minus, plus
+from confrere.kernel.guarantee import (
+    Guarantee,
+    PrivacyEvent,
+    Split,
+    Unit,
+    check_split,
+    exact,
+    minus,
+    plus,
+)
 from confrere.kernel.ledger import (
     ChargeApproval,
     LedgerWriter,
@@ -76,8 +84,7 @@ def _own(ledger: LedgerWriter) -> LedgerWriter:
 class _Purse:
     """What may still be drawn for a payment; amounts add as in ledgers.
 
-    Once the ledger says how the charge ended, only what is paid for several draws at once may go
-    on, with those of its mechanism that are left.
+    Once a charge has ended, only several draws that it paid for at once may go on.
     """
 
     def __init__(self, ledger: LedgerWriter, receipt: Receipt) -> None:
@@ -353,13 +360,16 @@ def paying(
     guarantee: Guarantee,
     *,
     purpose: str,
-    event: Event | None = None,
+    event: PrivacyEvent | None = None,
     origin: Origin | None = None,
+    # Where noise is seeded, its stream: nothing is protected then, and nothing can be released.
     simulation: SeededSource | None = None,
     key: str | None = None,
     study: tuple[str | None, str] | None = None,
     approval: ChargeApproval | None = None,
     limit: Limit | None = None,
+    # Whether a block that was interrupted is finished later under its key. An interrupt (what is
+    # no Exception, as from Ctrl-C) then leaves the charge open, as a kill would.
     resumes: bool = False,
 ) -> Iterator[Ticket]:
     """Charge, let the block draw, and mark the charge released, or failed if the block raised.
@@ -367,28 +377,8 @@ def paying(
     The price is on disk before the block begins, and stays charged however it ends. A block that
     has a digest to leave calls ``ledger.mark_released(receipt, digest=...)`` itself; what it
     marked is left as it is. The ticket is good until the block ends, for draws that together cost
-    at most ``guarantee``.
-
-    Parameters
-    ----------
-    ledger, account, guarantee, purpose, event, origin, key, study, approval, limit
-        As in :meth:`Ledger.charge`, which says what is raised.
-    simulation : SeededSource, optional
-        Where noise is seeded, its stream: nothing is protected then, and nothing can be released.
-    resumes : bool, default=False
-        Whether a block that was interrupted is finished later under its key. An interrupt (what is
-        no :class:`Exception`, as from Ctrl-C) then leaves the charge open, as a kill would.
-
-    Examples
-    --------
-    >>> from confrere import Guarantee, Ledger
-    >>> from confrere.kernel.release import paying
-    >>> ledger = Ledger()
-    >>> ledger.open_account("study", epsilon=1.0)
-    >>> with paying(ledger, "study", Guarantee(0.5), purpose="a count") as ticket:
-    ...     stream = ticket.book(Guarantee(0.5))  # for the noise of one mechanism
-    >>> ledger.entries()[0].state
-    'released'
+    at most ``guarantee``. Other arguments are those of :meth:`Ledger.charge`, which says what is
+    raised.
     """
     book = _own(ledger)
     receipt = book.charge(

@@ -6,11 +6,8 @@ that draws private noise is the code that simulations test. A uniform has 53 sig
 at least 2^-105: every draw is a few units in the last place from a real one's, and the tails end at
 a probability of about 2^-104 per variable.
 
-Shares are noise that nobody draws alone (docs/proofs/secure_sums.md). Real shares are continuous
-maps of exponentials that are right to a few units in the last place, from the smallest to the
-largest: no draw is accepted or rejected by comparing floats, so what floats do to a share is to
-move it a little, and integer noise pays for that. Integer shares are drawn with integers alone, and
-their law is exact.
+Shares are noise that nobody draws alone (docs/proofs/secure_sums.md). No real share is accepted or
+rejected by comparing floats: they move it a little, and integer noise, which is exact, pays for it.
 """
 
 from __future__ import annotations
@@ -76,19 +73,11 @@ class RandomSource(ABC):
     def book(
         self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
     ) -> RandomSource:
-        """Return the stream that a mechanism draws from, once what it costs is booked.
+        """Return the stream that a mechanism draws from, once what it says that it costs is booked.
 
-        Only what was paid for has a price here; a bare simulation books nothing.
-
-        Parameters
-        ----------
-        guarantee : Guarantee
-            What the mechanism says of itself.
-        count : int, default=1
-            How many independent releases of the same data; more than one for simulations only.
-        several : pair of str and int, optional
-            The name of a mechanism whose guarantee is that of so many draws together: the first
-            pays for all.
+        Only what was paid for has a price here; a bare simulation books nothing, and may draw a
+        ``count`` of independent releases. ``several`` names a mechanism, and how many draws its
+        guarantee is for together: the first pays for all.
         """
         del guarantee, several
         if count < 1:
@@ -202,11 +191,8 @@ def laplace_noise(
 
 
 def cross_polytope_points(size: int, count: int, source: RandomSource) -> NDArray[np.float64]:
-    """Return ``(count, size)`` uniform draws of the vectors whose magnitudes sum to at most one.
-
-    Of ``size + 1`` exponentials all but the first, over their sum, are uniform in the corner of
-    the orthant; signs are drawn. Nothing is rejected.
-    """
+    """Return ``(count, size)`` uniform draws of the vectors whose magnitudes sum to at most one."""
+    # Of size + 1 exponentials all but the first, over their sum, are uniform in the corner.
     exponentials = -np.log(source.uniforms(count, size + 1))
     corner = exponentials[:, 1:] / exponentials.sum(axis=1, keepdims=True)
     return np.asarray(corner * source.signs(count, size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from confrere.errors import LedgerTampered
-from confrere.kernel.ledger import Books
+from confrere.kernel.ledger import Balances
 from confrere.kernel.log import Row, enter
 
 
@@ -14,7 +14,7 @@ def audit(rows: Iterable[Row], *, head: str | None) -> int:
 
     Each row is known to fit its own hash. The first that does not follow is named.
     """
-    books = Books()
+    books = Balances()
     last: Row | None = None
     head_found = head is None
     for row in rows:

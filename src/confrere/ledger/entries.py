@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import StudyRefused
-from confrere.kernel.events import Event
-from confrere.kernel.guarantee import at_least, minus
+from confrere.kernel.guarantee import PrivacyEvent, at_least, minus
 from confrere.kernel.ledger import (
     FORMAT,
     Amount,
@@ -20,10 +19,10 @@ from confrere.kernel.ledger import (
     Origin,
     Pages,
     Receipt,
+    Verdict,
     refused,
     said_by,
 )
-from confrere.kernel.ledger import Decision as Said
 from confrere.kernel.log import Row, canonical
 from confrere.ledger.accounts import Account
 
@@ -45,7 +44,7 @@ class Entry(Receipt):
 
     whole = True
 
-    event: Event | None  #: What was drawn, where the guarantee does not say it all
+    event: PrivacyEvent | None  #: What was drawn, where the guarantee does not say it all
     origin: Origin
     key: str | None
     spent: float  #: Epsilon that the account has spent in all once this charge is paid
@@ -106,7 +105,7 @@ class Decision:
     @classmethod
     def of(cls, row: Row) -> Self:
         """Read the row."""
-        told: Said = said_by(row)
+        told: Verdict = said_by(row)
         said: Any = "withdrawn" if told.withdrawn else row.kind
         study = (told.study.id or "", told.study.sha256)
         return cls(row.seq, row.time, said, *study, told.name, told.reason, told.since)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, Self, final
 from weakref import WeakKeyDictionary
 
 from confrere.errors import BudgetExceeded, InvalidParameter
@@ -22,8 +22,8 @@ from confrere.kernel.guarantee import (
     plus,
 )
 from confrere.kernel.ledger import (
+    AccountChange,
     Balance,
-    Change,
     Charge,
     ChargeApproval,
     LedgerFile,
@@ -32,10 +32,10 @@ from confrere.kernel.ledger import (
     Pages,
     Receipt,
     Store,
+    Verdict,
     said_by,
     study_of,
 )
-from confrere.kernel.ledger import Decision as Said
 from confrere.kernel.log import ONE_AT_A_TIME, now
 from confrere.ledger import entries as views
 from confrere.ledger.accounts import Account, ledger_html
@@ -47,7 +47,26 @@ if TYPE_CHECKING:
 
 
 class LedgerReader(LedgerFile):
-    """A ledger's file, as far as it is read; see :class:`~confrere.ledger.Ledger`."""
+    """A ledger's file, as far as it is read; see :class:`~confrere.ledger.Ledger`.
+
+    A handle knows which file and nothing about what is in it: a copy, clone or pickle of it is the
+    same ledger.
+    """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.ephemeral else repr(str(self.path))})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.path == other.path if isinstance(other, LedgerFile) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
     @staticmethod
     def look(path: str | os.PathLike[str]) -> LedgerReader:
@@ -94,11 +113,6 @@ class LedgerReader(LedgerFile):
         """Return the epsilon that can still be charged; infinite without a cap."""
         balance = self._balance(account)
         return math.inf if balance is None else balance.left
-
-    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
-        """Refuse a study that its owner has said no to since; see :class:`Decision`."""
-        with self._store.reading() as log:
-            log.check_agreed(study_sha256, approval)
 
     def head(self) -> str:
         """Return the hash of the last row; kept elsewhere, it shows a ledger that was cut."""
@@ -296,7 +310,7 @@ class Ledger(LedgerReader, LedgerWriter):
         self, account: str, *, epsilon: float | None = None, delta: float | None = None, reason: str
     ) -> None:
         """Let an account spend more, in all or every year, on its owner's word in the chain."""
-        asked = Change(account, reason, epsilon, delta)
+        asked = AccountChange(account, reason, epsilon, delta)
         with self._store.writing() as log:
             caps = log.balance(account).raised(asked.epsilon, asked.delta).terms
             self._store.append(
@@ -305,7 +319,7 @@ class Ledger(LedgerReader, LedgerWriter):
 
     def freeze(self, account: str, *, reason: str) -> None:
         """Let nothing more be charged to an account, for good."""
-        asked = Change(account, reason)
+        asked = AccountChange(account, reason)
         with self._store.writing() as log:
             if log.balance(account).frozen is None:
                 self._store.append(log, "frozen", asked)
@@ -318,13 +332,13 @@ class Ledger(LedgerReader, LedgerWriter):
         ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
         ``withdrawn`` whether it had been agreed to before.
         """
-        said = Said(study_of(study), name, reason, withdrawn)
+        said = Verdict(study_of(study), name, reason, withdrawn)
         with self._store.writing() as log:
             self._store.append(log, "refused", said)
 
     def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
         """Lift the no to a study, if one stands, for what is approved from this approval on."""
-        said = Said(study_of(study), approval.name, approval.reason, since=approval.time)
+        said = Verdict(study_of(study), approval.name, approval.reason, since=approval.time)
         with self._store.writing() as log:
             if [last.kind for last in views.decisions(log, study[1])[-1:]] == ["refused"]:
                 self._store.append(log, "agreed", said)

@@ -19,11 +19,13 @@ from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.events import Event, GaussianMinimisers, Promised
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
+    GaussianMinimisers,
     Guarantee,
     Neighbours,
+    PrivacyEvent,
+    Promised,
     check_epsilon,
     public_facts,
 )
@@ -223,7 +225,7 @@ class Objective:
             assumptions=GAUSSIAN_ASSUMPTIONS if self.delta and not several else ASSUMPTIONS,
         )
 
-    def event(self) -> Event:
+    def event(self) -> PrivacyEvent:
         """Return what composes: of Gaussian noise its scales, of pure noise the price."""
         if not self.delta:
             return Promised(self.epsilon)

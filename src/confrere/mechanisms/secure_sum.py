@@ -18,10 +18,10 @@ from scipy import stats
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.events import Summed
 from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
+    SharedSums,
     Unit,
     check_epsilon,
     check_positive,
@@ -103,8 +103,6 @@ class SecureSum:
         How many sums the price is for, each of this sensitivity, chosen one after the other.
     error : float, default=0.0
         Public bound on the error of one party's computed vector, per entry: floats and solver.
-    unit : Unit, default=Unit.RECORD
-        Whose presence is hidden.
     """
 
     epsilon: float
@@ -272,9 +270,9 @@ class SecureSum:
             assumptions=sum_assumptions(self.colluders, self.n_parties),
         )
 
-    def event(self) -> Summed:
+    def event(self) -> SharedSums:
         """Return what a ledger keeps: which mechanism, and how many sums are paid for."""
-        return Summed(self.epsilon, self.delta, self.digest, self.releases)
+        return SharedSums(self.epsilon, self.delta, self.digest, self.releases)
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
         """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""
@@ -407,15 +405,9 @@ def colluders_of(colluding: Colluding, n_parties: int, quorum: float) -> int:
 
 @dataclass(frozen=True)
 class SharedNoise:
-    """Noise on a point to which every party adds a part, made of their shares.
+    """Noise on a point to which every party adds a part, made of their shares."""
 
-    Parameters
-    ----------
-    summed : SecureSum
-        Of the parts.
-    """
-
-    summed: SecureSum
+    summed: SecureSum  #: Of the parts
 
     @property
     def law(self) -> Law:
@@ -428,7 +420,6 @@ class SharedNoise:
     @property
     def output_step(self) -> None:
         """Nothing follows: the integer noise is made of shares, too."""
-        return
 
     @property
     def deviation(self) -> float:

@@ -17,8 +17,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.kernel.events import Apart
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.guarantee import Apart, Guarantee
 from confrere.kernel.norms import L2, Norm
 from confrere.maths.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.maths.partition import high_share

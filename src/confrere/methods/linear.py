@@ -14,8 +14,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.events import Event
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
 from confrere.maths.geometry import LOG_ODDS
@@ -142,7 +141,7 @@ class LinearPlan(ModelPlan):
         return self.mechanism.guarantee()
 
     @override
-    def event(self) -> Event:
+    def event(self) -> PrivacyEvent:
         return self.mechanism.event()
 
     def facts(self) -> Facts:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.events import Event, Promised
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee, PrivacyEvent, Promised
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
 from confrere.mechanisms.objective import Act, PerturbedTerm
@@ -162,7 +161,7 @@ class Plan(ABC, Generic[Learned]):
     def guarantee(self) -> Guarantee:
         """Return the price; touches no data."""
 
-    def event(self) -> Event:
+    def event(self) -> PrivacyEvent:
         """Return what the ledger keeps for accountants: the price, where nothing else composes."""
         promised = self.guarantee()
         return Promised(promised.epsilon, promised.delta)

@@ -15,8 +15,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.kernel.events import Apart
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.guarantee import Apart, Guarantee
 from confrere.maths.geometry import LOG_ODDS
 from confrere.maths.partition import high_share
 from confrere.mechanisms.hidden_size import declared_count

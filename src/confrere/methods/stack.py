@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.events import Apart
-from confrere.kernel.guarantee import Guarantee, Split, in_parallel
+from confrere.kernel.guarantee import Apart, Guarantee, Split, in_parallel
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.maths.partition import split_rows

@@ -14,7 +14,7 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.events import Promised
+from confrere.kernel.guarantee import Promised
 from confrere.maths.partition import allocate
 from confrere.methods import PublicFacts
 from confrere.rows.body import GroupRows

@@ -5,16 +5,13 @@ import json
 import pandas as pd
 import pytest
 
-from confrere.kernel.events import Promised
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee, Promised
 from confrere.ledger import Ledger
-
-NOISE = Promised(0.1)
 
 
 @pytest.fixture
 def busy(ledger, tenth):
-    receipt = ledger.charge("study", tenth, purpose='fit, "quoted"', event=NOISE)
+    receipt = ledger.charge("study", tenth, purpose='fit, "quoted"', event=Promised(0.1))
     ledger.mark_released(receipt, digest="00ff")
     ledger.open_account("open")
     ledger.charge("open", Guarantee(2.0, 1e-6), purpose="vote", key="k", simulated=True)
@@ -27,7 +24,7 @@ def test_the_frame_has_one_row_per_charge(busy, tmp_path):
     assert frame["epsilon"].tolist() == frame["spent"].tolist() == [0.1, 2.0]
     assert frame["state"].tolist() == ["released", "open"]
     assert frame["unit"].tolist() == ["record", "record"]
-    assert frame["event"].tolist() == [NOISE.to_dict(), None]
+    assert frame["event"].tolist() == [Promised(0.1).to_dict(), None]
     assert frame.loc[3, "ended"] > frame.loc[3, "time"]
     assert pd.isna(frame.loc[6, "ended"])
     assert busy.to_csv().count('"fit, ""quoted"""') == 1
