@@ -257,7 +257,6 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     _sparse = True
     _dtype: ClassVar[Any] = np.float64
     _many_classes = True
-    _coded = False
     #: Whether it learns best from columns that are weighted by declared importances.
     _weighted = True
 
@@ -515,7 +514,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _encoded(self, encoder: SchemaEncoder, X: Any) -> Any:
         """Return bounded rows of a raw table."""
-        rows: Any = encoder.coded(X) if self._coded else encoder.transform(X)
+        rows = encoder.coded(X)
         if len(rows) < self._least_rows:
             raise InvalidData("X has no rows; a minimum of 1 is required.")
         self._note_columns(encoder.schema)

@@ -49,7 +49,6 @@ class StreamedClassifier(LinearClassifier):
     engine: RowEngine = None
 
     _dtype: ClassVar[Any] = [np.float64, np.float32]
-    _coded = True
 
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
         if self.engine is None:

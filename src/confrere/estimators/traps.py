@@ -197,7 +197,7 @@ def _log_once(level: int, text: str) -> None:
 def tell_owner_about_length(data: Any, bound: Any) -> None:
     """Log, after a fit, that most of the rows were shortened to the declared norm."""
     X: Any = getattr(data, "X", None)
-    if not isinstance(bound, int | float) or not math.isfinite(bound) or not hasattr(X, "ndim"):
+    if not isinstance(bound, int | float) or not math.isfinite(bound) or not hasattr(X, "dtype"):
         return
     rows = X[:_ROWS]
     with np.errstate(all="ignore"):  # the longest rows are infinitely long: that will do

@@ -447,7 +447,7 @@ class Coefficients(Expansion, Operation):
 
     @override
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        rows = self.frame.rows(party.X)
+        rows: Any = self.frame.rows(party.X)
         made = self.mechanism(party.facts.n_samples).run(rows, party.y, source=source)
         return dict(zip(("linear", "quadratic"), made, strict=True))
 

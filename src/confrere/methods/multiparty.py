@@ -218,7 +218,7 @@ def tally_estimators(parties: Parties, auxiliary: Any, local: Any, *, on_faulty:
                 continue
             model = local_of(local, k, len(parties), parties.names[k])
             try:
-                model.fit(parties.X[where], classes[codes])
+                model.fit(parties.plain(where), classes[codes])
                 ballot = encode_labels(np.asarray(model.predict(auxiliary)), classes)
             except Exception as error:
                 if on_faulty == "refuse":

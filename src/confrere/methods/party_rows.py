@@ -220,7 +220,14 @@ def run_parties(
     made = mechanisms if in_output else {n: one.act for n, one in mechanisms.items()}
     return np.concatenate(
         [
-            act(made, frame.rows(block.X), block.y, block.offsets, source=stream, centre=centre)
+            act(
+                made,
+                np.asarray(frame.rows(block.X)),
+                block.y,
+                block.offsets,
+                source=stream,
+                centre=centre,
+            )
             for block in parties.blocks()
         ]
     )

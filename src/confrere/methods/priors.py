@@ -21,8 +21,9 @@ from confrere.mechanisms.hidden_size import RowCount
 from confrere.mechanisms.prior_check import Belief, PriorCheck, class_parts
 from confrere.methods.design import Near
 from confrere.rows.body import BodyFrame
-from confrere.rows.frame import Frame, as_source
+from confrere.rows.frame import Frame, FramedRows, as_source
 from confrere.schema import SchemaEncoder
+from confrere.schema.codes import Coded
 
 #: Rows that are scored at a time.
 _BLOCK = 1 << 16
@@ -234,11 +235,13 @@ def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
     Column after column: a row's score does not depend on other rows, to the last bit. Rows are
     read in blocks, so there may be as many as a source holds.
     """
-    source = as_source(X)
+    source = X if isinstance(X, Coded) else as_source(X)
     scores = np.zeros((source.shape[0], len(weights)))
     for begin in range(0, len(scores), _BLOCK):
         part = slice(begin, min(begin + _BLOCK, len(scores)))
-        rows = frame.rows(source.read(part))
+        rows: Any = frame.rows(source.read(part))
+        if isinstance(rows, FramedRows):
+            rows = rows.written()
         for k, each in enumerate(weights):
             if sparse.issparse(rows):
                 scores[part, k] = rows @ each

@@ -182,7 +182,8 @@ class Voting:
             raise InvalidParameter(
                 f"auxiliary must hold unlabelled rows: method={self.method!r} learns from them."
             )
-        return self.frame.rows(self.auxiliary)
+        rows: Any = self.frame.rows(self.auxiliary)
+        return rows  # type: ignore[no-any-return]
 
     def guarantee(self, n_parties: int | None = None) -> Guarantee:
         """Return what one run promises every party, whatever their number."""

@@ -211,7 +211,7 @@ def vectors_of(model: Model) -> list[dict[str, Any]]:
         X = _example_rows(model)
     else:
         raw = raw_examples(model.encoder.encoding)
-        X = model.encoded(pd.DataFrame(raw, dtype=object))
+        X = model.encoded(pd.DataFrame(raw, dtype=object)).toarray()
     scores = model.decision_function(X)
     shares = model.probabilities(scores)
     return [

@@ -25,6 +25,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
 from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema.codes import Coded
 from confrere.schema.encoding import Encoding, Form
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -230,11 +231,14 @@ def readable_rows(X: Any, n_features: int) -> Any:
 
     Raises InvalidData if the rows have another number of columns, or values that are not finite.
     """
-    rows: Any = X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
+    coded = isinstance(X, Coded)
+    rows: Any = X if coded else X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
     if rows.ndim != 2 or rows.shape[1] != n_features:
         raise InvalidData(
             f"X must be rows of {n_features} features, in the order of the model's features."
         )
+    if coded:
+        return rows
     values = rows.data if is_sparse(rows) else rows
     # Two passes that copy nothing: NaN is the smallest and the largest of whatever holds it.
     low, high = values.min(initial=0.0), values.max(initial=0.0)
@@ -270,6 +274,8 @@ def scores(
     coef, intercept = np.clip(coef, -LARGEST, LARGEST), np.clip(intercept, -LARGEST, LARGEST)
     if is_sparse(rows):
         return np.asarray(rows @ coef.T + intercept)
+    if isinstance(rows, Coded):
+        return np.asarray(rows.times(coef).T + intercept)
     found = np.empty((len(rows), len(coef)))
     weights = coef.T[:, :, None]
     for begin in range(0, len(rows), _BLOCK):
@@ -312,8 +318,11 @@ class Clip:
         if self.norm not in (1, 2):
             raise wrong("clip.norm", "must be 1 or 2")
 
-    def __call__(self, U: Any) -> Floats:
+    def __call__(self, U: Any) -> Any:
         """Return clipped rows."""
+        if isinstance(U, Coded):
+            norms = U.norms(None, "l1" if self.norm == 1 else "l2")
+            return U.scaled(self.radius / np.maximum(self.bound, norms))
         rows = U.toarray() if is_sparse(U) else U
         sizes = rows * rows if self.norm == 2 else np.abs(rows)
         norms = scores(sizes, np.ones((1, rows.shape[1])), np.zeros(1))[:, 0]
@@ -355,14 +364,15 @@ class Model(ABC):
         named = None if self.encoder is None else self.encoder.labels
         return self.classes if named is None else named
 
-    def encoded(self, table: Any) -> Floats:
+    def encoded(self, table: Any) -> Coded:
         """Return the rows that are read here, of a raw table.
 
         Raises InvalidData if the table does not fit, or the model has no encoder.
         """
         if self.encoder is None:
             raise InvalidData("the model has no encoder; it reads rows that were encoded before.")
-        return np.asarray(self.encoder.encoding.transform(table))
+        encoding = self.encoder.encoding
+        return encoding.coded(encoding.codes(table))
 
     def decision_function(self, X: Any) -> Floats:
         """Return scores: ``(n,)`` for two classes, ``(n, K)`` for more."""
@@ -550,7 +560,7 @@ class LowLevelModel:
 
         ``(n,)`` for two classes, ``(n, K)`` for more.
         """
-        bounded = np.clip(part, -LARGEST, LARGEST)
+        bounded = part if isinstance(part, Coded) else np.clip(part, -LARGEST, LARGEST)
         rows = bounded if self.clip is None else self.clip(bounded)
         found = scores(rows, np.atleast_2d(self.coef), np.atleast_1d(self.intercept))
         plain = found[:, 0] if self.coef.ndim == 1 else found

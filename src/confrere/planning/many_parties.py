@@ -211,7 +211,7 @@ def choose_votes(
     if n_parties < 1 or n_classes < 2:
         raise InvalidParameter("n_parties must be at least 1 and n_classes at least 2.")
     frame = Frame(rows.shape[1], data_norm=max(1e-12, float(np.linalg.norm(rows, axis=1).max())))
-    public = CellRows(frame.rows(rows), frame.constant)
+    public = CellRows(np.asarray(frame.rows(rows)), frame.constant)
     cells = public.partition(cells_for(epsilon, n_parties, len(rows), n_classes))
     explained = public.explained(cells)
     normal = np.random.default_rng(0).normal(size=(len(rows), public.view.turn.shape[1]))

@@ -19,7 +19,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import L1, Body, into_factors
 from confrere.maths.partition import Clipping, Groups
-from confrere.rows.frame import FramedRows, check_factors, into_ball
+from confrere.rows.frame import FramedRows, Rows, check_factors, into_ball
 from confrere.schema.codes import FEW, Coded
 
 #: Of bodies that others ask for: the most columns of one factor, and how far rows may have to stay
@@ -99,32 +99,36 @@ class BodyFrame:
             return sum(turn.shape[1] for turn in self.turns)
         return self.body.size - self.constant
 
-    def rows(self, X: Any) -> Floats:
-        """Return the rows that the theorem speaks of, whatever the given ones hold."""
+    def rows(self, X: Any, engine: Any = None) -> Floats | FramedRows:
+        """Return the rows that the theorem speaks of, whatever the given ones hold.
+
+        Coded ones stay so, by the coordinates of their vertices; a few are written down.
+        """
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
+        of_part = {block.part.start: block for block in self._blocks}
+        if isinstance(X, Coded) and len(X) >= FEW and X.shrink is None:
+            own = [(part, of_part.get(part.start)) for part in X.parts]
+            if all(part == (b.part if b else None) or part.start == part.stop for part, b in own):
+                mapped = X.map(lambda j, table: self._image(table, own[j][1]))
+                return FramedRows.inside(mapped, self._constant, engine)
         given = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
         out = np.full((len(given), self.body.size), self._constant)
         for block in self._blocks:
             out[:, block.into] = self._image(given[:, block.part], block)
         return out
 
-    def lazy(self, X: Any, engine: Any = None) -> Floats | FramedRows:
-        """Return the rows; coded ones stay so, by the coordinates of their vertices."""
-        blocks = self._blocks
-        if not isinstance(X, Coded) or len(X) < FEW or X.parts != [one.part for one in blocks]:
-            return self.rows(X)
-
-        mapped = X.map(lambda j, table: self._image(table, blocks[j]))
-        return FramedRows.inside(mapped, self._constant, engine)
+    lazy = rows
 
     @property
     def _constant(self) -> float:
         """The constant's coordinate."""
         return float((1 - self.body.margin) * self.body.roots[-1][0, 0]) if self.constant else 0.0
 
-    def _image(self, given: Floats, block: _Block) -> Floats:
-        """Return what becomes of the columns of one block."""
+    def _image(self, given: Floats, block: _Block | None) -> Floats:
+        """Return what becomes of the columns of one block; of no columns, nothing."""
+        if block is None or not given.shape[1]:
+            return given
         with np.errstate(over="ignore", invalid="ignore"):
             turned = given * self.scale
             if block.turn is not None:
@@ -327,9 +331,11 @@ class GroupRows:
         """Number of weights of every group."""
         return tuple(len(group) + 1 for group in self.groups)
 
-    def __call__(self, X: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return one ``(n, d_k + 1)`` array per group, whatever the rows hold."""
+    def __call__(self, X: Any) -> list[Rows]:
+        """Return ``(n, d_k + 1)`` rows of every group, whatever the rows hold."""
         unit = self.rule == "unit"
+        if isinstance(X, Coded):
+            return self._coded(X)
         if self.clipping == "separate":
             return [
                 np.asarray(into_ball(X[:, group], norm, constant=self.constant, unit=unit))
@@ -341,14 +347,26 @@ class GroupRows:
         )
         return [whole[:, np.append(group, width + k)] for k, group in enumerate(self.groups)]
 
-    def parts(self, X: NDArray[np.float64]) -> Sequence[NDArray[np.float64]]:
+    def _coded(self, X: Coded) -> list[Rows]:
+        """Return the same of codes; with length one, each whole row or part of it is so."""
+        norms = (1.0,) * len(self.groups) if self.rule == "unit" else self.norms
+        if self.clipping == "separate":
+            return [
+                FramedRows(part, norm, constant=self.constant)
+                for part, norm in zip(self.parts(X), norms, strict=True)
+            ]
+        whole = FramedRows(X.unit() if self.rule == "unit" else X, norms[0], constant=self.constant)
+        each = whole.constant / math.sqrt(len(self.groups))
+        return [whole.columns(group, each) for group in self.groups]
+
+    def parts(self, X: Any) -> Sequence[Any]:
         """Return the columns of every group, of length one if the rule says so."""
         if self.rule == "clip":
             return [X[:, group] for group in self.groups]
         if self.clipping == "joint":
-            whole = np.asarray(into_ball(X, unit=True))
+            whole = _unit(X)
             return [whole[:, group] for group in self.groups]
-        return [np.asarray(into_ball(X[:, group], unit=True)) for group in self.groups]
+        return [_unit(X[:, group]) for group in self.groups]
 
     def coefficients(
         self, weights: NDArray[np.float64], k: int
@@ -373,6 +391,11 @@ class GroupRows:
         """The constant of one group; under joint clipping the groups share its square."""
         joint = self.clipping == "joint"
         return self.constant / math.sqrt(len(self.groups)) if joint else self.constant
+
+
+def _unit(X: Any) -> Any:
+    """Return rows of length one."""
+    return X.unit() if isinstance(X, Coded) else np.asarray(into_ball(X, unit=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,11 +426,11 @@ class GroupBodies:
         """Number of weights of every group."""
         return tuple(frame.size for frame in self.frames)
 
-    def __call__(self, X: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def __call__(self, X: Any) -> list[Rows]:
         """Return every group's rows in its body's coordinates, whatever the rows hold."""
         return [frame.rows(X[:, group]) for group, frame in self._pairs()]
 
-    def parts(self, X: NDArray[np.float64]) -> Sequence[NDArray[np.float64]]:
+    def parts(self, X: Any) -> Sequence[Any]:
         """Return the columns of every group."""
         return [X[:, group] for group in self.groups]
 

@@ -36,7 +36,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -412,10 +412,11 @@ class FramedRows(BlockRows, MeasuredRows):
             kind = CodedBlock if isinstance(stored, Coded) else Block
             yield kind(stored, shrink, self.factors, self.constant)
 
-    def __getitem__(self, chosen: NDArray[np.intp]) -> FramedRows:
+    def __getitem__(self, chosen: NDArray[np.intp] | slice) -> FramedRows:
         """Return some of the rows, by their numbers, which grow."""
-        some = object.__new__(FramedRows)
-        vars(some).update(vars(self))
+        if isinstance(chosen, slice):
+            chosen = np.arange(*chosen.indices(self.shape[0]))
+        some = self._with()
         some.shape = (len(chosen), self.shape[1])
         if len(chosen) * self.width <= _COPIED:
             some.source, some.engine = as_source(self.source.take(chosen)), None
@@ -425,10 +426,38 @@ class FramedRows(BlockRows, MeasuredRows):
         some.odd = np.flatnonzero(np.isin(chosen, self.odd)) if len(self.odd) else self.odd
         return some
 
+    def _with(self, **changed: Any) -> FramedRows:
+        other = object.__new__(FramedRows)
+        vars(other).update(vars(self) | changed)
+        return other
+
+    def columns(self, chosen: NDArray[np.intp], constant: float) -> FramedRows:
+        """Return some columns of coded rows, as long as they are there, before a constant."""
+        whole: Any = self.source
+        source = as_source(whole.read(np.s_[:, chosen]))
+        return self._with(
+            source=source,
+            shape=(self.shape[0], len(chosen) + 1),
+            steps=coded_steps(len(chosen)) if isinstance(source, Coded) else None,
+            width=source.width,
+            constant=constant,
+        )
+
+    def __matmul__(self, W: Floats) -> Floats:
+        """Return products with weights ``(d, m)``, or with one vector of them."""
+        step = (self.steps or (2048, 0))[0]
+        parts = [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
+        weights = np.atleast_2d(W.T)
+        found = [block.times(weights).T for block in self.blocks(parts)]
+        products = np.concatenate(found) if found else np.empty((0, len(weights)))
+        return products if W.ndim == 2 else products[:, 0]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
     def elsewhere(self, keep: Callable[[Any], Any]) -> FramedRows:
         """Return the same rows with what is long in them kept by ``keep``: in a file, say."""
-        moved = object.__new__(FramedRows)
-        vars(moved).update(vars(self))
+        moved = self._with()
         moved.source, moved.engine = keep(self.source), None
         moved.shrink = None if self.shrink is None else keep(self.shrink)
         return moved
@@ -670,21 +699,22 @@ class Frame:
             return np.full(self.n_features, factor)
         return np.asarray(self.feature_scale * factor)
 
-    def rows(self, X: Any) -> Floats:
+    def rows(self, X: Any) -> Rows:
         """Return the rows that the theorems speak of, whatever the given ones hold.
 
-        CSR rows stay CSR.
+        CSR rows stay CSR, and codes codes.
         """
+        if isinstance(X, Coded):
+            return self.lazy(X)
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
-        rows = into_ball(
+        return into_ball(
             X,
             self.data_norm,
             factors=self.feature_scale,
             constant=self.constant,
             norm=self.norm,
         )
-        return cast(Floats, rows)
 
     def lazy(self, X: Any, engine: Engine | None = None) -> FramedRows:
         """Return the same rows without writing them down: for as many as there are."""

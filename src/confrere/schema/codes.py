@@ -123,16 +123,30 @@ class Coded:
             slice(end - table.shape[1], end) for end, table in zip(ends, self.tables, strict=True)
         ]
 
+    #: As arrays have it.
+    ndim = 2
+
     def __len__(self) -> int:
         return self.shape[0]
 
-    def read(self, part: slice) -> Coded:
-        """Return consecutive rows: views."""
-        return self.kept(lambda codes: codes[part])
+    def __getitem__(self, chosen: Any) -> Any:
+        """Return some of the rows, or ``[:, columns]``; consecutive rows are views."""
+        if isinstance(chosen, tuple):
+            return self._columns(chosen[1])
+        return self.kept(lambda codes: codes[chosen])
 
-    def take(self, chosen: NDArray[np.intp]) -> Coded:
-        """Return rows by their numbers."""
-        return self.kept(lambda codes: codes.take(chosen))
+    read = take = __getitem__
+
+    def _columns(self, chosen: NDArray[np.intp]) -> Coded | Floats:
+        """Return some columns; written down where their numbers do not grow."""
+        if np.any(np.diff(chosen) <= 0):
+            return self.toarray()[:, chosen]
+        keep = np.isin(np.arange(self.shape[1]), chosen)
+        parts = self.parts
+        some = self.map(lambda j, table: table[:, keep[parts[j]]])
+        used = [any(some.tables[j].size for j in store.columns) for store in some.stores]
+        stores = tuple(store for store, own in zip(some.stores, used, strict=True) if own)
+        return replace(some, stores=stores)
 
     def kept(self, keep: Callable[..., Any]) -> Coded:
         """Return the same rows with their codes kept by ``keep``: in a file, say."""
@@ -146,6 +160,15 @@ class Coded:
     def map(self, change: Callable[[int, Floats], Floats]) -> Coded:
         """Return rows whose every column's vertices have other numbers."""
         return replace(self, tables=tuple(change(j, table) for j, table in enumerate(self.tables)))
+
+    def scaled(self, factors: Floats) -> Coded:
+        """Return the rows times one factor each."""
+        return replace(self, shrink=factors if self.shrink is None else self.shrink * factors)
+
+    def unit(self) -> Coded:
+        """Return the rows with length one, up to a few roundings; those of zeros stay so."""
+        lengths = self.norms(None, "l2")
+        return self.scaled(1 / np.where(lengths > 0, lengths, 1.0))
 
     def times(self, W: Floats) -> Floats:
         """Return every row's product with every row of ``W``: ``(m, rows)``."""
