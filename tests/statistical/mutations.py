@@ -53,8 +53,7 @@ from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.methods import multiparty
 from confrere.rows import body as rows_body
-from confrere.rows import frame
-from confrere.rows.frame import FramedRows, into_ball
+from confrere.rows.frame import BoundedRows
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -184,13 +183,10 @@ def _gaussian_for_l2(patch: Patch) -> None:
 
 
 def _constant_outside(patch: Patch) -> None:
-    def appended(X: Any, bound: Any = 1.0, *, constant: float = 0.0, **_: Any) -> Any:
-        return np.hstack([into_ball(X, bound), np.full((len(X), 1), constant)])
-
-    real = FramedRows.__init__
+    real = BoundedRows.__init__
 
     def framed(
-        self: FramedRows, X: Any, bound: float, *, constant: float = 0.0, **more: Any
+        self: BoundedRows, X: Any, bound: float, *, constant: float = 0.0, **more: Any
     ) -> None:
         real(self, X, bound, constant=constant, **more)
         room = math.sqrt(1 - constant**2)
@@ -199,8 +195,7 @@ def _constant_outside(patch: Patch) -> None:
         self.longest = math.hypot(inner, self.constant)
         self.certified = self.longest <= 1
 
-    patch(frame, "into_ball", appended)
-    patch(FramedRows, "__init__", framed)
+    patch(BoundedRows, "__init__", framed)
 
 
 def _constant_outside_unchecked(patch: Patch) -> None:

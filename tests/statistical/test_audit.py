@@ -22,7 +22,7 @@ from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.methods import PublicFacts
-from confrere.rows.frame import FramedRows, into_ball
+from confrere.rows.frame import BoundedRows, into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source
@@ -272,7 +272,7 @@ def test_private_regression_passes(model, runs):
 
 def framed_wrongly(fault):
     """Return an ``__init__`` of framed rows that makes them as they are, and breaks them."""
-    real = FramedRows.__init__
+    real = BoundedRows.__init__
 
     def framed(self, X, bound, **settings):
         real(self, X, bound, **settings)
@@ -296,7 +296,7 @@ def test_exact_audit_goes_through_the_estimators_own_rows(monkeypatch):
     assert 0.5 < exact_audit(model).epsilon <= 0.99 * (1 + 1e-9)
     for fault in (constant_outside, without_clipping):
         with monkeypatch.context() as patch:
-            patch.setattr(FramedRows, "__init__", framed_wrongly(fault))
+            patch.setattr(BoundedRows, "__init__", framed_wrongly(fault))
             assert exact_audit(model).refuted
 
 
@@ -321,7 +321,7 @@ def test_exact_audit_of_more_classes_goes_through_the_estimators_own_rows(monkey
     model = PrivateLogisticRegression(classes=[0, 1, 2], alpha=1.0)
     _, misfits, _, grown = worst_pairs(model, n_samples=12)
     assert 0.2 < exact_audit(model, misfits).epsilon <= 0.99
-    monkeypatch.setattr(FramedRows, "__init__", framed_wrongly(without_clipping))
+    monkeypatch.setattr(BoundedRows, "__init__", framed_wrongly(without_clipping))
     assert exact_audit(model, grown).refuted
 
 

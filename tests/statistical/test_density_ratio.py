@@ -21,11 +21,11 @@ from confrere.maths import accountants
 from confrere.maths.accountants import Exposure, pure_rate
 from confrere.mechanisms.objective import SOLVER_SHARE
 from confrere.methods import PublicFacts
-from confrere.rows import frame
-from confrere.rows.frame import into_ball
+from confrere.rows.frame import BoundedRows, into_ball
 from tests.world import RELATIONS, forget
 
 ABOVE = 1 + 1e-9
+MADE = BoundedRows.__init__
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
@@ -111,8 +111,9 @@ def rate_for_scale(rho, dimension, count, source):
     return -np.log(source.uniforms(count, dimension)).sum(axis=1) * rho
 
 
-def constant_outside(X, bound, *, constant, **_):
-    return np.hstack([into_ball(X, bound), np.full((len(X), 1), constant)])
+def constant_outside(self, X, bound, *, constant, **_):
+    MADE(self, X, bound, constant=constant)
+    self.factors /= np.sqrt(1 - constant**2)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def constant_outside(X, bound, *, constant, **_):
         (accountants, "worst_residual", without_jacobian),
         (noise, "gamma_norm", without_minus_sign),
         (noise, "gamma_norm", rate_for_scale),
-        (frame, "into_ball", constant_outside),
+        (BoundedRows, "__init__", constant_outside),
     ],
     ids=["no Jacobian term", "no minus sign", "Gamma rate for scale", "intercept outside"],
 )

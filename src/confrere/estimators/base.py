@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -21,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter, NoRows
 from confrere.estimators.constraints import (
     KnownParameters,
     Labels,
@@ -53,10 +54,10 @@ from confrere.methods.priors import Prior
 from confrere.model import Encoder, Linear, Model
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
-from confrere.rows.frame import RowSource
-from confrere.rows.row_tables import RowTable
-from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered_codes
+from confrere.schema import SchemaEncoder
 from confrere.schema.cells import is_table, n_rows_of, plain_labels, plain_series
+from confrere.schema.codes import Coded
 from confrere.schema.encoding import Form
 
 
@@ -320,7 +321,9 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features), or raw table
-            A raw table, of pandas, polars or pyarrow, where there is a ``schema``.
+            A raw table, of pandas, polars or pyarrow, where there is a ``schema``. Or a
+            :class:`~confrere.rows.row_tables.RowTable`: a file or a database, read once, with
+            ``y`` the name of its label column.
         y : array of shape (n_samples,)
             Labels. With a schema, as its label declares them; they may be left out then, if the
             table holds them.
@@ -476,30 +479,32 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return 0 if self._relation is Neighbours.ADD_REMOVE else 1
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
-        """Return rows and class codes, checked."""
-        if isinstance(X, RowTable | RowSource):
-            raise InvalidParameter(
-                f"{type(self).__name__} takes arrays and data frames; PrivateLogisticRegression "
-                "takes tables and sources of any size."
-            )
+        """Return rows and class codes, checked; those of a file or a database are read once."""
         tags = self.__sklearn_tags__()
-        encoder = self._encoder(None if self.schema is None else n_rows_of(X))
-        if encoder is None:
+        encoder, names = None, None
+        if self.schema is not None:
+            rows, labels, encoder = self._coded(X, y)
+            y = labels
+        elif isinstance(X, RowTable):
+            if not isinstance(y, str):
+                raise InvalidParameter("y must be the name of the table's label column.")
+            table = decoded(X, label=y)
+            rows, labels, names = table.X, np.asarray(table.y), list(table.columns)
+            y, self.n_features_in_ = labels, rows.shape[1]
+        else:
             sparse = "csr" if tags.input_tags.sparse else False
             least = {"ensure_min_samples": self._least_rows}
             rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype, **least)
             labels = plain_labels("y", plain_series(labels))
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
-        else:
-            rows = self._encoded(encoder, X)
-            labels = y = self._labels(encoder, X, y)
         classes = self._classes(y)
         if len(classes) > 2 and not tags.classifier_tags.multi_class:
             raise InvalidParameter(
                 "Only binary classification is supported. classes must name two labels."
             )
-        return LabelledTable(rows, encode_labels(labels, classes), classes, self._features(encoder))
+        features = self._features(encoder) if names is None else names
+        return LabelledTable(rows, encode_labels(labels, classes), classes, features)
 
     def _classes(self, y: Any) -> NDArray[Any]:
         """Return the public label set, sorted."""
@@ -512,17 +517,41 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise InvalidParameter("classes: the schema declares the label; leave classes out.")
         return declared
 
-    def _encoded(self, encoder: SchemaEncoder, X: Any) -> Any:
-        """Return bounded rows of a raw table."""
-        rows = encoder.coded(X)
-        if len(rows) < self._least_rows:
-            raise InvalidData("X has no rows; a minimum of 1 is required.")
-        self._note_columns(encoder.schema)
-        return rows
+    def _coded(self, X: Any, y: Any) -> tuple[Coded, NDArray[Any], SchemaEncoder]:
+        """Return rows and labels of a raw table in any container, and what encodes them.
 
-    def _note_columns(self, schema: PublicSchema) -> None:
-        self.n_features_in_ = len(schema.columns)
-        self.feature_names_in_ = np.array(schema.columns, dtype=object)
+        A cell's code hangs on the schema alone: what it becomes is decided when rows are counted.
+        """
+        encoder = self._encoder()
+        assert encoder is not None
+        if isinstance(X, RowTable):
+            stores, labels = self._read(encoder, X, y)
+        else:
+            stores, labels = encoder.codes(X), self._labels(encoder, X, y)
+        n_rows = len(stores[0].codes)
+        if n_rows < self._least_rows:
+            raise InvalidData("X has no rows; a minimum of 1 is required.")
+        self.n_features_in_ = len(encoder.schema.columns)
+        self.feature_names_in_ = np.array(encoder.schema.columns, dtype=object)
+        chosen = self._encoder(n_rows) or encoder
+        return chosen.encoding().coded(stores), labels, chosen
+
+    def _read(self, encoder: SchemaEncoder, table: RowTable, y: Any) -> tuple[Any, Any]:
+        """Return the codes and labels of a table, read batch by batch."""
+        outcome = encoder.schema.outcome
+        label = y if outcome is None else outcome.column
+        if not isinstance(label, str):
+            raise InvalidParameter("y must be the name of the table's label column.")
+        columns = [*encoder.schema.columns, label]
+        batches = declared_batches(table, columns, encoder.schema)
+        if not self._least_rows:
+            batches = _or_none(batches, columns)
+        own = label if outcome is None else None
+        pairs = (
+            (encoder.codes(batch), self._labels(encoder, batch, own and batch[own]))
+            for batch in batches
+        )
+        return gathered_codes(pairs, table.rows)
 
     def _labels(self, encoder: SchemaEncoder, X: Any, y: Any) -> NDArray[Any]:
         """Return labels as the schema codes them: -1 and 1, or the declared classes."""
@@ -608,6 +637,14 @@ class FittedLinear(Fitted):
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearClassifier(FittedLinear, PrivateClassifier):
     """A private classifier that learns a linear model."""
+
+
+def _or_none(batches: Iterator[pd.DataFrame], columns: list[str]) -> Iterator[pd.DataFrame]:
+    """Return the batches of a table; of one without rows, one that is empty."""
+    try:
+        yield from batches
+    except NoRows:
+        yield pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
 
 
 def _without_values(error: ValueError) -> ValueError:

@@ -41,8 +41,9 @@ from confrere.methods.plan import LabelledTable, PublicFacts
 from confrere.methods.priors import Prior
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.methods.together import Collaboration, CollaborativePlan
+from confrere.rows.row_tables import RowTable, read_table
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.cells import n_rows_of, party_column
+from confrere.schema.cells import party_column
 from confrere.schema.encoding import Form
 
 #: Sums of gradients, unless told otherwise: more gained nothing, half as many lost .002.
@@ -241,10 +242,13 @@ class CollaborativeClassifier(LinearClassifier):
     ) -> tuple[CollaborativePlan, LabelledTable]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
-        if self.schema is not None:  # how rows are encoded may follow from the number of parties
-            self.party_ = party_codes(party_column(X, party), n_rows_of(X))[0]
+        if isinstance(X, RowTable) and isinstance(party, str):
+            party = party_column(read_table(X, [party], texts=[party]), party)
+        ids = party_column(X, party)
+        # How rows are encoded may follow from the number of parties.
+        self.party_ = party_codes(ids, 0 if ids is None else len(ids))[0]
         table = self._table(X, y)
-        self.party_, codes = party_codes(party_column(X, party), len(table.codes))
+        self.party_, codes = party_codes(ids, len(table.codes))
         counts = np.bincount(codes, minlength=len(self.party_)).tolist()
         facts = PublicFacts(
             n_samples=len(table.codes),

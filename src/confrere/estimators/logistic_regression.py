@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from confrere.errors import InvalidData, InvalidParameter, NoRows
 from confrere.estimators.base import LinearClassifier, opinion_of
 from confrere.estimators.constraints import (
     Bound,
@@ -27,101 +24,15 @@ from confrere.methods.body import Noise, choose_form, declared_number
 from confrere.methods.checked import CheckedPlan
 from confrere.methods.design import Allowance, allowance, row_count
 from confrere.methods.linear import LinearPlan, design_linear
-from confrere.methods.plan import LabelledTable, Plan, PublicFacts, encode_labels
+from confrere.methods.plan import Plan, PublicFacts
 from confrere.methods.priors import Prior
 from confrere.rows.engines import opened_engine
-from confrere.rows.frame import RowSource
-from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered_codes
-from confrere.rows.spill import WatchedMap, mapped_file
-from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema import PublicSchema
 from confrere.schema.encoding import Form
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class StreamedClassifier(LinearClassifier):
-    """A linear classifier whose rows stay where they are.
-
-    ``X`` may also be a :class:`~confrere.rows.row_tables.RowTable`, with ``y`` the name of its
-    label column, or a :class:`~confrere.rows.frame.RowSource`. A table is decoded once, before
-    anything is spent; arrays and memory maps keep their precision.
-    """
-
-    engine: RowEngine = None
-
-    _dtype: ClassVar[Any] = [np.float64, np.float32]
-
-    def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
-        if self.engine is None:
-            return super()._pay_and_learn(ledger, plan, data)
-        with opened_engine(self.engine) as engine:
-            return super()._pay_and_learn(ledger, plan, replace(data, engine=engine))
-
-    def _table(self, X: Any, y: Any) -> LabelledTable:
-        """Return rows and class codes, checked."""
-        if isinstance(X, RowTable | RowSource):
-            return self._streamed(X, y)
-        table = super()._table(X, y)
-        file = mapped_file(table.X)
-        return table if file is None else replace(table, X=WatchedMap(table.X, file))
-
-    def _streamed(self, X: Any, y: Any) -> LabelledTable:
-        """Return the rows of a table that is read in batches, or of a source, checked."""
-        names = None
-        encoder = self._encoder()
-        if encoder is not None:
-            X, y, encoder = self._encoded_batches(encoder, X, y)
-        elif isinstance(X, RowTable):
-            if not isinstance(y, str):
-                raise InvalidParameter("y must be the name of the table's label column.")
-            table = decoded(X, label=y)
-            X, y, names = table.X, table.y, table.columns
-        labels = np.asarray(y)
-        if labels.shape != X.shape[:1]:
-            raise InvalidData("y must hold one label per row of X.")
-        if encoder is None:
-            self.n_features_in_ = X.shape[1]
-        classes = self._classes(labels)
-        features = self._features(encoder) if names is None else list(names)
-        return LabelledTable(X, encode_labels(labels, classes), classes, features)
-
-    def _encoded_batches(
-        self, encoder: SchemaEncoder, X: RowTable | RowSource, y: Any
-    ) -> tuple[Any, NDArray[Any] | None, SchemaEncoder]:
-        """Return the bounded rows and labels of a raw table, read batch by batch, and the encoder.
-
-        A cell's code hangs on the schema alone: what it becomes is decided when rows are counted.
-        """
-        if not isinstance(X, RowTable):
-            raise InvalidParameter("schema: a source holds rows that are encoded; leave it out.")
-        schema, outcome = encoder.schema, encoder.schema.outcome
-        label = y if outcome is None else outcome.column
-        if not isinstance(label, str):
-            raise InvalidParameter("y must be the name of the table's label column.")
-        columns = [*schema.columns, label]
-        batches = declared_batches(X, columns, schema)
-        if not self._least_rows:
-            batches = _or_none(batches, columns)
-        own = label if outcome is None else None
-        pairs = (
-            (encoder.encoding().codes(batch), self._labels(encoder, batch, own and batch[own]))
-            for batch in batches
-        )
-        stores, labels = gathered_codes(pairs, X.rows)
-        chosen = self._encoder(len(stores[0].codes)) or encoder
-        self._note_columns(schema)
-        return chosen.encoding().coded(stores), labels, chosen
-
-
-def _or_none(batches: Iterator[pd.DataFrame], columns: list[str]) -> Iterator[pd.DataFrame]:
-    """Return the batches of a table; of one without rows, one that is empty."""
-    try:
-        yield from batches
-    except NoRows:
-        yield pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(StreamedClassifier):
+class PrivateLogisticRegression(LinearClassifier):
     """Private logistic regression by objective perturbation (PLR, Algorithm 1).
 
     Parameters
@@ -242,8 +153,16 @@ class PrivateLogisticRegression(StreamedClassifier):
     noise: Noise = "auto"
     feature_scale: ArrayLike | None = None
     declared_samples: int | None = None
+    engine: RowEngine = None
 
+    _dtype: ClassVar[Any] = [np.float64, np.float32]
     _kind = "plr"
+
+    def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
+        if self.engine is None:
+            return super()._pay_and_learn(ledger, plan, data)
+        with opened_engine(self.engine) as engine:
+            return super()._pay_and_learn(ledger, plan, replace(data, engine=engine))
 
     def plan(self, facts: PublicFacts) -> LinearPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""

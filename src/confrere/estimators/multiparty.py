@@ -334,16 +334,17 @@ class MultipartyClassifier(LinearClassifier):
     def _encoded_parties(self, encoder: SchemaEncoder, X: Any, y: Any) -> tuple[Any, Any]:
         """Return rows and labels of raw tables; a party's table that does not fit is its fault."""
         if not (isinstance(X, list | tuple) and any(map(is_table, X))):
-            return self._encoded(encoder, X), self._labels(encoder, X, y)
+            encoded, found, _ = self._coded(X, y)
+            return encoded.toarray(), found
         width = len(encoder.schema.feature_names)
         rows, labels = [], []
         for table, given in zip(X, [None] * len(X) if y is None else y, strict=True):
             try:
-                encoded = self._encoded(encoder, table)
-                found = self._labels(encoder, table, given)
+                encoded, found, _ = self._coded(table, given)
+                rows.append(encoded.toarray())
             except InvalidData:
-                encoded, found = np.full((1, width), np.nan), np.array([-1])
-            rows.append(encoded)
+                found = np.array([-1])
+                rows.append(np.full((1, width), np.nan))
             labels.append(found)
         return rows, labels
 
@@ -352,6 +353,6 @@ class MultipartyClassifier(LinearClassifier):
             return None
         encoder = self._encoder()
         if encoder is not None:
-            return np.asarray(self._encoded(encoder, auxiliary))
+            return encoder.transform(auxiliary)
         rows = self._checked(auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
         return dense(rows)

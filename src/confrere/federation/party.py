@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from confrere.maths.solver.row_blocks import Engine
 from confrere.methods.party_rows import PartyRows
 from confrere.rows.engines import check_engine, opened_engine
 from confrere.schema import PublicSchema
-from confrere.schema.codes import Coded
+from confrere.schema.codes import as_rows
 
 if TYPE_CHECKING:
     from confrere.federation.sums import RawRows
@@ -129,7 +129,7 @@ class LocalParty(_Holder):
         if self.engine is not None:
             check_engine(self.engine, "engine")
         _check_name(self.name)
-        object.__setattr__(self, "X", _rows(self.X))
+        object.__setattr__(self, "X", as_rows(self.X))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
         _check_data(self.X, self.y, self.n_classes, least=_least_rows(self.books))
 
@@ -167,32 +167,19 @@ class PartyGroup(_Holder):
     """Many simulated parties whose rows lie one after the other, with one set of books.
 
     They hold disjoint records, so asking all of them is charged once, composed in parallel.
-
-    Parameters
-    ----------
-    names : sequence of str
-        One per party.
-    X, y
-        All rows and labels, party by party.
-    offsets : (n_parties + 1,) array of int
-        Where each party's rows begin; the last number is the number of rows.
-    books : Books
-        Shared by all.
-    random_state : int or generator, optional
-        Simulation only.
     """
 
     names: tuple[str, ...]
-    X: Floats
+    X: Floats  #: Of all, party by party
     y: Floats
-    offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  #: Where each party's rows begin; the last is the number of rows
     books: Books
     random_state: Seed | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "offsets", np.asarray(self.offsets, dtype=np.int64))
-        object.__setattr__(self, "X", _rows(self.X))
+        object.__setattr__(self, "X", as_rows(self.X))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
         least = _least_rows(self.books)
         _check_data(self.X, self.y, least=least)
@@ -262,16 +249,12 @@ def _least_rows(books: Books) -> int:
     return 0 if books.policy.neighbours == Neighbours.ADD_REMOVE else 1
 
 
-def _rows(X: Any) -> Any:
-    return X if isinstance(X, Coded) else np.asarray(X, dtype=np.float64)
-
-
-def _check_data(X: Any, y: Floats, n_classes: int = 2, least: int = 1) -> None:
+def _check_data(X: Floats, y: Floats, n_classes: int = 2, least: int = 1) -> None:
     # Checked when a party is set up, so that no question can find it out.
     if X.ndim != 2 or X.shape[0] < least or X.shape[1] < 1 or y.shape != X.shape[:1]:
         raise InvalidData("X needs rows and columns, and y one label per row.")
     # In parts: the rows may be larger than memory.
-    parts = () if isinstance(X, Coded) else range(0, len(X), 65_536)
+    parts = range(0, len(X) if isinstance(X, np.ndarray) else 0, 65_536)
     if not all(np.isfinite(X[i : i + 65_536]).all() for i in parts):
         raise InvalidData("X must be finite; encode missing values by a PublicSchema.")
     if n_classes == 2 and not np.all(np.abs(y) == 1):

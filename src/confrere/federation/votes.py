@@ -205,7 +205,7 @@ _ARRAYS = {"statistic": ("auxiliary",), "cells": ("directions", "offsets")}
 
 def own_solution(party: LocalParty, frame: Frame, alpha: float) -> PartySolutions:
     """Return a party's own classifier, a logistic regression with this ridge."""
-    rows, offsets = np.asarray(frame.rows(party.X)), np.array([0, len(party.y)])
+    rows, offsets = frame.rows(party.X).written(), np.array([0, len(party.y)])
     if party.n_classes == 2:
         return solve_parties(rows, party.y, offsets, alpha=alpha)
     return solve_parties_softmax(rows, party.codes, offsets, party.n_classes, alpha=alpha)
@@ -235,9 +235,8 @@ def cell_arrays(plan: Voting, n_parties: int) -> dict[str, Floats | None]:
 def own_shares(party: LocalParty, frame: Frame, cells: Cells) -> NDArray[np.int64]:
     """Return how a party's rows are shared over cells and classes, in whole numbers."""
     offsets, shape = np.array([0, len(party.y)]), (len(cells), party.n_classes)
-    found = shares_of_parties(
-        cells.of(np.asarray(frame.rows(party.X))), party.codes, offsets, shape
-    )
+    own = cells.of(frame.rows(party.X).written())
+    found = shares_of_parties(own, party.codes, offsets, shape)
     return np.asarray(found[0])
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -151,11 +150,10 @@ def from_coordinates(released: Floats, n_classes: int) -> Floats:
     return np.stack([in_sum_zero_space(each, n_classes) for each in released])
 
 
-def row_products(left: Any, right: Any) -> Floats:
+def row_products(left: Floats, right: Floats) -> Floats:
     """Return ``left' right``: within blocks of rows, written down, and then over blocks."""
-    starts = range(0, max(1, left.shape[0]), _BLOCK)
-    pairs = ((left[at : at + _BLOCK], right[at : at + _BLOCK]) for at in starts)
-    parts = [np.asarray(one).T @ np.asarray(other) for one, other in pairs]
+    blocks = [slice(at, at + _BLOCK) for at in range(0, max(1, left.shape[0]), _BLOCK)]
+    parts = [np.asarray(left[one]).T @ np.asarray(right[one]) for one in blocks]
     return np.asarray(parts[0] if len(parts) == 1 else np.sum(parts, axis=0))
 
 

@@ -27,7 +27,8 @@ from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
 from confrere.methods.priors import Prior
 from confrere.model import Facts, Linear
 from confrere.rows.body import BodyFrame
-from confrere.rows.frame import Frame, FramedRows
+from confrere.rows.frame import Frame
+from confrere.rows.spill import watched
 from confrere.schema import SchemaEncoder
 
 #: Of a ball, or of the body that a schema declares.
@@ -157,12 +158,11 @@ class LinearPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised weights."""
-        rows = self.frame.lazy(data.X, data.engine)
+        unchanged, rows = watched(data.X), self.frame.lazy(data.X, data.engine)
         (weights,) = self.mechanism.run(
             [rows], data.short_labels, source=source, centres=[self.centre]
         )
-        if isinstance(rows, FramedRows):
-            rows.check_unchanged()
+        unchanged()
         return {"weights": weights}
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:

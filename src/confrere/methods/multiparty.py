@@ -218,7 +218,7 @@ def tally_estimators(parties: Parties, auxiliary: Any, local: Any, *, on_faulty:
                 continue
             model = local_of(local, k, len(parties), parties.names[k])
             try:
-                model.fit(parties.plain(where), classes[codes])
+                model.fit(parties.X[where], classes[codes])
                 ballot = encode_labels(np.asarray(model.predict(auxiliary)), classes)
             except Exception as error:
                 if on_faulty == "refuse":
@@ -286,7 +286,7 @@ def _by_block(
         sound = parties.sound(first, last)
         if len(sound):
             where, offsets = parties.rows_of(sound)
-            rows, codes = frame.rows(parties.take(where)), parties.codes[where]
+            rows, codes = frame.rows(parties.take(where)).written(), parties.codes[where]
             W[sound - first], present[sound - first] = compute(
                 rows, codes, offsets, blocks.n_classes
             )

@@ -220,15 +220,8 @@ def run_parties(
     made = mechanisms if in_output else {n: one.act for n, one in mechanisms.items()}
     return np.concatenate(
         [
-            act(
-                made,
-                np.asarray(frame.rows(block.X)),
-                block.y,
-                block.offsets,
-                source=stream,
-                centre=centre,
-            )
-            for block in parties.blocks()
+            act(made, frame.rows(one.X).written(), one.y, one.offsets, source=stream, centre=centre)
+            for one in parties.blocks()
         ]
     )
 

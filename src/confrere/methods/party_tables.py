@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.errors import InvalidData
 from confrere.maths.voting import Tally
 from confrere.methods.plan import Names
-from confrere.schema.codes import Coded
 
 OnFaulty = Literal["leave-out", "refuse"]
 
@@ -70,10 +69,6 @@ class Parties:
         sizes = [len(part) for part in parts]
         where = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
         return where, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-    def plain(self, where: NDArray[np.intp]) -> Any:
-        """Return some rows, as any classifier takes them."""
-        return self.take(where) if isinstance(self.X, Coded) else self.X[where]
 
     def take(self, where: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return some rows, dense."""
@@ -176,8 +171,6 @@ def _codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _usable_rows(X: Any) -> NDArray[np.bool_]:
-    if isinstance(X, Coded):
-        return np.ones(len(X), dtype=np.bool_)
     if not hasattr(X, "indptr"):
         return np.asarray(np.isfinite(X).all(axis=1))
     owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse, special
+from scipy import special
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
@@ -21,9 +21,8 @@ from confrere.mechanisms.hidden_size import RowCount
 from confrere.mechanisms.prior_check import Belief, PriorCheck, class_parts
 from confrere.methods.design import Near
 from confrere.rows.body import BodyFrame
-from confrere.rows.frame import Frame, FramedRows, as_source
+from confrere.rows.frame import Frame
 from confrere.schema import SchemaEncoder
-from confrere.schema.codes import Coded
 
 #: Rows that are scored at a time.
 _BLOCK = 1 << 16
@@ -235,17 +234,13 @@ def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
     Column after column: a row's score does not depend on other rows, to the last bit. Rows are
     read in blocks, so there may be as many as a source holds.
     """
-    source = X if isinstance(X, Coded) else as_source(X)
-    scores = np.zeros((source.shape[0], len(weights)))
+    scores = np.zeros((X.shape[0], len(weights)))
     for begin in range(0, len(scores), _BLOCK):
         part = slice(begin, min(begin + _BLOCK, len(scores)))
-        rows: Any = frame.rows(source.read(part))
-        if isinstance(rows, FramedRows):
-            rows = rows.written()
-        for k, each in enumerate(weights):
-            if sparse.issparse(rows):
-                scores[part, k] = rows @ each
-                continue
-            for j, weight in enumerate(each):
-                scores[part, k] += weight * rows[:, j]
+        rows = frame.rows(X[part])
+        if rows.sparse:
+            scores[part] = rows @ weights.T
+            continue
+        for column, weight in zip(rows.written().T, weights.T, strict=True):
+            scores[part] += column[:, None] * weight
     return scores

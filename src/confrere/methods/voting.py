@@ -182,8 +182,7 @@ class Voting:
             raise InvalidParameter(
                 f"auxiliary must hold unlabelled rows: method={self.method!r} learns from them."
             )
-        rows: Any = self.frame.rows(self.auxiliary)
-        return rows  # type: ignore[no-any-return]
+        return self.frame.rows(self.auxiliary).written()
 
     def guarantee(self, n_parties: int | None = None) -> Guarantee:
         """Return what one run promises every party, whatever their number."""

@@ -25,7 +25,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.codes import Coded
+from confrere.schema.codes import Coded, as_rows
 from confrere.schema.encoding import Encoding, Form
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -231,13 +231,12 @@ def readable_rows(X: Any, n_features: int) -> Any:
 
     Raises InvalidData if the rows have another number of columns, or values that are not finite.
     """
-    coded = isinstance(X, Coded)
-    rows: Any = X if coded else X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
+    rows: Any = X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
     if rows.ndim != 2 or rows.shape[1] != n_features:
         raise InvalidData(
             f"X must be rows of {n_features} features, in the order of the model's features."
         )
-    if coded:
+    if isinstance(rows, Coded):
         return rows
     values = rows.data if is_sparse(rows) else rows
     # Two passes that copy nothing: NaN is the smallest and the largest of whatever holds it.
@@ -259,7 +258,7 @@ def is_sparse(rows: Any) -> bool:
 
 def _dense(X: Any) -> Floats:
     try:
-        return np.asarray(X, dtype=np.float64)
+        return as_rows(X)  # type: ignore[no-any-return]
     except (TypeError, ValueError):
         raise InvalidData("X must be rows of numbers; encode text columns first.") from None
 
@@ -272,10 +271,8 @@ def scores(
 ) -> Floats:
     """Return ``intercept_k + sum_j rows[:, j] coef[k, j]``, added in that order, a column each."""
     coef, intercept = np.clip(coef, -LARGEST, LARGEST), np.clip(intercept, -LARGEST, LARGEST)
-    if is_sparse(rows):
+    if not isinstance(rows, np.ndarray):
         return np.asarray(rows @ coef.T + intercept)
-    if isinstance(rows, Coded):
-        return np.asarray(rows.times(coef).T + intercept)
     found = np.empty((len(rows), len(coef)))
     weights = coef.T[:, :, None]
     for begin in range(0, len(rows), _BLOCK):
@@ -464,20 +461,10 @@ def clip_values(clip: Clip | None) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Linear(Model):
-    """``coef @ x + intercept``, with a logistic or softmax link.
+    """``coef @ x + intercept``, with a logistic or softmax link."""
 
-    Parameters
-    ----------
-    coef : array of shape (1, d) or (K, d)
-        Weights of clipped features; one row for two classes.
-    intercept : array of shape (1,) or (K,)
-        Constants.
-    classes, features, clip, encoder, facts
-        As in :class:`Model`.
-    """
-
-    coef: Floats
-    intercept: Floats
+    coef: Floats  #: ``(1, d)`` or ``(K, d)``: weights of clipped features; one row for two classes
+    intercept: Floats  #: ``(1,)`` or ``(K,)``: constants
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,17 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from confrere.rows.engines import DaskCluster, Threads
-    from confrere.rows.frame import RowSource
     from confrere.rows.row_tables import Csv, Frames, Parquet, RowTable, Sql, open_table
-    from confrere.rows.spill import MappedRows
 
 __all__ = [
     "Csv",
     "DaskCluster",
     "Frames",
-    "MappedRows",
     "Parquet",
-    "RowSource",
     "RowTable",
     "Sql",
     "Threads",
@@ -24,8 +20,6 @@ __all__ = [
 
 _HOMES = {
     "DaskCluster": "engines",
-    "MappedRows": "spill",
-    "RowSource": "frame",
     "Threads": "engines",
 }
 

@@ -19,7 +19,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import L1, Body, into_factors
 from confrere.maths.partition import Clipping, Groups
-from confrere.rows.frame import FramedRows, Rows, check_factors, into_ball
+from confrere.rows.frame import BoundedRows, Rows, check_factors, into_ball
 from confrere.schema.codes import FEW, Coded
 
 #: Of bodies that others ask for: the most columns of one factor, and how far rows may have to stay
@@ -99,24 +99,24 @@ class BodyFrame:
             return sum(turn.shape[1] for turn in self.turns)
         return self.body.size - self.constant
 
-    def rows(self, X: Any, engine: Any = None) -> Floats | FramedRows:
+    def rows(self, X: Any, engine: Any = None) -> BoundedRows:
         """Return the rows that the theorem speaks of, whatever the given ones hold.
 
-        Coded ones stay so, by the coordinates of their vertices; a few are written down.
+        Codes stay so, by the coordinates of their vertices; those of a few rows are written down.
         """
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
-        of_part = {block.part.start: block for block in self._blocks}
         if isinstance(X, Coded) and len(X) >= FEW and X.shrink is None:
-            own = [(part, of_part.get(part.start)) for part in X.parts]
-            if all(part == (b.part if b else None) or part.start == part.stop for part, b in own):
-                mapped = X.map(lambda j, table: self._image(table, own[j][1]))
-                return FramedRows.inside(mapped, self._constant, engine)
+            blocks = {(block.part.start, block.part.stop): block for block in self._blocks}
+            own = [blocks.get((part.start, part.stop)) for part in X.parts]
+            if [block for block in own if block is not None] == self._blocks:
+                mapped = X.map(lambda j, table: self._image(table, own[j]))
+                return BoundedRows.inside(mapped, self._constant, engine)
         given = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
-        out = np.full((len(given), self.body.size), self._constant)
+        out = np.empty((len(given), self.body.size - self.constant))
         for block in self._blocks:
             out[:, block.into] = self._image(given[:, block.part], block)
-        return out
+        return BoundedRows.inside(out, self._constant, engine)
 
     lazy = rows
 
@@ -127,7 +127,7 @@ class BodyFrame:
 
     def _image(self, given: Floats, block: _Block | None) -> Floats:
         """Return what becomes of the columns of one block; of no columns, nothing."""
-        if block is None or not given.shape[1]:
+        if block is None:
             return given
         with np.errstate(over="ignore", invalid="ignore"):
             turned = given * self.scale
@@ -333,29 +333,11 @@ class GroupRows:
 
     def __call__(self, X: Any) -> list[Rows]:
         """Return ``(n, d_k + 1)`` rows of every group, whatever the rows hold."""
-        unit = self.rule == "unit"
-        if isinstance(X, Coded):
-            return self._coded(X)
+        how: dict[str, Any] = {"constant": self.constant, "unit": self.rule == "unit"}
         if self.clipping == "separate":
-            return [
-                np.asarray(into_ball(X[:, group], norm, constant=self.constant, unit=unit))
-                for group, norm in zip(self.groups, self.norms, strict=True)
-            ]
-        count, width = len(self.groups), X.shape[1]
-        whole = np.asarray(
-            into_ball(X, self.norms[0], constant=self.constant, columns=count, unit=unit)
-        )
-        return [whole[:, np.append(group, width + k)] for k, group in enumerate(self.groups)]
-
-    def _coded(self, X: Coded) -> list[Rows]:
-        """Return the same of codes; with length one, each whole row or part of it is so."""
-        norms = (1.0,) * len(self.groups) if self.rule == "unit" else self.norms
-        if self.clipping == "separate":
-            return [
-                FramedRows(part, norm, constant=self.constant)
-                for part, norm in zip(self.parts(X), norms, strict=True)
-            ]
-        whole = FramedRows(X.unit() if self.rule == "unit" else X, norms[0], constant=self.constant)
+            pairs = zip(self.groups, self.norms, strict=True)
+            return [BoundedRows(X[:, group], norm, **how) for group, norm in pairs]
+        whole = BoundedRows(X, self.norms[0], **how)
         each = whole.constant / math.sqrt(len(self.groups))
         return [whole.columns(group, each) for group in self.groups]
 
@@ -394,8 +376,11 @@ class GroupRows:
 
 
 def _unit(X: Any) -> Any:
-    """Return rows of length one."""
-    return X.unit() if isinstance(X, Coded) else np.asarray(into_ball(X, unit=True))
+    """Return rows of length one; those of zeros stay so."""
+    if not isinstance(X, Coded):
+        return into_ball(X, unit=True)
+    lengths = X.norms(None, "l2")
+    return X.scaled(1 / np.where(lengths > 0, lengths, 1.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,8 @@ import numpy as np
 
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.maths.solver.row_blocks import ArrayRows, Engine, Sums
-from confrere.rows.frame import ArraySource, ChosenSource, FramedRows, RowSource
-from confrere.rows.spill import MappedRows, SpillFolder, mapped
+from confrere.maths.solver.row_blocks import BlockRows, Engine, Sums
+from confrere.rows.spill import SpillFolder, mapped
 from confrere.schema.codes import Coded
 
 
@@ -99,20 +98,14 @@ class DaskCluster:
 
     def _filed(self, data: Any) -> Any:
         name = f"kept-{len(self._kept)}"
-        if isinstance(data, MappedRows):
-            return data
-        if isinstance(data, FramedRows):
-            return data.elsewhere(self.keep)
+        if isinstance(data, BlockRows):
+            if data.sparse:
+                raise InvalidParameter("engine: a cluster reads dense rows; leave it out for CSR.")
+            return data.with_(X=self.keep(data.X), shrink=self.keep(data.shrink), engine=None)
         if isinstance(data, Coded):
             return data.kept(self.keep)
-        if isinstance(data, ArraySource):
-            return mapped(data.X, self._folder, name)
-        if isinstance(data, ChosenSource):
-            return ChosenSource(self.keep(data.source), data.chosen)
         if isinstance(data, np.ndarray) and data.nbytes > 2**16:
             return mapped(data, self._folder, name)
-        if isinstance(data, RowSource | ArrayRows):
-            raise InvalidParameter("engine: a cluster reads dense rows; leave engine out for CSR.")
         return data
 
     def close(self) -> None:

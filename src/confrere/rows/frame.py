@@ -2,10 +2,9 @@ r"""The public coordinates that all parties compute in, and the one map from any
 
 Proof: docs/proofs/rows.md.
 
-A **source** is anything that has a shape and gives some of its rows. It is read again at every
-pass over the data, block by block, so nothing here is copied whole. Sources that cannot be read
-again and again (files of text, databases) are decoded once, into a file that can: see
-:mod:`confrere.rows.spill`.
+What is stored, an array, a memory map, CSR or codes, is read again at every pass over the data,
+block by block, so nothing here is copied whole. What cannot be read again and again (files of text,
+databases) is decoded once, into a file that can: see :mod:`confrere.rows.spill`.
 
 **The map is total.** NaN reads as 0, an infinity as the largest double, and every other row is
 
@@ -26,15 +25,13 @@ theorems is
           \qquad f = (1 - h)\, \frac{r}{B}\, s, \qquad \sigma_i \le \min(1, B / \|s \circ z_i\|)
 
 in exact arithmetic: stored :math:`z_i`, public factors :math:`f`, and one factor :math:`\sigma_i`
-per row, in single precision and rounded towards zero. Products with it cost a rounding for each of
-them, which the certificate of the solver counts.
+per row, which may be in single precision and rounded towards zero. Products with it cost a rounding
+for each of them, which the certificate of the solver counts.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -45,37 +42,11 @@ from scipy import sparse
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound
-from confrere.kernel.norms import (
-    L1,
-    L2,
-    Ball,
-    MeasuredRows,
-    Norm,
-    canonical_csr,
-    rounding_margin,
-    row_norms,
-)
-from confrere.maths.solver.certificate import block_rows, partition_rows
-from confrere.maths.solver.row_blocks import (
-    Block,
-    BlockRows,
-    Buffer,
-    Engine,
-    canonical,
-    csr_view,
-    sparse_block,
-)
+from confrere.kernel.norms import L1, L2, Ball, MeasuredRows, Norm, rounding_margin, row_norms
+from confrere.maths.solver.row_blocks import BlockRows, Buffer, Engine, csr_view
 from confrere.schema.codes import FEW, Coded
 
-
-class CodedBlock(Block):
-    """A block of :class:`~confrere.schema.codes.Coded` rows."""
-
-    def _stored_times(self, W: Floats) -> Floats:
-        return self.stored.times(W)  # type: ignore[no-any-return]
-
-    def _pull_stored(self, R: Floats) -> Floats:
-        return self.stored.pull(R)  # type: ignore[no-any-return]
+Rows: TypeAlias = "NDArray[np.float64] | sparse.csr_array | BoundedRows"
 
 
 def coded_steps(d: int) -> tuple[int, int]:
@@ -83,274 +54,24 @@ def coded_steps(d: int) -> tuple[int, int]:
     return 2048 * max(1, min(8, 1024 // d)), 2**20
 
 
-#: Types whose values a double holds, and that are read as they are.
-_AS_THEY_ARE = (np.float64, np.float32)
-
-
-class RowSource(ABC):
-    """Rows that can be read again: their shape, numbers per row, and whether these are CSR."""
-
-    shape: tuple[int, int]
-    sparse: bool = False
-    width: int
-
-    @abstractmethod
-    def read(self, part: slice) -> Any:
-        """Return consecutive rows, an array or CSR, in the numbers that they are stored in."""
-
-    @abstractmethod
-    def take(self, chosen: NDArray[np.intp]) -> Any:
-        """Return rows by their numbers, which grow."""
-
-    def check_unchanged(self) -> None:  # noqa: B027
-        """Refuse rows that are read from a file which was written to since the first reading."""
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-
-class ArraySource(RowSource):
-    """An array or a memory map, in any memory order, of single or double precision."""
-
-    def __init__(self, X: NDArray[Any]) -> None:
-        # Without the class, slices of a memory map are slow to make.
-        self.X = np.asarray(X) if X.dtype in _AS_THEY_ARE else np.asarray(X, dtype=np.float64)
-        self.shape = self.X.shape
-        self.width = self.shape[1]
-
-    def read(self, part: slice) -> NDArray[Any]:
-        """Return consecutive rows: a view."""
-        return self.X[part]
-
-    def take(self, chosen: NDArray[np.intp]) -> NDArray[Any]:
-        """Return rows by their numbers."""
-        return self.X.take(chosen, axis=0)
-
-
-class SparseSource(RowSource):
-    """CSR."""
-
-    sparse = True
-
-    def __init__(self, X: Any) -> None:
-        self.X = canonical(X)
-        self.shape = self.X.shape
-        self.width = max(1, self.X.nnz // max(1, self.shape[0]))
-
-    def read(self, part: slice) -> Any:
-        """Return consecutive rows: views of their entries."""
-        return sparse_block(self.X, part)
-
-    def take(self, chosen: NDArray[np.intp]) -> Any:
-        """Return rows by their numbers."""
-        return self.X[chosen]
-
-
-class ChosenSource(RowSource):
-    """Some rows of another source, by their numbers, which grow."""
-
-    def __init__(self, source: RowSource, chosen: NDArray[np.intp]) -> None:
-        self.source, self.chosen = source, chosen
-        self.shape = (len(chosen), source.shape[1])
-        self.sparse, self.width = source.sparse, source.width
-
-    def read(self, part: slice) -> Any:
-        """Return consecutive ones of the chosen rows."""
-        return self.source.take(self.chosen[part])
-
-    def take(self, chosen: NDArray[np.intp]) -> Any:
-        """Return some of the chosen rows."""
-        return self.source.take(self.chosen[chosen])
-
-    def check_unchanged(self) -> None:
-        """Refuse what the other source refuses."""
-        self.source.check_unchanged()
-
-
-RowSource.register(Coded)
-
-
-def as_source(X: Any) -> RowSource:
-    """Return rows as a source: an array, CSR, or what is one already."""
-    if isinstance(X, Coded) and len(X) < FEW:
-        X = X.toarray()
-    if isinstance(X, RowSource):
-        return X
-    if sparse.issparse(X):
-        return SparseSource(X)
-    X = X if isinstance(X, np.ndarray) else np.asarray(X)
-    if X.ndim != 2:
-        raise InvalidData("X must be a matrix: one row per record.")
-    return ArraySource(X)
-
-
-Written: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
-
-
-Rows: TypeAlias = "Written | FramedRows"
-
-#: Between these, squares of a norm's entries neither overflow nor matter where they underflow.
-_SMALL, _LARGE = 1e-100, 1e100
-
-_MAX = float(np.finfo(np.float64).max)
-
-
-def into_ball(
-    X: Written,
-    bound: float = 1.0,
-    *,
-    factors: Floats | None = None,
-    constant: float = 0.0,
-    columns: int = 1,
-    norm: Ball = "l2",
-    unit: bool = False,
-) -> Written:
-    """Return every row's image in the unit ball; see the module for what it is.
-
-    Any numbers at all, an array or CSR, which stays CSR. Rows are clipped to the bound after the
-    public factors on their columns. The public constant inside the bound, if it is not 0, is spread
-    over so many equal columns, keeping its norm. With ``unit`` short rows get the length of the
-    bound too; rows of zeros stay.
-    """
-    rows: Written
-    if isinstance(X, np.ndarray):
-        rows = _clip(np.asarray(X, dtype=np.float64), bound, factors, norm, unit)
-    else:
-        rows = _clip_sparse(canonical_csr(X), bound, factors, norm, unit)
-    width = X.shape[1] + (columns if constant else 0)
-    inside = 1 - rounding_margin(width)
-    if not constant:
-        return _times(rows, inside)
-    room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant
-    each = constant / (math.sqrt(columns) if norm == "l2" else columns)
-    rows = _times(rows, inside * room)
-    block = np.full((X.shape[0], columns), inside * each)
-    if isinstance(rows, np.ndarray):
-        return np.hstack([rows, block])
-    return sparse.csr_array(sparse.hstack([rows, sparse.csr_array(block)]))
-
-
-def _clip(X: Floats, bound: float, factors: Floats | None, norm: Ball, unit: bool) -> Floats:
-    """Return ``v / max(bound, ||v||)``, or ``v / ||v||``."""
-    with np.errstate(all="ignore"):
-        scaled = X if factors is None else X * factors
-        norms = row_norms(scaled, norm)
-        rows = scaled / (norms if unit else np.maximum(norms, bound))[:, None]
-    odd = _odd(norms, bound, unit)
-    if odd.any():
-        some = X[odd]
-        n_rows, width = some.shape
-        rows[odd] = _clip_entries(
-            some.ravel(),
-            np.repeat(np.arange(n_rows), width),
-            n_rows,
-            bound,
-            None if factors is None else np.tile(factors, n_rows),
-            norm,
-            unit,
-        ).reshape(some.shape)
-    return np.asarray(rows)
-
-
-def _odd(norms: Floats, bound: float, unit: bool) -> NDArray[np.bool_]:
-    """Return whose norm says too little about its row: overflown, underflown, or NaN."""
-    smallest = _SMALL if unit or bound < _SMALL else 0.0
-    # Written so that NaN is odd: no comparison with it is true.
-    return np.asarray(~((norms >= smallest) & (norms <= _LARGE)))
-
-
-def _times(rows: Written, factor: float) -> Written:
-    """Multiply rows that are ours in place."""
-    if isinstance(rows, np.ndarray):
-        rows *= factor
-    else:
-        rows.data *= factor
-    return rows
-
-
-def _reach(sums: Floats, norm: Ball) -> Floats:
-    """Return one over the norm, from sums of magnitudes or squares; 1 for a row of zeros."""
-    sums = np.where(sums > 0, sums, 1.0)
-    return np.asarray(1 / (sums if norm == "l1" else np.sqrt(sums)))
-
-
-def _clip_sparse(
-    X: sparse.csr_array, bound: float, factors: Floats | None, norm: Ball, unit: bool
-) -> sparse.csr_array:
-    owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    with np.errstate(all="ignore"):
-        data = X.data if factors is None else X.data * factors[X.indices]
-        scaled = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
-        norms = row_norms(scaled, norm)
-        data = data / (norms if unit else np.maximum(norms, bound))[owners]
-    odd = _odd(norms, bound, unit)[owners]
-    if odd.any():
-        data[odd] = _clip_entries(
-            X.data[odd],
-            owners[odd],
-            X.shape[0],
-            bound,
-            None if factors is None else factors[X.indices[odd]],
-            norm,
-            unit,
-        )
-    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
-
-
-def _clip_entries(
-    data: Floats,
-    owners: NDArray[np.intp],
-    n_rows: int,
-    bound: float,
-    factors: Floats | None,
-    norm: Ball,
-    unit: bool,
-) -> Floats:
-    """Clip rows of any size, largest entry first, given entry by entry with the rows' numbers.
-
-    Every sum is taken in the order of the entries: a row's image does not depend on the others.
-    """
-
-    def largest(entries: Floats) -> Floats:
-        found = np.zeros(n_rows)
-        np.maximum.at(found, owners, np.abs(entries))
-        return np.where(found > 0, found, 1.0)
-
-    with np.errstate(all="ignore"):
-        finite = np.nan_to_num(data, nan=0.0, posinf=_MAX, neginf=-_MAX)
-        first = largest(finite)
-        entries = finite / first[owners]
-        second = np.ones(n_rows)
-        if factors is not None:
-            entries *= factors
-            second = largest(entries)
-            entries /= second[owners]
-        sizes = np.abs(entries) if norm == "l1" else entries * entries
-        lengths = _reach(np.bincount(owners, sizes, minlength=n_rows).astype(np.float64), norm)
-        if not unit:
-            lengths = np.minimum(lengths, first * (second / bound))
-        return np.asarray(entries * lengths[owners])
-
-
 #: Beyond this many times its bound a row's factor is no number of single precision.
 _FAR = 1e30
 
-#: Beyond this length before the factors, sums over stored rows are not safe from overflow.
-_LARGE = 1e100
+#: Between these lengths before the factors, sums over stored rows neither overflow nor vanish.
+_SMALL, _LARGE = 1e-100, 1e100
 
 #: Columns with smaller factors are left out of rows that are too large to be scaled.
 _FAINT = 1e-200
 
-
-#: Subsamples with at most this many numbers are copied: 32 MB.
-_COPIED = 2**22
+_MAX = float(np.finfo(np.float64).max)
 
 
-class FramedRows(BlockRows, MeasuredRows):
-    """Rows of a source, in the unit ball with the constant: what a frame makes of them.
+class BoundedRows(BlockRows, MeasuredRows):
+    """Rows in the unit ball with the constant: what a frame makes of those that are stored.
 
-    The bound is on a row's norm after the public factors ``scale``; the engine reads the
-    partitions.
+    The bound is on a row's norm after the public factors ``scale``; with ``unit`` short rows get
+    its length too, and rows of zeros stay. Factors of rows are in ``single`` precision, or double.
+    The engine reads the partitions.
     """
 
     def __init__(
@@ -361,40 +82,46 @@ class FramedRows(BlockRows, MeasuredRows):
         scale: Floats | None = None,
         constant: float = 0.0,
         norm: Ball = "l2",
+        unit: bool = False,
+        single: bool = False,
         engine: Engine | None = None,
     ) -> None:
-        self.source = as_source(X)
-        n, width = self.source.shape
+        super().__init__(X.toarray() if isinstance(X, Coded) and len(X) < FEW else X)
+        if isinstance(self.X, np.ndarray) and self.X.dtype not in (np.float64, np.float32):
+            self.X = np.asarray(self.X, dtype=np.float64)
+        n, width = self.shape
         self.shape = (n, width + (constant > 0))
-        self.sparse, self.width = self.source.sparse, self.source.width
         self.engine = engine
-        self.steps = coded_steps(width) if isinstance(self.source, Coded) else None
-        self.bound, self.scale, self.norm = bound, scale, norm
+        self.steps = coded_steps(width) if isinstance(self.X, Coded) else None
+        self.bound, self.scale, self.norm, self.unit = bound, scale, norm, unit
         inside = 1 - rounding_margin(self.shape[1])
         room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant
         self._base = inside * room / bound
-        self.factors: Floats | float = self._base if scale is None else self._base * scale
+        self.factors = self._base if scale is None else self._base * scale
         self.constant = inside * constant
-        #: The factors of rows; None if all are one.
-        self.shrink: Any = None
         #: The numbers of rows that are too large, or not numbers, and stand for others.
         self.odd: NDArray[np.intp] = np.empty(0, dtype=np.intp)
-        inner = self._base * self._measure()
+        inner = self._base * self._measure(np.float32 if single else np.float64)
         self.longest = math.hypot(inner, self.constant) if norm == "l2" else inner + self.constant
         self.certified = self.longest <= 1
 
     @classmethod
-    def inside(cls, source: Coded, constant: float, engine: Engine | None) -> FramedRows:
-        """Return coded rows of a body's coordinates as they are."""
+    def inside(
+        cls, X: Coded | Floats, constant: float = 0.0, engine: Engine | None = None
+    ) -> BoundedRows:
+        """Return rows of a body's coordinates as they are: of codes, their vertices are bounded."""
         rows = object.__new__(cls)
-        rows.source, rows.engine, rows.norm = as_source(source), engine, "l2"
-        rows.shape = (len(source), source.shape[1] + (constant != 0))
-        rows.width, rows.steps = source.width, coded_steps(source.shape[1])
-        rows.factors, rows.constant, rows.shrink = 1.0, constant, None
+        BlockRows.__init__(rows, X)
+        rows.shape = (len(X), X.shape[1] + (constant != 0))
+        rows.engine, rows.norm, rows.constant = engine, "l2", constant
         rows.odd = np.empty(0, dtype=np.intp)
-        rows.corners = [*source.tables, *([np.array([[constant]])] if constant else [])]
-        reach = sum(float(np.square(table).sum(axis=1).max()) for table in rows.corners)
-        rows.longest = math.sqrt(reach)
+        if isinstance(X, Coded):
+            rows.steps = coded_steps(X.shape[1])
+            rows.corners = [*X.tables, *([np.array([[constant]])] if constant else [])]
+            reach = sum(float(np.square(table).sum(axis=1).max()) for table in rows.corners)
+            rows.longest = math.sqrt(reach)
+        else:
+            rows.longest = math.hypot(row_norms(X).max(initial=0.0), constant)
         rows.certified = rows.longest <= 1
         return rows
 
@@ -403,203 +130,137 @@ class FramedRows(BlockRows, MeasuredRows):
         """Rows are doubles when they are read."""
         return np.dtype(np.float64)
 
-    def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
-        """Return the rows of every slice."""
-        buffer = Buffer()
-        for part in parts:
-            stored = self._stored(part, buffer)
-            shrink = None if self.shrink is None else self.shrink[part]
-            kind = CodedBlock if isinstance(stored, Coded) else Block
-            yield kind(stored, shrink, self.factors, self.constant)
-
-    def __getitem__(self, chosen: NDArray[np.intp] | slice) -> FramedRows:
-        """Return some of the rows, by their numbers, which grow."""
-        if isinstance(chosen, slice):
-            chosen = np.arange(*chosen.indices(self.shape[0]))
-        some = self._with()
-        some.shape = (len(chosen), self.shape[1])
-        if len(chosen) * self.width <= _COPIED:
-            some.source, some.engine = as_source(self.source.take(chosen)), None
-        else:
-            some.source = ChosenSource(self.source, chosen)
-        some.shrink = None if self.shrink is None else self.shrink[chosen]
-        some.odd = np.flatnonzero(np.isin(chosen, self.odd)) if len(self.odd) else self.odd
+    def columns(self, chosen: NDArray[np.intp], constant: float) -> BoundedRows:
+        """Return some columns of rows that have no factors on them, before another constant."""
+        # Odd rows are replaced as a whole.
+        whole = self.stored(slice(0, len(self)), Buffer()) if len(self.odd) else self.X
+        some = self.with_(constant=constant, odd=self.odd[:0])
+        BlockRows.__init__(some, whole[:, chosen])
+        some.shape = (len(self), len(chosen) + 1)
+        some.steps = coded_steps(len(chosen)) if isinstance(some.X, Coded) else None
         return some
 
-    def _with(self, **changed: Any) -> FramedRows:
-        other = object.__new__(FramedRows)
-        vars(other).update(vars(self) | changed)
-        return other
+    def __getitem__(self, chosen: NDArray[np.intp] | slice) -> BoundedRows:
+        some = super().__getitem__(chosen)
+        if len(self.odd):
+            some.odd = np.flatnonzero(np.isin(np.arange(len(self))[chosen], self.odd))
+        return some
 
-    def columns(self, chosen: NDArray[np.intp], constant: float) -> FramedRows:
-        """Return some columns of coded rows, as long as they are there, before a constant."""
-        whole: Any = self.source
-        source = as_source(whole.read(np.s_[:, chosen]))
-        return self._with(
-            source=source,
-            shape=(self.shape[0], len(chosen) + 1),
-            steps=coded_steps(len(chosen)) if isinstance(source, Coded) else None,
-            width=source.width,
-            constant=constant,
-        )
-
-    def __matmul__(self, W: Floats) -> Floats:
-        """Return products with weights ``(d, m)``, or with one vector of them."""
-        step = (self.steps or (2048, 0))[0]
-        parts = [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
-        weights = np.atleast_2d(W.T)
-        found = [block.times(weights).T for block in self.blocks(parts)]
-        products = np.concatenate(found) if found else np.empty((0, len(weights)))
-        return products if W.ndim == 2 else products[:, 0]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def elsewhere(self, keep: Callable[[Any], Any]) -> FramedRows:
-        """Return the same rows with what is long in them kept by ``keep``: in a file, say."""
-        moved = self._with()
-        moved.source, moved.engine = keep(self.source), None
-        moved.shrink = None if self.shrink is None else keep(self.shrink)
-        return moved
-
-    def check_unchanged(self) -> None:
-        """Refuse rows whose file was written to while they were read."""
-        self.source.check_unchanged()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        """Write the rows down: for audits and few rows."""
-        return self.written()
-
-    def _stored(self, part: slice, buffer: Buffer) -> Any:
-        """Return stored rows in doubles, those that are too large replaced."""
-        stored = self.source.read(part)
-        if stored.shape != (part.stop - part.start, self.source.shape[1]):
-            raise InvalidData("the rows changed while they were read: a block has another shape.")
-        odd = self.odd
-        if len(odd):
-            first, last = np.searchsorted(odd, [part.start, part.stop])
-            odd = odd[first:last] - part.start
-        if self.sparse:
-            return self._without_odd(stored, odd)
-        if isinstance(stored, Coded):
-            return stored
-        rows = buffer.doubles(stored)
-        if not len(odd):
+    def stored(self, part: slice, buffer: Buffer) -> Any:
+        """Return stored rows, those that are too large replaced."""
+        found = super().stored(part, buffer)
+        first, last = np.searchsorted(self.odd, [part.start, part.stop])
+        if first == last:
+            return found
+        odd = self.odd[first:last] - part.start
+        if isinstance(found, np.ndarray):
+            rows = found.copy()
+            rows[odd] = self._tamed(rows[odd], self.scale)
             return rows
-        rows = rows.copy()
-        rows[odd] = _tamed(rows[odd], self.scale, self.bound, self.norm)
-        return rows
-
-    def _without_odd(self, stored: Any, odd: NDArray[np.intp]) -> Any:
-        if not len(odd):
-            return stored
-        data = stored.data.copy()
+        data = found.data.copy()
         for row in odd:
-            entries = slice(stored.indptr[row], stored.indptr[row + 1])
-            scale = None if self.scale is None else self.scale[stored.indices[entries]]
-            data[entries] = _tamed(data[entries][None], scale, self.bound, self.norm)[0]
-        return csr_view(data, stored.indices, stored.indptr, stored.shape)
+            entries = slice(found.indptr[row], found.indptr[row + 1])
+            scale = None if self.scale is None else self.scale[found.indices[entries]]
+            data[entries] = self._tamed(data[entries][None], scale)[0]
+        return csr_view(data, found.indices, found.indptr, found.shape)
 
-    def _measure(self) -> float:
+    def _tamed(self, X: Floats, scale: Floats | None) -> Floats:
+        """Return rows of any size, so that after the factors they are no longer than the bound.
+
+        NaN reads as 0 and an infinity as the largest double. A row's image depends on it alone.
+        """
+        with np.errstate(all="ignore"):
+            finite = np.nan_to_num(X, nan=0.0, posinf=_MAX, neginf=-_MAX)
+            if scale is not None:
+                finite = np.where(scale < _FAINT, 0.0, finite)
+            first = _largest(finite)
+            entries = finite / first
+            scaled = entries if scale is None else entries * scale
+            second = _largest(scaled)
+            norms = row_norms(scaled / second, self.norm)[:, None]
+            lengths = self.bound / np.maximum(norms, 1.0)
+            if not self.unit:
+                lengths = np.minimum(lengths, first * second)
+            return np.asarray(entries / second * lengths)
+
+    def _measure(self, precision: type[np.floating[Any]]) -> float:
         """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
-        n, d = self.shape
-        block, step = self.steps or (
-            block_rows(d, sparse=self.sparse),
-            partition_rows(d, sparse=self.sparse),
-        )
-        source = self.source if self.engine is None else self.engine.keep(self.source)
-        task = _Measuring(source, self.scale, self.bound, self.norm, block, step)
-        parts = range(math.ceil(n / step))
+        step = self.layout[1]
+        # What an engine keeps never changes.
+        rows = self if self.engine is None else self.engine.keep(self.with_(engine=None))
+        task = _Measuring(rows, precision)
+        parts = range(math.ceil(len(self) / step))
         found = map(task, parts) if self.engine is None else self.engine.map(task, parts)
-        odd, most = [], 0.0
+        odd, most = [self.odd], 0.0
         for number, (shrink, rows, longest) in enumerate(found):
             first = number * step
             if len(shrink):
                 if self.shrink is None:
-                    self.shrink = np.ones(n, dtype=np.float32)
+                    self.shrink = np.ones(len(self), dtype=precision)
                 self.shrink[first : first + step] = shrink
             odd.append(rows.astype(np.intp) + first)
             most = max(most, float(longest))
-        self.odd = np.concatenate(odd) if odd else self.odd
+        self.odd = np.concatenate(odd)
         return most
 
 
+@dataclass(frozen=True, eq=False)
 class _Measuring:
     """The factors of one partition's rows, the numbers of its odd rows, and the longest row."""
 
-    def __init__(
-        self,
-        source: RowSource,
-        scale: Floats | None,
-        bound: float,
-        norm: Ball,
-        block: int,
-        partition: int,
-    ) -> None:
-        self.source, self.scale, self.bound, self.norm = source, scale, bound, norm
-        self.block, self.partition = block, partition
+    rows: BoundedRows
+    precision: type[np.floating[Any]]
 
     def __call__(self, number: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return them for partition ``number``; no factors if all are one."""
-        first = number * self.partition
-        last = min(first + self.partition, self.source.shape[0])
-        shrink = np.ones(last - first, dtype=np.float32)
+        rows, bound = self.rows, self.rows.bound
+        block, partition = rows.layout
+        first = number * partition
+        last = min(first + partition, len(rows))
+        shrink = np.ones(last - first, dtype=self.precision)
         odd = []
         longest, clipped = 0.0, False
-        buffer, scaled = Buffer(), Buffer()
-        for start in range(first, last, self.block):
-            stored = self.source.read(slice(start, min(start + self.block, last)))
-            norms, strange = self._norms(stored, buffer, scaled)
+        buffer, room = Buffer(), Buffer()
+        for start in range(first, last, block):
+            part = slice(start, min(start + block, last))
+            norms, strange = self._norms(BlockRows.stored(rows, part, buffer), room)
             mine = shrink[start - first : start - first + len(norms)]
             if strange.any():
-                norms[strange] = self.bound  # what stands for such a row is no longer
+                norms[strange] = bound  # what stands for such a row is no longer
                 odd.append(np.flatnonzero(strange) + (start - first))
-            if len(norms) and norms.max() > self.bound:
+            if rows.unit or (len(norms) and norms.max() > bound):
                 clipped = True
-                mine[:] = rounded_down(self.bound / np.maximum(norms, self.bound))
+                factors = bound / (norms if rows.unit else np.maximum(norms, bound))
+                mine[:] = rounded_down(factors) if self.precision == np.float32 else factors
                 norms *= mine
             longest = max(longest, float(norms.max(initial=0.0)))
-        rows = np.concatenate(odd) if odd else np.empty(0, dtype=np.int64)
-        return shrink if clipped else shrink[:0], rows, np.array(longest)
+        found = np.concatenate(odd) if odd else np.empty(0, dtype=np.int64)
+        return shrink if clipped else shrink[:0], found, np.array(longest)
 
-    def _norms(self, stored: Any, buffer: Buffer, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
+    def _norms(self, stored: Any, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the norms after the scale, and which rows have none that can be used."""
+        rows, scale = self.rows, self.rows.scale
+        smallest = _SMALL if rows.unit else 0.0
         with np.errstate(all="ignore"):
             if isinstance(stored, Coded):
-                norms = stored.norms(self.scale, self.norm)
-                return norms, np.zeros(len(norms), dtype=np.bool_)
-            if not isinstance(stored, np.ndarray):
-                return self._sparse_norms(stored)
-            rows = buffer.doubles(stored)
-            if self.scale is None:
-                norms = _row_norms(rows, self.norm)
-                return norms, ~(norms <= _FAR * self.bound)
-            scaled = np.multiply(rows, self.scale, out=room.room(*rows.shape))
-            norms = _row_norms(scaled, self.norm)
-            fine = (norms <= _FAR * self.bound) & (_row_norms(rows, "l2") <= _LARGE)
+                norms = stored.norms(scale, rows.norm)
+                return norms, np.asarray(norms < smallest)
+            scaled = stored
+            if scale is not None and isinstance(stored, np.ndarray):
+                scaled = np.multiply(stored, scale, out=room.room(*stored.shape))
+            elif scale is not None:
+                data = stored.data * scale[stored.indices]
+                scaled = csr_view(data, stored.indices, stored.indptr, stored.shape)
+            norms = row_norms(scaled, rows.norm)
+            fine = (norms <= _FAR * rows.bound) & (norms >= smallest)
+            if scale is not None:
+                fine &= row_norms(stored) <= _LARGE
             return norms, ~fine
 
-    def _sparse_norms(self, stored: Any) -> tuple[Floats, NDArray[np.bool_]]:
-        ones = np.ones(stored.shape[1])
 
-        def norms_of(data: Floats, norm: Ball) -> Floats:
-            sizes = np.abs(data) if norm == "l1" else data * data
-            sums = csr_view(sizes, stored.indices, stored.indptr, stored.shape)
-            found = np.asarray(sums @ ones)
-            return found if norm == "l1" else np.sqrt(found)
-
-        if self.scale is None:
-            norms = norms_of(stored.data, self.norm)
-            return norms, ~(norms <= _FAR * self.bound)
-        norms = norms_of(stored.data * self.scale[stored.indices], self.norm)
-        fine = (norms <= _FAR * self.bound) & (norms_of(stored.data, "l2") <= _LARGE)
-        return norms, ~fine
-
-
-def _row_norms(X: Floats, norm: Ball) -> Floats:
-    if norm == "l1":
-        return np.asarray(np.abs(X).sum(axis=1))
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
+def into_ball(X: Any, bound: float = 1.0, **how: Any) -> Floats:
+    """Return every row's image in the unit ball, written down; see :class:`BoundedRows`."""
+    return BoundedRows(X, bound, **how).written()
 
 
 def rounded_down(values: Floats) -> NDArray[np.float32]:
@@ -608,24 +269,6 @@ def rounded_down(values: Floats) -> NDArray[np.float32]:
     above = single > values
     single[above] = np.nextafter(single[above], np.float32(0))
     return single
-
-
-def _tamed(X: Floats, scale: Floats | None, bound: float, norm: Ball) -> Floats:
-    """Return rows of any size, scaled so that after the factors they are no longer than the bound.
-
-    NaN reads as 0 and an infinity as the largest double. A row's image depends on that row alone.
-    """
-    with np.errstate(all="ignore"):
-        finite = np.nan_to_num(X, nan=0.0, posinf=_MAX, neginf=-_MAX)
-        if scale is not None:
-            finite = np.where(scale < _FAINT, 0.0, finite)
-        first = _largest(finite)
-        entries = finite / first
-        scaled = entries if scale is None else entries * scale
-        second = _largest(scaled)
-        norms = _row_norms(scaled / second, norm)[:, None]
-        lengths = np.minimum(bound / np.maximum(norms, 1.0), first * second)
-        return np.asarray(entries / second * lengths)
 
 
 def _largest(X: Floats) -> Floats:
@@ -699,35 +342,23 @@ class Frame:
             return np.full(self.n_features, factor)
         return np.asarray(self.feature_scale * factor)
 
-    def rows(self, X: Any) -> Rows:
-        """Return the rows that the theorems speak of, whatever the given ones hold.
-
-        CSR rows stay CSR, and codes codes.
-        """
-        if isinstance(X, Coded):
-            return self.lazy(X)
+    def rows(self, X: Any, engine: Engine | None = None, *, single: bool = False) -> BoundedRows:
+        """Return the rows that the theorems speak of, whatever the given ones hold."""
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
-        return into_ball(
-            X,
-            self.data_norm,
-            factors=self.feature_scale,
-            constant=self.constant,
-            norm=self.norm,
-        )
-
-    def lazy(self, X: Any, engine: Engine | None = None) -> FramedRows:
-        """Return the same rows without writing them down: for as many as there are."""
-        if X.shape[1:] != (self.n_features,):
-            raise InvalidData("X does not have the number of columns that was agreed.")
-        return FramedRows(
+        return BoundedRows(
             X,
             self.data_norm,
             scale=self.feature_scale,
             constant=self.constant,
             norm=self.norm,
+            single=single,
             engine=engine,
         )
+
+    def lazy(self, X: Any, engine: Engine | None = None) -> BoundedRows:
+        """Return the same rows with factors of single precision: for as many as there are."""
+        return self.rows(X, engine, single=True)
 
     def weighted(self, factors: ArrayLike | None) -> tuple[Frame, float]:
         """Return the frame with columns multiplied by public factors; a ball's reach stays one."""

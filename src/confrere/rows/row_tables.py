@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
-from confrere.rows.frame import RowSource, as_source
 from confrere.rows.spill import SpillFolder, SpillWriter
 from confrere.schema import PublicSchema
 from confrere.schema.cells import meaning, plain_labels, read_numbers
@@ -479,7 +478,7 @@ Progress = Callable[[int, int | None], None]
 class Decoded:
     """A table's numbers, in single precision if all columns are, else in double; and its labels."""
 
-    X: RowSource
+    X: Any
     y: Array | None
     columns: tuple[str, ...]
 
@@ -511,7 +510,7 @@ def decoded(
             yield [rows], None if label is None else _small(label, batch[label])
 
     (X,), y = gathered(blocks(), table.rows, progress)
-    return Decoded(as_source(X), y, names)
+    return Decoded(X, y, names)
 
 
 def gathered(

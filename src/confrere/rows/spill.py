@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.rows.frame import ArraySource, RowSource
 
 #: Bytes of a disk that are left to others.
 _LEFT_FREE = 256 * 2**20
@@ -149,7 +149,7 @@ class SpillWriter:
         return MappedRows(self.path, self.dtype, shape, self.folder)
 
 
-class MappedRows(RowSource):
+class MappedRows:
     """Rows, or one number per row, in a file of raw numbers in C order: opened where they are read.
 
     The folder is kept as long as this is.
@@ -163,8 +163,7 @@ class MappedRows(RowSource):
         folder: SpillFolder | None = None,
     ) -> None:
         self.path, self.dtype = Path(path).absolute(), np.dtype(dtype)
-        self.shape = shape  # type: ignore[assignment]
-        self.width = shape[-1]
+        self.shape, self.width = shape, shape[-1]
         self._folder = folder
         self._map: NDArray[Any] | None = None
         self._stamp = file_stamp(self.path)
@@ -187,45 +186,17 @@ class MappedRows(RowSource):
             self._map = np.asarray(mapped)
         return self._map
 
-    def read(self, part: slice) -> NDArray[Any]:
-        """Return consecutive rows: a view."""
-        return self.array[part]
-
-    def take(self, chosen: NDArray[np.intp]) -> NDArray[Any]:
-        """Return rows by their numbers."""
-        return self.array.take(chosen, axis=0)
-
     def __getitem__(self, part: Any) -> NDArray[Any]:
         return np.asarray(self.array[part])
 
-    def check_unchanged(self) -> None:
-        """Refuse a file that was written to since it was opened."""
-        refuse_changed(self.path, self._stamp)
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.array
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_map": None, "_folder": None}
-
-
-class WatchedMap(ArraySource):
-    """The rows of a memory map that somebody else may write to; ``file`` is what it shows."""
-
-    def __init__(self, X: NDArray[Any], file: Path) -> None:
-        super().__init__(X)
-        self._file, self._stamp = file, file_stamp(file)
-
-    def check_unchanged(self) -> None:
-        """Refuse the rows of a file that was written to since this was made."""
-        refuse_changed(self._file, self._stamp)
-
-
-def mapped_file(X: Any) -> Path | None:
-    """Return the file that an array's numbers lie in, if it is a memory map or a view of one."""
-    while isinstance(X, np.ndarray):
-        name = getattr(X, "filename", None)
-        if name is not None:
-            return Path(name)
-        X = X.base
-    return None
 
 
 def file_stamp(path: Path) -> tuple[int, int, int]:
@@ -237,13 +208,23 @@ def file_stamp(path: Path) -> tuple[int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
-def refuse_changed(path: Path, stamp: tuple[int, int, int]) -> None:
-    """Refuse a file that is not as it was."""
-    if file_stamp(path) != stamp:
-        raise InvalidData(
-            f"{path.name} was written to while its rows were read: nothing is released, and what "
-            "was charged stays charged."
-        )
+def watched(X: Any) -> Callable[[], None]:
+    """Return what refuses the rows of a memory map if its file was written to meanwhile."""
+    while isinstance(X, np.ndarray) and not hasattr(X, "filename"):
+        X = X.base
+    if getattr(X, "filename", None) is None:
+        return lambda: None
+    file = Path(X.filename)
+    stamp = file_stamp(file)
+
+    def check() -> None:
+        if file_stamp(file) != stamp:
+            raise InvalidData(
+                f"{file.name} was written to while its rows were read: nothing is released, and "
+                "what was charged stays charged."
+            )
+
+    return check
 
 
 def mapped(array: NDArray[Any], folder: SpillFolder, name: str) -> MappedRows:

@@ -1,10 +1,9 @@
 """Rows as codes: which vertex of its column a cell is, and sums over rows by tables of vertices.
 
-A raw column has ``K`` vertices with public numbers, a table of ``K`` rows. Products of rows with
-weights are look-ups in the table's products, and sums over rows are counts of vertices times the
-table. Small columns share one code, whose vertices are all combinations. Sums are taken by
-sub-sums of :func:`sub_rows` rows, so that a row's share sees few roundings, and bits hang on a
-row's number alone.
+A raw column has ``K`` vertices with public numbers, a table of ``K`` rows: products with weights
+are look-ups, sums over rows are counts of vertices times the table. Small columns share one code,
+whose vertices are all combinations. Sub-sums of :func:`sub_rows` rows let a row's share see few
+roundings, and bits hang on a row's number alone.
 """
 
 from __future__ import annotations
@@ -93,17 +92,11 @@ def stored(columns: Sequence[NDArray[np.intp]], sizes: Sequence[int]) -> list[Pa
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """Rows ``shrink_i * (V_1[code_i1], V_2[code_i2], ...)``: never written down as a whole.
-
-    ``tables`` are the ``V_j`` of every raw column: one row per vertex.
-    """
+    """Rows ``shrink_i * (V_1[code_i1], V_2[code_i2], ...)``: never written down as a whole."""
 
     stores: tuple[PackedCodes, ...]
-    tables: tuple[Floats, ...]
+    tables: tuple[Floats, ...]  #: ``V_j`` of every raw column: one row per vertex
     shrink: Floats | None = None
-
-    #: As sources of rows have it.
-    sparse = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -123,39 +116,26 @@ class Coded:
             slice(end - table.shape[1], end) for end, table in zip(ends, self.tables, strict=True)
         ]
 
-    #: As arrays have it.
-    ndim = 2
-
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, chosen: Any) -> Any:
         """Return some of the rows, or ``[:, columns]``; consecutive rows are views."""
-        if isinstance(chosen, tuple):
-            return self._columns(chosen[1])
-        return self.kept(lambda codes: codes[chosen])
-
-    read = take = __getitem__
-
-    def _columns(self, chosen: NDArray[np.intp]) -> Coded | Floats:
-        """Return some columns; written down where their numbers do not grow."""
-        if np.any(np.diff(chosen) <= 0):
-            return self.toarray()[:, chosen]
-        keep = np.isin(np.arange(self.shape[1]), chosen)
-        parts = self.parts
-        some = self.map(lambda j, table: table[:, keep[parts[j]]])
-        used = [any(some.tables[j].size for j in store.columns) for store in some.stores]
-        stores = tuple(store for store, own in zip(some.stores, used, strict=True) if own)
-        return replace(some, stores=stores)
+        if not isinstance(chosen, tuple):
+            return self.kept(lambda codes: codes[chosen])
+        if np.any(np.diff(chosen[1]) <= 0):  # in another order, they are written down
+            return self.toarray()[chosen]
+        keep = np.isin(np.arange(self.shape[1]), chosen[1])
+        pairs = zip(self.tables, self.parts, strict=True)
+        tables = tuple(table[:, keep[part]] for table, part in pairs)
+        used = tuple(one for one in self.stores if any(tables[j].size for j in one.columns))
+        return replace(self, tables=tables, stores=used)
 
     def kept(self, keep: Callable[..., Any]) -> Coded:
         """Return the same rows with their codes kept by ``keep``: in a file, say."""
         stores = tuple(replace(store, codes=keep(store.codes)) for store in self.stores)
         shrink = None if self.shrink is None else keep(self.shrink)
         return replace(self, stores=stores, shrink=shrink)
-
-    def check_unchanged(self) -> None:
-        """Refuse nothing: codes are this process's own."""
 
     def map(self, change: Callable[[int, Floats], Floats]) -> Coded:
         """Return rows whose every column's vertices have other numbers."""
@@ -164,11 +144,6 @@ class Coded:
     def scaled(self, factors: Floats) -> Coded:
         """Return the rows times one factor each."""
         return replace(self, shrink=factors if self.shrink is None else self.shrink * factors)
-
-    def unit(self) -> Coded:
-        """Return the rows with length one, up to a few roundings; those of zeros stay so."""
-        lengths = self.norms(None, "l2")
-        return self.scaled(1 / np.where(lengths > 0, lengths, 1.0))
 
     def times(self, W: Floats) -> Floats:
         """Return every row's product with every row of ``W``: ``(m, rows)``."""
@@ -184,6 +159,9 @@ class Coded:
         if self.shrink is not None:
             total *= self.shrink
         return total
+
+    def __matmul__(self, W: Floats) -> Floats:
+        return self.times(W.T).T
 
     def pull(self, R: Floats) -> Floats:
         """Return the rows added up with weights ``R``, ``(m, rows)``: ``(m, columns)``."""
@@ -233,6 +211,11 @@ class Coded:
     def __pow__(self, power: int) -> Coded:
         shrink = None if self.shrink is None else np.asarray(self.shrink) ** power
         return replace(self, tables=tuple(table**power for table in self.tables), shrink=shrink)
+
+
+def as_rows(X: Any) -> Any:
+    """Return rows as they are if they are codes, else in doubles."""
+    return X if isinstance(X, Coded) else np.asarray(X, dtype=np.float64)
 
 
 def _weighted(counts: Floats, table: Floats) -> Floats:

@@ -415,10 +415,7 @@ class Encoding:
         return stored(self.vertices(X), [column.size for column in self.columns])
 
     def coded(self, stores: Sequence[PackedCodes]) -> Coded:
-        """Return rows of Euclidean norm at most 1, never written down.
-
-        The bound holds in floating point: rows that touch it are shorter by a few roundings.
-        """
+        """Return rows of Euclidean norm at most 1: those that touch it are shorter by a hair."""
         ends = np.cumsum([column.width for column in self.columns])
         weights = np.split(np.array(self.weights or np.ones(self.width)) / self.norm, ends[:-1])
         pairs = zip(self.columns, weights, strict=True)
@@ -430,10 +427,6 @@ class Encoding:
         lengths = rows.norms(None, "l2") * margin
         lengths[lengths <= (1.0 if self.rows == "clip" else 0.0)] = 1.0
         return replace(rows, shrink=1 / lengths)
-
-    def transform(self, X: Any) -> Floats:
-        """Return the same rows, written down: shape (rows, encoded columns)."""
-        return self.coded(self.codes(X)).toarray()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -532,18 +525,17 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the rows of a table, or of an array of the declared columns, of norm at most 1."""
-        return self.coded(X).toarray()
+        return self.encoding().coded(self.codes(X)).toarray()
 
-    def coded(self, X: Any) -> Coded:
-        """Return the same rows as codes."""
-        encoding = self.encoding()
+    def codes(self, X: Any) -> list[PackedCodes]:
+        """Return the codes of a table, whatever the form."""
         if self.extra not in ("ignore", "refuse"):
             raise InvalidParameter('extra must be "ignore" or "refuse".')
         outcome = self.schema.outcome
         known = {*self.schema.columns, *(() if outcome is None else (outcome.column,))}
         if self.extra == "refuse" and is_table(X) and not {*column_names(X)} <= known:
             raise InvalidData("X has columns that are not declared; drop them.")
-        return encoding.coded(encoding.codes(X))
+        return self.encoding().codes(X)
 
     def encoding(self) -> Encoding:
         """Return the same map in the closed language that a release carries."""

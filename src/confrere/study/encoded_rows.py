@@ -20,7 +20,6 @@ from confrere.model import Model
 from confrere.release import Release, read_folder
 from confrere.rows.row_tables import Block, RowTable, declared_batches, gathered, read_table
 from confrere.schema import DataReport, data_report
-from confrere.schema.codes import Coded
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.study_file import Study, study_from_bytes
 
@@ -149,9 +148,7 @@ def unit_column_of(folder: str | os.PathLike[str]) -> str | None:
         return None
 
 
-def encoded_rows(
-    release: Release, table: pd.DataFrame, *, encoded: bool = False
-) -> NDArray[np.float64] | Coded:
+def encoded_rows(release: Release, table: pd.DataFrame, *, encoded: bool = False) -> Any:
     """Return the rows that a release's model reads; ``encoded`` says that they were encoded."""
     model = release.model
     if model.encoder is not None and not encoded:

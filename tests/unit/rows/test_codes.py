@@ -8,7 +8,7 @@ import pytest
 from confrere.errors import InvalidData
 from confrere.maths.solver.certificate import _additions, rounding_bound
 from confrere.rows.body import Body, BodyFrame
-from confrere.rows.frame import FramedRows, coded_steps
+from confrere.rows.frame import BoundedRows, coded_steps
 from confrere.schema.codes import FEW, PACKED, Coded, packed, stored, sub_rows
 
 SIZES = [3, 1003, 2, 17, 5, 300, 4, 2, 2, 40]
@@ -47,9 +47,14 @@ def test_products_sums_and_norms_are_those_of_written_rows(shrink):
     np.testing.assert_allclose(rows.norms(scale, "l2"), np.linalg.norm(written * scale, axis=1))
     np.testing.assert_allclose(rows.norms(None, "l1"), np.abs(written).sum(axis=1))
     chosen = np.array([1, 5, 4999])
-    np.testing.assert_array_equal(rows.take(chosen).toarray(), written[chosen])
+    np.testing.assert_array_equal(rows[chosen].toarray(), written[chosen])
+    columns = np.array([0, 2, 5, 7])
+    np.testing.assert_array_equal(rows[:, columns].toarray(), written[:, columns])
+    np.testing.assert_array_equal(rows[:, columns[::-1]], written[:, columns[::-1]])
+    np.testing.assert_allclose(rows[:, columns].pull(R), R @ written[:, columns], atol=1e-11)
+    np.testing.assert_allclose(rows @ W.T, written @ W.T, atol=1e-13)
     part = slice(1000, 3000)
-    np.testing.assert_array_equal(rows.read(part).toarray(), written[part])
+    np.testing.assert_array_equal(rows[part].toarray(), written[part])
 
 
 def test_the_error_of_a_sum_is_within_the_certificate():
@@ -80,10 +85,10 @@ def test_rows_are_inside_a_body_by_their_vertices():
     rng = np.random.default_rng(0)
     rows = Coded(tuple(stored([rng.integers(0, k, 3000) for k in sizes], sizes)), corners)
     lazy = frame.lazy(rows)
-    assert isinstance(lazy, FramedRows)
+    assert isinstance(lazy, BoundedRows)
     body.certify(lazy)
     assert lazy.longest <= 1
-    np.testing.assert_allclose(np.asarray(lazy), frame.rows(rows.toarray()), atol=1e-15)
+    np.testing.assert_allclose(lazy, np.asarray(frame.rows(rows.toarray())), atol=1e-15)
     other = Body((np.eye(2) / 2.1, np.eye(1) / 2, np.eye(1) / 2), (0, 0, 0))
     with pytest.raises(InvalidData, match="outside the declared body"):
         other.certify(lazy)

@@ -13,17 +13,15 @@ from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.maths.solver import row_blocks as row_blocks_module
 from confrere.rows import engines as engines_module
-from confrere.rows import frame as framed_module
 from confrere.rows.engines import DaskCluster, Threads, opened_engine
-from confrere.rows.frame import ArraySource, ChosenSource, SparseSource
+from confrere.rows.frame import BoundedRows
 from confrere.rows.spill import spill_folder
 
 
 @pytest.fixture(autouse=True)
 def small_partitions(tmp_path, monkeypatch):
     monkeypatch.setenv("CONFRERE_SPILL", str(tmp_path / "spill"))
-    for module in (row_blocks_module, framed_module):
-        monkeypatch.setattr(module, "partition_rows", lambda d, sparse=False: 2048)
+    monkeypatch.setattr(row_blocks_module, "partition_rows", lambda d, sparse=False: 2048)
 
 
 def made(n=20_000, d=5):
@@ -94,24 +92,23 @@ def test_what_workers_are_sent_is_small_and_lost_results_are_made_again():
     expected = weights(X, y, None)
     with clusterless(OneProcess(fails=lambda number: number % 3 == 1)) as engine:
         assert np.array_equal(weights(X, y, engine), expected)
-        framed = framed_module.FramedRows(ArraySource(X), 1.0, engine=engine)
+        framed = BoundedRows(X, 1.0, single=True, engine=engine)
         sent = __import__("cloudpickle").dumps(engine.keep(framed))
         assert framed.shrink.nbytes == 4 * len(X)
         assert len(sent) < 5000
-        some = ChosenSource(ArraySource(X), np.arange(0, len(X), 2))
-        assert np.array_equal(engine.keep(some).read(slice(0, 9)), X[0:18:2])
+        assert np.array_equal(engine.keep(framed)[0:9], framed[0:9])
     assert list(spill_folder().glob("rows-*")) == []
 
 
 def test_errors_of_the_rows_are_not_taken_for_a_dead_worker(tmp_path):
     X, _ = made()
     with clusterless(OneProcess()) as engine:
-        kept = engine.keep(ArraySource(X))
+        kept = engine.keep(X)
         kept.path.write_bytes(b"")
         with pytest.raises(InvalidData, match="changed"):
-            framed_module.FramedRows(kept, 1.0, engine=engine)
+            BoundedRows(kept, 1.0, engine=engine)
         with pytest.raises(InvalidParameter, match="dense"):
-            engine.keep(SparseSource(__import__("scipy.sparse").sparse.eye_array(3)))
+            engine.keep(BoundedRows(__import__("scipy.sparse").sparse.eye_array(3), 1.0))
 
 
 def test_wrong_engines_are_named(monkeypatch):

@@ -140,25 +140,11 @@ class SumZero(Preconditioner):
 def precondition(
     rows: SolverRows,
     labels: Any,
-    weigh: Callable[[Block, Any], Floats],
-    n_classes: int,
+    weigh: Callable[[Block, Any], Floats],  # To the curvatures ``c``, ``(n_classes, rows)``
+    n_classes: int,  # How many blocks: 1 for a binary loss
     ridge: float,
 ) -> Preconditioner:
-    """Build the inverse of ``X' diag(c_k) X + L I`` for every class ``k``.
-
-    Parameters
-    ----------
-    rows : SolverRows
-        The data.
-    labels : (n,) array
-        Handed to ``weigh``.
-    weigh : callable
-        From a block and its labels to the curvatures ``c``, ``(n_classes, rows)``.
-    n_classes : int
-        How many blocks: 1 for a binary loss.
-    ridge : float
-        ``L``.
-    """
+    """Build the inverse of ``X' diag(c_k) X + L I`` for every class ``k``."""
     if n_classes * rows.d**2 > _GRAM_ENTRIES:
         (squares,) = rows.sum(labels, lambda block, y: (block.squares(weigh(block, y)),))
         return Diagonal(squares + ridge)
@@ -180,30 +166,14 @@ _TAME = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothSum(ABC):
-    """A strongly convex sum over rows, for one or several penalties.
-
-    Parameters
-    ----------
-    rows : SolverRows
-        The data.
-    labels : (n,) array
-        What the loss compares each row's margin with; read in slices.
-    ridge : float
-        ``L``, above zero.
-    linear : (m, size) array
-        ``b``, one row per problem.
-    centre : (m, size) array
-        ``u``, one row per problem.
-    scale : float
-        Weight of the sum over rows: above one for a subsample that stands for all.
-    """
+    """A strongly convex sum over rows, for one or several penalties."""
 
     rows: SolverRows
-    labels: Any
-    ridge: float
-    linear: Floats
-    centre: Floats
-    scale: float = 1.0
+    labels: Any  #: What the loss compares each row's margin with; read in slices
+    ridge: float  #: ``L``, above zero
+    linear: Floats  #: ``b``, one row per problem
+    centre: Floats  #: ``u``, one row per problem
+    scale: float = 1.0  #: Of the sum over rows: above one for a subsample that stands for all
 
     @abstractmethod
     def _gradient_work(self, W: Floats) -> Work:

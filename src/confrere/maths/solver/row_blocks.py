@@ -9,10 +9,9 @@ summed in order: so the bits of a sum do not depend on who computed which partit
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,24 +37,12 @@ _WRITTEN_ENTRIES = 2**18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some rows ``(shrink_i * factors * stored_i, constant)``, as a map on weights.
+    """Some rows ``(shrink_i * factors * stored_i, constant)``, as a map on weights."""
 
-    Parameters
-    ----------
-    stored : (rows, k) array or CSR
-        In doubles.
-    shrink : (rows,) array, optional
-        One factor per row.
-    factors : (k,) array or float, default=1.0
-        On the columns.
-    constant : float, default=0.0
-        Behind every row; 0 for none.
-    """
-
-    stored: Any
-    shrink: NDArray[Any] | None = None
-    factors: Floats | float = 1.0
-    constant: float = 0.0
+    stored: Any  #: ``(rows, k)`` doubles, CSR, or codes, which multiply and add up themselves
+    shrink: NDArray[Any] | None = None  #: One factor per row
+    factors: Floats | float = 1.0  #: On the columns
+    constant: float = 0.0  #: Behind every row; 0 for none
 
     @property
     def size(self) -> int:
@@ -126,11 +113,15 @@ class Block:
     def _stored_times(self, W: Floats) -> Floats:
         if isinstance(self.stored, np.ndarray):
             return np.asarray(W @ self.stored.T)
+        if hasattr(self.stored, "times"):
+            return self.stored.times(W)  # type: ignore[no-any-return]
         if len(W) == 1:
             return np.asarray(self.stored @ W[0])[None]
         return np.ascontiguousarray((self.stored @ W.T).T)
 
     def _pull_stored(self, R: Floats) -> Floats:
+        if hasattr(self.stored, "pull"):
+            return self.stored.pull(R)  # type: ignore[no-any-return]
         if isinstance(self.stored, np.ndarray) or len(R) > 1:
             return np.asarray(R @ self.stored)
         return np.asarray(_transposed(self.stored) @ R[0])[None]
@@ -146,57 +137,94 @@ class Engine(Protocol):
         """Return rows or labels as :meth:`map` likes them: where its workers find them."""
 
 
-class BlockRows(ABC):
-    """Rows that are read in blocks."""
+class BlockRows:
+    """Rows that are read in blocks: :class:`Block` of an array, of CSR, or of codes.
 
-    shape: tuple[int, int]
-    #: Whether blocks are CSR.
-    sparse: bool = False
+    What is stored is anything with a shape that gives rows by slices and by numbers.
+    """
+
     #: Whether every row is known to be within its bound.
     certified: bool = False
-    #: Stored numbers per row.
-    width: int
     engine: Engine | None = None
     #: Rows of a block and of a partition, where they are not those of stored numbers.
     steps: tuple[int, int] | None = None
-
-    @abstractmethod
-    def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
-        """Return the rows of every slice; a block is valid until the next is asked for."""
-
-    @abstractmethod
-    def __getitem__(self, chosen: NDArray[np.intp]) -> BlockRows:
-        """Return some of the rows, by their numbers."""
-
-    def written(self) -> Floats:
-        """Return all rows, written down: for few of them."""
-        (block,) = self.blocks([slice(0, self.shape[0])])
-        return block.written()
-
-
-class ArrayRows(BlockRows):
-    """An array or CSR, as it is."""
+    #: Numbers of the rows among those stored; None for all of them.
+    chosen: NDArray[np.intp] | None = None
+    #: See :class:`Block`.
+    shrink: Any = None
+    factors: Floats | float = 1.0
+    constant: float = 0.0
 
     def __init__(self, X: Any) -> None:
         self.sparse = bool(sparse.issparse(X))
-        X = canonical(X) if self.sparse else np.asarray(X)
-        if X.ndim != 2:
+        # A memory map without its class: slices of one are slow to make.
+        self.X = X = canonical(X) if self.sparse else X if hasattr(X, "width") else np.asarray(X)
+        if len(X.shape) != 2:
             raise InvalidData("X must be a matrix: one row per record.")
-        if min(X.shape) < 1:
-            raise InvalidData("X needs at least one row and one column.")
-        self.X = X
-        self.shape = X.shape
-        self.width = max(1, X.nnz // X.shape[0]) if self.sparse else X.shape[1]
+        self.shape: tuple[int, int] = X.shape
+        #: Stored numbers per row.
+        self.width = max(1, X.nnz // max(1, X.shape[0])) if self.sparse else X.shape[1]
+        self.width = getattr(X, "width", self.width)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def layout(self) -> tuple[int, int]:
+        """Rows of a block and of a partition."""
+        d = self.shape[1]
+        plain = block_rows(d, sparse=self.sparse), partition_rows(d, sparse=self.sparse)
+        return self.steps or plain
+
+    def stored(self, part: slice, buffer: Buffer) -> Any:
+        """Return stored rows, numbers in doubles."""
+        if self.chosen is not None:
+            found = self.X[self.chosen[part]]
+        else:
+            found = sparse_block(self.X, part) if self.sparse else self.X[part]
+        if found.shape != (part.stop - part.start, self.X.shape[1]):
+            raise InvalidData("the rows changed while they were read: a block has another shape.")
+        return buffer.doubles(found) if isinstance(found, np.ndarray) else found
 
     def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
-        """Return the rows of every slice."""
+        """Return the rows of every slice; a block is valid until the next is asked for."""
         buffer = Buffer()
         for part in parts:
-            yield Block(sparse_block(self.X, part) if self.sparse else buffer.doubles(self.X[part]))
+            shrink = None if self.shrink is None else self.shrink[part]
+            yield Block(self.stored(part, buffer), shrink, self.factors, self.constant)
 
-    def __getitem__(self, chosen: NDArray[np.intp]) -> ArrayRows:
-        """Return some of the rows."""
-        return ArrayRows(self.X[chosen] if self.sparse else self.X.take(chosen, axis=0))
+    def __getitem__(self, chosen: NDArray[np.intp] | slice) -> Self:
+        """Return some of the rows, by their numbers: a copy if these are few."""
+        if isinstance(chosen, slice):
+            chosen = np.arange(*chosen.indices(len(self)))
+        some = self.with_(shape=(len(chosen), self.shape[1]), chosen=chosen)
+        if self.chosen is not None:
+            some.chosen = self.chosen[chosen]
+        if len(chosen) * self.width <= _SUBSAMPLE_ENTRIES:
+            some.X, some.chosen, some.engine = self.X[some.chosen], None, None
+        some.shrink = None if self.shrink is None else self.shrink[chosen]
+        return some
+
+    def with_(self, **changed: object) -> Self:
+        """Return the same rows with other attributes."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self) | changed)
+        return other
+
+    def written(self) -> Floats:
+        """Return all rows, written down: for few of them."""
+        (block,) = self.blocks([slice(0, len(self))])
+        return block.written()
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Floats:
+        return self.written()
+
+    def __matmul__(self, W: Floats) -> Floats:
+        """Return products with weights ``(d, m)``, or with one vector of them."""
+        step, weights = self.layout[0], np.atleast_2d(W.T)
+        parts = [slice(i, min(i + step, len(self))) for i in range(0, max(1, len(self)), step)]
+        products = np.concatenate([block.times(weights).T for block in self.blocks(parts)])
+        return products if W.ndim == 2 else products[:, 0]
 
 
 class Buffer:
@@ -304,18 +332,17 @@ class SolverRows:
     """
 
     def __init__(self, X: Matrix, row_norm: float) -> None:
-        self.data: BlockRows = X if isinstance(X, BlockRows) else ArrayRows(X)
+        self.data: BlockRows = X if isinstance(X, BlockRows) else BlockRows(X)
         self.n, self.d = self.data.shape
+        if min(self.n, self.d) < 1:
+            raise InvalidData("X needs at least one row and one column.")
         self.row_norm = row_norm
-        self._block, self._partition = self.data.steps or (
-            block_rows(self.d, sparse=self.data.sparse),
-            partition_rows(self.d, sparse=self.data.sparse),
-        )
+        self._block, self._partition = self.data.layout
         self._checked = self.data.certified and row_norm >= 1.0
         self._engine = self.data.engine
         few = self.n * self.d <= _WRITTEN_ENTRIES and self.n <= self._partition
         if few and not self.data.sparse:
-            self.data, self._engine = ArrayRows(self.data.written()), None
+            self.data, self._engine = BlockRows(self.data.written()), None
         if self._engine is not None:
             self.data = self._engine.keep(self.data)
 
@@ -386,7 +413,7 @@ class SolverRows:
         root of how few they are.
         """
         longest = self.row_norm * math.sqrt(self.n / len(chosen))
-        return SolverRows(cast(Matrix, self.data[chosen]), longest)
+        return SolverRows(self.data[chosen], longest)
 
 
 def _with_squares(work: Work) -> Work:
