@@ -232,7 +232,7 @@ def readable_rows(X: Any, n_features: int) -> Any:
     Raises InvalidData if the rows have another number of columns, or values that are not finite.
     """
     rows: Any = X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
-    if rows.ndim != 2 or rows.shape[1] != n_features:
+    if len(rows.shape) != 2 or rows.shape[1] != n_features:
         raise InvalidData(
             f"X must be rows of {n_features} features, in the order of the model's features."
         )

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
-from confrere.kernel.norms import L1, Body, into_factors
+from confrere.kernel.norms import L1, Ball, Body, into_factors
 from confrere.maths.partition import Clipping, Groups
 from confrere.rows.frame import BoundedRows, Rows, check_factors, into_ball
 from confrere.schema.codes import FEW, Coded
@@ -111,14 +111,19 @@ class BodyFrame:
             own = [blocks.get((part.start, part.stop)) for part in X.parts]
             if [block for block in own if block is not None] == self._blocks:
                 mapped = X.map(lambda j, table: self._image(table, own[j]))
-                return BoundedRows.inside(mapped, self._constant, engine)
+                return BoundedRows.inside(mapped, self._ball, self._constant, engine)
         given = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
         out = np.empty((len(given), self.body.size - self.constant))
         for block in self._blocks:
             out[:, block.into] = self._image(given[:, block.part], block)
-        return BoundedRows.inside(out, self._constant, engine)
+        return BoundedRows.inside(out, self._ball, self._constant, engine)
 
     lazy = rows
+
+    @property
+    def _ball(self) -> Ball:
+        """In which ball rows lie, besides the body."""
+        return "l1" if self.norm == "l1" else "l2"
 
     @property
     def _constant(self) -> float:

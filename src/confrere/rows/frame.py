@@ -107,21 +107,21 @@ class BoundedRows(BlockRows, MeasuredRows):
 
     @classmethod
     def inside(
-        cls, X: Coded | Floats, constant: float = 0.0, engine: Engine | None = None
+        cls, X: Coded | Floats, norm: Ball, constant: float = 0.0, engine: Engine | None = None
     ) -> BoundedRows:
         """Return rows of a body's coordinates as they are: of codes, their vertices are bounded."""
         rows = object.__new__(cls)
         BlockRows.__init__(rows, X)
         rows.shape = (len(X), X.shape[1] + (constant != 0))
-        rows.engine, rows.norm, rows.constant = engine, "l2", constant
+        rows.engine, rows.norm, rows.constant = engine, norm, constant
         rows.odd = np.empty(0, dtype=np.intp)
         if isinstance(X, Coded):
             rows.steps = coded_steps(X.shape[1])
             rows.corners = [*X.tables, *([np.array([[constant]])] if constant else [])]
-            reach = sum(float(np.square(table).sum(axis=1).max()) for table in rows.corners)
-            rows.longest = math.sqrt(reach)
+            lengths = [float(row_norms(table, norm).max()) for table in rows.corners]
         else:
-            rows.longest = math.hypot(row_norms(X).max(initial=0.0), constant)
+            lengths = [float(row_norms(X, norm).max(initial=0.0)), constant]
+        rows.longest = sum(lengths) if norm == "l1" else math.hypot(*lengths)
         rows.certified = rows.longest <= 1
         return rows
 

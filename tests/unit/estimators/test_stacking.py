@@ -154,7 +154,7 @@ def test_group_rows_are_bounded_and_invertible(clipping, rule):
     rng = np.random.default_rng(0)
     rows = GroupRows((np.arange(4), np.arange(4, 12)), (2.0, 2.0), rule, clipping, constant=0.4)
     parts = rows(rng.normal(size=(50, 12)) * 3)
-    squares = np.array([np.sum(part**2, axis=1) for part in parts])
+    squares = np.array([np.sum(np.square(part), axis=1) for part in parts])
     longest = squares.sum(axis=0) if clipping == "joint" else squares
     assert longest.max() <= 1
     weights = rng.normal(size=5)
