@@ -1,7 +1,8 @@
 """Every dimension is a value: whatever goes together works, and the rest says which page tells why.
 
-Ten methods by geometry, law, classes, prior and relation. What a cell means for a method is in
-docs/matrix.md, whose table is compared with what is found here.
+Ten methods by geometry, law, classes, prior and relation, each from a data frame and from a Parquet
+file, with equal bits. What a cell means for a method is in docs/matrix.md, whose table is compared
+with what is found here.
 """
 
 import functools
@@ -17,6 +18,7 @@ import pytest
 
 from confrere.catalogue import find_method
 from confrere.errors import ConfrereError
+from confrere.rows import Parquet
 from confrere.schema import Category, Label, Number, PublicSchema
 
 METHODS = (
@@ -123,13 +125,27 @@ def source_of(method, geometry, law, classes):
     return fit(Cell(kind, geometry, law, classes, "none", "replace-one")).to_release()
 
 
-def fit(cell):
-    """Return the fitted classifier of a cell."""
+@functools.cache
+def parquet(geometry, classes, folder):
+    """Return the same table in a file; of plain numbers, with their labels in a column."""
+    X, codes, frame = table(classes)
+    if geometry == "ball":
+        frame = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(label=codes)
+    path = Path(folder) / f"{geometry}-{classes}.parquet"
+    frame.to_parquet(path, row_group_size=50)
+    return Parquet(path)
+
+
+def fit(cell, folder=None):
+    """Return the fitted classifier of a cell, of a data frame or of a file."""
     method, asked = settings_of(cell)
     if method.shape == "transfer":
         asked["source"] = source_of(cell.method, cell.geometry, "pure", cell.classes)
     X, codes, frame = table(cell.classes)
     data = {"X": frame} if cell.geometry == "schema" else {"X": X, "y": codes}
+    if folder is not None:
+        data["X"] = parquet(cell.geometry, cell.classes, folder)
+        data |= {"y": "label"} if cell.geometry == "ball" else {}
     if cell.method in METHODS[5:]:
         data["party"] = np.arange(ROWS) % 3
     with warnings.catch_warnings():
@@ -138,16 +154,26 @@ def fit(cell):
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_a_combination_works_or_names_the_page_that_says_why_not(cell):
+def test_a_combination_works_or_names_the_page_that_says_why_not(cell, folder):
     if cell not in IMPOSSIBLE:
-        model = fit(cell)
-        assert model.guarantee_.epsilon <= 2.0
-        assert model.guarantee_.neighbours == cell.relation
+        models = fit(cell), fit(cell, folder)
+        for model in models:
+            assert model.guarantee_.epsilon <= 2.0
+            assert model.guarantee_.neighbours == cell.relation
+        first, second = (model.model_.arrays() for model in models)
+        assert first.keys() == second.keys()
+        assert all(np.array_equal(first[name], second[name]) for name in first)
         return
-    with pytest.raises(ConfrereError) as refused:
-        fit(cell)
-    (page,) = re.findall(r"docs/([\w/]+\.md)", str(refused.value))
-    assert (DOCS / page).exists()
+    for place in (None, folder):
+        with pytest.raises(ConfrereError) as refused:
+            fit(cell, place)
+        (page,) = re.findall(r"docs/([\w/]+\.md)", str(refused.value))
+        assert (DOCS / page).exists()
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("matrix"))
 
 
 def test_the_page_shows_what_works():
