@@ -8,7 +8,7 @@ from rich.console import Console
 
 from benchmarks.measured import fill, markdown, write_record
 from confrere.assurance import COMPARED
-from confrere.catalogue_audits import audit_all
+from confrere.assurance.audited import audit_all
 from confrere_research.as_printed.faults import FAULTS
 
 

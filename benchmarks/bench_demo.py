@@ -6,7 +6,6 @@ Three simulated worlds, twenty draws of all noise in each: ``python -m benchmark
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ GAINS = {
 
 
 def main() -> None:
-    os.environ.pop("CONFRERE_DATA", None)  # simulated worlds, whatever else there is
     found = {str(seed): _world(open_world(seed)) for seed in WORLDS}
     write_record("demo", {"draws": DRAWS, "worlds": found})
     table = table_of(read_record("demo"))

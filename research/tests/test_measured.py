@@ -26,7 +26,7 @@ from benchmarks import (
 )
 from benchmarks.measured import DOCS, read_record, with_table
 from confrere.assurance import ROWS, AuditCase
-from confrere.catalogue_audits import AUDITED, IN_TABLE
+from confrere.assurance.audited import AUDITED, IN_TABLE
 from confrere_research import load_specs
 from confrere_research.as_printed.faults import FAULTS
 from tests.statistical.mutations import MUTATIONS

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 
 from confrere.assurance import COMPARED, ROWS, AuditCase, audit_row, sides_of
-from confrere.catalogue_audits import AUDITED, IN_TABLE
+from confrere.assurance.audited import AUDITED, IN_TABLE
 from confrere.errors import InvalidParameter
 from confrere.estimators import PrivateLogisticRegression
 from confrere.kernel.guarantee import RELATIONS, Neighbours

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 from confrere.assurance import COMPARED, ROWS, audit_row
+from confrere.assurance.audited import WHOLE_FITS
 from confrere.audit import audit, audit_cases, exact_audit, lattice_audit
 from confrere.catalogue import CATALOGUE, find_method
-from confrere.catalogue_audits import WHOLE_FITS
 from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
 from confrere.kernel import norms

@@ -13,10 +13,10 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
+from confrere.assurance.audited import AUDITED, audit_all
 from confrere.audit import audit, audit_function, exact_audit, hardest_case, worst_pairs
 from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
-from confrere.catalogue_audits import AUDITED, audit_all
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource

@@ -6,7 +6,7 @@ The table of mutations and tools is in docs/audit.md, made by ``python -m benchm
 import pytest
 
 from confrere.assurance import COMPARED
-from confrere.catalogue_audits import AUDITED
+from confrere.assurance.audited import AUDITED
 from tests.statistical.mutations import MUTATIONS, TOOLS, broken, draws_before_paying, verdict
 
 #: Tools that need a second or less for most methods, cheapest first.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from confrere.cli.envelope import Answer
-from confrere.cli.views import listing
+from confrere.cli.envelope import Answer, Option, command
+from confrere.views import Table
 from confrere_research.cell_records import Record
 from confrere_research.report import summary_table, write_report
 from confrere_research.results import Point, summarise
@@ -21,17 +19,21 @@ from confrere_research.verdicts import Verdict, judge
 _FEW = 3
 
 
+@command(
+    "reproduce",
+    items=Option("Such as S1, or all; none lists them.", metavar="[ITEM]..."),
+    quick="Fewer repeats.",
+    out=Option("Where records go.", envvar="CONFRERE_OUT"),
+    jobs=Option("Processes.", min=1),
+    fresh="Run every cell again.",
+)
 def reproduce(
-    items: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ITEM]...", help="Such as S1, or all; none lists them."),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats.")] = False,
-    out: Annotated[Path, typer.Option(envvar="CONFRERE_OUT", help="Where records go.")] = Path(
-        "confrere-out"
-    ),
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run every cell again.")] = False,
+    items: list[str] | None = None,
+    *,
+    quick: bool = False,
+    out: Path = Path("confrere-out"),
+    jobs: int = 2,
+    fresh: bool = False,
 ) -> Answer:
     """Run the papers' experiments: what has no record yet is run, and everything is reported."""
     specs = load_specs()
@@ -44,7 +46,7 @@ def reproduce(
         raise typer.BadParameter(f"there is {', '.join(specs)}; or all.", param_hint="'ITEM'")
     found = run_items(items, quick=quick, out=out, n_jobs=jobs, fresh=fresh)
     points = {item: summarise(rs, specs[item].metric) for item, rs in found.items()}
-    shown = [_table(specs[item], each) for item, each in points.items()]
+    shown: list[object] = [_table(specs[item], each) for item, each in points.items()]
     if len(items) > _FEW:
         shown = [_summary(found)]
     report = write_report(out)
@@ -66,27 +68,22 @@ def _said(verdict: Verdict) -> str:
 
 def _summary(found: dict[str, list[Record]]) -> Table:
     head, *rows = ([row[0], *row[2:]] for row in summary_table(found))  # titles take too much room
-    table = listing("At epsilon 1, or the nearest", *head)
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return Table(head, rows, title="At epsilon 1, or the nearest")
 
 
 def _listed() -> Answer:
-    table = listing("Experiments", "item", "title", "source")
-    for item, spec in load_specs().items():
-        table.add_row(item, spec.title, spec.source)
-    data = {item: {"title": s.title, "source": s.source} for item, s in load_specs().items()}
+    specs = load_specs()
+    rows = [(item, spec.title, spec.source) for item, spec in specs.items()]
     return Answer(
-        "next: python -m confrere_research reproduce ITEM --quick", {"items": data}, [table]
+        "next: python -m confrere_research reproduce ITEM --quick",
+        {"items": {item: {"title": s.title, "source": s.source} for item, s in specs.items()}},
+        [Table(("item", "title", "source"), rows, title="Experiments")],
     )
 
 
 def _table(spec: Spec, points: list[Point]) -> Table:
-    title = f"{spec.item}: {spec.title}" + (" (SIMULATED DATA)" if spec.simulated_data else "")
-    table = listing(title, "method", "variant", "epsilon", "setting", spec.metric, "flips")
-    for point in points:
-        table.add_row(
+    rows = [
+        (
             point.method,
             point.variant,
             "" if point.epsilon is None else f"{point.epsilon:g}",
@@ -94,4 +91,8 @@ def _table(spec: Spec, points: list[Point]) -> Table:
             f"{point.mean:.4f} ± {point.sd:.4f}",
             str(point.flips or ""),
         )
-    return table
+        for point in points
+    ]
+    title = f"{spec.item}: {spec.title}" + (" (SIMULATED DATA)" if spec.simulated_data else "")
+    columns = ("method", "variant", "epsilon", "setting", spec.metric, "flips")
+    return Table(columns, rows, title=title)

@@ -14,7 +14,7 @@ from confrere.audit.events import Event, Reduce, best_event, epsilon_lower_bound
 from confrere.audit.pairs import Pair, as_pairs
 from confrere.audit.result import AuditResult, Key, Records
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.notebook import progress_bar
+from confrere.views import progress_bar
 
 Sample = Callable[[Any, int, np.random.Generator], NDArray[np.float64]]
 Half = Literal["choose", "count"]

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.audit.events import attainable
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
+from confrere.views import Facts, Panel, Shown, Span, Tone, Word
 
 Key = tuple[str, str, str, int]
 
@@ -21,7 +23,7 @@ _COLOURS = ("#0072b2", "#d55e00")  # distinguishable without red-green vision
 
 
 @dataclass(frozen=True)
-class AuditResult:
+class AuditResult(Shown):
     """A lower bound on epsilon, and the event that it rests on."""
 
     epsilon: float  #: The truth is at least this, with probability ``confidence``
@@ -70,22 +72,21 @@ class AuditResult:
             "attainable": self.attainable,
         }
 
-    def _repr_html_(self) -> str:
-        from confrere.notebook import BAD, GOOD, bar, facts, panel, word
-
+    @override
+    def view(self) -> Panel:
         largest = 1.1 * max(self.epsilon, self.claimed or 0.0, 1e-9)
         claim = None if self.claimed is None else self.claimed / largest
-        colour = BAD if self.refuted else GOOD
+        tone: Tone = "bad" if self.refuted else "good"
         told = {
             "epsilon is at least": f"{self.epsilon:.3f}, at {self.confidence:.1%} confidence",
             "claimed": "nothing" if self.claimed is None else f"{self.claimed:g}",
-            "": bar(self.epsilon / largest, colour=colour, mark=claim),
+            "": Span(self.epsilon / largest, mark=claim, tone=tone),
             "event": f"{self.event}: in {self.likely[0]} of {self.likely[1]} runs against "
             f"{self.rare[0]} of {self.rare[1]}",
             "neighbours": self.pair,
         }
         verdict = "refuted" if self.refuted else "not refuted"
-        return panel(word(f"Audit: {verdict}", colour), facts(told))
+        return Panel(Word(f"Audit: {verdict}", tone), [Facts(told)])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the two distributions of the statistic and the event; returns the axes."""
@@ -130,17 +131,14 @@ def plot_result(result: AuditResult, ax: Any = None) -> Any:
 
 
 class Records:
-    """A file whose first line says what is audited, and every other line one batch of outputs.
+    """A file whose first line says what is audited, and every other line one batch of outputs."""
 
-    Parameters
-    ----------
-    path : path-like or None
-        None keeps nothing.
-    settings : dict
-        Plain values that decide what the batches are. A file of other settings is refused.
-    """
-
-    def __init__(self, path: str | os.PathLike[str] | None, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,  # None keeps nothing
+        # Plain values that decide what the batches are. A file of other settings is refused.
+        settings: dict[str, Any],
+    ) -> None:
         self._path = None if path is None else Path(path)
         self.finished: dict[Key, NDArray[np.float64]] = {}
         if self._path is None:

@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from confrere.cli.envelope import COMMANDS, ExitCode, ending_of, report, runnable
+from confrere.cli.envelope import COMMANDS, ExitCode, ending_of, report
 
 
 class Group(TyperGroup):
@@ -182,10 +182,10 @@ def load_command(name: str) -> Any:
     if name in _GROUPS:
         group = typer.Typer(help=_GROUPS[name])
         tree.add_typer(group, name=name, no_args_is_help=True)
-    for words, function in COMMANDS.items():
+    for words, one in COMMANDS.items():
         first, *others = words.split()
         if first == name:
-            group.command(others[0] if others else name)(runnable(function))
+            group.command(others[0] if others else name)(one.runnable())
     return get_group(tree).commands[name]
 
 

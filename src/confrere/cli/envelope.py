@@ -10,16 +10,16 @@ import inspect
 import json
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console, RenderableType
-from rich.text import Text
+from rich.console import Console
 
 from confrere import errors
+from confrere.views import Word, terminal
 
 
 class ExitCode(IntEnum):
@@ -96,26 +96,29 @@ class Answer:
 
     message: str  #: In one line
     data: dict[str, Any] = field(default_factory=dict)  #: For programs: plain JSON values
-    shown: list[RenderableType] = field(default_factory=list)  #: For people
+    shown: Sequence[object] = ()  #: For people: what :mod:`confrere.views` describes
     text: str = ""  #: For people and pipes alike, printed as it is
     exit_code: ExitCode = ExitCode.OK
     #: Set where the answer itself is bad news: a refuted claim, schemas that differ.
     error_code: str | None = None
 
 
-def screen() -> Console:
-    """Return where results are shown."""
-    return Console(highlight=False, markup=False)
+def console(*, aside: bool = True) -> Console:
+    """Return where prompts, progress and warnings go, never into a program's input; or results."""
+    return Console(stderr=aside, highlight=False, markup=False)
 
 
-def aside() -> Console:
-    """Return where prompts, progress and warnings go: never into a program's input."""
-    return Console(stderr=True, highlight=False, markup=False)
+def tell(*things: object, aside: bool = True) -> None:
+    """Show something to people."""
+    place = console(aside=aside)
+    for thing in things:
+        for one in terminal(thing):
+            place.print(one, soft_wrap=aside and isinstance(thing, str))
 
 
-def good(word: str, text: object) -> Text:
-    """Return a line that begins with a word of success."""
-    return Text.assemble((word, "green"), f" {text}")
+def wrote(*paths: object) -> list[Word]:
+    """Say what was written."""
+    return [Word("wrote", "good", f" {path}") for path in paths]
 
 
 def envelope(
@@ -141,55 +144,112 @@ def envelope(
     )
 
 
-#: The functions of those modules that were loaded, by the words that call them: "ledger show".
-COMMANDS: dict[str, Callable[..., Answer]] = {}
+class Option:
+    """What is said about a parameter of a command: its meaning, and what else the parser is told.
+
+    Parameters without a star before them are arguments, the others options; ``name`` is what an
+    option is called that is not called like its parameter.
+    """
+
+    def __init__(self, meaning: str, name: str = "", **facts: Any) -> None:
+        self.name, self.facts = name, {"help": meaning, **facts}
+
+    def annotated(self, parameter: inspect.Parameter) -> inspect.Parameter:
+        """Return the parameter as the parser wants it."""
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            own = self.name or f"--{parameter.name.replace('_', '-')}"
+            told: Any = typer.Option(own, **self.facts)
+        else:
+            told = typer.Argument(**self.facts)
+        return parameter.replace(annotation=Annotated[parameter.annotation, told])
 
 
-def command(words: str) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-    """Have a function that returns an :class:`Answer` called by these words."""
+@dataclass(frozen=True)
+class Command:
+    """A function that returns an :class:`Answer`, and what its parameters mean."""
 
-    def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
-        COMMANDS[words] = function
-        return function
+    function: Callable[..., Answer]
+    options: Mapping[str, Option]
 
-    return register
+    def runnable(self) -> Callable[..., None]:
+        """Return what the parser calls: with ``--json`` and ``--debug``, and an exit code."""
+        function = self.function
+
+        @functools.wraps(function)
+        def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+            logging.getLogger("confrere").addHandler(logging.NullHandler())
+            try:
+                answer = function(*args, **kwargs)
+            except (typer.Exit, typer.Abort):
+                raise
+            except BaseException as error:
+                # What the parser raised has a usage line and a code of its own.
+                usage = hasattr(error, "format_message") and hasattr(error, "exit_code")
+                if usage or isinstance(error, BrokenPipeError | SystemExit):
+                    raise
+                raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
+            _show(answer, as_json=as_json)
+            raise typer.Exit(int(answer.exit_code))
+
+        signature = inspect.signature(function, eval_str=True)
+        own = list(signature.parameters.values())
+        kind = inspect.Parameter.KEYWORD_ONLY
+        own += [
+            inspect.Parameter(name, kind, default=False, annotation=bool) for name in _EVERYWHERE
+        ]
+        known = {**self.options, **_EVERYWHERE}
+        parameters = [known[one.name].annotated(one) for one in own]
+        made: Any = run
+        made.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
+        made.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
 
 
 #: What every command takes besides its own arguments.
-_SHARED = {
-    "as_json": typer.Option("--json", help="Print one JSON document on standard output."),
-    "debug": typer.Option("--debug", help="Show the whole trace of an error."),
+_EVERYWHERE = {
+    "as_json": Option("Print one JSON document on standard output.", "--json"),
+    "debug": Option("Show the whole trace of an error."),
 }
 
+#: What parameters mean in every command that does not say otherwise.
+SHARED = {
+    "study": Option("The study file.", metavar="STUDY"),
+    "release": Option("The folder of a release.", metavar="RELEASE"),
+    "local": Option(
+        "A party's local file, or a folder of them; by default local.toml and local/ beside the "
+        "study.",
+        envvar="CONFRERE_LOCAL",
+    ),
+    "data": Option("A party's table, before its local file's.", metavar="PARTY=FILE"),
+    "ledger": Option("One ledger for all, before the local files'.", envvar="CONFRERE_LEDGER"),
+    "account": Option("The account that pays; may be left out if there is one."),
+    "key": Option("A party's public key: it must have signed.", metavar="PARTY=FILE"),
+    "auxiliary": Option(
+        "The public rows that a study names by their hash, before the local file's."
+    ),
+    "name": Option("Who agrees; by default the user's name."),
+    "reason": Option("Why; by default the study's purpose."),
+    "justification": Option("Why this epsilon; by default what the study says."),
+    "label": Option("The label's column."),
+    "positive": Option("A value that counts as positive."),
+    "yes": Option("Spend without asking."),
+}
 
-def runnable(function: Callable[..., Answer]) -> Callable[..., None]:
-    """Return what the parser calls: with ``--json`` and ``--debug``, and an exit code."""
+#: The commands of those modules that were loaded, by the words that call them: "ledger show".
+COMMANDS: dict[str, Command] = {}
 
-    @functools.wraps(function)
-    def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
-        logging.getLogger("confrere").addHandler(logging.NullHandler())
-        try:
-            answer = function(*args, **kwargs)
-        except (typer.Exit, typer.Abort):
-            raise
-        except BaseException as error:
-            # What the parser raised has a usage line and a code of its own.
-            usage = hasattr(error, "format_message") and hasattr(error, "exit_code")
-            if usage or isinstance(error, BrokenPipeError | SystemExit):
-                raise
-            raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
-        _show(answer, as_json=as_json)
-        raise typer.Exit(int(answer.exit_code))
+C = TypeVar("C", bound=Callable[..., Answer])
 
-    signature = inspect.signature(function, eval_str=True)
-    parameters = list(signature.parameters.values())
-    for name, option in _SHARED.items():
-        kind, told = inspect.Parameter.KEYWORD_ONLY, Annotated[bool, option]
-        parameters.append(inspect.Parameter(name, kind, default=False, annotation=told))
-    made: Any = run
-    made.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
-    made.__annotations__ = {p.name: p.annotation for p in parameters}
-    return run
+
+def command(words: str, **options: str | Option) -> Callable[[C], C]:
+    """Have a function called by these words; ``options`` say what its parameters mean."""
+
+    def register(function: C) -> C:
+        own = {name: Option(one) if isinstance(one, str) else one for name, one in options.items()}
+        COMMANDS[words] = Command(function, {**SHARED, **own})
+        return function
+
+    return register
 
 
 def _show(answer: Answer, *, as_json: bool) -> None:
@@ -200,9 +260,7 @@ def _show(answer: Answer, *, as_json: bool) -> None:
             )
         )
         return
-    console = screen()
-    for part in answer.shown:
-        console.print(part)
+    tell(*answer.shown, aside=False)
     if answer.text:
         typer.echo(answer.text, nl=not answer.text.endswith("\n"))
     if answer.message:

@@ -1,4 +1,4 @@
-"""Options that several commands share: what is meant, who pays, and that somebody agrees."""
+"""What several commands do: read pairs, find who pays, and have somebody agree to a price."""
 
 from __future__ import annotations
 
@@ -7,65 +7,28 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from confrere.cli.envelope import NotConfirmed, aside
-from confrere.cli.views import facts
+from confrere.cli.envelope import NotConfirmed, tell
 from confrere.errors import BudgetExceeded
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.ledger.accounts import amount, shown
 from confrere.ledger.witness import no_ledger
 from confrere.study import Study
-
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")]
-Release = Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")]
-Locals = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--local",
-        envvar="CONFRERE_LOCAL",
-        help="A party's local file, or a folder of them; by default local.toml and local/ beside "
-        "the study.",
-    ),
-]
-Data = Annotated[
-    list[str] | None,
-    typer.Option("--data", metavar="PARTY=FILE", help="A party's table, before its local file's."),
-]
-LedgerFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger", envvar="CONFRERE_LEDGER", help="One ledger for all, before the local files'."
-    ),
-]
-Auxiliary = Annotated[
-    Path | None,
-    typer.Option(help="The public rows that a study names by their hash, before the local file's."),
-]
-Keys = Annotated[
-    list[str] | None,
-    typer.Option("--key", metavar="PARTY=FILE", help="A party's public key: it must have signed."),
-]
-ApprovedBy = Annotated[
-    str | None, typer.Option("--name", help="Who agrees; by default the user's name.")
-]
-Reason = Annotated[str | None, typer.Option(help="Why; by default the study's purpose.")]
-Justification = Annotated[
-    str | None, typer.Option(help="Why this epsilon; by default what the study says.")
-]
+from confrere.views import Facts, amount, shown
 
 
-def approver(name: str | None) -> str:
-    """Return who agrees: as told, or the user."""
-    return name or getpass.getuser()
-
-
-def reason_of(reason: str | None, study: Study) -> str:
-    """Return why: as told, or what the study is for."""
-    return (reason or study.purpose or study.title)[:200]
+def words_of(
+    name: str | None, reason: str | None, justification: str | None, study: Study
+) -> dict[str, Any]:
+    """Return who agrees and why: as told, or the user, and what the study says."""
+    return {
+        "name": name or getpass.getuser(),
+        "reason": (reason or study.purpose or study.title)[:200],
+        "justification": justification or study.promise.justification,
+    }
 
 
 def pairs(texts: Sequence[str] | None, option: str, study: Study | None = None) -> dict[str, Path]:
@@ -75,21 +38,11 @@ def pairs(texts: Sequence[str] | None, option: str, study: Study | None = None) 
         name, equals, path = text.partition("=")
         if not equals and study is not None and len(study.parties) == 1:
             name, path = study.parties[0].name, text
-        if not name or not path:
-            raise typer.BadParameter("must be PARTY=FILE.", param_hint=f"'{option}'")
-        if name in found:
-            raise typer.BadParameter(f"{name} is there twice.", param_hint=f"'{option}'")
+        if not name or not path or name in found:
+            wrong = f"{name} is there twice." if name in found else "must be PARTY=FILE."
+            raise typer.BadParameter(wrong, param_hint=f"'{option}'")
         found[name] = Path(path)
     return found
-
-
-OwnersLedger = Annotated[
-    Path, typer.Option(envvar="CONFRERE_LEDGER", help="The ledger of the table's owner.")
-]
-PayingAccount = Annotated[
-    str | None, typer.Option(help="The account that pays; may be left out if there is one.")
-]
-SpendUnasked = Annotated[bool, typer.Option("--yes", help="Spend without asking.")]
 
 
 def existing_ledger(path: Path) -> Ledger:
@@ -113,7 +66,7 @@ def agreed_payer(
     if not book.affords(payer, price):
         raise BudgetExceeded(payer, price.epsilon, book.left(payer))
     spends = f"epsilon {shown(price.epsilon)} on {payer}, {amount(book.left(payer))} left"
-    aside().print(facts(f"Price of the {what}", {"spends": spends, **told}))
+    tell(Facts({"spends": spends, **told}, f"Price of the {what}"))
     if not yes:
         confirm(price.epsilon)
     return payer

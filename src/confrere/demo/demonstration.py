@@ -1,17 +1,16 @@
 """The demonstration: what the main hospital and every branch near it learn, their cards, a picture.
 
-The data are simulated patients, or survey rows where there are any.
+The data are simulated patients; the noise is real.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from confrere.demo.simulated_hospitals import ruijin_like
+from confrere.demo.simulated_hospitals import SCHEMA, ruijin_like
 from confrere.estimators import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
@@ -28,17 +27,21 @@ from confrere.estimators import (
     TransferStackingClassifier,
     fit_branches,
 )
-from confrere.extras import extra, has_research, research
+from confrere.extras import extra
 from confrere.kernel.release import paying
 from confrere.ledger import Ledger
 from confrere.release import CardNotes, Release, Utility, card_page
-from confrere.schema import PublicSchema, SchemaEncoder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 EPSILON = 1.0
 CAPS = {"main": 3.0, "branch": 2.0}
+WARNING = (
+    "SIMULATED PATIENTS: nobody in this demonstration exists. Sizes and importances are those "
+    "published for a main hospital and sixteen branches; all else is made up. The noise is real: "
+    "unseeded, from the operating system."
+)
 
 #: Rows of stacks for the high level, which has three weights where the low level has fifty; and
 #: their groups. Fewer groups see more of what columns say together: on other simulated worlds two
@@ -49,6 +52,7 @@ HIGH_FRACTION, GROUPS = 0.2, 2
 DRAWS = 3
 
 _TEST_SHARE = 0.2
+_ENCODER = SCHEMA.encoder(weighted=True)
 
 Scores = dict[str, float]
 
@@ -68,112 +72,46 @@ class Centre:
         return len(self.y) + len(self.y_test)
 
 
-@dataclass(frozen=True)
-class World:
-    """A main hospital and its branches."""
-
-    people: str  #: Who they are: "simulated patients"
-    warning: str  #: What must be said loudly about them
-    basis: Literal["synthetic data", "public data"]  #: Why their scores may be shown
-    schema: PublicSchema
-    encoder: SchemaEncoder  #: What encoded all tables
-    main: Centre
-    branches: tuple[Centre, ...]
-
-    @property
-    def centres(self) -> tuple[Centre, ...]:
-        """All organisations, the main one first."""
-        return (self.main, *self.branches)
-
-    @property
-    def experts(self) -> dict[str, Any]:
-        """What every method is told: signs, importances and the base rate. It is checked."""
-        rate = None if self.schema.outcome is None else self.schema.outcome.base_rate
-        start = 0.0 if rate is None else math.log(rate / (1 - rate))
-        return {"prior": self.encoder.expert_prior(), "prior_intercept": start}
-
-    def __len__(self) -> int:
-        return sum(map(len, self.centres))
+#: All organisations, the main one first.
+World = Sequence[Centre]
 
 
 def open_world(seed: int) -> World:
-    """Return the survey's states if they can be loaded, else simulated hospitals.
-
-    Surveys are loaded by ``confrere-research``, from where ``CONFRERE_DATA`` says they lie.
-    """
-    if os.environ.get("CONFRERE_DATA") and has_research():
-        survey = research("loaders").load_brfss2022()
-        found = research("organisations").brfss_organisations(survey.train.X, seed=seed)
-        parts = {found.main_name: found.main, **found.branches}
-        tables = {
-            name: (survey.train.X.iloc[rows], survey.train.y[rows]) for name, rows in parts.items()
-        }
-        return _world(
-            tables,
-            seed,
-            people="people of the BRFSS 2022 survey",
-            warning="PUBLIC SURVEY DATA: states stand for hospitals, with the published sizes. "
-            "These answers are public already; the noise is real all the same.",
-            basis="public data",
-            schema=survey.schema,
-        )
+    """Return the simulated hospitals, encoded, with rows of every one kept aside."""
     hospitals = ruijin_like(seed)
-    named = {"main": hospitals.main, **hospitals.branches}
-    return _world(
-        {name.removeprefix("simulated "): (rows.X, rows.y) for name, rows in named.items()},
-        seed,
-        people="simulated patients",
-        warning="SIMULATED PATIENTS: nobody in this demonstration exists. Sizes and importances "
-        "are those published for a main hospital and sixteen branches; all else is made up. The "
-        "noise is real: unseeded, from the operating system.",
-        basis="synthetic data",
-        schema=hospitals.schema,
-    )
-
-
-def _world(
-    tables: Mapping[str, tuple[pd.DataFrame, Any]], seed: int, *, schema: PublicSchema, **said: Any
-) -> World:
-    """Keep rows of every centre aside, and encode all by the public schema."""
-    encoder = schema.encoder(weighted=True)
-    streams = np.random.default_rng(seed).spawn(len(tables))
+    tables = {"main": hospitals.main, **hospitals.branches}
 
     def encoded(table: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame(encoder.transform(table), columns=schema.feature_names)
+        return pd.DataFrame(_ENCODER.transform(table), columns=SCHEMA.feature_names)
 
     def centre(name: str, stream: np.random.Generator) -> Centre:
-        X, y = tables[name]
-        order = stream.permutation(len(y))
-        test, train = np.split(order, [int(_TEST_SHARE * len(y))])
-        raw = X.iloc[test]
-        return Centre(name, encoded(X.iloc[train]), y[train], raw, encoded(raw), y[test])
+        X, y = tables[name].X, tables[name].y
+        test, train = np.split(stream.permutation(len(y)), [int(_TEST_SHARE * len(y))])
+        kept, own = X.iloc[test], name.removeprefix("simulated ")
+        return Centre(own, encoded(X.iloc[train]), y[train], kept, encoded(kept), y[test])
 
-    main, *branches = map(centre, tables, streams)
-    return World(schema=schema, encoder=encoder, main=main, branches=tuple(branches), **said)
+    return list(map(centre, tables, np.random.default_rng(seed).spawn(len(tables))))
 
 
 @dataclass(frozen=True)
 class DemoModels:
     """What was released, and the AUC of every method on every branch's held-out rows."""
 
-    #: Dict of name to Release. The main hospital's, every branch's near it, and "together": the
-    #: average of all.
+    #: The main hospital's, every branch's near it, and "together": the average of all.
     releases: Mapping[str, Release]
-    #: Dict of method to dict of branch to float. Of what was released, and of what it is compared
-    #: with.
-    scores: Mapping[str, Scores]
-    #: List of dict of method to float. The mean over branches of every private method, draw by
-    #: draw; the first is that of ``scores``.
+    scores: Mapping[str, Scores]  #: By method and branch: what was released, and what is compared
+    #: The mean over branches of every private method, draw by draw; the first is that of
+    #: ``scores``.
     draws: Sequence[Mapping[str, float]]
 
     def mean(self, method: str) -> float:
         """Return a method's mean over branches."""
         return _means(self.scores)[method]
 
-    def gain(self, method: str, other: str) -> tuple[float, float]:
+    def gain(self, method: str, other: str) -> str:
         """Return a method's mean gain over another, and how far one draw is from the next."""
         gains = np.array([draw[method] - draw[other] for draw in self.draws])
-        return float(gains.mean()), float(gains.std(ddof=1))
+        return f"{gains.mean():+.3f} ± {gains.std(ddof=1):.3f}"
 
     def above(self, method: str, other: str) -> int:
         """Return in how many branches a method does better than another."""
@@ -185,9 +123,8 @@ def learn(
     world: World, ledger: Ledger, tell: Callable[[str], None], draws: int = DRAWS
 ) -> DemoModels:
     """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
-    ledger.open_account(world.main.name, epsilon=CAPS["main"])
-    for branch in world.branches:
-        ledger.open_account(branch.name, epsilon=CAPS["branch"])
+    for centre in world:
+        ledger.open_account(centre.name, epsilon=CAPS["main" if centre is world[0] else "branch"])
     releases, scores = _transfer(world, ledger, tell)
     tell("what it is compared with")
     scores |= _compared(world)
@@ -198,8 +135,7 @@ def learn(
     X, y, _ = _pooled(world)
     scores["ceiling"] = _scores(world, LogisticRegression(C=10.0, max_iter=1000).fit(X, y))
     scores["experts"] = {
-        c.name: float(roc_auc_score(c.y_test, world.schema.expert_score(c.raw_test)))
-        for c in world.branches
+        c.name: float(roc_auc_score(c.y_test, SCHEMA.expert_score(c.raw_test))) for c in world[1:]
     }
     return DemoModels(releases, scores, found)
 
@@ -213,21 +149,28 @@ def _means(scores: Mapping[str, Scores]) -> dict[str, float]:
     return {method: float(np.mean(list(each.values()))) for method, each in scores.items()}
 
 
+def _experts() -> dict[str, Any]:
+    """Return what every method is told: signs, importances and the base rate. It is checked."""
+    rate = (SCHEMA.outcome and SCHEMA.outcome.base_rate) or 0.5
+    return {"prior": _ENCODER.expert_prior(), "prior_intercept": math.log(rate / (1 - rate))}
+
+
 def _transfer(
     world: World, ledger: Ledger, tell: Callable[[str], None]
 ) -> tuple[dict[str, Release], dict[str, Scores]]:
     """Return the main release, every branch's near it and the average of all, and their scores."""
-    main = world.main
+    main = world[0]
     tell(f"{main.name} releases")
-    source = PrivateLogisticRegression(epsilon=EPSILON, ledger=ledger, account=main.name)
-    source.set_params(**world.experts).fit(main.X, main.y)
-    releases = {main.name: source.to_release(world.encoder)}
+    source = PrivateLogisticRegression(
+        epsilon=EPSILON, ledger=ledger, account=main.name, **_experts()
+    )
+    releases = {main.name: source.fit(main.X, main.y).to_release(_ENCODER)}
     tell("every branch learns near that release")
     transfer = TransferClassifier(source=releases[main.name], epsilon=EPSILON, ledger=ledger)
     targets = fit_branches(transfer, _pairs(world))
-    releases |= {name: target.to_release(world.encoder) for name, target in targets.items()}
+    releases |= {name: target.to_release(_ENCODER) for name, target in targets.items()}
     tell("every organisation releases, all are averaged")
-    everyone = CollaborativeClassifier(epsilon=EPSILON).set_params(**world.experts)
+    everyone = CollaborativeClassifier(epsilon=EPSILON, **_experts())
     releases["together"] = _together(world, everyone, ledger)
     return releases, {"transfer": _scores(world, targets), "together": _scores(world, everyone)}
 
@@ -235,21 +178,21 @@ def _transfer(
 def _compared(world: World) -> dict[str, Scores]:
     """Return the scores of what the branches might have chosen instead: alone, or stacks."""
     books = _comparison_ledger(world)
-    alone = PrivateLogisticRegression(epsilon=EPSILON, ledger=books, **world.experts)
     source = FeatureStackingClassifier(
         epsilon=EPSILON,
-        importance=world.schema.importances(),
+        importance=SCHEMA.importances(),
         n_groups=GROUPS,
         high_fraction=HIGH_FRACTION,
         ledger=Ledger(),
-        **world.experts,
-    ).fit(world.main.X, world.main.y)
+        **_experts(),
+    ).fit(world[0].X, world[0].y)
     stack = TransferStackingClassifier(
-        source=source.to_release(world.encoder),
+        source=source.to_release(_ENCODER),
         epsilon=EPSILON,
         high_fraction=HIGH_FRACTION,
         ledger=books,
     )
+    alone = PrivateLogisticRegression(epsilon=EPSILON, ledger=books, **_experts())
     methods = {"alone": alone, "pst-h": stack}
     return {name: _scores(world, fit_branches(m, _pairs(world))) for name, m in methods.items()}
 
@@ -263,48 +206,46 @@ def _together(world: World, model: Any, ledger: Ledger) -> Release:
             c.name: payments.enter_context(
                 paying(ledger, c.name, price, purpose="average of all organisations")
             ).receipt
-            for c in world.centres
+            for c in world
         }
         model.set_params(ledger=Ledger()).fit(X, y, party=party)
-    release: Release = model.to_release(world.encoder)
+    release: Release = model.to_release(_ENCODER)
     return replace(release, receipt=None, parties=receipts)
 
 
 def _comparison_ledger(world: World) -> Ledger:
     """Return a ledger that only counts: with real people one would choose, not compare."""
     ledger = Ledger()
-    for centre in world.centres:
+    for centre in world:
         ledger.open_account(centre.name)
     return ledger
 
 
 def _pairs(world: World) -> dict[str, tuple[pd.DataFrame, Any]]:
-    return {c.name: (c.X, c.y) for c in world.branches}
+    return {c.name: (c.X, c.y) for c in world[1:]}
 
 
 def _pooled(world: World) -> tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]:
-    X = pd.concat([c.X for c in world.centres], ignore_index=True)
-    party = np.repeat([c.name for c in world.centres], [len(c.y) for c in world.centres])
-    return X, np.concatenate([c.y for c in world.centres]), party
+    X = pd.concat([c.X for c in world], ignore_index=True)
+    party = np.repeat([c.name for c in world], [len(c.y) for c in world])
+    return X, np.concatenate([c.y for c in world]), party
 
 
 def _scores(world: World, models: Any) -> Scores:
     """Return the AUC on every branch of one model for all, or of a model each."""
-    each = models if isinstance(models, dict) else {c.name: models for c in world.branches}
+    each = models if isinstance(models, dict) else {c.name: models for c in world}
     return {
         c.name: float(roc_auc_score(c.y_test, each[c.name].decision_function(c.X_test)))
-        for c in world.branches
+        for c in world[1:]
     }
 
 
-def save_releases(
-    world: World, learned: DemoModels, ledger: Ledger, folder: Path
-) -> dict[str, Path]:
+def save_releases(learned: DemoModels, ledger: Ledger, folder: Path) -> dict[str, Path]:
     """Write every organisation's release and, beside it, its card as a page; return the folders."""
     places = {}
     for name, release in learned.releases.items():
         full = release.describe(
-            _notes(world, learned, name), ledger=None if release.receipt is None else ledger
+            _notes(learned, name), ledger=None if release.receipt is None else ledger
         )
         places[name] = full.save(folder / name.replace(" ", "-"), overwrite=True)
         page = places[name].with_name(f"{places[name].name}.html")
@@ -312,12 +253,12 @@ def save_releases(
     return places
 
 
-def _notes(world: World, learned: DemoModels, name: str) -> CardNotes:
+def _notes(learned: DemoModels, name: str) -> CardNotes:
     """Return what a card says beside its numbers: that of the main hospital says no quality."""
     measured: Scores = {}
-    method, where = "together", f"{world.people} of every branch, kept aside; the mean"
+    method, where = "together", "simulated patients of every branch, kept aside; the mean"
     if name in learned.scores["transfer"]:
-        method, where = "transfer", f"{world.people} of {name}, kept aside"
+        method, where = "transfer", f"simulated patients of {name}, kept aside"
         measured = {each: scores[name] for each, scores in learned.scores.items()}
     elif name == "together":
         measured = _means(learned.scores)
@@ -325,7 +266,7 @@ def _notes(world: World, learned: DemoModels, name: str) -> CardNotes:
         metric="AUC",
         value=measured[method],
         measured_on=where,
-        basis=world.basis,
+        basis="synthetic data",
         non_private=measured["ceiling"],
         zero_data=measured["experts"],
     )
@@ -334,7 +275,7 @@ def _notes(world: World, learned: DemoModels, name: str) -> CardNotes:
         purpose="To show what a release is; for nobody's care.",
         not_for=("any decision about a person",),
         unit_detail="one person",
-        unprotected=(world.warning,),
+        unprotected=(WARNING,),
         trust="in the demonstration one process plays every organisation",
         tuning="none on the data: every parameter was chosen before",
         utility=(utility,) if utility else (),
@@ -351,7 +292,7 @@ _MARKS = {
 }
 
 
-def draw(world: World, learned: DemoModels, path: Path) -> None:
+def draw(learned: DemoModels, path: Path) -> None:
     """Draw every branch alone, near the main release, averaged and without privacy."""
     scores = learned.scores
     names = sorted(scores["together"], key=lambda name: scores["together"][name])
@@ -384,7 +325,7 @@ def draw(world: World, learned: DemoModels, path: Path) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     title = f"{learned.above('together', 'alone')} of {len(names)} branches learn more together"
     axes.set_title(title, loc="left", fontsize=13, fontweight="bold", pad=26)
-    told = f"{world.people}; every organisation spends epsilon = {EPSILON:g}; one draw of the noise"
+    told = f"simulated patients; every organisation spends epsilon = {EPSILON:g}; one draw of noise"
     axes.text(0, 1.015, told, transform=axes.transAxes, color="#555555")
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     figure.savefig(path, dpi=160)

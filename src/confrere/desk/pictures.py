@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from markupsafe import Markup, escape
 
 from confrere.ledger import Entry
-from confrere.ledger.accounts import shown
+from confrere.views import shown
 
 _WIDE, _HIGH = 640, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 26

@@ -30,7 +30,7 @@ from confrere.desk.gathered import (
     share,
 )
 from confrere.desk.guarding import Doorkeeper
-from confrere.ledger.accounts import amount, shown
+from confrere.views import amount, shown
 
 
 class Screens:

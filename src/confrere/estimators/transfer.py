@@ -40,10 +40,10 @@ from confrere.methods.linear import LinearPlan, design_linear
 from confrere.methods.plan import PublicFacts
 from confrere.methods.priors import Prior
 from confrere.model import Encoder, Linear, Model
-from confrere.notebook import progress_bar
 from confrere.release import Release, load_rehearsal, load_release
 from confrere.schema.cells import is_table
 from confrere.schema.encoding import Form
+from confrere.views import progress_bar
 
 SourceLike: TypeAlias = Release | str | os.PathLike[str]
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
@@ -26,8 +27,8 @@ from confrere.ledger import Ledger, Receipt, payer
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.methods.plan import encode_labels
 from confrere.model import Model
-from confrere.notebook import grid, interval, panel
 from confrere.release import quality_digest
+from confrere.views import Panel, Shown, Span, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class CalibrationBin:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Shown):
     """A model's quality on private records, and what it cost to know.
 
     What was not asked for is None. Intervals speak of the population that the records are drawn
@@ -121,25 +122,28 @@ class Evaluation:
             ]
         )
 
-    def _repr_html_(self) -> str:
-        quality = self.quality()
-        columns = ("measure", "", "estimate", "interval")
-        rows = [
-            (one["name"], *_interval_cells(one["value"], one["low"], one["high"]))
-            for one in quality["measures"]
+    @override
+    def view(self) -> Panel:
+        found = self.quality()
+        rows = [(one["name"], one) for one in found["measures"]]
+        rows += [
+            (f"p of {found['positive']} in {one['from']:.2f} to {one['to']:.2f}", one)
+            for one in found["calibration"]
+            if one["high"] - one["low"] < 0.99
         ]
-        parts = [grid(columns, rows, right=("estimate", "interval"))]
-        bins = [
-            (f"{b.low:.2f} to {b.high:.2f}", *_interval_cells(*astuple(b.positive)))
-            for b in self.calibration or ()
-            if b.positive.high - b.positive.low < 0.99
+        columns = ("measure", "", "estimate", "low", "high")
+        told = [
+            (
+                name,
+                Span(one["high"], one["low"], one["value"]),
+                *(f"{one[key]:.3f}" for key in ("value", "low", "high")),
+            )
+            for name, one in rows
         ]
-        if bins:
-            names = ("predicted", "share of positives", "estimate", "interval")
-            parts.append(grid(names, bins, right=("estimate", "interval")))
         seeded = " SIMULATED: seeded noise protects nobody." if self.simulated else ""
         note = f"{self.confidence:.0%} intervals, each by itself; paid: {self.guarantee}.{seeded}"
-        return panel(f"Evaluation on {self.n_samples} records", *parts, note=note)
+        title = f"Quality on {self.n_samples} records"
+        return Panel(title, [Table(columns, told, columns[2:], pictures=("",))], note)
 
     def plot_calibration(self, ax: Any = None) -> Any:
         """Draw observed against predicted shares of positives; returns the axes."""
@@ -175,10 +179,6 @@ class Evaluation:
         ax.legend(frameon=False, fontsize=8, loc="upper left")
         ax.spines[["top", "right"]].set_visible(False)
         return ax
-
-
-def _interval_cells(value: float, low: float, high: float) -> tuple[object, ...]:
-    return interval(value, low, high), f"{value:.3f}", f"{low:.3f} to {high:.3f}"
 
 
 #: Noise beyond this many scales has probability below 1e-12 and is left out of sums.

@@ -1,12 +1,12 @@
-"""Accounts as people see them: caps, what was spent, what the owner did, also in a notebook."""
+"""Accounts as people see them: caps, what was spent, what the owner did; and tables of them."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import BudgetExceeded
@@ -21,13 +21,10 @@ from confrere.kernel.guarantee import (
     minus,
 )
 from confrere.kernel.ledger import Pages, said_by
-from confrere.notebook import BAD, bar, grid, panel, word
+from confrere.views import Table, Word, amount, moment, price, share, shown
 
 if TYPE_CHECKING:
-    from confrere.ledger.ledger import LedgerReader
-
-#: Rows of a table at most; the rest is said to be there.
-_MOST = 12
+    from confrere.ledger.entries import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,61 +140,38 @@ class Limit:
             raise BudgetExceeded(account, price.epsilon, max(0.0, at_most(left)), bound=self.by)
 
 
-def shown(value: float) -> str:
-    """Return at most four significant digits, rounded up: a price is never shown as less."""
-    return _digits(value, ROUND_CEILING)
-
-
-def shown_down(value: float) -> str:
-    """Return at most four significant digits, rounded down: for what is left to spend."""
-    return _digits(value, ROUND_FLOOR)
-
-
-def amount(value: float | None) -> str:
-    """Return what is left to spend, in words where nobody set a limit."""
-    if value is None or math.isinf(value):
-        return "no limit"
-    return shown_down(value) if value >= 0 else f"{value:.4g}"
-
-
-def _digits(value: float, rounding: str) -> str:
-    rounded = Context(prec=4, rounding=rounding).create_decimal(repr(float(value)))
-    return f"{rounded.normalize():f}" if abs(rounded) < Decimal("1e9") else f"{rounded:.3e}"
-
-
-def ledger_html(ledger: LedgerReader) -> str:
-    """Return accounts with bars of what they have spent, and the last charges."""
-    accounts = ledger.accounts()
-    count = ledger.count()
-    entries = ledger.entries(last=5) if count else []
-    columns = ("account", "spent of its cap", "", "left", "counts")
+def account_table(accounts: Iterable[Account], title: str = "") -> Table:
+    """Show every budget."""
+    numbers = ("cap", "spent", "left")
     rows = [
         (
             one.name,
-            _bar(one),
-            shown(one.spent) if one.spent else "0",
-            amount(one.left) if one.frozen is None else word("frozen", BAD),
             "not said" if one.unit is None else f"{one.unit} ({one.neighbours})",
+            share(one.counted, one.epsilon),
+            amount(one.epsilon) + ("" if one.period is None else f" a {one.period}"),
+            shown(one.spent) if one.spent else "0",
+            amount(one.left) if one.frozen is None else Word("frozen", "bad"),
+            ", ".join(f"{year}: {shown(spent)}" for year, spent in one.years.items()),
         )
-        for one in accounts[:_MOST]
+        for one in accounts
     ]
-    parts: list[object] = [grid(columns, rows, right=("", "left"))] if rows else ["no account yet"]
-    if entries:
-        charges = [
-            (one.row, one.time[:16].replace("T", " "), one.account, price, one.purpose, one.state)
-            for one in entries
-            for price in [shown(one.guarantee.epsilon)]
-        ]
-        names = ("row", "when", "account", "epsilon", "what for", "ended")
-        parts.append(grid(names, charges, right=("row", "epsilon")))
-    more = f"; {len(accounts) - _MOST} more accounts" if len(accounts) > _MOST else ""
-    where = "in memory: it goes with this process" if ledger.ephemeral else ledger.path.name
-    note = f"{where}; {count} charges{more}; head {ledger.head()[:12]}"
-    return panel("Ledger", *parts, note=note)
+    columns = ("account", "per", "of its cap", *numbers, "by year")
+    return Table(columns, rows, numbers, title, pictures=("of its cap",))
 
 
-def _bar(account: Account) -> object:
-    if account.epsilon is None:
-        return word("no cap", BAD)
-    share = account.spent / account.epsilon if account.epsilon else 1.0
-    return bar(share, colour=BAD if account.left <= 0 else "#3a86b8")
+def charge_table(entries: Iterable[Entry], title: str = "") -> Table:
+    """Show every charge; delta only where there is one."""
+    rows = [
+        (
+            one.row,
+            moment(one.time),
+            one.account,
+            price(one.guarantee.epsilon, one.guarantee.delta),
+            one.purpose,
+            one.state if one.code is None else f"{one.state} ({one.code})",
+            "seeded" if one.simulated else "system",
+        )
+        for one in entries
+    ]
+    columns = ("row", "when", "account", "epsilon", "what for", "ended", "noise")
+    return Table(columns, rows, ("row", "epsilon"), title)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 from weakref import WeakKeyDictionary
 
+from typing_extensions import override
+
 from confrere.errors import BudgetExceeded, InvalidParameter
 from confrere.kernel.guarantee import (
     Guarantee,
@@ -38,15 +40,19 @@ from confrere.kernel.ledger import (
 )
 from confrere.kernel.log import ONE_AT_A_TIME, now
 from confrere.ledger import entries as views
-from confrere.ledger.accounts import Account, ledger_html
+from confrere.ledger.accounts import Account, account_table, charge_table
 from confrere.ledger.auditing import audit
 from confrere.ledger.entries import Decision, Entry
+from confrere.views import Panel, Shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Accounts of a view at most; the rest is said to be there.
+_MOST = 12
 
-class LedgerReader(LedgerFile):
+
+class LedgerReader(LedgerFile, Shown):
     """A ledger's file, as far as it is read; see :class:`~confrere.ledger.Ledger`.
 
     A handle knows which file and nothing about what is in it: a copy, clone or pickle of it is the
@@ -219,8 +225,16 @@ class LedgerReader(LedgerFile):
         with self._store.reading() as log:
             return views.to_json(log)
 
-    def _repr_html_(self) -> str:
-        return ledger_html(self)
+    @override
+    def view(self) -> Panel:
+        accounts, count = self.accounts(), self.count()
+        some = account_table(accounts[:_MOST]) if accounts else "no account yet"
+        more = f"; {len(accounts) - _MOST} more accounts" if len(accounts) > _MOST else ""
+        where = "in memory: it goes with this process" if self.ephemeral else self.path.name
+        note = f"{where}; {count} charges{more}; head {self.head()[:12]}"
+        return Panel(
+            "Ledger", [some, *([charge_table(self.entries(last=5))] if count else [])], note
+        )
 
 
 @final

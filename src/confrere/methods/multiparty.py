@@ -30,8 +30,8 @@ from confrere.methods.party_tables import OnFaulty, Parties
 from confrere.methods.plan import Plan, Term, encode_labels
 from confrere.methods.voting import Mean, Voting
 from confrere.model import Facts, Linear
-from confrere.notebook import progress_bar
 from confrere.rows.frame import Frame
+from confrere.views import progress_bar
 
 Flags = NDArray[np.bool_]
 #: Where a block begins, what its parties send, and who is not left out.

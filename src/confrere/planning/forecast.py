@@ -35,6 +35,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy import optimize, special, stats
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import CalibrationError, InvalidParameter
@@ -51,6 +52,7 @@ from confrere.methods.plan import PublicFacts
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
 from confrere.schema.encoding import Form
+from confrere.views import Facts, Panel, Shown, Span, Table
 
 #: Rounds in which curvature, spread and offset of the scores settle.
 _ROUNDS = 30
@@ -360,7 +362,7 @@ DECAY = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forecast:
+class Forecast(Shown):
     """What to expect of a private fit. Nothing in it comes from data."""
 
     #: ``n``, ``d``: records per party, and features.
@@ -473,24 +475,21 @@ class Forecast:
         ]
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        from confrere.notebook import facts, grid, interval, panel
-
-        noise = [
-            (one.name, f"{one.mean:.4g}", f"{one.quantile(0.99):.4g}", f"{one.ridge:.4g}")
-            for one in self.terms
-        ]
+    @override
+    def view(self) -> Panel:
+        facts = ((one.name, one.mean, one.quantile(0.99), one.ridge) for one in self.terms)
+        noise = [(name, *(f"{number:.4g}" for number in rest)) for name, *rest in facts]
         names = ("noise of", "about", "below, in 99% of runs", "ridge")
         expected, without = self.expected_auc(), self.auc_without_noise()
         told = {
             "expected AUC": f"{expected:.3f}; {without:.3f} without noise; {self.area:.3f} at best",
-            "": interval(expected, expected, self.area),
+            "": Span(self.area, expected, expected),
             "noise in a score": f"{self.margin_spread:.3g}, where a typical margin is "
             f"{self.margin:.3g}",
         }
+        parts = [Facts(told), Table(names, noise, names[1:])]
         note = "From public sizes alone; nothing was spent."
-        table = grid(names, noise, right=names[1:])
-        return panel(f"Forecast: {self._sizes} each", facts(told), table, note=note)
+        return Panel(f"Forecast: {self._sizes} each", parts, note)
 
     @property
     def _sizes(self) -> str:

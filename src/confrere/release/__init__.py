@@ -1,6 +1,5 @@
 """What leaves an organisation: noised arrays, public facts, and the card that describes them."""
 
-from confrere.ledger.accounts import shown
 from confrere.release.additions import (
     SignedAddition,
     add_evaluation,
@@ -64,7 +63,6 @@ __all__ = [
     "read_folder",
     "read_private_key",
     "read_public_key",
-    "shown",
     "sign_release",
     "sign_sums",
     "verify_release",

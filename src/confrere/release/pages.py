@@ -21,14 +21,13 @@ from markupsafe import Markup
 from scipy.linalg import block_diag
 
 from confrere.arrays import Floats
-from confrere.ledger.accounts import shown, shown_down
 from confrere.maths.geometry import weight_noise
 from confrere.methods.body import curvature_of, factors_of
 from confrere.model import Linear
-from confrere.notebook import BAD, GOOD, bar, facts, grid, panel, word
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
 from confrere.schema.encoding import NumberColumn
+from confrere.views import Facts, Panel, Word, price, share, shown, shown_down
 
 if TYPE_CHECKING:
     from confrere.release.additions import SignedAddition
@@ -207,36 +206,41 @@ def card_page(
     )
 
 
-def release_html(release: Release) -> str:
-    """Return the promise, against whom it holds, what is not protected, and the budget."""
-    card = release.card
-    promise = card.guarantee
-    delta = f", delta {shown(promise.delta)}" if promise.delta else ""
-    told: dict[str, object] = {
-        "status": word(card.status, GOOD if card.status == "released" else BAD),
-        "price": f"epsilon {shown(promise.epsilon)}{delta}, {promise.unit_detail}",
-        "in words": card.risk_in_words.text,
-        "takes": f"{len(release.model.features)} columns: {_some(release.model.features)}",
-        "gives": f"one of {', '.join(map(str, release.model.classes))}",
-        "not protected": list(card.unprotected),
-        "proof": card.mechanism.theorem,
-    }
-    budget = card.prior_spend
-    if budget is not None and budget.cap is not None:
-        told["budget"] = bar(budget.after / budget.cap, mark=budget.before / budget.cap)
+def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> Panel:
+    """Return the promise, against whom it holds, what is not protected, budget and quality."""
+    card, model = release.card, release.model
+    promise, budget = card.guarantee, card.prior_spend
     against = [
-        (one.who, one.sees, word("NOT PROTECTED", BAD) if one.epsilon is None else "protected")
+        Word("NOT PROTECTED", "bad", f": {one.who} ({one.sees})")
+        if one.epsilon is None
+        else f"epsilon {shown(one.epsilon)}: {one.who} ({one.sees})"
         for one in promise.adversaries
     ]
-    quality = [(one.metric, f"{one.value:.4g}", one.measured_on) for one in card.utility]
-    parts: list[object] = [facts(told), grid(("who", "sees", ""), against)]
-    if quality:
-        parts.append(grid(("quality", "value", "measured on"), quality, right=("value",)))
-    return panel(
-        f"Release: {card.product.title}",
-        *parts,
-        note=f"{card.product.kind}, {card.created[:10]}, id {card.release_id}",
-    )
+    quality = [
+        f"{one.metric}: {one.value:.3f}, measured on {one.measured_on} ({one.basis})"
+        for one in card.utility
+    ]
+    quality += [
+        f"{one.name} {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), measured by "
+        f"{each.addition.party} on {each.addition.quality.records} records"
+        for each in additions
+        for one in each.addition.quality.measures
+    ]
+    told = {
+        "status": Word(card.status, "good" if card.status == "released" else "bad"),
+        "purpose": card.product.purpose,
+        "price": f"epsilon {price(promise.epsilon, promise.delta)}, {promise.unit_detail}",
+        "in words": card.risk_in_words.text,
+        "takes": f"{len(model.features)} columns: {_some(model.features)}",
+        "gives": f"one of {', '.join(map(str, model.classes))}",
+        "against": against,
+        "not protected": card.unprotected,
+        "budget": budget and share(budget.after, budget.cap, budget.before),
+        "quality": quality or "not measured: confrere evaluate",
+        "proof": card.mechanism.theorem,
+    }
+    note = f"{card.product.kind}, {card.created[:10]}, id {card.release_id}"
+    return Panel(f"Release: {card.product.title}", [Facts(told)], note)
 
 
 def _left(card: Card) -> str | None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from confrere.errors import (
     InvalidParameter,
     InvalidRelease,
@@ -43,16 +45,17 @@ from confrere.release.folder import (
     sums_of,
     write_folder,
 )
-from confrere.release.pages import README, release_html
+from confrere.release.pages import README, release_view
 from confrere.release.signing import PrivateKey, PublicKey, sign_sums
 from confrere.release.spending import Paid, Spending, receipts_for_facts, schema_of
 from confrere.schema import PublicSchema
+from confrere.views import Panel, Shown
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Shown):
     """What leaves an organisation."""
 
     kind: str  #: The method that made it, by its name in the catalogue: "plr", "pst-f", ..
@@ -98,8 +101,9 @@ class Release:
         parts = (self.kind, self.model, self.guarantee, self.receipt, dict(self.parties))
         return (type(self), (*parts, self._card))
 
-    def _repr_html_(self) -> str:
-        return release_html(self)
+    @override
+    def view(self, additions: Sequence[SignedAddition] = ()) -> Panel:
+        return release_view(self, additions)
 
     @property
     def spending(self) -> Spending:

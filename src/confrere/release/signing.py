@@ -46,13 +46,7 @@ def generate_key(
     path: str | os.PathLike[str],  # Where the private key goes; nothing is ever overwritten
     comment: str = "",  # Whose key it is; the last word of the public line
 ) -> Path:
-    """Write a new private key (mode 0600) and, beside it, ``<path>.pub``.
-
-    Returns
-    -------
-    Path
-        The public key's file: the one to give to partners.
-    """
+    """Write a new private key (mode 0600) and, beside it, ``<path>.pub``, to give to partners."""
     if not _COMMENT.fullmatch(comment):
         raise InvalidParameter("comment must be one line of text.")
     private_path = Path(path)
@@ -186,31 +180,30 @@ def sign_bytes(message: bytes, key: PrivateKey, *, namespace: str) -> bytes:
     return _armour(_envelope(_raw(private.public_key()), signature, namespace))
 
 
-def verify_bytes(signature: bytes, message: bytes, key: PublicKey, *, namespace: str) -> None:
-    """Refuse a message that the owner of ``key`` did not sign for this purpose.
-
-    Raises SignatureError.
-    """
-    raw_key, raw_signature = _open_envelope(_unarmour(signature), namespace)
-    if raw_key != _raw(read_public_key(key)):
-        raise SignatureError("a signature was made by another key than the one it should be of.")
-    try:
-        Ed25519PublicKey.from_public_bytes(raw_key).verify(
-            raw_signature, _signed_part(message, namespace)
-        )
-    except InvalidSignature as error:
-        raise SignatureError("a signature does not belong to what was signed.") from error
-
-
 def signer_of(signature: bytes, message: bytes, *, namespace: str) -> Ed25519PublicKey:
     """Return the key that signed a message for this purpose; whose it is, it does not say.
 
     Raises SignatureError.
     """
-    raw_key, _ = _open_envelope(_unarmour(signature), namespace)
+    raw_key, raw_signature = _open_envelope(_unarmour(signature), namespace)
     key = Ed25519PublicKey.from_public_bytes(raw_key)
-    verify_bytes(signature, message, key, namespace=namespace)
+    try:
+        key.verify(raw_signature, _signed_part(message, namespace))
+    except InvalidSignature as error:
+        raise SignatureError(
+            "a signature does not belong to what it lies beside: that was changed after it was "
+            "signed; ask the party for it again."
+        ) from error
     return key
+
+
+def verify_bytes(signature: bytes, message: bytes, key: PublicKey, *, namespace: str) -> None:
+    """Refuse a message that the owner of ``key`` did not sign for this purpose.
+
+    Raises SignatureError.
+    """
+    if signer_of(signature, message, namespace=namespace) != read_public_key(key):
+        raise SignatureError("a signature was made by another key than the one it should be of.")
 
 
 def verify_signature(
@@ -225,16 +218,8 @@ def verify_signature(
     Raises SignatureError if the envelope is not exactly one that OpenSSH writes, the signature is
     wrong, or its key is not allowed.
     """
-    raw_key, raw_signature = _open_envelope(_unarmour(signature), NAMESPACE)
-    key = Ed25519PublicKey.from_public_bytes(raw_key)
-    try:
-        key.verify(raw_signature, _signed_part(sums, NAMESPACE))
-    except InvalidSignature as error:
-        raise SignatureError(
-            "a signature does not belong to this SHA256SUMS: the folder was changed after it was "
-            "signed; ask the party for the folder again."
-        ) from error
-    if allowed is not None and raw_key not in {_raw(read_public_key(one)) for one in allowed}:
+    key = signer_of(signature, sums, namespace=NAMESPACE)
+    if allowed is not None and key not in map(read_public_key, allowed):
         raise SignatureError(
             "a signature was made by a key you do not trust; compare fingerprints with the party "
             "before you accept a new key."

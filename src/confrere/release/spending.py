@@ -27,9 +27,9 @@ from confrere.kernel.guarantee import (
     plus,
 )
 from confrere.ledger import Receipt
-from confrere.ledger.accounts import shown
 from confrere.model import Encoder
 from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.views import shown
 
 #: What a party paid: one receipt, one for each of its answers, or a price that no ledger recorded.
 Paid = Receipt | tuple[Receipt, ...] | Guarantee

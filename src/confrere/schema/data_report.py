@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
@@ -25,6 +26,7 @@ from confrere.schema.cells import MISSING, UNKNOWN, Value, read_numbers, read_pl
 from confrere.schema.encoding import NumberColumn
 from confrere.schema.feature import Feature, Label, Number
 from confrere.schema.public_schema import PublicSchema
+from confrere.views import Panel, Shown
 
 #: Numbers and texts that people write where nothing was measured.
 SENTINELS = (0, -1, -9, -99, -999, -9999, 9, 77, 88, 99, 777, 888, 999, 9998, 9999, 99999)
@@ -348,7 +350,7 @@ def counted(count: int, rows: int) -> str:
 
 
 @dataclass(frozen=True)
-class DataReport:
+class DataReport(Shown):
     """What a table looks like to a schema; for its owner alone."""
 
     rows: int  #: Rows that were read
@@ -399,10 +401,13 @@ class DataReport:
             for one in self.columns
         ]
 
-    def _repr_html_(self) -> str:
-        from confrere.schema.schema_html import report_html
+    @override
+    def view(
+        self, whose: str = "", note: str = "Exact counts: for the owner of the table alone."
+    ) -> Panel:
+        from confrere.schema.schema_views import report_view
 
-        return report_html(self)
+        return report_view(self, whose, note)
 
     def __str__(self) -> str:
         width = max((len(one.column) for one in self.columns), default=0)

@@ -27,11 +27,13 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from typing_extensions import override
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
 from confrere.schema.cells import Value, is_table
 from confrere.schema.encoding import SchemaEncoder, check_clip_norm, standardised_columns
 from confrere.schema.feature import ZEROS, Category, Feature, Flag, Label, Number, Ordered
+from confrere.views import Panel, Shown
 
 #: Parts of dotted keys in a line, and tables within tables.
 _DEEPEST = 32
@@ -370,21 +372,10 @@ FORMS = {
 
 
 def declared_column(text: str) -> Feature:
-    """Return the feature that one line declares.
+    """Return the feature that one line, ``NAME=KIND:FACTS``, declares.
 
-    Parameters
-    ----------
-    text : str
-        ``NAME=KIND:FACTS``; facts are ``LOW..HIGH`` for a number, values with ``|`` between them
-        for the others: what stands for yes and for no, all categories, levels from low to high.
-
-    Examples
-    --------
-    >>> from confrere.schema.public_schema import declared_column
-    >>> declared_column("age=number:18..100").bounds
-    (18.0, 100.0)
-    >>> declared_column("stage=ordered:1|2|3").levels
-    (1, 2, 3)
+    Facts are ``LOW..HIGH`` for a number, values with ``|`` between them for the others: what stands
+    for yes and for no, all categories, levels from low to high.
     """
     column, _, rest = text.partition("=")
     kind, _, facts = rest.partition(":")
@@ -562,7 +553,7 @@ class ExpertClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @final
 @dataclass(frozen=True)
-class PublicSchema:
+class PublicSchema(Shown):
     """Ordered features with their public facts, the label and the clipping norm.
 
     Parameters
@@ -788,10 +779,11 @@ class PublicSchema:
         if lines:
             raise SchemaMismatch("the schemas differ:\n" + "\n".join(f"  {line}" for line in lines))
 
-    def _repr_html_(self) -> str:
-        from confrere.schema.schema_html import schema_html
+    @override
+    def view(self) -> Panel:
+        from confrere.schema.schema_views import schema_view
 
-        return schema_html(self)
+        return schema_view(self)
 
     # Written forms.
 

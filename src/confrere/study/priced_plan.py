@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
+from typing_extensions import override
 
 from confrere.catalogue import find_method
 from confrere.errors import BudgetExceeded, StudyError
@@ -39,9 +40,7 @@ from confrere.kernel.guarantee import (
     plus,
 )
 from confrere.ledger import Account, Ledger, LedgerReader, Limit
-from confrere.ledger.accounts import amount, shown
 from confrere.ledger.witness import check_source, keep_source
-from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
 from confrere.release.spending import receipts_for_facts
 from confrere.study.local_file import FilePath, Local
@@ -60,6 +59,9 @@ from confrere.study.study_file import (
     trust_of,
 )
 from confrere.trust import Trust
+from confrere.views import Panel, Shown, Word, amount, share, shown
+from confrere.views import Table as Rows
+from confrere.views import price as shown_price
 
 
 @dataclass(frozen=True)
@@ -157,10 +159,7 @@ def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
 def check_data(local: Local) -> list[str]:
     """Refuse data that are counted in another ledger, or are not what the home says.
 
-    Returns
-    -------
-    list of str
-        What tells them from others: where they lie, and what they are.
+    What tells them from others is returned: where they lie, and what they are.
     """
     sources = []
     if local.data is not None:
@@ -269,7 +268,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class StudyPlan:
+class StudyPlan(Shown):
     """A priced study, to be carried out once."""
 
     plan_id: str  #: In the ledger every charge has it: a plan pays once
@@ -314,25 +313,32 @@ class StudyPlan:
         facts["trust"] = str(self.trust)
         return {"schema": SCHEMA, **facts, "prices": [price.to_dict() for price in self.prices]}
 
-    def _repr_html_(self) -> str:
+    @override
+    def view(self, unit: str = "unit") -> Panel:
+        numbers = ("spends", "spent so far", "left", "left after")
         rows = [
             (
                 one.party,
-                shown(one.guarantee.epsilon),
-                "no limit" if one.budget.limit is None else _price_bar(one),
-                word("refused", BAD) if one.left_after < 0 else amount(one.left_after),
+                f"epsilon {shown_price(one.guarantee.epsilon, one.guarantee.delta)}",
+                share(one.budget.spent + one.guarantee.epsilon, one.budget.limit, one.budget.spent),
+                shown(one.budget.spent) if one.here else "not here",
+                amount(one.budget.left),
+                Word("refused", "bad") if one.left_after < 0 else amount(one.left_after),
                 one.budget.limit_by or "nobody",
             )
             for one in self.prices
         ]
-        names = ("party", "spends", "of its limit", "left after", "limit set by")
-        note = (
-            f"One unit pays epsilon {shown(self.promised)}. {self.trusted} Nothing was spent yet."
-        )
+        columns = ("party", "spends", "of its limit", *numbers[1:], "limit set by")
+        promise = f"Promise: {self.prices[0].guarantee}; one {unit} pays epsilon "
+        note = f"{promise}{shown(self.promised)}. Nothing was spent yet."
         if self.mode == "simulation":
-            note += " SIMULATION: seeded noise protects nobody."
-        title = f"Plan: {self.study_id} by {self.method}"
-        return panel(title, grid(names, rows, right=("spends", "left after")), note=note)
+            note += " SIMULATION: seeded noise protects nobody, and its card can never be released."
+        title = f"Price of {self.study_id} by {self.method}"
+        return Panel(
+            title,
+            [Rows(columns, rows, numbers, pictures=("of its limit",))],
+            f"{note}\n{self.trusted}",
+        )
 
     def save(self, path: Path, study_path: Path) -> None:
         """Write the plan beside what it is about."""
@@ -343,12 +349,6 @@ class StudyPlan:
         study_file = os.path.relpath(study_path, path.parent)
         document = {**self.to_dict(), "study_file": study_file}
         path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-
-
-def _price_bar(price: Price) -> object:
-    limit = price.budget.limit or 1.0
-    after = (price.budget.spent + price.guarantee.epsilon) / limit
-    return bar(after, mark=price.budget.spent / limit)
 
 
 def make_plan(

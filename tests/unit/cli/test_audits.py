@@ -2,7 +2,7 @@
 
 import pytest
 
-from confrere import catalogue_audits as audits
+from confrere.assurance import audited as audits
 from confrere.cli.commands import audit as command
 from confrere_research.as_printed.faults import FAULTS
 

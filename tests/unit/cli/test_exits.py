@@ -169,7 +169,9 @@ def test_the_help_of_all_commands_is_that_of_each(name):
 @pytest.mark.parametrize("module", sorted({*tree._MODULES.values()}))
 def test_every_command_of_a_module_is_in_the_tree(module):
     importlib.import_module(f"confrere.cli.commands.{module}")
-    of_module = {words for words, f in COMMANDS.items() if f.__module__.endswith(f".{module}")}
+    of_module = {
+        words for words, f in COMMANDS.items() if f.function.__module__.endswith(f".{module}")
+    }
     assert {words.split()[0] for words in of_module} == {
         name for name, where in tree._MODULES.items() if where == module
     }

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
-from confrere.ledger.accounts import shown_down
-from confrere.release import Spending, detection_bound, shown
+from confrere.release import Spending, detection_bound
 from confrere.release.spending import risk_in_words
+from confrere.views import shown, shown_down
 
 
 def paid(epsilon, **facts):

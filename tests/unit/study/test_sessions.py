@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.cli.views import promise_line
 from confrere.desk.clerk import study_facts
 from confrere.errors import (
     BudgetExceeded,
@@ -708,7 +707,7 @@ def test_what_an_approver_is_shown_says_who_must_be_trusted(place, kind):
     study, locals_ = locals_of(place)
     own = {"main": locals_["main"]}
     words = Trust.parse(needed).words
-    assert f"Trust: {needed}; {words}." in promise_line(make_plan(study, own), "patient")
+    assert f"Trust: {needed}; {words}." in make_plan(study, own).view("patient").note
     assert make_plan(study, own).to_dict()["trust"] == needed
     facts = study_facts(str(place / "study.toml"))
     assert (facts["trust"], facts["trust_words"]) == (needed, words)

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import special
 
 from confrere.arrays import Floats
+from confrere.assurance.audited import Fault
 from confrere.audit import Pair, hardest_case
-from confrere.catalogue_audits import Fault
 from confrere.estimators import PrivateLogisticRegression
 from confrere.kernel.streams import SeededSource
 from confrere_research.as_printed.ofpa_ofaa import FARTHEST

@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from confrere.assurance.audited import AUDITED, IN_TABLE, Audited, audit_all
 from confrere.audit import audit as sampled
 from confrere.audit import exact_audit, hardest_case
 from confrere.catalogue import find_method
-from confrere.catalogue_audits import AUDITED, IN_TABLE, Audited, audit_all
-from confrere.cli.envelope import Answer, ExitCode, aside, command
-from confrere.cli.views import listing
+from confrere.cli.envelope import Answer, ExitCode, Option, command, console
 from confrere.extras import has_research, research
+from confrere.views import Table
 
 
-@command("audit")
+@command(
+    "audit",
+    method="A method that spends something: plr, ...; facts; or total.",
+    every=Option(
+        "All of them, and with confrere-research what papers claim and is false.", "--all"
+    ),
+    epsilon=Option("The claim to test.", min=0.01, max=10),
+    runs=Option("Runs per data set; by default what suits.", min=200),
+    exact="By ratios of densities.",
+    whole_fits="Call fit for every run: slow, hears everything.",
+    records="Keep finished runs here, to go on after a stop.",
+)
 def audit(
-    method: Annotated[
-        str | None,
-        typer.Argument(help="A method that spends something: plr, ...; facts; or total."),
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="All of them, and with confrere-research what papers claim and is false."
-        ),
-    ] = False,
-    epsilon: Annotated[float, typer.Option(min=0.01, max=10, help="The claim to test.")] = 1.0,
-    runs: Annotated[
-        int | None, typer.Option(min=200, help="Runs per data set; by default what suits.")
-    ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="By ratios of densities.")] = False,
-    whole_fits: Annotated[
-        bool, typer.Option("--whole-fits", help="Call fit for every run: slow, hears everything.")
-    ] = False,
-    records: Annotated[
-        Path | None, typer.Option(help="Keep finished runs here, to go on after a stop.")
-    ] = None,
+    method: str | None = None,
+    *,
+    every: bool = False,
+    epsilon: float = 1.0,
+    runs: int | None = None,
+    exact: bool = False,
+    whole_fits: bool = False,
+    records: Path | None = None,
 ) -> Answer:
     """Bound epsilon from below on made-up neighbours; exit code 5 if a promise is refuted.
 
@@ -93,25 +91,28 @@ def _faults() -> dict[str, Any]:
 
 def _audit_lines(names: list[str], epsilon: float, runs: int | None) -> Answer:
     faults = _faults() if len(names) > 1 else {}
-    table = listing("Audits", "promise", "claimed", "found", "exactly", "whole fits", "rows", "s")
     found: list[Audited] = []
     with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), console=aside(), transient=True
+        SpinnerColumn(), TextColumn("{task.description}"), console=console(), transient=True
     ) as bar:
         task = bar.add_task("")
         for name in names:
             bar.update(task, description=f"{name} ({len(found) + 1} of {len(names)})")
-            (line,) = audit_all([name], faults=faults, epsilon=epsilon, runs=runs)
-            found.append(line)
-            table.add_row(
-                line.name,
-                f"{line.claimed:g}",
-                f"{line.found:.3f}",
-                "" if line.exact is None else f"{line.exact:.4f}",
-                "" if line.whole is None else f"{line.whole:.3f}",
-                "" if not line.sound else f"{len(line.rows)}" if line.fault is None else "BROKEN",
-                f"{line.seconds:.1f}",
-            )
+            found += audit_all([name], faults=faults, epsilon=epsilon, runs=runs)
+    rows = [
+        (
+            line.name,
+            f"{line.claimed:g}",
+            f"{line.found:.3f}",
+            "" if line.exact is None else f"{line.exact:.4f}",
+            "" if line.whole is None else f"{line.whole:.3f}",
+            "" if not line.sound else f"{len(line.rows)}" if line.fault is None else "BROKEN",
+            f"{line.seconds:.1f}",
+        )
+        for line in found
+    ]
+    columns = ("promise", "claimed", "found", "exactly", "whole fits", "rows", "s")
+    table = Table(columns, rows, title="Audits")
     wrong = [line.name for line in found if line.sound and line.refuted]
     missed = [line.name for line in found if not line.sound and not line.refuted]
     data = {"audits": [line.to_dict() for line in found], "refuted": wrong, "missed": missed}

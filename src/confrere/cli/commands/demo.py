@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import pandas as pd
-import typer
-from rich.panel import Panel
-from rich.table import Table
 
-from confrere.cli.envelope import Answer, aside, command, good, screen
-from confrere.cli.views import facts, listing
+from confrere.cli.envelope import Answer, Option, command, console, wrote
 from confrere.demo.demonstration import (
     CAPS,
     EPSILON,
+    WARNING,
     DemoModels,
     World,
     draw,
@@ -22,13 +18,14 @@ from confrere.demo.demonstration import (
     open_world,
     save_releases,
 )
+from confrere.demo.simulated_hospitals import SCHEMA
 from confrere.errors import BudgetExceeded
 from confrere.estimators import PrivateLogisticRegression
 from confrere.extras import installed
 from confrere.ledger import Ledger
-from confrere.ledger.accounts import amount
-from confrere.release import load_release, shown
+from confrere.release import load_release
 from confrere.study import predict
+from confrere.views import Facts, Table, Word, amount, shown
 
 #: Columns of one person that are shown.
 _SHOWN = 6
@@ -42,164 +39,144 @@ _COLUMNS = {
 }
 
 
-@command("demo")
-def demo(
-    out: Annotated[Path, typer.Option(help="Where everything is written.")] = Path(
-        "confrere-out/demo"
-    ),
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulated world, not of noise.")] = 0,
-) -> Answer:
+@command(
+    "demo",
+    out="Where everything is written.",
+    seed=Option("Of the simulated world, not of noise.", min=0),
+)
+def demo(*, out: Path = Path("confrere-out/demo"), seed: int = 0) -> Answer:
     """Show the main job: price, release, transfer to sixteen branches, cards and ledger.
 
-    On simulated patients, or on survey data where CONFRERE_DATA says where they lie. What an
-    earlier demonstration wrote into the same folder is replaced.
+    On simulated patients. What an earlier demonstration wrote into the same folder is replaced.
     """
     out.mkdir(parents=True, exist_ok=True)
-    console = aside()
-    with console.status("opening the world") as status:
-        world = open_world(seed)
-        ledger = _fresh_ledger(out / "demo.ledger")
+    for old in out.glob("demo.ledger*"):
+        old.unlink()  # an earlier demonstration's people are not these ones' budget
+    with console().status("opening the world") as status:
+        world, ledger = open_world(seed), Ledger(out / "demo.ledger")
+        main, branch = world[:2]
         price = PrivateLogisticRegression(epsilon=EPSILON).price(
-            len(world.main.y), len(world.schema.feature_names)
+            len(main.y), len(SCHEMA.feature_names)
         )
         learned = learn(world, ledger, status.update)
         status.update("cards and picture")
-        places = save_releases(world, learned, ledger, out / "releases")
-        picture = out / "branches.png" if installed("matplotlib") else None
-        if picture is not None:
-            draw(world, learned, picture)
+        places = save_releases(learned, ledger, out / "releases")
+        picture = {"picture": out / "branches.png"} if installed("matplotlib") else {}
+        for path in picture.values():
+            draw(learned, path)
         patients = out / "patients.csv"
-        world.branches[0].raw_test.head(20).to_csv(patients, index=False)
-        person = world.branches[0].raw_test.head(1)
-        foretold = predict(load_release(places[world.branches[0].name]), person)
+        branch.raw_test.head(20).to_csv(patients, index=False)
+        person = branch.raw_test.head(1)
+        foretold = predict(load_release(places[branch.name]), person)
         refusal = _refusal(world, ledger)
         rows = ledger.verify()
-    branch = places[world.branches[0].name]
+    place = places[branch.name]
     files = {
-        **({} if picture is None else {"picture": picture}),
-        "card": branch.with_name(f"{branch.name}.html"),
-        "card of the average": branch.with_name("together.html"),
+        **picture,
+        "card": place.with_name(f"{place.name}.html"),
+        "card of the average": place.with_name("together.html"),
         "ledger": ledger.path,
     }
     return Answer(
-        f"next: confrere verify {_short(branch)}\n"
-        f"      confrere predict {_short(branch)} {patients}\n"
+        f"next: confrere verify {_short(place)}\n"
+        f"      confrere predict {_short(place)} {patients}\n"
         f"      confrere ledger show {_short(ledger.path)}",
         {
-            "simulated_data": world.basis == "synthetic data",
+            "simulated_data": True,
             "epsilon": EPSILON,
             "mean_auc": {method: learned.mean(method) for method in _COLUMNS},
             "auc": dict(learned.scores),
             "draws": [dict(draw) for draw in learned.draws],
-            "releases": {name: str(place) for name, place in places.items()},
+            "releases": {name: str(folder) for name, folder in places.items()},
             "files": {name: str(path) for name, path in files.items()},
             "ledger_head": ledger.head(),
             "refused": refusal,
             "one_person": foretold.iloc[0].to_dict(),
         },
         [
-            Panel(world.warning, style="bold yellow", width=min(100, screen().width)),
-            f"\n{len(world):,} {world.people}: {world.main.name} ({len(world.main):,}) and "
-            f"{len(world.branches)} branches, {len(world.schema.columns)} features with public "
-            "bounds, means and importances.",
+            Word(WARNING, "bad"),
+            f"\n{sum(map(len, world)):,} simulated patients: {main.name} ({len(main):,}) and "
+            f"{len(world) - 1} branches, {len(SCHEMA.columns)} features with public bounds, means "
+            "and importances.",
             f"\nPrice of one model, said before any row is touched: {price}.",
             _price_table(world),
             _branch_table(world, learned),
-            _words(world, learned),
+            _words(learned),
             "\nAnd then somebody asks for more than is left:",
             f"  {refusal}",
             f"\nLedger: {rows} rows verified, head {ledger.head()[:16]}; every price was on disk "
             "before its noise was drawn.",
-            f"\nOne of {world.branches[0].name}'s {world.people}, raw as in its table, and what "
-            "its release says:",
-            _person_table(world, person, foretold),
+            f"\nOne of {branch.name}'s simulated patients, raw as in its table, and what its "
+            "release says:",
+            _person_facts(person, foretold),
             *(
                 ["\nFor the picture: pip install 'confrere[plot]', and run it again."]
-                if picture is None
+                if not picture
                 else []
             ),
-            *(good("wrote", f"{name}: {_short(path)}") for name, path in files.items()),
+            *wrote(*(f"{name}: {_short(path)}" for name, path in files.items())),
         ],
     )
 
 
-def _fresh_ledger(path: Path) -> Ledger:
-    """Return a new ledger: an earlier demonstration's people are not these ones' budget."""
-    for old in path.parent.glob(f"{path.name}*"):
-        old.unlink()
-    return Ledger(path)
-
-
 def _price_table(world: World) -> Table:
     numbers = ("cap", "transfer", "averaged", "left after")
-    table = listing("Budgets", "organisation", *numbers, right=numbers)
-    kinds = {world.main.name: "main", f"each of {len(world.branches)} branches": "branch"}
-    for words, kind in kinds.items():
-        table.add_row(
-            words, shown(CAPS[kind]), *2 * [shown(EPSILON)], amount(CAPS[kind] - 2 * EPSILON)
-        )
-    return table
+    kinds = {world[0].name: "main", f"each of {len(world) - 1} branches": "branch"}
+    rows = [
+        (words, shown(CAPS[kind]), *2 * [shown(EPSILON)], amount(CAPS[kind] - 2 * EPSILON))
+        for words, kind in kinds.items()
+    ]
+    return Table(("organisation", *numbers), rows, numbers, "Budgets")
 
 
 def _branch_table(world: World, learned: DemoModels) -> Table:
+    numbers = ("people", *_COLUMNS.values())
+    rows: list[tuple[object, ...]] = [
+        (c.name, f"{len(c):,}", *(f"{learned.scores[m][c.name]:.3f}" for m in _COLUMNS))
+        for c in world[1:]
+    ]
+    means = (Word(f"{learned.mean(method):.3f}", "strong") for method in _COLUMNS)
+    rows.append((Word("mean", "strong"), "", *means))
     title = f"AUC on people kept aside, epsilon = {EPSILON:g} each"
-    table = listing(
-        title, "branch", "people", *_COLUMNS.values(), right=("people", *_COLUMNS.values())
-    )
-    table.columns[0].no_wrap = True
-    table.padding = (0, 0, 0, 1)
-    for branch in world.branches:
-        table.add_row(
-            branch.name,
-            f"{len(branch):,}",
-            *(f"{learned.scores[method][branch.name]:.3f}" for method in _COLUMNS),
-        )
-    table.add_section()
-    table.add_row("mean", "", *(f"{learned.mean(m):.3f}" for m in _COLUMNS), style="bold")
-    return table
+    return Table(("branch", *numbers), rows, numbers, title)
 
 
-def _words(world: World, learned: DemoModels) -> str:
-    count = len(world.branches)
+def _words(learned: DemoModels) -> str:
+    gain, above = learned.gain, learned.above
     return (
         "experts: declared signs and importances, no data at all. alone: the branch's own private "
         "model. PST-H and transfer (SimComb): near the main hospital's release. averaged: every "
         "organisation releases once. ceiling: no privacy, all data pooled.\n\n"
         f"At the same price, AUC against alone, mean of {len(learned.draws)} draws of all noise ± "
-        f"how far one draw is from the next: {_gain(learned, 'transfer', 'alone')} near the main "
-        f"release, {_gain(learned, 'pst-h', 'alone')} with PST-H (two groups), "
-        f"{_gain(learned, 'together', 'alone')} with the average; which is "
-        f"{_gain(learned, 'together', 'transfer')} against near the main release. The table is the "
-        f"first draw, the one that is released: {learned.above('transfer', 'alone')} of {count} "
-        f"branches do better near the main release than alone, and the average beats the experts "
-        f"in {learned.above('together', 'experts')}. Released and charged: transfer and averaged. "
-        "The rest is for comparison, on books of its own; with real people one would "
-        "choose before spending."
+        f"how far one draw is from the next: {gain('transfer', 'alone')} near the main "
+        f"release, {gain('pst-h', 'alone')} with PST-H (two groups), "
+        f"{gain('together', 'alone')} with the average; which is "
+        f"{gain('together', 'transfer')} against near the main release. The table is the "
+        f"first draw, the one that is released: {above('transfer', 'alone')} of "
+        f"{len(learned.scores['alone'])} branches do better near the main release than alone, and "
+        f"the average beats the experts in {above('together', 'experts')}. Released and charged: "
+        "transfer and averaged. The rest is for comparison, on books of its own; with real people "
+        "one would choose before spending."
     )
 
 
-def _gain(learned: DemoModels, method: str, other: str) -> str:
-    mean, spread = learned.gain(method, other)
-    return f"{mean:+.3f} ± {spread:.3f}"
-
-
-def _person_table(world: World, person: pd.DataFrame, foretold: pd.DataFrame) -> Table:
+def _person_facts(person: pd.DataFrame, foretold: pd.DataFrame) -> Facts:
     """Show one raw row, as a hospital has it, and what the released model says of it."""
-    ranked = sorted(world.schema.features, key=lambda feature: -max(feature.importances or (0.0,)))
+    ranked = sorted(SCHEMA.features, key=lambda feature: -max(feature.importances or (0.0,)))
     row = person.iloc[0]
     told = {feature.column: row[feature.column] for feature in ranked[:_SHOWN]}
-    told |= {f"and {len(ranked) - _SHOWN} more": ""} if len(ranked) > _SHOWN else {}
     chances = {name: f"{foretold[name].iloc[0]:.1%}" for name in foretold.columns[1:]}
-    return facts("", {**told, **chances})
+    return Facts({**told, f"and {len(ranked) - _SHOWN} more": "", **chances})
 
 
 def _refusal(world: World, ledger: Ledger) -> str:
     """Have the main hospital ask for its whole cap again, and return what it is told."""
+    main = world[0]
     greedy = PrivateLogisticRegression(
-        epsilon=CAPS["main"], ledger=ledger, account=world.main.name, classes=[0, 1]
+        epsilon=CAPS["main"], ledger=ledger, account=main.name, classes=[0, 1]
     )
     try:
-        greedy.fit(world.main.X.head(100), world.main.y[:100])
+        greedy.fit(main.X.head(100), main.y[:100])
     except BudgetExceeded as refused:
         return str(refused)
     raise AssertionError("the ledger let more through than its cap")

@@ -8,25 +8,12 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from confrere.cli.envelope import Answer, aside, command, good
+from confrere.cli.commands.studies import receipt_table
+from confrere.cli.envelope import Answer, Option, command, tell, wrote
 from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, passphrase_of, signing_key
-from confrere.cli.options import (
-    ApprovedBy,
-    Auxiliary,
-    Justification,
-    LedgerFile,
-    Reason,
-    StudyFile,
-    approver,
-    confirm,
-    pairs,
-    reason_of,
-)
-from confrere.cli.views import price_table, promise_line, receipt_table
+from confrere.cli.options import confirm, pairs, words_of
 from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere.federation.offline import without_network
 from confrere.federation.signed import PartySession, RunSteps
@@ -50,43 +37,44 @@ from confrere.study import (
     refuse_study,
     standing_refusal,
 )
+from confrere.views import Word
 
 if TYPE_CHECKING:
     from confrere.federation.flower.keys import Authority
 
-Folder = Annotated[Path, typer.Option(help="Its files: state, journal, log.")]
-LocalFile = Annotated[Path, typer.Option(envvar="CONFRERE_LOCAL", help="The party's local file.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Agree to the price without asking.")]
-Out = Annotated[Path | None, typer.Option(envvar="CONFRERE_OUT", help="Where the release goes.")]
+_LOCAL = Option("The party's local file.", envvar="CONFRERE_LOCAL")
+_FOLDER = "Its files: state, journal, log."
+_OUT = Option("Where the release goes.", envvar="CONFRERE_OUT")
+_YES = "Agree to the price without asking."
 
 
-@command("approve")
+@command(
+    "approve",
+    local=_LOCAL,
+    grant="The file to write.",
+    refuse="Do not agree, or not any more: nothing is charged from then on.",
+    attempts=Option("Runs that may be paid for, each anew.", min=1, max=100),
+    days=Option("How long it is good for.", min=0.01),
+    peer=Option(
+        "Another party's fingerprint, as told by telephone; kept in the local file.",
+        metavar="NAME=SHA256:...",
+    ),
+    yes=_YES,
+)
 def approve(
-    study: StudyFile,
-    local: LocalFile = Path("local.toml"),
-    ledger: LedgerFile = None,
-    grant: Annotated[Path, typer.Option(help="The file to write.")] = Path("grant.json"),
-    name: ApprovedBy = None,
-    reason: Reason = None,
-    justification: Justification = None,
-    refuse: Annotated[
-        bool,
-        typer.Option(
-            "--refuse", help="Do not agree, or not any more: nothing is charged from then on."
-        ),
-    ] = False,
-    attempts: Annotated[
-        int, typer.Option(min=1, max=100, help="Runs that may be paid for, each anew.")
-    ] = 1,
-    days: Annotated[float, typer.Option(min=0.01, help="How long it is good for.")] = 30.0,
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SHA256:...",
-            help="Another party's fingerprint, as told by telephone; kept in the local file.",
-        ),
-    ] = None,
-    yes: Yes = False,
+    study: Path,
+    *,
+    local: Path = Path("local.toml"),
+    ledger: Path | None = None,
+    grant: Path = Path("grant.json"),
+    name: str | None = None,
+    reason: str | None = None,
+    justification: str | None = None,
+    refuse: bool = False,
+    attempts: int = 1,
+    days: float = 30.0,
+    peer: list[str] | None = None,
+    yes: bool = False,
 ) -> Answer:
     """Agree to what a study asks of a party, once, at its price.
 
@@ -97,58 +85,58 @@ def approve(
     """
     found = read_study(study)
     own = _own(found, study, local, ledger)
+    words = words_of(name, reason, justification, found)
+    by = {"name": str(words["name"]), "reason": reason or "no reason was given"}
     if refuse:
-        why = reason or "no reason was given"
-        standing = refuse_study(found, own, name=approver(name), reason=why, grant=grant)
+        standing = refuse_study(found, own, grant=grant, **by)
         return Answer(
             f"{standing}: nothing is charged to {own.party} for {found.id} from now on (ledger row "
             f"{standing.row}); what was charged before stays charged",
             {"party": own.party, "decision": standing.to_dict()},
         )
-    said = {"name": approver(name), "reason": reason_of(reason, found)}
     if found.engine == "local" and standing_refusal(found, own) is not None:
         # It needs no grant, only that the no is lifted.
-        lift_refusal(found, own, approval_of(name=said["name"], reason=said["reason"]))
+        lift_refusal(found, own, approval_of(**{**words, "justification": None}))
         return Answer(f"agreed again; next: confrere fit {study}", {"party": own.party})
-    words = {**said, "justification": justification}
     if peer:
-        told = {name: str(said) for name, said in pairs(peer, "--peer").items()}
-        confirm_peers(found, local, told)
+        confirm_peers(found, local, {n: str(said) for n, said in pairs(peer, "--peer").items()})
         own = _own(found, study, local, ledger)
     _agree(found, own, grant, words, yes=yes, attempts=attempts, days=days)
     return Answer(
         f"approved; next: confrere party {study}",
         {"party": own.party, "grant": str(grant), "study_sha256": found.sha256},
-        [good("wrote", grant)],
+        wrote(grant),
     )
 
 
-@command("coordinator")
+@command(
+    "coordinator",
+    key="Its private key: parties name the public half.",
+    node=Option(
+        "A party's node certificate: keys node made it. Or a folder of them, <party>.pem.",
+        metavar="PARTY=FILE",
+    ),
+    folder=_FOLDER,
+    host="Address to listen on.",
+    port=Option("Port to listen on.", min=1, max=65535),
+    timeout=Option("Seconds to wait for the parties in a round.", min=1),
+    attempt=Option("Which run: a second one is paid for anew.", min=1),
+    authority="The folder of its TLS certificate; by default made where it works.",
+    out=_OUT,
+)
 def coordinator(
-    study: StudyFile,
-    key: Annotated[Path, typer.Option(help="Its private key: parties name the public half.")],
-    node: Annotated[
-        list[str],
-        typer.Option(
-            metavar="PARTY=FILE",
-            help="A party's node certificate: keys node made it. Or a folder of them, <party>.pem.",
-        ),
-    ],
-    folder: Folder = Path("confrere-coordinator"),
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
-    timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds to wait for the parties in a round.")
-    ] = 600.0,
-    attempt: Annotated[
-        int, typer.Option(min=1, help="Which run: a second one is paid for anew.")
-    ] = 1,
-    authority: Annotated[
-        Path | None,
-        typer.Option(help="The folder of its TLS certificate; by default made where it works."),
-    ] = None,
-    auxiliary: Auxiliary = None,
-    out: Out = None,
+    study: Path,
+    *,
+    key: Path,
+    node: list[str],
+    folder: Path = Path("confrere-coordinator"),
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    timeout: float = 600.0,
+    attempt: int = 1,
+    authority: Path | None = None,
+    auxiliary: Path | None = None,
+    out: Path | None = None,
 ) -> Answer:
     """Ask the parties of a study, write the release of what they gave, and hand it to them.
 
@@ -157,49 +145,46 @@ def coordinator(
     """
     found = read_study(study)
     need_flower()
-    from confrere.provision import expiry_warnings, read_nodes
+    from confrere.provision import expiry_warnings
 
-    folders = [Path(text) for text in node if Path(text).is_dir()]
-    nodes = pairs([text for text in node if not Path(text).is_dir()], "--node", found)
-    for place in folders:
-        nodes |= read_nodes(place, found)
-    for name in nodes:
-        found.party(name)
-    missing = [party.name for party in found.payers if party.name not in nodes]
-    if missing:
-        raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
+    nodes = _nodes(found, node)
     opened = signing_key(key)
     from confrere.federation.flower.carrying import carrying
     from confrere.federation.flower.keys import read_authority, read_certificate
     from confrere.progress import Progress, places, private
 
     place = out or Path("confrere-out") / found.id
-    console = aside()
     with _stopped_by_services(), private(folder, "coordinator") as home:
         if not (home / "journal").exists():
             check_destination(found, place, [party.name for party in found.payers])
         tls = _authority(authority or home / "authority", host)
         ends = {name: read_certificate(path) for name, path in nodes.items()}
-        for line in expiry_warnings({"the coordinator": read_authority(tls.certificate), **ends}):
-            console.print(line)
-        progress = Progress(home, console.print, study=found.sha256, study_id=found.id)
+        tell(*expiry_warnings({"the coordinator": read_authority(tls.certificate), **ends}))
+        progress = Progress(home, tell, study=found.sha256, study_id=found.id)
         steps, where = RunSteps(), dict.fromkeys(nodes, "nobody yet")
 
-        def tell(states: Mapping[str, str]) -> None:
-            where.update(states)
+        def say(state: str | None = None, **more: Any) -> None:
             done = steps.to_list()
             now = places(where, done)
-            progress.say(_where(now), parties=now, steps=done)
+            progress.say(state or _where(now), parties=now, steps=done, **more)
 
-        steps.changed = lambda: tell({})
+        def moved(states: Mapping[str, str]) -> None:
+            where.update(states)
+            say()
 
-        console.print(
+        steps.changed = say
+        tell(
             f"listening on {host}:{port}; every party needs {tls.certificate}: "
             f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
         )
         try:
             with carrying(
-                nodes=nodes, authority=tls, host=host, port=port, log=home / "flower.log", tell=tell
+                nodes=nodes,
+                authority=tls,
+                host=host,
+                port=port,
+                log=home / "flower.log",
+                tell=moved,
             ) as carrier:
                 finished = CoordinatorSession(
                     found,
@@ -213,23 +198,13 @@ def coordinator(
                     steps=steps,
                 ).run()
         except Exception as error:
-            failed = f"failed: {type(error).__name__}; started again it goes on"
-            done = steps.to_list()
-            progress.say(failed, parties=places(where, done), steps=done)
+            say(_failed(error))
             raise
-        done = steps.to_list()
         first, *_ = finished.folders.values()
-        progress.say(
-            "released",
-            release=str(first),
-            unsigned=dict(finished.unsigned),
-            parties=places(where, done),
-            steps=done,
-        )
-    for name, code in finished.left_out.items():
-        console.print(f"left out: {name} ({code})")
-    for name, code in finished.unsigned.items():
-        console.print(f"not signed by {name} ({code}); start again to hand it out")
+        say("released", release=str(first), unsigned=dict(finished.unsigned))
+    tell(*(f"left out: {name} ({code})" for name, code in finished.left_out.items()))
+    lacking = finished.unsigned.items()
+    tell(*(f"not signed by {name} ({code}); start again to hand it out" for name, code in lacking))
     return Answer(
         f"released; next: confrere verify {first}",
         {
@@ -240,39 +215,60 @@ def coordinator(
             "left_out": dict(finished.left_out),
             "unsigned": dict(finished.unsigned),
         },
-        [
-            receipt_table(list(finished.made)),
-            *(good("wrote", folder) for folder in finished.folders.values()),
-        ],
+        [receipt_table(list(finished.made)), *wrote(*finished.folders.values())],
     )
 
 
-@command("party")
+def _nodes(study: Study, told: list[str]) -> dict[str, Path]:
+    """Return every party's certificate, of files and of folders; nobody's may be missing."""
+    from confrere.provision import read_nodes
+
+    folders = [Path(text) for text in told if Path(text).is_dir()]
+    nodes = pairs([text for text in told if not Path(text).is_dir()], "--node", study)
+    for place in folders:
+        nodes |= read_nodes(place, study)
+    for name in nodes:
+        study.party(name)
+    missing = [party.name for party in study.payers if party.name not in nodes]
+    if missing:
+        raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
+    return nodes
+
+
+def _failed(error: Exception) -> str:
+    return f"failed: {type(error).__name__}; started again it goes on"
+
+
+@command(
+    "party",
+    coordinator=Option("Where it listens.", metavar="HOST:PORT"),
+    authority="The coordinator's ca.pem.",
+    node_key="The private node key: keys node makes one.",
+    local=_LOCAL,
+    grant="What was approved; without one it is asked for.",
+    folder=_FOLDER,
+    timeout=Option("Seconds without a coordinator until it gives up.", min=1),
+    out=_OUT,
+    yes=_YES,
+    same_mount="As a service, start though ledger and witness share a mount.",
+)
 def party(
-    study: StudyFile,
-    coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it listens.")],
-    authority: Annotated[Path, typer.Option(help="The coordinator's ca.pem.")],
-    node_key: Annotated[Path, typer.Option(help="The private node key: keys node makes one.")],
-    local: LocalFile = Path("local.toml"),
-    ledger: LedgerFile = None,
-    grant: Annotated[
-        Path, typer.Option(help="What was approved; without one it is asked for.")
-    ] = Path("grant.json"),
-    folder: Folder = Path("confrere-party"),
-    timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds without a coordinator until it gives up.")
-    ] = 3600.0,
-    name: ApprovedBy = None,
-    reason: Reason = None,
-    justification: Justification = None,
-    out: Out = None,
-    yes: Yes = False,
-    same_mount: Annotated[
-        bool,
-        typer.Option(
-            "--same-mount", help="As a service, start though ledger and witness share a mount."
-        ),
-    ] = False,
+    study: Path,
+    *,
+    coordinator: str,
+    authority: Path,
+    node_key: Path,
+    local: Path = Path("local.toml"),
+    ledger: Path | None = None,
+    grant: Path = Path("grant.json"),
+    folder: Path = Path("confrere-party"),
+    timeout: float = 3600.0,
+    name: str | None = None,
+    reason: str | None = None,
+    justification: str | None = None,
+    out: Path | None = None,
+    yes: bool = False,
+    same_mount: bool = False,
 ) -> Answer:
     """Answer a study's coordinator: what was approved, and nothing else.
 
@@ -304,12 +300,9 @@ def party(
         "the coordinator": read_authority(authority),
         own.party: read_certificate(node.certificate),
     }
-    for line in expiry_warnings(ends):
-        aside().print(line)
+    tell(*expiry_warnings(ends))
     if not grant.exists():
-        said = {"name": approver(name), "reason": reason_of(reason, found)}
-        _agree(found, own, grant, {**said, "justification": justification}, yes=yes)
-    console = aside()
+        _agree(found, own, grant, words_of(name, reason, justification, found), yes=yes)
     place = out or Path("confrere-out") / found.id
     paying = {one.party: one.account for one in make_plan(found, {own.party: own}).prices}
 
@@ -320,14 +313,14 @@ def party(
     with (
         _stopped_by_services(),
         private(folder, "party") as home,
-        without_network(make, console.print) as session,
+        without_network(make, tell) as session,
     ):
         # Only now: what reads rows has not even Flower in its process.
         from confrere.federation.flower.answering import run_party
 
         progress = Progress(
             home,
-            lambda state: console.print(f"{own.party}: {state}"),
+            lambda state: tell(f"{own.party}: {state}"),
             party=own.party,
             study=found.sha256,
             study_id=found.id,
@@ -352,8 +345,7 @@ def party(
             progress.say(str(standing_refusal(found, own)), steps=session.told)
             raise
         except Exception as error:
-            failed = f"failed: {type(error).__name__}; started again it goes on"
-            progress.say(failed, steps=session.told)
+            progress.say(_failed(error), steps=session.told)
             raise
     return released
 
@@ -384,7 +376,7 @@ def _check_witness(ledger: Path, *, allowed: bool) -> None:
         raise StudyError(f"{text}, or say --same-mount. Nothing was spent.").hinting(
             "mount another disk or volume, and name it: CONFRERE_WITNESS=/var/lib/confrere-witness"
         )
-    aside().print(f"WARNING: {text}.", style="bold red")
+    tell(Word(f"WARNING: {text}.", "bad"))
 
 
 def _where(states: Mapping[str, str]) -> str:
@@ -414,14 +406,10 @@ def _agree(
     """Show what is agreed to, have the amount typed, and write the grant."""
     plan = make_plan(study, {own.party: own})
     plan.check()
-    console = aside()
-    console.print(price_table(plan))
-    console.print(promise_line(plan, study.promise.unit))
-    for line in peer_lines(study, own):
-        console.print(line, soft_wrap=True)
+    tell(plan.view(study.promise.unit), *peer_lines(study, own))
     check_peers(study, own)
     if attempts > 1:
-        console.print(f"for each of {attempts} runs")
+        tell(f"for each of {attempts} runs")
     if not yes:
         confirm(attempts * plan.amount)
     key = signing_key(own.key_path)

@@ -5,43 +5,35 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from confrere.cli.envelope import Answer, aside, command
+from confrere.cli.envelope import Answer, Option, command, tell
 from confrere.cli.key_access import KEY_PASSPHRASE
 from confrere.errors import NotInstalled
 
 
-@command("desk")
+@command(
+    "desk",
+    folders=Option("Where to look; this folder by default.", metavar="[FOLDER]..."),
+    host="Address to listen on.",
+    port=Option("Port; 0 takes a free one.", min=0, max=65535),
+    sign_in_header="The header in which the organisation's own sign-in names who is there.",
+    name=Option("Another name that it is called by.", metavar="HOST[:PORT]"),
+    at_socket=Option("Listen for the sign-in on a Unix socket.", "--socket", metavar="FILE"),
+    front_secret=Option("Holds what the sign-in sends to prove itself.", metavar="FILE"),
+    approvers=Option("Who may decide behind a sign-in, a name in a line.", metavar="FILE"),
+)
 def desk(
-    folders: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FOLDER]...", help="Where to look; this folder by default."),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
-    sign_in_header: Annotated[
-        str | None,
-        typer.Option(help="The header in which the organisation's own sign-in names who is there."),
-    ] = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST[:PORT]", help="Another name that it is called by."),
-    ] = None,
-    at_socket: Annotated[
-        Path | None,
-        typer.Option("--socket", metavar="FILE", help="Listen for the sign-in on a Unix socket."),
-    ] = None,
-    front_secret: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Holds what the sign-in sends to prove itself."),
-    ] = None,
-    approvers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Who may decide behind a sign-in, a name in a line."),
-    ] = None,
+    folders: list[Path] | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    sign_in_header: str | None = None,
+    name: list[str] | None = None,
+    at_socket: Path | None = None,
+    front_secret: Path | None = None,
+    approvers: Path | None = None,
 ) -> Answer:
     """Show budgets, waiting studies, runs and releases in a browser; approve or refuse studies.
 
@@ -52,7 +44,6 @@ def desk(
         from confrere.desk.serving_desk import serve_desk
     except ImportError as error:
         raise NotInstalled("it needs FastAPI and uvicorn: pip install 'confrere[desk]'.") from error
-    console = aside()
     serve_desk(
         folders or [Path()],
         host=host,
@@ -62,7 +53,7 @@ def desk(
         at_socket=at_socket,
         secret=front_secret,
         approvers=approvers,
-        tell=lambda text: console.print(text, soft_wrap=True),
+        tell=tell,
         ask_passphrase=_ask,
     )
     return Answer("the desk is closed")

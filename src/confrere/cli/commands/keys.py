@@ -6,13 +6,11 @@ import os
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
 
 import typer
 
-from confrere.cli.envelope import Answer, command, good
+from confrere.cli.envelope import Answer, Option, command, wrote
 from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, signing_key
-from confrere.cli.options import StudyFile
 from confrere.errors import StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.folder import check_party
@@ -20,23 +18,15 @@ from confrere.study import read_study
 from confrere.study.local_file import Home, home_folder, open_home
 from confrere.study.study_file import read_bytes
 
-NewKey = Annotated[
-    Path, typer.Argument(dir_okay=False, help="The private key's file; nothing is overwritten.")
-]
-Passphrase = Annotated[
-    bool, typer.Option("--passphrase", help="Lock the node key with a passphrase.")
-]
-PartyName = Annotated[str, typer.Argument(metavar="PARTY", help="Its name in the study.")]
-Nodes = Annotated[Path, typer.Option(help="The coordinator's folder of certificates.")]
-Own = Annotated[
-    Path | None, typer.Option(help="The folder of the party's keys; by default its home's.")
-]
+_NEW = Option("The private key's file; nothing is overwritten.", dir_okay=False)
+_LOCKED = "Lock the node key with a passphrase."
+_PARTY = Option("Its name in the study.", metavar="PARTY")
+_NODES = "The coordinator's folder of certificates."
+_OWN = "The folder of the party's keys; by default its home's."
 
 
-@command("keys new")
-def new(
-    path: NewKey, comment: Annotated[str, typer.Option(help="Whose key it is.")] = ""
-) -> Answer:
+@command("keys new", path=_NEW, comment="Whose key it is.")
+def new(path: Path, *, comment: str = "") -> Answer:
     """Make an Ed25519 key pair in OpenSSH's files."""
     public = generate_key(path, comment)
     return Answer(
@@ -46,8 +36,8 @@ def new(
     )
 
 
-@command("keys node")
-def node(path: NewKey, passphrase: Passphrase = False) -> Answer:
+@command("keys node", path=_NEW, passphrase=_LOCKED)
+def node(path: Path, *, passphrase: bool = False) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
     need_flower()
     from confrere.federation.flower.keys import make_node_key
@@ -59,23 +49,23 @@ def node(path: NewKey, passphrase: Passphrase = False) -> Answer:
     )
 
 
-@command("keys show")
-def show(path: Annotated[Path, typer.Argument(help="A public key's file.")]) -> Answer:
+@command("keys show", path="A public key's file.")
+def show(path: Path) -> Answer:
     """Print a public key's fingerprint."""
     found = fingerprint(path)
     return Answer(found, {"fingerprint": found})
 
 
-@command("keys request")
-def request(party: PartyName, folder: Own = None, passphrase: Passphrase = False) -> Answer:
+@command("keys request", party=_PARTY, folder=_OWN, passphrase=_LOCKED)
+def request(party: str, *, folder: Path | None = None, passphrase: bool = False) -> Answer:
     """Make a party's keys, and the request that it sends to whoever coordinates."""
     place = folder or open_home(home_folder()).keys
     made = _provision().make_request(place, check_party(party), _word(passphrase))
     return _asked(place, party, made.fingerprint)
 
 
-@command("keys rotate")
-def rotate(party: PartyName, folder: Own = None, passphrase: Passphrase = False) -> Answer:
+@command("keys rotate", party=_PARTY, folder=_OWN, passphrase=_LOCKED)
+def rotate(party: str, *, folder: Path | None = None, passphrase: bool = False) -> Answer:
     """Make a new node key in place of the old one, and a new request; the study stays good."""
     place = folder or Home(home_folder()).keys
     renew = _provision().renew_node_key
@@ -84,12 +74,13 @@ def rotate(party: PartyName, folder: Own = None, passphrase: Passphrase = False)
     return _asked(place, party, made.fingerprint)
 
 
-@command("keys admit")
-def admit(
-    file: Annotated[Path, typer.Argument(metavar="REQUEST", help="A party's request.")],
-    study: Annotated[Path, typer.Option(help="The study, which names its key.")],
-    nodes: Nodes,
-) -> Answer:
+@command(
+    "keys admit",
+    file=Option("A party's request.", metavar="REQUEST"),
+    study="The study, which names its key.",
+    nodes=_NODES,
+)
+def admit(file: Path, *, study: Path, nodes: Path) -> Answer:
     """Let a party connect by its request's certificate; the one before is revoked."""
     found = _provision().read_request(file)
     _provision().admit(nodes, read_study(study), found)
@@ -99,8 +90,8 @@ def admit(
     )
 
 
-@command("keys revoke")
-def revoke(party: PartyName, nodes: Nodes) -> Answer:
+@command("keys revoke", party=_PARTY, nodes=_NODES)
+def revoke(party: str, *, nodes: Path) -> Answer:
     """Take a party's certificate back; a coordinator that is running has to be started again."""
     _provision().revoke(nodes, check_party(party))
     return Answer(
@@ -132,26 +123,29 @@ def _word(asked: bool) -> str | None:
     )
 
 
-Kit = Annotated[Path, typer.Argument(metavar="KIT", help="The archive.")]
+_KIT = Option("The archive.", metavar="KIT")
 
 
-@command("provision")
+@command(
+    "provision",
+    requests="A party's request (keys request), or a folder of them.",
+    key="The coordinator's private key: it signs the kits.",
+    host="Address by which parties reach the coordinator.",
+    out="The folder of the kits.",
+    port=Option("Its port.", min=1, max=65535),
+    days=Option("How long its certificate is good.", min=1, max=3650),
+    renew="Write over kits that are there: a new certificate.",
+)
 def provision(
-    study: StudyFile,
-    requests: Annotated[
-        list[Path],
-        typer.Option("--requests", help="A party's request (keys request), or a folder of them."),
-    ],
-    key: Annotated[Path, typer.Option(help="The coordinator's private key: it signs the kits.")],
-    host: Annotated[str, typer.Option(help="Address by which parties reach the coordinator.")],
-    out: Annotated[Path, typer.Option(help="The folder of the kits.")] = Path("kits"),
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = 8443,
-    days: Annotated[
-        int, typer.Option(min=1, max=3650, help="How long its certificate is good.")
-    ] = 365,
-    renew: Annotated[
-        bool, typer.Option("--renew", help="Write over kits that are there: a new certificate.")
-    ] = False,
+    study: Path,
+    *,
+    requests: list[Path],
+    key: Path,
+    host: str,
+    out: Path = Path("kits"),
+    port: int = 8443,
+    days: int = 365,
+    renew: bool = False,
 ) -> Answer:
     """Make a signed kit for every participant: the study, certificates, where you are reached."""
     room = _provision()
@@ -175,7 +169,6 @@ def provision(
         renew=renew,
     )
     own = fingerprint(opened.public_key())
-    seen = [good("wrote", path) for path in written]
     return Answer(
         f"fingerprint {own}: tell it to every party by telephone, and compare theirs: "
         + ", ".join(f"{one.party} {one.fingerprint}" for one in found),
@@ -184,26 +177,19 @@ def provision(
             "fingerprint": own,
             "parties": {one.party: one.fingerprint for one in found},
         },
-        [*seen],
+        wrote(*written),
     )
 
 
-@command("kit open")
+@command(
+    "kit open",
+    kit=_KIT,
+    fingerprint="The coordinator's, SHA256:..., as told by telephone.",
+    into="A party's home, by default CONFRERE_HOME or the user's; a coordinator's folder.",
+    dataset="Which of the home's data sets the study is about, if it has several.",
+)
 def open_(
-    kit: Kit,
-    fingerprint: Annotated[
-        str, typer.Option(help="The coordinator's, SHA256:..., as told by telephone.")
-    ],
-    into: Annotated[
-        Path | None,
-        typer.Option(
-            help="A party's home, by default CONFRERE_HOME or the user's; a coordinator's folder."
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="Which of the home's data sets the study is about, if it has several."),
-    ] = None,
+    kit: Path, *, fingerprint: str, into: Path | None = None, dataset: str | None = None
 ) -> Answer:
     """Check a kit's signature; write its files, a local file, a unit and a README made here."""
     found, place = _provision().open_kit(kit, into, fingerprint, dataset=dataset)
@@ -217,8 +203,8 @@ def open_(
     )
 
 
-@command("kit show")
-def look(kit: Kit) -> Answer:
+@command("kit show", kit=_KIT)
+def look(kit: Path) -> Answer:
     """Say whose a kit is, who signed it and what is in it; writes nothing."""
     found = _provision().show_kit(kit)
     return Answer(

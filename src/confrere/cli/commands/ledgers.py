@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
-
-from confrere.cli.envelope import Answer, command
+from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import existing_ledger
-from confrere.cli.views import account_table, entry_table, owner_table, together_table
-from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Unit
-from confrere.ledger import Account, Ledger, reset_witness, witnessed
-from confrere.ledger.accounts import shown
+from confrere.ledger import Account, Decision, Ledger, reset_witness, witnessed
+from confrere.ledger.accounts import account_table, charge_table
 from confrere.ledger.witness import no_ledger
+from confrere.views import Facts, Table, moment, shown, shown_down
 
-LedgerPath = Annotated[
-    Path, typer.Argument(metavar="LEDGER", envvar="CONFRERE_LEDGER", help="The ledger's file.")
-]
-AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its name.")]
-Reason = Annotated[
-    str | None, typer.Option(help="Why, in one line; it stays in the chain. Needed.")
-]
+_LEDGER = Option("The ledger's file.", metavar="LEDGER", envvar="CONFRERE_LEDGER")
+_ACCOUNT = Option("Its name.", metavar="ACCOUNT")
+_REASON = "Why, in one line; it stays in the chain. Needed."
 
 
-@command("ledger show")
+@command(
+    "ledger show",
+    ledger=_LEDGER,
+    account="Of one account only.",
+    rows=Option("Charges on a page.", min=1, max=10_000),
+    page=Option("Which page; the first has the last ones.", min=1),
+    delta="Also say what an account's charges promise together, at this delta.",
+)
 def show(
-    ledger: LedgerPath,
-    account: Annotated[str | None, typer.Option(help="Of one account only.")] = None,
-    rows: Annotated[int, typer.Option(min=1, max=10_000, help="Charges on a page.")] = 20,
-    page: Annotated[int, typer.Option(min=1, help="Which page; the first has the last ones.")] = 1,
-    delta: Annotated[
-        float | None,
-        typer.Option(help="Also say what an account's charges promise together, at this delta."),
-    ] = None,
+    ledger: Path,
+    *,
+    account: str | None = None,
+    rows: int = 20,
+    page: int = 1,
+    delta: float | None = None,
 ) -> Answer:
     """Show accounts, caps, what was spent and what is left; the last charges first.
 
@@ -52,7 +51,6 @@ def show(
     resets, decisions = book.resets(), book.decisions()
     head = book.head()
     together = {} if delta is None else {one.name: _together(book, one, delta) for one in accounts}
-    composed = [together_table(accounts, together)] if together else []
     return Answer(
         f"page {page} of {pages}, {count} charges; head {head}",
         {
@@ -68,10 +66,10 @@ def show(
             "together": {name: found and found.to_dict() for name, found in together.items()},
         },
         [
-            account_table(accounts),
-            *composed,
-            owner_table(accounts, resets, decisions),
-            entry_table(entries),
+            account_table(accounts, "Accounts"),
+            *([_together_table(accounts, together)] if together else []),
+            _owner_table(accounts, resets, decisions),
+            charge_table(entries, "Charges"),
         ],
     )
 
@@ -84,13 +82,51 @@ def _together(book: Ledger, account: Account, delta: float) -> Guarantee | None:
     return total(entries, delta=delta) if entries else None
 
 
-@command("ledger verify")
-def verify(
-    ledger: LedgerPath,
-    head: Annotated[
-        str | None, typer.Option(help="A head kept elsewhere: it must be in the chain.")
-    ] = None,
-) -> Answer:
+def _together_table(accounts: list[Account], together: Mapping[str, Guarantee | None]) -> Table:
+    """Show what all charges of an account promise together, beside their sum."""
+    numbers = ("sum", "together", "delta")
+    rows = [
+        (
+            one.name,
+            shown(one.spent),
+            *(("nothing", "") if found is None else (shown(found.epsilon), shown(found.delta))),
+        )
+        for one in accounts
+        for found in [together[one.name]]
+    ]
+    title = "Together, if each price was fixed without looking at earlier releases"
+    return Table(("account", *numbers), rows, numbers, title)
+
+
+def _owner_table(
+    accounts: Iterable[Account],
+    resets: Iterable[Mapping[str, object]] = (),
+    decisions: Iterable[Decision] = (),
+) -> Table:
+    """Show what owners did: to accounts, about studies, and to the witness."""
+    rows: list[tuple[object, ...]] = [
+        (
+            change.row,
+            moment(change.time),
+            one.name,
+            change.kind,
+            "" if change.epsilon is None else f"epsilon {shown_down(change.epsilon)}",
+            change.reason or "",
+        )
+        for one in accounts
+        for change in one.history
+    ]
+    rows += [(d.row, moment(d.time), "", f"{d.study} {d}", "", d.reason) for d in decisions]
+    rows += [
+        (one["since"], moment(str(one["time"])), "", "witness reset", "", one["reason"])
+        for one in resets
+    ]
+    columns = ("row", "when", "account", "what", "cap", "why")
+    return Table(columns, rows, ("row",), "Owners' acts")
+
+
+@command("ledger verify", ledger=_LEDGER, head="A head kept elsewhere: it must be in the chain.")
+def verify(ledger: Path, *, head: str | None = None) -> Answer:
     """Check every row against its hash and the rows before it."""
     book = existing_ledger(ledger)
     count = book.verify(head=head)
@@ -98,11 +134,14 @@ def verify(
     return Answer(message, {"rows": count, "head": book.head()})
 
 
-@command("ledger export")
+@command(
+    "ledger export",
+    ledger=_LEDGER,
+    form=Option("json or csv.", "--format"),
+    out="A file instead of the screen.",
+)
 def export(
-    ledger: LedgerPath,
-    form: Annotated[Literal["json", "csv"], typer.Option("--format", help="json or csv.")] = "json",
-    out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
+    ledger: Path, *, form: Literal["json", "csv"] = "json", out: Path | None = None
 ) -> Answer:
     """Copy the whole ledger as JSON or CSV."""
     book = existing_ledger(ledger)
@@ -113,24 +152,27 @@ def export(
     return Answer(f"exported to {out}", {"format": form, "out": str(out)})
 
 
-@command("ledger open")
+@command(
+    "ledger open",
+    ledger=_LEDGER,
+    account=_ACCOUNT,
+    epsilon="The cap on all epsilons together; none without it.",
+    delta="The cap on all deltas together.",
+    unit="Whose presence is counted.",
+    neighbours="Which change of the data is counted.",
+    period="The caps are on each year, not on all that is spent.",
+    reason=_REASON,
+)
 def open_account(
-    ledger: LedgerPath,
-    account: AccountName,
-    epsilon: Annotated[
-        float | None, typer.Option(help="The cap on all epsilons together; none without it.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="The cap on all deltas together.")] = 0.0,
-    unit: Annotated[Unit, typer.Option(help="Whose presence is counted.")] = Unit.RECORD,
-    neighbours: Annotated[
-        Literal["replace-one", "add-remove"],
-        typer.Option(help="Which change of the data is counted."),
-    ] = "replace-one",
-    period: Annotated[
-        Literal["year"] | None,
-        typer.Option(help="The caps are on each year, not on all that is spent."),
-    ] = None,
-    reason: Reason = None,
+    ledger: Path,
+    account: str,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    unit: Unit = Unit.RECORD,
+    neighbours: Literal["replace-one", "add-remove"] = "replace-one",
+    period: Literal["year"] | None = None,
+    reason: str | None = None,
 ) -> Answer:
     """Open an account."""
     why = _said(reason)
@@ -147,13 +189,21 @@ def open_account(
     return _account(book, account, "is open")
 
 
-@command("ledger raise")
+@command(
+    "ledger raise",
+    ledger=_LEDGER,
+    account=_ACCOUNT,
+    epsilon="The cap from now on.",
+    delta="The cap on deltas from now on.",
+    reason=_REASON,
+)
 def raise_cap(
-    ledger: LedgerPath,
-    account: AccountName,
-    epsilon: Annotated[float | None, typer.Option(help="The cap from now on.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The cap on deltas from now on.")] = None,
-    reason: Reason = None,
+    ledger: Path,
+    account: str,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    reason: str | None = None,
 ) -> Answer:
     """Let an account spend more; that it was raised is shown for ever."""
     book = existing_ledger(ledger)
@@ -161,22 +211,21 @@ def raise_cap(
     return _account(book, account, "is raised")
 
 
-@command("ledger freeze")
-def freeze(ledger: LedgerPath, account: AccountName, reason: Reason = None) -> Answer:
+@command("ledger freeze", ledger=_LEDGER, account=_ACCOUNT, reason=_REASON)
+def freeze(ledger: Path, account: str, *, reason: str | None = None) -> Answer:
     """Let nothing more be charged to an account, for good."""
     book = existing_ledger(ledger)
     book.freeze(account, reason=_said(reason))
     return _account(book, account, "is frozen")
 
 
-@command("ledger witness")
-def witness(
-    ledger: LedgerPath,
-    reset: Annotated[
-        bool, typer.Option("--reset", help="Go on from the file as it is; needs --reason.")
-    ] = False,
-    reason: Reason = None,
-) -> Answer:
+@command(
+    "ledger witness",
+    ledger=_LEDGER,
+    reset="Go on from the file as it is; needs --reason.",
+    reason=_REASON,
+)
+def witness(ledger: Path, *, reset: bool = False, reason: str | None = None) -> Answer:
     """Show what is remembered of a ledger elsewhere; on its owner's word, go on from the file.
 
     What is remembered as spent, and is not in the file, is booked as spent.
@@ -199,14 +248,14 @@ def witness(
     return Answer(
         complaint or told,
         {**data, "booked": booked},
-        [facts_table("Witness", {"kept in": seen["folder"], **heads})],
+        [Facts({"kept in": seen["folder"], **heads}, "Witness")],
     )
 
 
 def _account(book: Ledger, name: str, what: str) -> Answer:
     (one,) = (one for one in book.accounts() if one.name == name)
     data = {"account": one.to_dict(), "head": book.head()}
-    return Answer(f"{name} {what}", data, [account_table([one]), owner_table([one])])
+    return Answer(f"{name} {what}", data, [account_table([one], "Accounts"), _owner_table([one])])
 
 
 def _said(reason: str | None) -> str:

@@ -4,48 +4,49 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from confrere.cli.envelope import Answer, command
-from confrere.cli.views import listing
+from confrere.cli.envelope import Answer, Option, command
 from confrere.planning import choose, plan_schema, plan_votes
 from confrere.planning import plan as planned
 from confrere.planning.forecast import DECAY
 from confrere.schema import PublicSchema
+from confrere.views import Table
 
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-@command("plan")
+@command(
+    "plan",
+    records=Option("Records of each party.", min=1, max=10**9),
+    features=Option("Encoded columns.", min=1, max=10**5),
+    epsilon=Option("What each spends.", min=1e-3, max=1e3),
+    parties=Option("Averaged models.", min=1, max=10**5),
+    delta=Option("Allowed besides; 0 is pure.", min=0.0, max=0.1),
+    groups=Option("Groups of features.", min=1, max=1000),
+    auc=Option("The best model's, from the literature.", min=0.501, max=0.999),
+    base_rate=Option("Share of positive records, about.", min=0.001, max=0.999),
+    decay=Option("Columns: 0 unrelated, 0.5 a questionnaire, 1 an image.", min=0, max=3),
+    auxiliary=Option("Public rows, where small parties vote.", min=1, max=10**8),
+    classes=Option("Of those who vote.", min=2, max=1000),
+    schema="What lines and curves by this schema would bring.",
+    picture="Draw it into this file.",
+)
 def plan(
-    records: Annotated[int, typer.Option(min=1, max=10**9, help="Records of each party.")],
-    features: Annotated[int, typer.Option(min=1, max=10**5, help="Encoded columns.")],
-    epsilon: Annotated[float, typer.Option(min=1e-3, max=1e3, help="What each spends.")] = 1.0,
-    parties: Annotated[int, typer.Option(min=1, max=10**5, help="Averaged models.")] = 1,
-    delta: Annotated[
-        float, typer.Option(min=0.0, max=0.1, help="Allowed besides; 0 is pure.")
-    ] = 0.0,
-    groups: Annotated[int, typer.Option(min=1, max=1000, help="Groups of features.")] = 1,
-    auc: Annotated[
-        float, typer.Option(min=0.501, max=0.999, help="The best model's, from the literature.")
-    ] = 0.85,
-    base_rate: Annotated[
-        float, typer.Option(min=0.001, max=0.999, help="Share of positive records, about.")
-    ] = 0.5,
-    decay: Annotated[
-        float,
-        typer.Option(min=0, max=3, help="Columns: 0 unrelated, 0.5 a questionnaire, 1 an image."),
-    ] = DECAY,
-    auxiliary: Annotated[
-        int | None, typer.Option(min=1, max=10**8, help="Public rows, where small parties vote.")
-    ] = None,
-    classes: Annotated[int, typer.Option(min=2, max=1000, help="Of those who vote.")] = 2,
-    schema: Annotated[
-        Path | None, typer.Option(help="What lines and curves by this schema would bring.")
-    ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
+    *,
+    records: int,
+    features: int,
+    epsilon: float = 1.0,
+    parties: int = 1,
+    delta: float = 0.0,
+    groups: int = 1,
+    auc: float = 0.85,
+    base_rate: float = 0.5,
+    decay: float = DECAY,
+    auxiliary: int | None = None,
+    classes: int = 2,
+    schema: Path | None = None,
+    picture: Path | None = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
     found = planned(
@@ -59,15 +60,21 @@ def plan(
         base_rate=base_rate,
         decay=decay,
     )
-    others = {e: found.resized(records, e).expected_auc() for e in _EPSILONS}
-    table = listing("Expected AUC", "", *(f"epsilon {e:g}" for e in others))
-    table.add_row(f"delta {delta:g}" if delta else "", *(f"{one:.3f}" for one in others.values()))
-    pure: dict[str, Any] = {}
-    if delta:
-        alone = {e: found.pure().resized(records, e).expected_auc() for e in _EPSILONS}
-        table.add_row("pure", *(f"{one:.3f}" for one in alone.values()))
-        pure = {"by_epsilon_pure": {f"{e:g}": one for e, one in alone.items()}}
-    told: list[Any] = [str(found), table]
+    by_epsilon = {"by_epsilon": found, **({"by_epsilon_pure": found.pure()} if delta else {})}
+    areas = {
+        name: {f"{e:g}": one.resized(records, e).expected_auc() for e in _EPSILONS}
+        for name, one in by_epsilon.items()
+    }
+    laws = (f"delta {delta:g}", "pure") if delta else ("",)
+    table = Table(
+        ("", *(f"epsilon {e:g}" for e in _EPSILONS)),
+        [
+            (law, *(f"{one:.3f}" for one in each.values()))
+            for law, each in zip(laws, areas.values(), strict=True)
+        ],
+        title="Expected AUC",
+    )
+    told: list[object] = [str(found), table]
     chosen: dict[str, Any] = {}
     if parties > 1:
         choice = choose(
@@ -119,8 +126,7 @@ def plan(
             "margin": found.margin,
             "margin_spread": found.margin_spread,
             "excess": found.excess(),
-            "by_epsilon": {f"{e:g}": value for e, value in others.items()},
-            **pure,
+            **areas,
             **chosen,
         },
         told,

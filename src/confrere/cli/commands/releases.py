@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from confrere.cli.envelope import Answer, command, good
-from confrere.cli.options import Keys, Release, existing_ledger, pairs
-from confrere.cli.views import facts
+from confrere.cli.envelope import Answer, Option, command
+from confrere.cli.options import existing_ledger, pairs
 from confrere.errors import StudyError
 from confrere.release import (
-    SignedAddition,
-    Utility,
     card_page,
     load_rehearsal,
     load_release,
     read_additions,
     read_folder,
-    shown,
     sign_release,
     verify_release,
 )
 from confrere.study import predict as predicted
 from confrere.study import read_table, unit_column_of
+from confrere.views import Word
 
 
-@command("predict")
+@command(
+    "predict",
+    data=Option("A table: CSV.", metavar="DATA"),
+    out="Where predictions go.",
+    ids="The column that says whose row it is; else the study's.",
+    encoded="The columns are encoded as the model's own were.",
+)
 def predict(
-    release: Release,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A table: CSV.")],
-    out: Annotated[Path | None, typer.Option(help="Where predictions go.")] = None,
-    ids: Annotated[
-        str | None, typer.Option(help="The column that says whose row it is; else the study's.")
-    ] = None,
-    encoded: Annotated[
-        bool, typer.Option("--encoded", help="The columns are encoded as the model's own were.")
-    ] = False,
-    key: Keys = None,
+    release: Path,
+    data: Path,
+    *,
+    out: Path | None = None,
+    ids: str | None = None,
+    encoded: bool = False,
+    key: list[str] | None = None,
 ) -> Answer:
     """Predict the raw rows of a table with a released model; spends nothing."""
     model = load_release(release, require_signature_from=pairs(key, "--key") or None)
@@ -57,17 +53,19 @@ def predict(
     return Answer(f"{len(found)} predictions in {out}", {"rows": len(found), "out": str(out)})
 
 
-@command("verify")
+@command(
+    "verify",
+    study="The study it must be of.",
+    ledger="A ledger that must have its charge; repeat it.",
+    release_id=Option("The id that its makers told you.", "--id"),
+)
 def verify(
-    release: Release,
-    key: Keys = None,
-    study: Annotated[Path | None, typer.Option(help="The study it must be of.")] = None,
-    ledger: Annotated[
-        list[Path] | None, typer.Option(help="A ledger that must have its charge; repeat it.")
-    ] = None,
-    release_id: Annotated[
-        str | None, typer.Option("--id", help="The id that its makers told you.")
-    ] = None,
+    release: Path,
+    *,
+    key: list[str] | None = None,
+    study: Path | None = None,
+    ledger: list[Path] | None = None,
+    release_id: str | None = None,
 ) -> Answer:
     """Check that a release is whole, signed by whom you say, and consistent with itself."""
     keys = pairs(key, "--key")
@@ -93,55 +91,21 @@ def verify(
     return Answer(
         message,
         {**told, **signers, "checked": list(found.checked)},
-        [good("ok", line) for line in found.checked],
+        [Word("ok", "good", f" {line}") for line in found.checked],
     )
 
 
 @command("release show")
-def show(release: Release) -> Answer:
+def show(release: Path) -> Answer:
     """Print a release's card in words."""
-    card = load_rehearsal(release).card
+    found = load_rehearsal(release)
     added = read_additions(read_folder(release))
-    against = [
-        f"{one.who} ({one.sees}): "
-        + ("NOT PROTECTED" if one.epsilon is None else f"epsilon {shown(one.epsilon)}")
-        for one in card.guarantee.adversaries
-    ]
-    measured = _quality_lines(card.utility, added)
-    told = {
-        "status": card.status,
-        "purpose": card.product.purpose,
-        "price": f"epsilon {shown(card.epsilon)}, {card.guarantee.unit_detail}",
-        "in words": card.risk_in_words.text,
-        "against": "\n".join(against),
-        "not protected": "\n".join(card.unprotected),
-        "quality": "\n".join(measured) or "not measured: confrere evaluate",
-        "proof": card.mechanism.theorem,
-    }
-    data = {**card.to_dict(), "additions": [one.addition.to_dict() for one in added]}
-    return Answer("", data, [facts(card.product.title, told)])
+    data = {**found.card.to_dict(), "additions": [one.addition.to_dict() for one in added]}
+    return Answer("", data, [found.view(added)])
 
 
-def _quality_lines(paid: Sequence[Utility], added: Sequence[SignedAddition]) -> list[str]:
-    """Say how good it is: as it was paid for with the release, and as partners measured it."""
-    first = [
-        f"{one.metric}: {one.value:.3f}, measured on {one.measured_on} ({one.basis})"
-        for one in paid
-    ]
-    return first + [
-        f"{one.name} {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), measured by "
-        f"{each.addition.party} on {each.addition.quality.records} records"
-        for each in added
-        for one in each.addition.quality.measures
-    ]
-
-
-@command("release page")
-def page(
-    release: Release,
-    out: Annotated[Path, typer.Option(help="The page's file.")] = Path("card.html"),
-    key: Keys = None,
-) -> Answer:
+@command("release page", out="The page's file.")
+def page(release: Path, *, out: Path = Path("card.html"), key: list[str] | None = None) -> Answer:
     """Write a release's card as one printable page."""
     loaded = load_rehearsal(release)
     added = read_additions(read_folder(release), pairs(key, "--key"))
@@ -149,24 +113,16 @@ def page(
     return Answer(f"the card is in {out}", {"page": str(out)})
 
 
-@command("release onnx")
-def onnx(
-    release: Release,
-    out: Annotated[Path, typer.Option(help="The graph's file.")] = Path("model.onnx"),
-    key: Keys = None,
-) -> Answer:
+@command("release onnx", out="The graph's file.")
+def onnx(release: Path, *, out: Path = Path("model.onnx"), key: list[str] | None = None) -> Answer:
     """Write a release's model and its encoder as a graph for any ONNX runtime."""
     found = load_release(release, require_signature_from=pairs(key, "--key") or None)
     out.write_bytes(found.to_onnx())
     return Answer(f"the graph is in {out}", {"onnx": str(out)})
 
 
-@command("release sign")
-def sign(
-    release: Release,
-    party: Annotated[str, typer.Option(help="Who signs.")],
-    key: Annotated[Path, typer.Option("--key", help="The party's private key.")],
-) -> Answer:
+@command("release sign", party="Who signs.", key="The party's private key.")
+def sign(release: Path, *, party: str, key: Path) -> Answer:
     """Add a party's signature to a whole release."""
     place = sign_release(release, key, party)
     return Answer(f"{party} signed it: {place}", {"party": party, "signature": str(place)})

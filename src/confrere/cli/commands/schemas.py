@@ -6,19 +6,12 @@ import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
-from confrere.cli.envelope import Answer, ExitCode, aside, command
-from confrere.cli.options import (
-    OwnersLedger,
-    PayingAccount,
-    SpendUnasked,
-    agreed_payer,
-    existing_ledger,
-)
-from confrere.cli.views import listing
+from confrere.cli.envelope import Answer, ExitCode, Option, command, tell
+from confrere.cli.options import agreed_payer, existing_ledger
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
 from confrere.kernel.guarantee import Unit, check_epsilon, check_relation
@@ -27,32 +20,26 @@ from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_sc
 from confrere.schema.fact_counts import FactCounts
 from confrere.schema.feature import Feature
 from confrere.schema.public_schema import declared_column, feature_of, missing_facts, plain_value
-from confrere.schema.schema_html import FACT_COLUMNS, fact_rows
 from confrere.study import header_of, read_table
+from confrere.views import Word
 
-OutFile = Annotated[Path | None, typer.Option(help="A file instead of the screen.")]
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="SCHEMA", help="A study or schema file, or a data set's (confrere-research)."
-    ),
-]
+_OUT = "A file instead of the screen."
+_SOURCE = Option("A study or schema file, or a data set's (confrere-research).", metavar="SCHEMA")
 
 
-@command("schema new")
+@command(
+    "schema new",
+    column=Option("For instance age=number:18..100; repeat it.", metavar="NAME=KIND:FACTS"),
+    header="A table whose first line has the names; no row is read.",
+    out=_OUT,
+)
 def new(
-    column: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=KIND:FACTS", help="For instance age=number:18..100; repeat it."),
-    ] = None,
-    header: Annotated[
-        Path | None, typer.Option(help="A table whose first line has the names; no row is read.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="The label's column.")] = None,
-    positive: Annotated[
-        list[str] | None, typer.Option(help="A value that counts as positive.")
-    ] = None,
-    out: OutFile = None,
+    *,
+    column: list[str] | None = None,
+    header: Path | None = None,
+    label: str | None = None,
+    positive: list[str] | None = None,
+    out: Path | None = None,
 ) -> Answer:
     """Write the data tables of a study from what is known without data; asks for the rest.
 
@@ -78,25 +65,27 @@ def new(
     return _written(schema, out, "written")
 
 
-@command("schema draft")
+@command(
+    "schema draft",
+    table=Option("A PUBLIC table: CSV.", metavar="TABLE"),
+    public=Option("Must be given: you confirm it.", "--this-table-is-public"),
+    exclude="A column to leave out.",
+    category="A column of numbers that are codes: a category.",
+    max_categories=Option("Encoded columns of a category; what is rarer becomes other.", min=3),
+    source="Where the table comes from.",
+    out=_OUT,
+)
 def draft(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A PUBLIC table: CSV.")],
-    public: Annotated[
-        bool, typer.Option("--this-table-is-public", help="Must be given: you confirm it.")
-    ] = False,
-    label: Annotated[str | None, typer.Option(help="The label's column.")] = None,
-    positive: Annotated[
-        list[str] | None, typer.Option(help="A value that counts as positive.")
-    ] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="A column to leave out.")] = None,
-    category: Annotated[
-        list[str] | None, typer.Option(help="A column of numbers that are codes: a category.")
-    ] = None,
-    max_categories: Annotated[
-        int, typer.Option(help="Encoded columns of a category; what is rarer becomes other.", min=3)
-    ] = 20,
-    source: Annotated[str, typer.Option(help="Where the table comes from.")] = "",
-    out: OutFile = None,
+    table: Path,
+    *,
+    public: bool = False,
+    label: str | None = None,
+    positive: list[str] | None = None,
+    exclude: list[str] | None = None,
+    category: list[str] | None = None,
+    max_categories: int = 20,
+    source: str = "",
+    out: Path | None = None,
 ) -> Answer:
     """Draft the data tables of a study from a table that everyone may see.
 
@@ -121,30 +110,33 @@ def draft(
             source=source,
             i_confirm_this_table_is_public=True,
         )
-    aside().print("Drafted by looking at a table: right only if it is public.", style="yellow")
+    tell(Word("Drafted by looking at a table: right only if it is public."))
     return _written(schema, out, "drafted")
 
 
-@command("schema learn")
+@command(
+    "schema learn",
+    table=Option("PRIVATE records: CSV.", metavar="TABLE"),
+    schema="The schema to complete: bounds and values.",
+    epsilon="The price of all facts together, per record.",
+    ledger=Option("The ledger of the table's owner.", envvar="CONFRERE_LEDGER"),
+    quantiles="Learn so many quantiles of numbers that may become curves, too.",
+    neighbours="Which change is hidden: replace-one or add-remove.",
+    party="The column that says whose record it is: hide whole parties.",
+    out=_OUT,
+)
 def learn(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="PRIVATE records: CSV.")],
-    schema: Annotated[str, typer.Option(help="The schema to complete: bounds and values.")],
-    epsilon: Annotated[float, typer.Option(help="The price of all facts together, per record.")],
-    ledger: OwnersLedger,
-    account: PayingAccount = None,
-    quantiles: Annotated[
-        int, typer.Option(help="Learn so many quantiles of numbers that may become curves, too.")
-    ] = 0,
-    neighbours: Annotated[
-        Literal["replace-one", "add-remove"],
-        typer.Option(help="Which change is hidden: replace-one or add-remove."),
-    ] = "replace-one",
-    party: Annotated[
-        str | None,
-        typer.Option(help="The column that says whose record it is: hide whole parties."),
-    ] = None,
-    out: OutFile = None,
-    yes: SpendUnasked = False,
+    table: Path,
+    *,
+    schema: str,
+    epsilon: float,
+    ledger: Path,
+    account: str | None = None,
+    quantiles: int = 0,
+    neighbours: Literal["replace-one", "add-remove"] = "replace-one",
+    party: str | None = None,
+    out: Path | None = None,
+    yes: bool = False,
 ) -> Answer:
     """Learn facts that a schema lacks from private records: counted with noise, and paid for.
 
@@ -176,10 +168,10 @@ def learn(
         account=payer,
     )
     paid = learned.paid[-1]
-    aside().print(f"learned {paid}")
+    tell(f"learned {paid}")
     kept = sorted(set(price.counts.names) - set(paid.learned))
     if kept:
-        aside().print(f"too noisy at this price, left as declared: {', '.join(kept)}")
+        tell(f"too noisy at this price, left as declared: {', '.join(kept)}")
     then = "what was learned is not to be changed, the ledger names it"
     return _written(learned, out, "written", then, paid=paid.to_dict())
 
@@ -209,7 +201,7 @@ def _ask_feature(name: str) -> Feature | None:
         try:
             return feature_of(name, kind, _ask(f"{name}: {_QUESTIONS[kind]}"))
         except SchemaError as error:
-            aside().print(str(error))
+            tell(str(error))
 
 
 def _refuse_taken(out: Path | None) -> None:
@@ -231,11 +223,9 @@ def _written(
 ) -> Answer:
     """Return the text of a schema, and say what it could still tell."""
     open_facts = missing_facts(schema)
-    console = aside()
     if open_facts:
-        console.print("Worth declaring, from the literature or by experts, most useful first:")
-    for fact in open_facts:
-        console.print(f"  {fact}")
+        tell("Worth declaring, from the literature or by experts, most useful first:")
+    tell(*(f"  {fact}" for fact in open_facts))
     text = schema.to_toml()
     told = {
         "fingerprint": schema.fingerprint(),
@@ -252,39 +242,27 @@ def _written(
             file.write(text)
     except OSError as error:
         # What was paid for is not lost, whatever became of the folder meanwhile.
-        console.print(f"out: {out.name} cannot be written ({error.strerror}); here it is instead.")
+        tell(f"out: {out.name} cannot be written ({error.strerror}); here it is instead.")
         return on_screen
     return Answer(f"{done} to {out}: {then}", {"out": str(out), **told})
 
 
-@command("schema show")
-def show(schema: Source) -> Answer:
+@command("schema show", schema=_SOURCE)
+def show(schema: str) -> Answer:
     """Show what a schema declares."""
     found = _read(schema)
-    told: list[Any] = [listing("Public facts", *FACT_COLUMNS, rows=fact_rows(found))]
-    if found.paid:
-        rows = [
-            (
-                f"{one.epsilon:g}",
-                ", ".join(f"{column} ({', '.join(k)})" for column, k in one.learned.items()),
-                "; ".join(f"{r['account']}, row {r['row']}" for r in one.receipts.values()),
-            )
-            for one in found.paid
-        ]
-        columns = ("epsilon", "facts", "receipt")
-        told.append(listing("Facts that were paid for", *columns, rows=rows))
-    return Answer(f"fingerprint {found.fingerprint()}", found.to_dict(), told)
+    return Answer("", found.to_dict(), [found])
 
 
-@command("schema fingerprint")
-def fingerprint(schema: Source) -> Answer:
+@command("schema fingerprint", schema=_SOURCE)
+def fingerprint(schema: str) -> Answer:
     """Print the hash of all that has a meaning: to compare by telephone."""
     digest = _read(schema).fingerprint()
     return Answer(digest, {"fingerprint": digest})
 
 
-@command("schema diff")
-def diff(first: Source, second: Source) -> Answer:
+@command("schema diff", first=_SOURCE, second=_SOURCE)
+def diff(first: str, second: str) -> Answer:
     """Say what differs between two schemas; exit code 3 if anything does."""
     lines = _read(first).difference(_read(second))
     if not lines:

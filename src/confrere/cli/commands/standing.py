@@ -5,36 +5,30 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from confrere.catalogue import CATALOGUE
-from confrere.cli.envelope import Answer, command
+from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import pairs
-from confrere.cli.views import account_table, entry_table, facts, listing
 from confrere.errors import StudyError
 from confrere.kernel.ledger import witness_folder
 from confrere.ledger import Ledger, LedgerReader
+from confrere.ledger.accounts import account_table, charge_table
 from confrere.progress import read_progress, summary
 from confrere.study.local_file import home_folder, open_home
+from confrere.views import Facts, Table
 
 
-@command("home")
+@command(
+    "home",
+    folder=Option(
+        "By default CONFRERE_HOME, or confrere in the user's data folder.", metavar="DIR"
+    ),
+    data=Option("Name a table: its ledger is for good.", metavar="NAME=FILE"),
+    unit_column="The column that says whose a row of it is.",
+)
 def home(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="DIR", help="By default CONFRERE_HOME, or confrere in the user's data folder."
-        ),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", metavar="NAME=FILE", help="Name a table: its ledger is for good."),
-    ] = None,
-    unit_column: Annotated[
-        str | None, typer.Option(help="The column that says whose a row of it is.")
-    ] = None,
+    folder: Path | None = None, *, data: list[str] | None = None, unit_column: str | None = None
 ) -> Answer:
     """Make an organisation's home, name its data sets, and show what was spent on each."""
     own = open_home(folder or home_folder())
@@ -69,16 +63,14 @@ def home(
             "studies": studies,
         },
         [
-            facts(f"Home {own.folder}", told),
-            account_table(one for accounts in books.values() for one in accounts),
+            Facts(told, f"Home {own.folder}"),
+            account_table((one for each in books.values() for one in each), "Accounts"),
         ],
     )
 
 
-@command("status")
-def status(
-    folder: Annotated[Path, typer.Argument(help="A coordinator's or a party's folder.")],
-) -> Answer:
+@command("status", folder="A coordinator's or a party's folder.")
+def status(folder: Path) -> Answer:
     """Say how far a coordinator or a party is."""
     told = read_progress(folder)
     if told is None:
@@ -87,7 +79,7 @@ def status(
     if told["role"] == "party":
         return _party_status(told)
     seen = {"state": told["state"], **told["parties"], "since": told["at"], **told["counts"]}
-    return Answer("", told, [facts("Coordinator", seen), _step_table(told)])
+    return Answer("", told, [Facts(seen, "Coordinator"), _step_table(told)])
 
 
 def _party_status(told: dict[str, Any]) -> Answer:
@@ -106,24 +98,27 @@ def _party_status(told: dict[str, Any]) -> Answer:
     return Answer(
         "",
         {**told, "entries": [entry.to_dict() for entry in entries]},
-        [facts("Party", seen), _step_table(told), entry_table(entries)],
+        [Facts(seen, "Party"), _step_table(told), charge_table(entries, "Charges")],
     )
 
 
-def _step_table(told: dict[str, Any]) -> Any:
+def _step_table(told: dict[str, Any]) -> Table:
     """Show who was asked what, and how that ended."""
-    table = listing("Steps", "question", "party", "state", "epsilon", "ledger row", "why")
-    for step in told["steps"]:
-        for name, one in step["parties"].items():
-            table.add_row(
-                f"{step['operation']} {step['step']}",
-                name,
-                one["state"],
-                f"{one['epsilon']:g}" if "epsilon" in one else "",
-                str(one.get("row", "")),
-                one.get("code", ""),
-            )
-    return table
+    rows = [
+        (
+            f"{step['operation']} {step['step']}",
+            name,
+            one["state"],
+            f"{one['epsilon']:g}" if "epsilon" in one else "",
+            one.get("row", ""),
+            one.get("code", ""),
+        )
+        for step in told["steps"]
+        for name, one in step["parties"].items()
+    ]
+    return Table(
+        ("question", "party", "state", "epsilon", "ledger row", "why"), rows, title="Steps"
+    )
 
 
 _PACKAGES = ("confrere", "numpy", "scipy", "scikit-learn", "pandas", "cryptography", "flwr")
@@ -134,14 +129,19 @@ def version() -> Answer:
     """Print versions and the catalogue of methods."""
     versions = {"python": platform.python_version()}
     versions |= {package: _installed(package) for package in _PACKAGES}
-    table = listing("Methods", "method", "what", "paper", "proof")
-    for method in CATALOGUE.values():
-        paper = f"{method.paper}, {method.algorithm}" if method.algorithm else method.paper
-        table.add_row(method.name, method.title, paper, method.proof or "spends nothing")
+    rows = [
+        (
+            one.name,
+            one.title,
+            f"{one.paper}, {one.algorithm}" if one.algorithm else one.paper,
+            one.proof or "spends nothing",
+        )
+        for one in CATALOGUE.values()
+    ]
     return Answer(
         ", ".join(f"{name} {number}" for name, number in versions.items()),
         {"versions": versions, "methods": [method.to_dict() for method in CATALOGUE.values()]},
-        [table],
+        [Table(("method", "what", "paper", "proof"), rows, title="Methods")],
     )
 
 

@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from confrere.cli.envelope import Answer, ExitCode, aside, command, good
-from confrere.cli.options import (
-    ApprovedBy,
-    Auxiliary,
-    Data,
-    Justification,
-    LedgerFile,
-    Locals,
-    Reason,
-    SpendUnasked,
-    StudyFile,
-    approver,
-    confirm,
-    pairs,
-    reason_of,
-)
-from confrere.cli.views import (
-    facts,
-    price_table,
-    promise_line,
-    receipt_facts,
-    receipt_table,
-    report_parts,
-)
+from confrere.cli.envelope import Answer, ExitCode, Option, command, console, tell, wrote
+from confrere.cli.options import confirm, pairs, words_of
 from confrere.release import Release
 from confrere.schema import DataReport
 from confrere.study import (
@@ -53,37 +31,32 @@ from confrere.study import (
     write_example,
     write_template,
 )
+from confrere.views import Facts, Table
+from confrere.views import price as shown_price
 
 
-@command("init")
-def init(
-    folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path(),
-    example: Annotated[
-        bool, typer.Option("--example", help="Write simulated patients too, to try it out.")
-    ] = False,
-) -> Answer:
+@command(
+    "init", folder="Where the files go.", example="Write simulated patients too, to try it out."
+)
+def init(folder: Path = Path(), *, example: bool = False) -> Answer:
     """Write a commented study file and a local file per party."""
     written = write_example(folder) if example else write_template(folder)
     message = f"{len(written)} files written; next: confrere check {folder / 'study.toml'}"
-    return Answer(
-        message,
-        {"files": [str(path) for path in written]},
-        [good("wrote", path) for path in written],
-    )
+    return Answer(message, {"files": [str(path) for path in written]}, wrote(*written))
 
 
-@command("check")
+@command(
+    "check",
+    strict="Fail on anything that the report finds.",
+    report=Option("Where reports go; by default beside the ledgers.", metavar="FOLDER"),
+)
 def check(
-    study: StudyFile,
-    local: Locals = None,
-    data: Data = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Fail on anything that the report finds.")
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Where reports go; by default beside the ledgers."),
-    ] = None,
+    study: Path,
+    *,
+    local: list[Path] | None = None,
+    data: list[str] | None = None,
+    strict: bool = False,
+    report: Path | None = None,
 ) -> Answer:
     """Check a study file, the local files beside it, and how the parties' tables fit the schema.
 
@@ -104,7 +77,9 @@ def check(
             title = f"{found.id}: {name}'s own table; not to leave {name}"
             files[name] = save_report(reports[name], place, title=title)
     code, message = _outcome(reports, strict)
-    shown = [part for name, one in reports.items() for part in report_parts(name, one, files[name])]
+    shown = [
+        one.view(name, f"kept for {name} alone: {files[name]}") for name, one in reports.items()
+    ]
     return Answer(
         f"{message}; next: confrere price {study}" if code is ExitCode.OK else message,
         {
@@ -114,7 +89,7 @@ def check(
             "reports": {name: one.to_dict() for name, one in reports.items()},
             "report_files": {name: str(path) for name, path in files.items()},
         },
-        [facts(found.title, _facts(found)), *shown],
+        [Facts(_facts(found), found.title), *shown],
         exit_code=code,
         error_code=None if code is ExitCode.OK else "InvalidData",
     )
@@ -136,12 +111,13 @@ def _tables(names: list[str]) -> str:
     return f"the table{'s' * (len(names) > 1)} of {', '.join(names)}"
 
 
-@command("price")
+@command("price", out="Write the plan, to be agreed to.")
 def price(
-    study: StudyFile,
-    out: Annotated[Path | None, typer.Option(help="Write the plan, to be agreed to.")] = None,
-    local: Locals = None,
-    ledger: LedgerFile = None,
+    study: Path,
+    *,
+    out: Path | None = None,
+    local: list[Path] | None = None,
+    ledger: Path | None = None,
 ) -> Answer:
     """Say what a study would spend, by whom, and what would be left; touches no data."""
     found = read_study(study)
@@ -155,7 +131,7 @@ def price(
     return Answer(
         f"nothing was spent; next: {following}",
         {**plan.to_dict(), "plan_file": None if out is None else str(out)},
-        [price_table(plan), promise_line(plan, found.promise.unit)],
+        [plan.view(found.promise.unit)],
     )
 
 
@@ -173,39 +149,33 @@ def _facts(study: Study) -> dict[str, object]:
     }
 
 
-@command("fit")
+@command(
+    "fit",
+    study=Option("The study file, or --plan.", metavar="[STUDY]"),
+    plan="A plan that confrere price wrote.",
+    key=Option("The private key to sign with.", metavar="PARTY=FILE"),
+    source=Option("What a source elsewhere has released.", metavar="PARTY=FOLDER"),
+    source_key=Option("Its public key: it must have signed.", metavar="PARTY=FILE"),
+    out=Option("Where releases go; confrere-out/ID by default.", envvar="CONFRERE_OUT"),
+    allow_uncapped="Go ahead where nothing caps the spending.",
+)
 def fit(
-    study: Annotated[
-        Path | None, typer.Argument(metavar="[STUDY]", help="The study file, or --plan.")
-    ] = None,
-    plan: Annotated[Path | None, typer.Option(help="A plan that confrere price wrote.")] = None,
-    local: Locals = None,
-    data: Data = None,
-    ledger: LedgerFile = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option("--key", metavar="PARTY=FILE", help="The private key to sign with."),
-    ] = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PARTY=FOLDER", help="What a source elsewhere has released."),
-    ] = None,
-    source_key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PARTY=FILE", help="Its public key: it must have signed."),
-    ] = None,
-    auxiliary: Auxiliary = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(envvar="CONFRERE_OUT", help="Where releases go; confrere-out/ID by default."),
-    ] = None,
-    name: ApprovedBy = None,
-    reason: Reason = None,
-    justification: Justification = None,
-    yes: SpendUnasked = False,
-    allow_uncapped: Annotated[
-        bool, typer.Option("--allow-uncapped", help="Go ahead where nothing caps the spending.")
-    ] = False,
+    study: Path | None = None,
+    *,
+    plan: Path | None = None,
+    local: list[Path] | None = None,
+    data: list[str] | None = None,
+    ledger: Path | None = None,
+    key: list[str] | None = None,
+    source: list[str] | None = None,
+    source_key: list[str] | None = None,
+    auxiliary: Path | None = None,
+    out: Path | None = None,
+    name: str | None = None,
+    reason: str | None = None,
+    justification: str | None = None,
+    yes: bool = False,
+    allow_uncapped: bool = False,
 ) -> Answer:
     """Learn what a study describes, for the parties that live here, and write the releases.
 
@@ -235,18 +205,12 @@ def fit(
     )
     check_keys(locals_)
     refuse_taken(found, folder, list(runner.rows))
-    approval = approval_of(
-        name=approver(name),
-        reason=reason_of(reason, found),
-        justification=justification or found.promise.justification,
-    )
-    console = aside()
-    console.print(price_table(priced))
-    console.print(promise_line(priced, found.promise.unit))
+    approval = approval_of(**words_of(name, reason, justification, found))
+    tell(priced.view(found.promise.unit))
     if not yes:
         confirm(priced.amount)
     check_destination(found, folder, list(runner.rows))
-    with console.status("learning"):
+    with console().status("learning"):
         made = runner.run(approval)
     places = {one.name: save_made(found, one, folder, locals_) for one in made}
     return _answer(found, made, places, locals_)
@@ -277,7 +241,7 @@ def _answer(
             "status": one.release.card.status,
             "epsilon": one.release.card.epsilon,
             "receipts": [
-                receipt_facts(name, receipt)
+                {"party": name, **receipt.to_dict()}
                 for name, receipts in one.receipts.items()
                 for receipt in receipts
             ],
@@ -289,5 +253,22 @@ def _answer(
         f"{len(made)} release(s), {'signed' if signed else 'not signed'}; next: confrere "
         f"{'release show' if study.simulated else 'verify'} {first}",
         {"study_sha256": study.sha256, "releases": releases},
-        [receipt_table(made), *(good("wrote", f"{r['folder']} and {r['page']}") for r in releases)],
+        [receipt_table(made), *wrote(*(f"{r['folder']} and {r['page']}" for r in releases))],
     )
+
+
+def receipt_table(made: Iterable[Made]) -> Table:
+    """Show what was paid."""
+    rows = [
+        (
+            party,
+            shown_price(paid.guarantee.epsilon, paid.guarantee.delta),
+            paid.account,
+            paid.row,
+            paid.hash[:12],
+        )
+        for one in made
+        for party, receipts in one.receipts.items()
+        for paid in receipts
+    ]
+    return Table(("party", "epsilon", "account", "ledger row", "hash"), rows, title="Receipts")
