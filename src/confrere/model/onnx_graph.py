@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,134 +33,106 @@ _INTEGER, _INTEGERS, _STRINGS = 2, 7, 8
 #: Operators on strings have a set of their own.
 _ML, _ML_OPSET = "ai.onnx.ml", 2
 _TYPES = {np.dtype(np.float64): _DOUBLE, np.dtype(np.int64): _INT64}
+#: The axis of columns.
+_COLUMNS = np.array([1], dtype=np.int64)
+
+Column: TypeAlias = NumberColumn | OneHotColumn | ScoreColumn
 
 
 def onnx_bytes(model: Model) -> bytes:
     """Return the serialised graph; equal models give equal bytes, on every machine and day."""
-    names = () if model.encoder is None else model.encoder.schema.columns
-    graph = Graph(names)
-    bound = np.array(LARGEST)
+    graph = Graph(() if model.encoder is None else model.encoder.schema.columns)
     given = "X" if model.encoder is None else encoded_rows(graph, model.encoder.encoding)
-    rows = graph.add("Clip", given, graph.constant(-bound), graph.constant(bound))
+    rows = graph.add("Clip", given, -LARGEST, LARGEST)
     if model.clip is not None:
         rows = _clipped(graph, rows, model.clip)
     if isinstance(model, Linear):
-        _linear(graph, rows, model)
+        scores = graph.gemm(rows, model.coef, model.intercept, graph.output("decision"))
+        share = None
     else:
         assert isinstance(model, Stack)
-        _stack(graph, rows, model)
+        scores = _stacked(graph, rows, model)
+        share = model.total_weight if model.combine == "vote" else None
+    _answers(graph, scores, len(model.classes), share)
     return graph.serialised(model)
 
 
 def _clipped(graph: Graph, rows: str, clip: Clip) -> str:
     """Add ``u * (radius / max(bound, ||u||))``."""
     sizes = graph.add("Mul", rows, rows) if clip.norm == 2 else graph.add("Abs", rows)
-    norms = graph.add("ReduceSum", sizes, graph.constant(np.array([1], dtype=np.int64)))
+    norms = graph.add("ReduceSum", sizes, _COLUMNS)
     if clip.norm == 2:
         norms = graph.add("Sqrt", norms)
-    longest = graph.add("Max", norms, graph.constant(np.array(clip.bound)))
-    factor = graph.add("Div", graph.constant(np.array(clip.radius)), longest)
+    factor = graph.add("Div", clip.radius, graph.add("Max", norms, clip.bound))
     return graph.add("Mul", rows, factor)
 
 
-def _linear(graph: Graph, rows: str, model: Linear) -> None:
-    scores = graph.gemm(rows, model.coef, model.intercept, graph.output("decision"))
-    if len(model.coef) == 1:
-        _two_classes(graph, graph.add("Sigmoid", scores), scores)
-    else:
-        graph.add("Softmax", scores, output=graph.output("probability"), axis=1)
-        _label(graph, graph.add("ArgMax", scores, axis=1, keepdims=0), scores)
-
-
-def _stack(graph: Graph, rows: str, model: Stack) -> None:
+def _stacked(graph: Graph, rows: str, model: Stack) -> str:
+    """Add the weighted sums over what the groups say, one per class of more than two."""
     low = [_low(graph, rows, group) for group in model.groups]
-    if len(model.classes) > 2:
-        _stack_of_classes(graph, low, model)
-        return
-    meta = graph.add("Concat", *low, axis=1)
-    if model.combine == "vote":
-        meta = graph.add("Sign", meta)
-    elif model.combine == "stack":
-        meta = _squeezed(graph, meta, len(low))
-    high, constant = model.coef[None, :], np.array([model.intercept])
-    scores = graph.gemm(meta, high, constant, graph.output("decision"))
-    if model.combine == "vote":
-        share = graph.add("Div", scores, graph.constant(np.array(model.total_weight)))
-        positive = graph.add("Add", share, graph.constant(np.array(1.0)))
-        positive = graph.add("Div", positive, graph.constant(np.array(2.0)))
-    else:
-        positive = graph.add("Sigmoid", scores)
-    _two_classes(graph, positive, scores)
+    if len(model.classes) == 2:
+        meta = _meta(graph, graph.add("Concat", *low, axis=1), model)
+        high, constant = model.coef[None, :], np.array([model.intercept])
+        return graph.gemm(meta, high, constant, graph.output("decision"))
+    total = ""
+    for scores, weight in zip(low, model.coef, strict=True):
+        part = graph.add("Mul", _meta(graph, scores, model), float(weight))
+        total = graph.add("Add", total, part) if total else part
+    return graph.add("Identity", total, output=graph.output("decision"))
 
 
 def _low(graph: Graph, rows: str, group: LowLevelModel) -> str:
     """Add a group's sharpened scores."""
-    part = graph.add("Gather", rows, graph.constant(group.features.astype(np.int64)), axis=1)
+    part = graph.add("Gather", rows, group.features.astype(np.int64), axis=1)
     if group.clip is not None:
         part = _clipped(graph, part, group.clip)
     plain = graph.gemm(part, np.atleast_2d(group.coef), np.atleast_1d(group.intercept))
-    above = graph.add("Sub", plain, graph.constant(np.array(group.baseline)))
-    return graph.add("Mul", above, graph.constant(np.array(group.sharpness)))
+    return graph.add("Mul", graph.add("Sub", plain, group.baseline), group.sharpness)
 
 
-def _squeezed(graph: Graph, scores: str, n_groups: int) -> str:
-    """Add ``tanh(z / 2) / sqrt(groups)``."""
-    meta = graph.add("Tanh", graph.add("Div", scores, graph.constant(np.array(2.0))))
-    return graph.add("Div", meta, graph.constant(np.array(math.sqrt(n_groups))))
+def _meta(graph: Graph, scores: str, model: Stack) -> str:
+    """Add what the high level reads of scores: ``tanh(z / 2) / sqrt(groups)``, votes, or all."""
+    if model.combine == "stack":
+        squeezed = graph.add("Tanh", graph.add("Div", scores, 2.0))
+        return graph.add("Div", squeezed, math.sqrt(len(model.groups)))
+    if model.combine == "alone":
+        return scores
+    if len(model.classes) == 2:
+        return graph.add("Sign", scores)
+    best = graph.add("ArgMax", scores, axis=1, keepdims=1)
+    chosen = graph.add("Equal", best, np.arange(len(model.classes), dtype=np.int64)[None, :])
+    # Scores times zero: what is undefined stays so.
+    nothing = graph.add("Mul", scores, 0.0)
+    return graph.add("Add", graph.add("Cast", chosen, to=_DOUBLE), nothing)
 
 
-def _stack_of_classes(graph: Graph, low: Sequence[str], model: Stack) -> None:
-    """Add every class's weighted sum over the groups."""
-    total = ""
-    for scores, weight in zip(low, model.coef, strict=True):
-        meta = scores
-        if model.combine == "stack":
-            meta = _squeezed(graph, scores, len(low))
-        elif model.combine == "vote":
-            best = graph.add("ArgMax", scores, axis=1, keepdims=1)
-            places = np.arange(len(model.classes), dtype=np.int64)[None, :]
-            chosen = graph.add("Equal", best, graph.constant(places))
-            # Scores times zero: what is undefined stays so.
-            nothing = graph.add("Mul", scores, graph.constant(np.array(0.0)))
-            meta = graph.add("Add", graph.add("Cast", chosen, to=_DOUBLE), nothing)
-        part = graph.add("Mul", meta, graph.constant(np.array(float(weight))))
-        total = graph.add("Add", total, part) if total else part
-    scores = graph.add("Identity", total, output=graph.output("decision"))
-    if model.combine == "vote":
-        whole = graph.constant(np.array(model.total_weight))
-        graph.add("Div", scores, whole, output=graph.output("probability"))
+def _answers(graph: Graph, scores: str, n_classes: int, votes: float | None) -> None:
+    """Add probabilities, of votes their shares; and labels: -1 where scores are undefined."""
+    named = graph.output("probability")
+    if n_classes == 2:
+        if votes is None:
+            positive = graph.add("Sigmoid", scores)
+        else:
+            positive = graph.add("Div", graph.add("Add", graph.add("Div", scores, votes), 1.0), 2.0)
+        graph.add("Concat", graph.add("Sub", 1.0, positive), positive, output=named, axis=1)
+        above = graph.add("Cast", graph.add("Greater", scores, 0.0), to=_INT64)
+        position = graph.add("Squeeze", above, _COLUMNS)
     else:
-        graph.add("Softmax", scores, output=graph.output("probability"), axis=1)
-    _label(graph, graph.add("ArgMax", scores, axis=1, keepdims=0), scores)
-
-
-def _two_classes(graph: Graph, positive: str, scores: str) -> None:
-    negative = graph.add("Sub", graph.constant(np.array(1.0)), positive)
-    graph.add("Concat", negative, positive, output=graph.output("probability"), axis=1)
-    above = graph.add("Greater", scores, graph.constant(np.array(0.0)))
-    column = graph.add("Cast", above, to=_INT64)
-    axis = graph.constant(np.array([1], dtype=np.int64))
-    _label(graph, graph.add("Squeeze", column, axis), scores)
-
-
-def _label(graph: Graph, position: str, scores: str) -> None:
-    """Add the label: -1 where the scores are undefined, as those of refused rows are."""
-    axis = graph.constant(np.array([1], dtype=np.int64))
-    undefined = graph.add("IsNaN", graph.add("ReduceSum", scores, axis, keepdims=0))
-    none = graph.constant(np.array(-1, dtype=np.int64))
+        if votes is None:
+            graph.add("Softmax", scores, output=named, axis=1)
+        else:
+            graph.add("Div", scores, votes, output=named)
+        position = graph.add("ArgMax", scores, axis=1, keepdims=0)
+    undefined = graph.add("IsNaN", graph.add("ReduceSum", scores, _COLUMNS, keepdims=0))
+    none = np.array(-1, dtype=np.int64)
     graph.add("Where", undefined, none, position, output=graph.output("label"))
 
 
 class Graph:
     """Nodes and constants in the order they are added, with short numbered names.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Names of raw columns, which no other name may be.
+    None of them is the name of a raw column.
     """
-
-    DOUBLE = _DOUBLE
 
     def __init__(self, columns: Sequence[str] = ()) -> None:
         self._prefix = ""
@@ -174,8 +146,9 @@ class Graph:
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._tensors: list[bytes] = []
 
-    def constant(self, value: np.ndarray[Any, Any]) -> str:
+    def constant(self, number: float | np.ndarray[Any, Any]) -> str:
         """Return the name of a constant; equal ones are kept once."""
+        value = np.asarray(number)
         key = (value.dtype.str, value.shape, value.tobytes())
         if key not in self._constants:
             self._constants[key] = f"{self._prefix}c{len(self._constants)}"
@@ -191,10 +164,17 @@ class Graph:
         """Return what an output is called: a word that is no column's name."""
         return f"{self._outputs}{name}"
 
-    def add(self, operator: str, *inputs: str, output: str | None = None, **options: int) -> str:
-        """Add one operator and return the name of what it computes."""
+    def add(
+        self,
+        operator: str,
+        *inputs: str | float | np.ndarray[Any, Any],
+        output: str | None = None,
+        **options: int,
+    ) -> str:
+        """Add one operator and return the name of what it computes; numbers become constants."""
         name = output or f"{self._prefix}n{len(self._nodes)}"
-        node = b"".join(_field(1, one) for one in inputs) + _field(2, name) + _field(4, operator)
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
+        node = b"".join(_field(1, one) for one in names) + _field(2, name) + _field(4, operator)
         for option, value in options.items():
             node += _field(5, _field(1, option) + _field(3, value) + _field(20, _INTEGER))
         self._nodes.append(node)
@@ -220,8 +200,7 @@ class Graph:
         output: str | None = None,
     ) -> str:
         """Add ``rows @ coef.T + intercept``."""
-        weights, constants = self.constant(coef), self.constant(intercept)
-        return self.add("Gemm", rows, weights, constants, output=output, transB=1)
+        return self.add("Gemm", rows, coef, intercept, output=output, transB=1)
 
     def serialised(self, model: Model) -> bytes:
         """Return the whole model's bytes: the messages of onnx.proto, field by field."""
@@ -282,16 +261,11 @@ def encoded_rows(graph: Graph, encoding: Encoding) -> str:
             parts += _text(graph, column, encoding.na)
     rows = graph.add("Concat", *parts, axis=1)
     if encoding.weights is not None:
-        rows = graph.add("Mul", rows, graph.constant(np.array([encoding.weights])))
+        rows = graph.add("Mul", rows, np.array([encoding.weights]))
     squares = graph.add("Mul", rows, rows)
-    axis = graph.constant(np.array([1], dtype=np.int64))
-    norms = graph.add("Sqrt", graph.add("ReduceSum", squares, axis))
+    norms = graph.add("Sqrt", graph.add("ReduceSum", squares, _COLUMNS))
     least = encoding.norm if encoding.rows == "clip" else 1e-300  # rows of zeros stay
-    return graph.add("Div", rows, graph.add("Max", norms, _one(graph, least)))
-
-
-def _one(graph: Graph, number: float) -> str:
-    return graph.constant(np.array(number))
+    return graph.add("Div", rows, graph.add("Max", norms, least))
 
 
 def _row(numbers: tuple[float, ...] | None, width: int) -> np.ndarray:
@@ -305,56 +279,54 @@ def _number(graph: Graph, column: NumberColumn) -> list[str]:
     for token in column.na:
         number = meaning(token)
         if isinstance(number, float):
-            absent = graph.add("Or", absent, graph.add("Equal", x, _one(graph, number)))
-    low, high = (_one(graph, end) for end in column.clip)
+            absent = graph.add("Or", absent, graph.add("Equal", x, number))
+    low, high = column.clip
     u = x
     if column.log:
         above = graph.add("Sub", graph.add("Clip", x, low, high), low)
-        u = graph.add("Log", graph.add("Add", above, _one(graph, 1.0)))
+        u = graph.add("Log", graph.add("Add", above, 1.0))
     u = _nearest(graph, u, np.array(column.grid), float(column.steps))
     if not column.log:
         u = graph.add("Clip", u, low, high)
     basis = _hats(graph, u, column.knots) if column.knots else u
-    centred = graph.add("Sub", basis, graph.constant(np.array([column.centre])))
-    scaled = graph.add("Div", centred, graph.constant(np.array([column.scale])))
+    scaled = _scaled(graph, column, basis)
     return _with_missing(graph, column, absent, scaled)
+
+
+def _scaled(graph: Graph, column: Column, basis: str) -> str:
+    centred = graph.add("Sub", basis, np.array([column.centre]))
+    return graph.add("Div", centred, np.array([column.scale]))
 
 
 def _nearest(graph: Graph, u: str, grid: np.ndarray, steps: float) -> str:
     """Add what moves a number to the nearest point."""
-    widths, zero, one = graph.constant(np.diff(grid)[None]), _one(graph, 0.0), _one(graph, 1.0)
-    shares = graph.add("Div", graph.add("Sub", u, graph.constant(grid[None, :-1])), widths)
-    inside = graph.add("Mul", graph.add("Clip", shares, zero, one), _one(graph, steps))
-    whole = graph.add("Div", graph.add("Round", inside), _one(graph, steps))
-    axis = graph.constant(np.array([1], dtype=np.int64))
-    moved = graph.add("ReduceSum", graph.add("Mul", whole, widths), axis)
-    return graph.add("Add", moved, _one(graph, float(grid[0])))
+    widths = np.diff(grid)[None]
+    shares = graph.add("Div", graph.add("Sub", u, grid[None, :-1]), widths)
+    inside = graph.add("Mul", graph.add("Clip", shares, 0.0, 1.0), steps)
+    whole = graph.add("Div", graph.add("Round", inside), steps)
+    moved = graph.add("ReduceSum", graph.add("Mul", whole, widths), _COLUMNS)
+    return graph.add("Add", moved, float(grid[0]))
 
 
 def _hats(graph: Graph, u: str, knots: tuple[float, ...]) -> str:
     hats = []
     for j, knot in enumerate(knots):
-        sides = [_one(graph, 1.0)]
+        sides: list[str | float] = [1.0]
         if j > 0:
-            rise = graph.add("Sub", u, _one(graph, knots[j - 1]))
-            sides.append(graph.add("Div", rise, _one(graph, knot - knots[j - 1])))
+            sides.append(graph.add("Div", graph.add("Sub", u, knots[j - 1]), knot - knots[j - 1]))
         if j + 1 < len(knots):
-            fall = graph.add("Sub", _one(graph, knots[j + 1]), u)
-            sides.append(graph.add("Div", fall, _one(graph, knots[j + 1] - knot)))
-        hats.append(graph.add("Max", graph.add("Min", *sides), _one(graph, 0.0)))
+            sides.append(graph.add("Div", graph.add("Sub", knots[j + 1], u), knots[j + 1] - knot))
+        hats.append(graph.add("Max", graph.add("Min", *sides), 0.0))
     return graph.add("Concat", *hats, axis=1)
 
 
-def _with_missing(
-    graph: Graph, column: NumberColumn | OneHotColumn | ScoreColumn, absent: str, scaled: str
-) -> list[str]:
+def _with_missing(graph: Graph, column: Column, absent: str, scaled: str) -> list[str]:
     """Return the encoded parts: those of the value, then the indicator of a missing one."""
     own = len(column.centre)
     missing = _row(column.missing, column.width)
-    parts = [graph.add("Where", absent, graph.constant(missing[:, :own]), scaled)]
+    parts = [graph.add("Where", absent, missing[:, :own], scaled)]
     if column.present:
-        here = graph.constant(np.array([column.present]))
-        parts.append(graph.add("Where", absent, graph.constant(missing[:, own:]), here))
+        parts.append(graph.add("Where", absent, missing[:, own:], np.array([column.present])))
     return parts
 
 
@@ -365,18 +337,14 @@ def _text(graph: Graph, column: OneHotColumn | ScoreColumn, na: tuple[str, ...])
     place = graph.look_up(
         column.column, {t: count if p == MISSING else p for t, p in known.items()}, unknown
     )
-    own = len(column.centre)
-    places = graph.constant(np.arange(count, dtype=np.int64)[None, :])
     if isinstance(column, OneHotColumn):
-        basis = graph.add("Cast", graph.add("Equal", place, places), to=graph.DOUBLE)
+        places = np.arange(count, dtype=np.int64)[None, :]
+        basis = graph.add("Cast", graph.add("Equal", place, places), to=_DOUBLE)
     else:
         # The last two are of cells that are missing or unknown; what they get is replaced.
-        scores = graph.constant(np.array([*column.scores, 0.0, 0.0]))
-        basis = graph.add("Gather", scores, place, axis=0)
-    centred = graph.add("Sub", basis, graph.constant(np.array([column.centre])))
-    scaled = graph.add("Div", centred, graph.constant(np.array([column.scale])))
-    elsewhere = graph.constant(_row(column.unknown, column.width)[:, :own])
-    strange = graph.add("Equal", place, graph.constant(np.array(unknown, dtype=np.int64)))
-    scaled = graph.add("Where", strange, elsewhere, scaled)
-    absent = graph.add("Equal", place, graph.constant(np.array(count, dtype=np.int64)))
+        basis = graph.add("Gather", np.array([*column.scores, 0.0, 0.0]), place, axis=0)
+    elsewhere = _row(column.unknown, column.width)[:, : len(column.centre)]
+    strange = graph.add("Equal", place, np.array(unknown, dtype=np.int64))
+    scaled = graph.add("Where", strange, elsewhere, _scaled(graph, column, basis))
+    absent = graph.add("Equal", place, np.array(count, dtype=np.int64))
     return _with_missing(graph, column, absent, scaled)
