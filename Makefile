@@ -57,7 +57,7 @@ LOCK := $(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes --no-he
 
 lock: .venv/.ready
 	$(PIP) --group ship
-	$(LOCK) pyproject.toml --extra flower --extra accounting --extra desk --extra parquet --extra plot --extra sql -o locks/party.txt
+	$(LOCK) pyproject.toml --extra federation --extra accounting --extra desk --extra parquet --extra plot --extra sql -o locks/party.txt
 	echo hatchling | $(LOCK) - -o locks/build.txt
 
 # Installs what is locked, each file by its hash, and the wheel on top, in an environment of its own.
@@ -71,7 +71,7 @@ lock-check: wheel
 .venv/.ready: pyproject.toml research/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[accounting,dask,desk,flower,parquet,plot,sql]" --editable ./research --group dev
+	$(PIP) --editable ".[accounting,dask,desk,federation,parquet,plot,sql]" --editable ./research --group dev
 	touch $@
 
 clean:

@@ -10,39 +10,20 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
-from typing import Any, ClassVar
 
 import psutil
 from rich.console import Console
 from rich.table import Table
 
+from confrere.federation.keys import make_authority, make_node_key
+from confrere.federation.line import carrying
 from tests.scenarios.deployment import PARTIES, Deployment, free_ports
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation.flower.answering import run_party
-    from confrere.federation.flower.carrying import carrying
-    from confrere.federation.flower.keys import make_authority, make_node_key, read_node_key
-    from confrere.progress import Progress
-
 ROUNDS = 20
-SIZES = (3, 10, 30)
+SIZES = (3, 10, 30, 100)
 NUMBERS = 100_000
 ENDURANCE_SECONDS = 180.0
-
-
-class Echo:
-    """A party that sends back what it is sent, until it is sent nothing."""
-
-    finished = False
-    state = "answered"
-    told: ClassVar[list[dict[str, Any]]] = []
-
-    def handle(self, question: bytes) -> bytes:
-        self.finished = not question
-        return question
 
 
 class Line:
@@ -64,13 +45,17 @@ class Line:
             port=self.port,
         )
         self.carrier = self._serving.__enter__()
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.bench_deployment"]
+        (holder,) = psutil.Process().children()
+        command = [sys.executable, "-m", "benchmarks.line_party"]
         address = f"127.0.0.1:{self.port}"
         self.parties = [
             subprocess.Popen([*command, str(self.folder), name, address]) for name in self.names
         ]
-        self.heads = [psutil.Process(), *(psutil.Process(p.pid) for p in self.parties)]
+        own = [psutil.Process(p.pid) for p in self.parties]
+        self.heads = [psutil.Process(), holder, *own]
+        began = time.monotonic()
         assert self.carrier.await_parties(self.names, 300) == []
+        self.all_here = time.monotonic() - began
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,18 +66,6 @@ class Line:
     def ask(self, content: bytes) -> None:
         replies = self.carrier.exchange(dict.fromkeys(self.names, content), 120)
         assert all(reply == content for reply in replies.values())
-
-
-def party(folder: str, name: str, address: str) -> None:
-    home = Path(folder) / f"home-{name}"
-    home.mkdir()
-    run_party(
-        Echo(),
-        coordinator=address,
-        authority=Path(folder) / "authority/ca.pem",
-        key=read_node_key(Path(folder) / name),
-        progress=Progress(home),
-    )
 
 
 def cpu_of(processes: list[psutil.Process]) -> float:
@@ -145,7 +118,8 @@ def line_alone(count: int, content: bytes, questions: int = 20) -> list[str]:
             f"{len(content):,}",
             f"{wall / questions:.3f} s",
             f"{cpu / questions:.3f} s",
-            f"{memory_of(line.heads):.0f} MB",
+            f"{line.all_here:.1f} s",
+            f"{memory_of(line.heads[1:2]):.0f} MB, {memory_of(line.heads[2:]) / count:.0f} MB",
         ]
 
 
@@ -167,7 +141,7 @@ def endurance(seconds: float) -> list[list[str]]:
                         ", ".join(f"{p.memory_info().rss / 2**20:.1f}" for p in line.heads),
                         ", ".join(str(p.num_fds()) for p in line.heads),
                         ", ".join(str(p.num_threads()) for p in line.heads),
-                        str(sum(len(p.children(recursive=True)) for p in line.heads[1:])),
+                        str(sum(len(p.children(recursive=True)) for p in line.heads[2:])),
                         str(sum(1 for _ in Path(folder).rglob("*"))),
                     ]
                 )
@@ -183,13 +157,16 @@ def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 def main() -> None:
     show("a study of three parties", ["what", "how much"], [list(row) for row in study()])
-    columns = ["parties", "bytes each way", "waiting", "processor", "memory"]
+    columns = [
+        "parties",
+        "bytes each way",
+        "waiting",
+        "processor",
+        "all here",
+        "memory of the port, of a party",
+    ]
     lines = [line_alone(count, bytes(1000)) for count in SIZES]
     lines.append(line_alone(3, bytes(8 * NUMBERS)))
     show("the line alone, for a question", columns, lines)
     columns = ["after", "questions", "MB of each", "files", "threads", "children", "files in all"]
     show("for minutes, without a restart", columns, endurance(ENDURANCE_SECONDS))
-
-
-if __name__ == "__main__":
-    party(*sys.argv[1:])

@@ -12,7 +12,6 @@ import resource
 import tempfile
 import threading
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,10 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
+from confrere.federation.keys import make_authority, make_node_key, read_node_key
+from confrere.federation.line import carrying, run_party
 from confrere.ledger import Ledger
+from confrere.progress import Progress
 from confrere.release import generate_key
 from confrere.study import (
     CoordinatorSession,
@@ -34,13 +36,6 @@ from confrere.study import (
     write_example,
 )
 from tests.scenarios.deployment import free_ports
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation.flower.answering import run_party
-    from confrere.federation.flower.carrying import carrying
-    from confrere.federation.flower.keys import make_authority, make_node_key, read_node_key
-    from confrere.progress import Progress
 
 DEVICES = 100
 
@@ -73,7 +68,7 @@ def write_study(folder: Path, count: int, trust: str) -> tuple[Study, pd.DataFra
     text = text[:begin] + "\n".join(parties) + text[end:]
     for old, new in {
         'name = "average"': f'name = "statistic"\ntrust = "{trust}"',
-        'engine = "local"': 'engine = "flower"',
+        'engine = "local"': 'engine = "line"',
         'protects = "record"': 'protects = "party"',
         "[federation]": f'[auxiliary]\nsha256 = "{digest}"\n\n[federation]',
     }.items():

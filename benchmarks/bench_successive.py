@@ -13,7 +13,6 @@ import signal
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 import psutil
@@ -21,7 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from confrere.errors import ConfrereError
-from confrere.federation.offline import without_network
+from confrere.federation.keys import make_authority, read_node_key
+from confrere.federation.line import carrying, run_party
+from confrere.federation.offline import AtHome, without_network
+from confrere.progress import Progress
 from confrere.study import (
     CoordinatorSession,
     Study,
@@ -30,13 +32,6 @@ from confrere.study import (
     read_local,
 )
 from tests.scenarios.deployment import PARTIES, Deployment
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation.flower.answering import run_party
-    from confrere.federation.flower.carrying import carrying
-    from confrere.federation.flower.keys import make_authority, read_node_key
-    from confrere.progress import Progress
 
 SECONDS = 600.0
 ATTEMPTS = 100
@@ -57,7 +52,7 @@ def be_party(folder: Path, study: Study, name: str, port: int) -> None:
         run += 1
         out = folder / f"had/{name}/{run}"
         with without_network(
-            lambda out=out: party_session(study, local, grant=grant, out=out), print
+            lambda out=out: AtHome(party_session(study, local, grant=grant, out=out), {}), print
         ) as session:
             run_party(
                 session,

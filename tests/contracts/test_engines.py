@@ -117,7 +117,7 @@ def run_here(example, folder, method, **how):
 
 def run_between(example, folder, method, **how):
     """Run the signed protocol, with everything but the network."""
-    study = set_up(example, folder, method, "flower", **how)
+    study = set_up(example, folder, method, "line", **how)
     sessions = {}
     for party in study.payers:
         local = read_local(folder / f"local/{party.name}.toml")

@@ -27,7 +27,7 @@ def test_locked_versions_are_the_tested_ones(name):
 def test_everything_that_a_party_needs_is_locked():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = [*project["dependencies"]]
-    for extra in ("flower", "desk", "parquet", "sql"):
+    for extra in ("federation", "desk", "parquet", "sql"):
         needed += project["optional-dependencies"][extra]
     names = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in needed}
     assert names <= _pins("locks/party.txt").keys(), "run: make lock"

@@ -25,6 +25,7 @@ import psutil
 
 from confrere.cli import main
 from confrere.federation import Books, LocalFederation, LocalParty, Payload, Policy
+from confrere.federation.keys import make_node_key
 from confrere.federation.messages import SignedAnswer
 from confrere.ledger import Ledger
 from confrere.release import load_rehearsal
@@ -32,12 +33,6 @@ from confrere.study import Study, read_rows, read_study, write_example
 from confrere.study.local_file import read_local
 from confrere.study.protocols import protocol_of
 from tests.unit.federation.signed_run import name_keys
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", category=DeprecationWarning)
-    # What commands import when they need it: here before they are forked.
-    from confrere.federation.flower import answering, carrying  # noqa: F401
-    from confrere.federation.flower.keys import make_node_key
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]
 PARTIES = ("main", "branch-1", "branch-2")
@@ -81,7 +76,7 @@ class Deployment:
         for name in more:
             _add_branch(self.folder, name)
         wanted = {
-            'engine = "local"': 'engine = "flower"',
+            'engine = "local"': 'engine = "line"',
             "epsilon = 3.0": "epsilon = 1.0",
             "epsilon = 2.0": "epsilon = 1.0",
             'name = "average"': f'rounds = {rounds}\nname = "average"',
@@ -276,7 +271,7 @@ class Deployment:
 
     def logs(self) -> str:
         """Return the end of everything that was written, for whoever looks into a failure."""
-        files = [*self.folder.glob("*.err"), *self.folder.rglob("flower.log")]
+        files = [*self.folder.glob("*.err"), *self.folder.rglob("line.log")]
         return "\n".join(f"--- {file.name}\n{file.read_text()[-3000:]}" for file in sorted(files))
 
     def _family(self, name: str) -> list[psutil.Process]:

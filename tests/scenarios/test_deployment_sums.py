@@ -12,10 +12,10 @@ import signal
 
 import pytest
 
-from confrere.federation import signed
+from confrere.federation import line, signed
 from confrere.ledger import Ledger
 from confrere.release import load_release, verify_release
-from tests.scenarios.deployment import Deployment, answering
+from tests.scenarios.deployment import Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -40,16 +40,17 @@ def die_when_asked():
 
 def die_when_sent():
     """Have a party killed when its part of the second try has been sent."""
-    reply = answering.Line.reply
+    reply = line.Line.reply
     sent = []
 
-    def killed(line, asked, content):
-        reply(line, asked, content)
+    def killed(self, number, content):
+        reply(self, number, content)
         sent.append(b"masked" in content)
         if sum(sent) == 2:
+            self.finish(60)  # the coordinator has it
             os.kill(os.getpid(), signal.SIGKILL)
 
-    answering.Line.reply = killed
+    line.Line.reply = killed
 
 
 def test_two_of_five_are_killed_and_the_others_finish(tmp_path):

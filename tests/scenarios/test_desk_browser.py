@@ -188,7 +188,7 @@ def _poison(place: World, world: World, payload: str) -> None:
     cell = {payload: {"state": payload, "code": payload, "epsilon": 1.0, "row": payload}}
     told["steps"] = [{"operation": payload, "step": payload, "parties": cell}]
     Progress(place.live, **told).say(payload)
-    (place.live / "flower.log").write_text(payload)
+    (place.live / "line.log").write_text(payload)
     notes = CardNotes(
         title=payload,
         purpose=payload,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +22,20 @@ NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variab
 KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105
 
 
-def need_flower() -> None:
-    """Refuse to go on without Flower, which is an extra, or with another version of it."""
+def need_line() -> None:
+    """Refuse to go on without gRPC, which is an extra."""
+    if find_spec("grpc") is None:
+        raise EngineFailed("it needs gRPC: pip install 'confrere[federation]'.")
+
+
+@contextmanager
+def stopped_by_services() -> Iterator[None]:
+    """Let a service manager's way to stop a program be control-C: it leaves nothing behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        import confrere.federation.flower  # noqa: F401
-    except ImportError as error:
-        raise EngineFailed("it needs Flower: pip install 'confrere[flower]'.") from error
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def signing_key(path: Path | None) -> Ed25519PrivateKey:

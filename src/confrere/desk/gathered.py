@@ -328,7 +328,7 @@ def last_lines(folder: Path) -> list[str]:
     """Return the end of a coordinator's log, if it has one."""
     try:
         # No link is followed: a folder from elsewhere must not show files of this machine.
-        handle = os.open(folder / "flower.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(folder / "line.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _LOG_BYTES))
@@ -345,7 +345,7 @@ async def changes(
     seen: object = None
     silence = 0
     while not await gone():
-        now = state_of(place.path / STATUS, place.path / "flower.log")
+        now = state_of(place.path / STATUS, place.path / "line.log")
         silence += 1
         if now != seen:
             seen, silence = now, 0

@@ -1,56 +1,15 @@
-"""The boundary between organisations, its in-process engine, and the multi-party algorithms."""
+"""The boundary between organisations, its engines, and the multi-party algorithms."""
 
-from confrere.federation.answers import Answers
-from confrere.federation.federation import Federation, LocalFederation
-from confrere.federation.grant import Grant, Policy, run_name
-from confrere.federation.messages import PROTOCOL, PartyError, Payload, Question, SignedAnswer
-from confrere.federation.operation import OPERATIONS, Operation, PartyFacts, SumOperation, install
-from confrere.federation.party import Books, LocalParty, PartyGroup
-from confrere.federation.protocols import FederatedEvaluation, Outcome, average, evaluate, expand
-from confrere.federation.serving import serve
-from confrere.federation.summing import Summed
-from confrere.federation.sums import add_up, evaluate_together, total_records
-from confrere.federation.votes import VotingOutcome, poll
-from confrere.methods.collaborative import Averaging
-from confrere.methods.expansion import Expansion
-from confrere.methods.voting import Released, Voting
-from confrere.rows.frame import Frame
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "OPERATIONS",
-    "PROTOCOL",
-    "Answers",
-    "Averaging",
-    "Books",
-    "Expansion",
-    "FederatedEvaluation",
-    "Federation",
-    "Frame",
-    "Grant",
-    "LocalFederation",
-    "LocalParty",
-    "Operation",
-    "Outcome",
-    "PartyError",
-    "PartyFacts",
-    "PartyGroup",
-    "Payload",
-    "Policy",
-    "Question",
-    "Released",
-    "SignedAnswer",
-    "SumOperation",
-    "Summed",
-    "Voting",
-    "VotingOutcome",
-    "add_up",
-    "average",
-    "evaluate",
-    "evaluate_together",
-    "expand",
-    "install",
-    "poll",
-    "run_name",
-    "serve",
-    "total_records",
-]
+if TYPE_CHECKING:
+    from confrere.federation.front import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first asked for: what only carries messages needs neither tables nor arithmetic.
+    front = None if name == "front" else importlib.import_module("confrere.federation.front")
+    if front is None or name not in front.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(front, name)

@@ -354,9 +354,6 @@ def terms(guarantee: Guarantee) -> tuple[float, float, str, str]:
 #: Version of what is said; a question in another one is refused.
 PROTOCOL = 2
 
-#: The largest message that a transport has to carry; a question grows with the evidence behind it.
-MAX_MESSAGE = (64 << 20) - (1 << 16)
-
 QUESTION, ANSWER = "confrere-question", "confrere-answer"
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")

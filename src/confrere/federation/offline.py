@@ -19,26 +19,61 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-import confrere.errors
+from typing_extensions import override
+
 from confrere.errors import ConfrereError, EngineFailed
-from confrere.federation.signed import Answering
+from confrere.federation.carrier import Answering
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _DEATH_SIGNAL, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
-_GO = b"go"
+_GO, _ASK, _END = b"go", b"?", b"."
+
+
+class Refusal(Protocol):
+    """Somebody's no to a study."""
+
+    def error(self) -> ConfrereError:
+        """Return what is raised as long as it stands."""
+
+
+class AtHome:
+    """What answers for a party, where its rows are."""
+
+    def __init__(
+        self,
+        session: Answering,
+        facts: Mapping[str, str],  # What whoever carries its messages tells people
+        standing: Callable[[], Refusal | None] = lambda: None,  # Who has said no by now
+    ) -> None:
+        self._session, self._standing = session, standing
+        self.facts = facts
+        self.finished, self.state = session.finished, session.state
+        self.told = session.told
+
+    def handle(self, question: bytes) -> bytes:
+        """Answer a message."""
+        reply = self._session.handle(question)
+        self.finished, self.state = self._session.finished, self._session.state
+        self.told = self._session.told
+        return reply
+
+    def end(self) -> None:
+        """Be told that nothing more will be asked; raises if somebody has said no."""
+        refusal = self._standing()
+        if refusal is not None:
+            self.state = str(refusal)
+            raise refusal.error()
 
 
 @contextmanager
-def without_network(
-    make: Callable[[], Answering], tell: Callable[[str], None]
-) -> Iterator[Answering]:
+def without_network(make: Callable[[], AtHome], tell: Callable[[str], None]) -> Iterator[AtHome]:
     """Have questions answered by a process that cannot connect to anything.
 
     To be called in the main thread, before a line is open and threads hold locks: it forks.
@@ -67,9 +102,9 @@ def without_network(
     try:
         _set(_DUMPABLE, 0)  # the child, of the same user, may not look into what has the network
         line.send_bytes(_GO)
-        _receive(line)
+        facts = _receive(line)["facts"]
         with _noticed():
-            yield _Elsewhere(line)
+            yield _Elsewhere(line, facts)
     finally:
         line.close()
         with suppress(ChildProcessError):
@@ -78,16 +113,26 @@ def without_network(
         _set(_DUMPABLE, 1)
 
 
-class _Elsewhere:
+class _Elsewhere(AtHome):
     """What answers in the other process."""
 
-    def __init__(self, line: Connection) -> None:
-        self._line = line
-        self.finished = False
-        self.state = "waiting"
-        self.told: list[dict[str, Any]] = []
+    finished, state = False, "waiting"
 
+    def __init__(self, line: Connection, facts: Mapping[str, str]) -> None:
+        self._line = line
+        self.facts = facts
+        self.told = []
+
+    @override
     def handle(self, question: bytes) -> bytes:
+        self._ask(_ASK + question)
+        return self._line.recv_bytes()
+
+    @override
+    def end(self) -> None:
+        self._ask(_END)
+
+    def _ask(self, question: bytes) -> None:
         try:
             self._line.send_bytes(question)
         except OSError:
@@ -95,7 +140,7 @@ class _Elsewhere:
         told = _receive(self._line)
         self.finished, self.state = bool(told["finished"]), str(told["state"])
         self.told = list(told["told"])
-        return self._line.recv_bytes()
+        _raise(told)
 
 
 @contextmanager
@@ -114,23 +159,36 @@ def _noticed() -> Iterator[None]:
 
 
 def _receive(line: Connection) -> dict[str, Any]:
-    """Return what the other process says, or raise what it raised: plain values, no objects."""
+    """Return what the other process says, or raise what ended it: plain values, no objects."""
     try:
         told: dict[str, Any] = json.loads(line.recv_bytes())
     except (EOFError, OSError):
         raise _gone() from None
+    if "state" not in told:
+        _raise(told)
+    return told
+
+
+def _raise(told: dict[str, Any]) -> None:
+    """Raise what the other process raised, if it did."""
     if "error" not in told:
-        return told
-    kind = getattr(confrere.errors, told["error"], None)
+        return
+    kind = next((one for one in _kinds(ConfrereError) if one.__name__ == told["error"]), None)
     error: Exception
     if told["error"] == "OSError":
         error = OSError(*told["args"])
-    elif isinstance(kind, type) and issubclass(kind, ConfrereError):
-        error = kind(*told["args"])
+    elif kind is not None:
+        error = kind(*told["args"]).hinting(told["hint"])
     else:
         error = EngineFailed(f"what reads rows has failed: unexpected {told['error']}.")
     error.add_note(told["trace"])
     raise error
+
+
+def _kinds(kind: type[ConfrereError]) -> Iterator[type[ConfrereError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _kinds(one)
 
 
 def _gone() -> EngineFailed:
@@ -200,7 +258,7 @@ def _map_ids(child: int) -> None:
     (there / "gid_map").write_text(f"{os.getegid()} {os.getegid()} 1\n")
 
 
-def _answer(line: Connection, make: Callable[[], Answering]) -> NoReturn:
+def _answer(line: Connection, make: Callable[[], AtHome]) -> NoReturn:
     """Make what answers, then answer until the other process is gone."""
     try:
         line.recv_bytes()  # by now the user is known here
@@ -208,22 +266,36 @@ def _answer(line: Connection, make: Callable[[], Answering]) -> NoReturn:
         # Who stops a party stops the process that was started; this one ends with it.
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, signal.SIG_IGN)
-        _say(line)
+        _say(line, facts=session.facts)
         while True:
-            reply = session.handle(line.recv_bytes())
-            _say(line, finished=session.finished, state=session.state, told=session.told)
-            line.send_bytes(reply)
+            asked, failed, reply = line.recv_bytes(), {}, b""
+            try:
+                if asked == _END:
+                    session.end()
+                else:
+                    reply = session.handle(asked[1:])
+            except ConfrereError as error:
+                failed = _failure(error)
+            now = {"finished": session.finished, "state": session.state, "told": session.told}
+            _say(line, **now, **failed)
+            if asked != _END and not failed:
+                line.send_bytes(reply)
     except (EOFError, ConnectionError, KeyboardInterrupt):
         pass
     except BaseException as error:
-        told: list[Any] = [a for a in error.args if isinstance(a, str | int | float)]
-        name = type(error).__name__
-        if isinstance(error, OSError):
-            told, name = [error.errno, error.strerror, error.filename], "OSError"
         with suppress(OSError):
-            _say(line, error=name, args=told, trace="".join(traceback.format_exception(error)))
+            _say(line, **_failure(error))
     finally:
         os._exit(0)
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    told: list[Any] = [a for a in error.args if isinstance(a, str | int | float)]
+    name = type(error).__name__
+    if isinstance(error, OSError):
+        told, name = [error.errno, error.strerror, error.filename], "OSError"
+    trace = "".join(traceback.format_exception(error))
+    return {"error": name, "args": told, "trace": trace, "hint": getattr(error, "hint", "")}
 
 
 def _say(line: Connection, **told: Any) -> None:

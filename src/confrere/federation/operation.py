@@ -390,6 +390,8 @@ def install(request: R) -> R:
 
 def installed(name: str) -> type[Operation]:
     """Return an operation, or refuse one that nobody installed here."""
+    import confrere.federation.front  # noqa: F401  there they are installed
+
     try:
         return _installed[name]
     except KeyError:

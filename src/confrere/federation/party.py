@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter, StudyError
 from confrere.federation.answers import Answers
 from confrere.federation.grant import Policy
 from confrere.federation.masks import Masking
 from confrere.federation.messages import Payload
 from confrere.federation.operation import Operation, PartyFacts
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.ledger import witness_folder
 from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Ledger, Limit
+from confrere.ledger.witness import shared_storage
 from confrere.maths.solver.row_blocks import Engine
 from confrere.methods.party_rows import PartyRows
 from confrere.rows.engines import check_engine, opened_engine
@@ -229,6 +233,29 @@ class PartyGroup(_Holder):
         for name, begin, end in zip(self.names, self.offsets, self.offsets[1:], strict=False):
             rows = slice(int(begin), int(end))
             yield LocalParty(name, self.X[rows], self.y[rows], self.books, self.random_state)
+
+
+def check_witness(ledger: Path, *, allowed: bool) -> str | None:
+    """Return what to say of a witness that a restored volume would take back with its ledger.
+
+    It is refused in services, which say that they are one by the environment variable
+    ``CONFRERE_SERVICE``: an image, unit or manifest can give the witness a mount of its own, and
+    somebody who tries it out need not.
+    """
+    witness = witness_folder()
+    shared = shared_storage(ledger.parent, witness)
+    if shared is None:
+        return None
+    text = (
+        f"the ledger ({ledger.parent}) and its witness ({witness}) are on one {shared}: whoever "
+        "puts back a copy of it puts back both, what was spent since is forgotten, and nothing "
+        "notices. Name a folder on another mount in CONFRERE_WITNESS"
+    )
+    if shared == "mount" and os.environ.get("CONFRERE_SERVICE") and not allowed:
+        raise StudyError(f"{text}, or say --same-mount. Nothing was spent.").hinting(
+            "mount another disk or volume, and name it: CONFRERE_WITNESS=/var/lib/confrere-witness"
+        )
+    return text
 
 
 def check_names(names: Sequence[str]) -> None:

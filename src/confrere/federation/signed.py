@@ -1,6 +1,6 @@
 """A run between machines: signed questions, signed answers, and nobody who has to be believed.
 
-**What carries messages** (:class:`Carrier`, :class:`Answering`) moves bytes and knows who sent
+**What carries messages** (:mod:`~confrere.federation.carrier`) moves bytes and knows who sent
 them; it reads none of them. Everything about grants, signatures, replays, validation, journals and
 prices lives behind two objects. At a party, one long-lived object, made from the study, the party's
 local file and its grant::
@@ -40,7 +40,6 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -59,6 +58,7 @@ from confrere.errors import (
     StudyRefused,
 )
 from confrere.federation.answers import Journal
+from confrere.federation.carrier import Carrier
 from confrere.federation.federation import Federation, Round, checked
 from confrere.federation.grant import Grant, Request, array_digest
 from confrere.federation.masks import Masking
@@ -151,54 +151,6 @@ class RunSteps:
     def _tell(self) -> None:
         if self.changed is not None:
             self.changed()
-
-
-class Answering(typing.Protocol):
-    """What answers for a party."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether the release was had and checked."""
-
-    @property
-    def state(self) -> str:
-        """How far it is, for people."""
-
-    @property
-    def told(self) -> list[dict[str, Any]]:
-        """What was asked and answered so far, and what it cost, for people too."""
-
-    def handle(self, question: bytes) -> bytes:
-        """Answer a message."""
-
-
-class Carrier(typing.Protocol):
-    """Moves questions to parties and replies back, under the names that their keys stand for."""
-
-    def connected(self) -> list[str]:
-        """Return the names of the parties that can be reached now."""
-
-    def exchange(
-        self, questions: Mapping[str, bytes], timeout: float | None
-    ) -> Mapping[str, bytes | PartyError]:
-        """Send every party its question and wait for the replies.
-
-        A party that was gone is asked again, as soon as it is back and until the time is up: asked
-        twice it sends the same bytes. Nobody's reply counts but the named party's own.
-
-        Parameters
-        ----------
-        questions : mapping of str to bytes
-            What to send, by party.
-        timeout : float or None
-            Seconds to wait; None waits for ever.
-
-        Returns
-        -------
-        mapping
-            One entry per question: the reply's bytes, or ``PartyError("Timeout")``,
-            ``PartyError("Unreachable")`` and the like.
-        """
 
 
 T = TypeVar("T")
@@ -668,14 +620,14 @@ class SignedFederation(Federation):
         return Question(self.run, self._study, asked.operation, asked.payload, asked.step)
 
     def _opened(
-        self, name: str, reply: bytes | PartyError | None, question: Question
+        self, name: str, reply: bytes | str | None, question: Question
     ) -> Payload | PartyError:
         """Return an answer that is the party's own, to this question, and continues its ledger."""
         self._replies.pop(name, None)
         if reply is None:
             return PartyError("Unreachable")
-        if isinstance(reply, PartyError):
-            return reply
+        if isinstance(reply, str):
+            return PartyError(reply)
         told = refused(reply)
         if told is not None:
             return told

@@ -6,11 +6,10 @@ whoever coordinates puts them into the study and makes the kits.
 
 from confrere.provision.key_request import make_request, read_request, renew_node_key
 from confrere.provision.kits import make_kits, open_kit, show_kit
-from confrere.provision.nodes import admit, expiry_warnings, read_nodes, revoke
+from confrere.provision.nodes import admit, read_nodes, revoke
 
 __all__ = [
     "admit",
-    "expiry_warnings",
     "make_kits",
     "make_request",
     "open_kit",

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from confrere.errors import InvalidParameter, SignatureError
-from confrere.federation.flower.keys import (
+from confrere.federation.keys import (
     certificate_beside,
     certificate_text,
     make_node_key,

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from confrere.errors import InvalidParameter, SignatureError, StudyError
-from confrere.federation.flower.keys import certificate_text, make_authority, read_authority_text
+from confrere.federation.keys import certificate_text, make_authority, read_authority_text
 from confrere.files import write_whole
 from confrere.provision.key_request import KeyRequest, request_from_bytes
 from confrere.release.folder import SUMS, sums_of
@@ -127,8 +127,8 @@ def make_kits(
     if len(named) != len(requests):
         raise StudyError("requests: a party has two; ask which one holds.")
     study = study_with_keys(content, {name: one.key for name, one in named.items()})
-    if study.engine != "flower":
-        raise StudyError("federation.engine: kits are for 'flower', between machines.")
+    if study.engine != "line":
+        raise StudyError("federation.engine: kits are for 'line', between machines.")
     for name in named:
         study.party(name)
     address = f"{host}:{port}\n".encode()

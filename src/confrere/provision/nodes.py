@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from confrere.errors import InvalidParameter, SignatureError
-from confrere.federation.flower.keys import certificate_text, read_certificate
+from confrere.federation.keys import certificate_text, read_certificate
 from confrere.files import write_whole
 from confrere.provision.key_request import KeyRequest
 from confrere.release.signing import fingerprint
 from confrere.study.study_file import Study
 
 REVOKED = "revoked"
-
-#: How many days before its end a certificate is spoken of.
-WARNING_DAYS = 30
 
 
 def read_nodes(folder: str | os.PathLike[str], study: Study) -> dict[str, Path]:
@@ -84,23 +79,6 @@ def revoke(folder: str | os.PathLike[str], party: str, *, missing_ok: bool = Fal
         stream.flush()
         os.fsync(stream.fileno())
     path.unlink()
-
-
-def expiry_warnings(
-    certificates: Mapping[str, x509.Certificate],  # Mapping of name to certificate
-    now: datetime | None = None,  # With a time zone; the present by default
-) -> list[str]:
-    """Return a line for every certificate that has ended, or will within :data:`WARNING_DAYS`."""
-    present = now or datetime.now(UTC)
-    found = []
-    for name, certificate in certificates.items():
-        end = certificate.not_valid_after_utc
-        if end <= present:
-            found.append(f"the certificate of {name} has ended on {end:%d %B %Y}; make a new one.")
-        elif end - present <= timedelta(days=WARNING_DAYS):
-            days = (end - present).days
-            found.append(f"the certificate of {name} ends in {days} days, on {end:%d %B %Y}.")
-    return found
 
 
 def _revoked(folder: Path) -> set[str]:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidRelease, QuorumMissed, StudyError
 from confrere.estimators.transfer import check_same_meaning
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
+from confrere.federation.carrier import MAX_MESSAGE
 from confrere.federation.grant import Request
-from confrere.federation.messages import MAX_MESSAGE
 from confrere.federation.protocols import joined
 from confrere.federation.signed import rehearse
 from confrere.federation.sums import RawRows
@@ -261,7 +261,7 @@ def prepare(
 ) -> Runner:
     """Check everything that can be checked before a price is paid, and read the data."""
     if study.engine != "local":
-        raise StudyError("federation.engine: 'flower' runs between machines.").hinting(
+        raise StudyError("federation.engine: 'line' runs between machines.").hinting(
             "confrere coordinator STUDY at one of them and confrere party STUDY at every party; "
             'to learn in one process, declare engine = "local"'
         )
@@ -306,7 +306,7 @@ def requests_of(
         study.sha256,
         len(study.columns),
         n_classes=study.n_classes,
-        most=MAX_MESSAGE if study.engine == "flower" else None,
+        most=MAX_MESSAGE if study.engine == "line" else None,
     )
 
 

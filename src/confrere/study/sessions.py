@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from confrere.errors import ConfrereError, GrantRefused, OperationRefused, StudyError
-from confrere.federation import Answers, LocalParty, run_name
+from confrere.federation import Answers, Carrier, LocalParty, run_name
 from confrere.federation.answers import Journal
 from confrere.federation.grant import Grant
 from confrere.federation.messages import PartyError, terms
-from confrere.federation.signed import Carrier, PartySession, RunSteps, SignedFederation
+from confrere.federation.signed import PartySession, RunSteps, SignedFederation
 from confrere.files import write_new
 from confrere.kernel.guarantee import exact
 from confrere.ledger import ChargeApproval, Decision, Ledger, LedgerReader, Receipt
@@ -450,7 +450,7 @@ def _signature(folder: Path, party: str) -> Path:
 
 
 def _check_engine(study: Study) -> None:
-    if study.engine != "flower":
+    if study.engine != "line":
         raise StudyError("federation.engine: 'local' runs in one process: use confrere fit.")
     lacking = [party.name for party in study.payers if party.key is None]
     if lacking:

@@ -246,7 +246,7 @@ PublicKeyLine = Annotated[Text, AfterValidator(_public_key)]
 
 
 Mode = Literal["private", "simulation"]
-Engine = Literal["local", "flower"]
+Engine = Literal["local", "line"]
 Role = Literal["source", "member"]
 
 #: How many lost sums a study pays for unless it says so: one party that is lost, or lies, must not

@@ -113,11 +113,11 @@ def test_a_misspelt_key_a_missing_study_and_an_engine(line, folder):
     assert "did you write 'epsilom' for it" in message
     message, hint = failed(line, "check", "nowhere.toml", code=3)
     assert "confrere init" in hint
-    flower = changed("f.toml", 'engine = "local"', 'engine = "flower"')
-    changed("study.toml", 'engine = "local"', 'engine = "flower"')
+    between = changed("f.toml", 'engine = "local"', 'engine = "line"')
+    changed("study.toml", 'engine = "local"', 'engine = "line"')
     changed("plr.toml", 'name = "average"', 'name = "plr"')
     assert "confrere coordinator plr.toml" in line("price", "plr.toml").stdout
-    message, hint = failed(line, "fit", flower, code=3)
+    message, hint = failed(line, "fit", between, code=3)
     assert "between machines" in message
     assert "confrere coordinator STUDY" in hint
     assert 'engine = "local"' in hint
@@ -156,7 +156,7 @@ def test_a_classifier_is_not_its_release(kind):
 tree = importlib.import_module("confrere.cli.app")
 
 #: What makes a start slow.
-HEAVY = ("sklearn", "scipy", "pandas", "numpy", "cryptography", "matplotlib", "numba", "flwr")
+HEAVY = ("sklearn", "scipy", "pandas", "numpy", "cryptography", "matplotlib", "numba", "grpc")
 
 
 @pytest.mark.parametrize("name", tree._MODULES)

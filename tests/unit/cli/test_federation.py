@@ -6,25 +6,21 @@ import shutil
 import signal
 import tempfile
 import time
-import warnings
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
-from confrere.cli.commands import deployment
+from confrere.cli.commands import party
 from confrere.errors import EngineFailed
+from confrere.federation import line as engine
+from confrere.federation.keys import make_authority
 from confrere.federation.signed import RunSteps
 from confrere.ledger import Ledger
+from confrere.ledger.witness import shared_storage
+from confrere.progress import Progress, places, private
 from confrere.release import load_release
 from confrere.study import gather_locals, read_study, refuse_study
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation.flower import answering, carrying
-    from confrere.federation.flower.keys import make_authority
-    from confrere.ledger.witness import shared_storage
-from confrere.progress import Progress, places, private
 from tests.unit.federation.signed_run import name_keys
 
 NAMES = ("main", "branch-1", "branch-2")
@@ -38,7 +34,7 @@ APPROVE = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "ma
 @pytest.fixture
 def study(line, folder):
     path = folder / "study.toml"
-    path.write_text(path.read_text().replace('engine = "local"', 'engine = "flower"'))
+    path.write_text(path.read_text().replace('engine = "local"', 'engine = "line"'))
     name_keys(folder)
     for name in NAMES:
         line("keys", "node", f"{name}.node")
@@ -52,7 +48,7 @@ def sessions(monkeypatch):
     found = {}
 
     def run_party(session, *, progress, **_):
-        found[session.name] = session
+        found[session.facts["party"]] = session
         progress.say("connected")
         session.state = "released"  # as if it had come
 
@@ -67,9 +63,9 @@ def sessions(monkeypatch):
     def here(**_):
         yield Carrier()
 
-    monkeypatch.setattr(deployment, "without_network", lambda make, tell: nullcontext(make()))
-    monkeypatch.setattr(answering, "run_party", run_party)
-    monkeypatch.setattr(carrying, "carrying", here)
+    monkeypatch.setattr(party, "without_network", lambda make, tell: nullcontext(make()))
+    monkeypatch.setattr(engine, "run_party", run_party)
+    monkeypatch.setattr(engine, "carrying", here)
     return found
 
 
@@ -146,9 +142,9 @@ def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessio
 
 
 def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
-    monkeypatch.setattr(answering, "run_party", lambda *_, **__: pytest.fail("it was started"))
+    monkeypatch.setattr(engine, "run_party", lambda *_, **__: pytest.fail("it was started"))
     line(*_party("main"), code=7, typed="\n")
-    assert not Path("nodes").exists()
+    assert not Path("nodes/main/status.json").exists()
     local = Path("local/main.toml")
     local.write_text(local.read_text().replace('"objective", ', ""))
     line(*_party("main"), "--yes", code=6)
@@ -209,14 +205,14 @@ def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
         refuse_study(found, local, name="the officer", reason="no", grant=Path("main.grant"))
         assert stopped()
 
-    monkeypatch.setattr(answering, "run_party", run_party)
+    monkeypatch.setattr(engine, "run_party", run_party)
     assert "withdrawn by the officer" in line(*_party("main"), code=4).stderr
     assert line.json("status", "nodes/main")["data"]["state"] == "withdrawn by the officer"
 
 
 def test_a_study_in_one_process_that_was_refused_is_not_learned(line, study):
     path = Path("study.toml")
-    path.write_text(path.read_text().replace('engine = "flower"', 'engine = "local"'))
+    path.write_text(path.read_text().replace('engine = "line"', 'engine = "local"'))
     line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
     assert "refused by the officer" in line("fit", "study.toml", "--yes", code=4).stderr
     assert [Ledger(one).entries() for one in Path("local").glob("*.ledger")] == [[]]
@@ -259,8 +255,8 @@ def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkey
         time.sleep(9)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(answering, "run_party", stopped)
-    monkeypatch.setattr(carrying, "carrying", stopped)
+    monkeypatch.setattr(engine, "run_party", stopped)
+    monkeypatch.setattr(engine, "carrying", stopped)
     line(*_party("main"), "--yes", code=130)
     line("coordinator", "study.toml", *NODES, "--folder", "c", code=130)
     assert signal.getsignal(signal.SIGTERM) == before
@@ -273,9 +269,10 @@ def test_a_party_that_is_left_out_or_cannot_go_on_says_so(line, study, monkeypat
     def fail(*_, **__):
         raise EngineFailed("no coordinator at this address for 3600 s")
 
-    monkeypatch.setattr(answering, "run_party", left_out)
+    monkeypatch.setattr(party, "without_network", lambda make, tell: nullcontext(make()))
+    monkeypatch.setattr(engine, "run_party", left_out)
     assert "left out" in line(*_party("main"), "--yes", code=6).stderr
-    monkeypatch.setattr(answering, "run_party", fail)
+    monkeypatch.setattr(engine, "run_party", fail)
     told = line(*_party("main"), "--yes", code=6).stderr
     assert "no coordinator at this address" in told
     assert "start it again" in told
@@ -283,7 +280,7 @@ def test_a_party_that_is_left_out_or_cannot_go_on_says_so(line, study, monkeypat
 
 
 def test_a_study_for_one_process_is_told_where_to_go(line, study):
-    study.write_text(study.read_text().replace('engine = "flower"', 'engine = "local"'))
+    study.write_text(study.read_text().replace('engine = "line"', 'engine = "local"'))
     told = line("coordinator", "study.toml", *NODES, code=3).stderr
     assert "use confrere fit" in told
 
@@ -299,18 +296,10 @@ def test_status_of_what_is_no_folder_of_ours(line, folder):
     assert "asked: main" in line("status", "c").stdout
 
 
-def test_without_flower_the_extra_is_named(line, study, monkeypatch):
-    import builtins
-
-    real = builtins.__import__
-
-    def refuse(name, *args, **kwargs):
-        if name == "confrere.federation.flower":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    assert "confrere[flower]" in line(*_party("main"), "--yes", code=6).stderr
+def test_without_grpc_the_extra_is_named(line, study, monkeypatch):
+    monkeypatch.setattr("confrere.cli.key_access.find_spec", lambda name: None)
+    for words in (_party("main"), ["coordinator", "study.toml", *NODES]):
+        assert "confrere[federation]" in line(*words, code=6).stderr
 
 
 def test_a_witness_that_a_restored_volume_would_take_back_is_loud(line, study, sessions):

@@ -167,7 +167,7 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
     """An archive that somebody sent may hold links to files of this machine, and pipes."""
     secret = tmp_path / "secret"
     secret.write_text('{"state": "the passphrase"}\n')
-    for name in (STATUS, "flower.log"):
+    for name in (STATUS, "line.log"):
         path = tmp_path / "run" / name
         path.parent.mkdir(exist_ok=True)
         path.symlink_to(secret) if kind == "link" else os.mkfifo(path)
@@ -201,7 +201,7 @@ def test_events_tell_what_changed_and_end_with_the_visitor(tmp_path, monkeypatch
 
 def test_the_log_s_end_is_shown_however_long_it_is(tmp_path):
     assert last_lines(tmp_path) == []
-    (tmp_path / "flower.log").write_bytes(b"\xff\n" + b"line\n" * 10_000 + b"last\n")
+    (tmp_path / "line.log").write_bytes(b"\xff\n" + b"line\n" * 10_000 + b"last\n")
     lines = last_lines(tmp_path)
     assert len(lines) == 20
     assert lines[-1] == "last"

@@ -82,7 +82,7 @@ def build(root: Path) -> World:
 
 def _between_machines(place: Path) -> None:
     path = place / "study.toml"
-    text = path.read_text().replace('engine = "local"', 'engine = "flower"')
+    text = path.read_text().replace('engine = "local"', 'engine = "line"')
     path.write_text(text.replace("epsilon = 1.0   ", "epsilon = 0.5   "))
     name_keys(place)
 
@@ -141,7 +141,7 @@ def _live(world: World) -> None:
     where = {"main": "answered", "branch-1": "asked", "branch-2": "gone"}
     progress = Progress(world.live, **told)
     progress.say("asked: branch-1; gone: branch-2", parties=where, steps=found)
-    write_whole(world.live / "flower.log", b"12:00:01 flwr a stranger was turned away\n")
+    write_whole(world.live / "line.log", b"12:00:01 flwr a stranger was turned away\n")
 
 
 def _earlier(ledger: Ledger, epsilon: float, purpose: str) -> None:

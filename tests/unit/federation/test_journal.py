@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import FederationError, QuorumMissed
-from confrere.federation import Averaging, Frame, PartyError
+from confrere.federation import Averaging, Frame
 from confrere.federation.answers import Journal
 from confrere.federation.messages import Question, split_parts
 from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback, Organisations
@@ -21,7 +21,7 @@ class Flaky(Loopback):
         question = Question.decode(split_parts(next(iter(questions.values())))[0])
         replies = dict(super().exchange(questions, timeout))
         if (question.operation, question.step) == ("objective", 0):
-            replies["c"] = PartyError("Timeout")
+            replies["c"] = "Timeout"
         if question.step == 2:
             raise KeyboardInterrupt
         return replies

@@ -12,11 +12,14 @@ import time
 from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from confrere.cli.envelope import NotConfirmed
 from confrere.errors import BudgetExceeded, EngineFailed, InvalidData
 from confrere.federation import offline
+from confrere.federation.offline import AtHome
 from confrere.rows import Sql
 from tests.unit.rows.postgres import postgres
 
@@ -88,7 +91,7 @@ def party(user, port, table):
         os.setuid(user)
         LIBC.prctl(4, 1, 0, 0, 0)  # a program that is started by that user can be looked into
     lines = []
-    with offline.without_network(lambda: Hostile(port, table), lines.append) as session:
+    with offline.without_network(lambda: AtHome(Hostile(port, table), {}), lines.append) as session:
         asked = ["tcp"] if lines else [*attacks(port), "who", "file"]
         told = {name: session.handle(name.encode()).decode() for name in asked}
         connect(socket.AF_INET, ("127.0.0.1", port))  # who has the line can still use it
@@ -149,14 +152,14 @@ def test_a_database_is_reached_by_its_socket_file_and_the_error_says_so():
     pytest.importorskip("adbc_driver_postgresql")
     with postgres() as address:
         lines = []
-        with offline.without_network(lambda: Asking(address), lines.append) as session:
+        with offline.without_network(lambda: AtHome(Asking(address), {}), lines.append) as session:
             assert session.handle(b"rows") == b"3"
         if lines:
             pytest.skip(f"this system has no user namespaces: {lines[0]}")
     far = "postgresql://reader:hunter2@127.0.0.1:5432/clinic"
     with (
         pytest.raises(InvalidData, match=r"no network.*socket file.*data_path") as refusal,
-        offline.without_network(lambda: Asking(far), lines.append),
+        offline.without_network(lambda: AtHome(Asking(far), {}), lines.append),
     ):
         pass
     assert "hunter2" not in str(refusal.value)
@@ -215,6 +218,17 @@ class TestEnds:
             raise AssertionError
         assert missing.value.filename == "/no/such/table.csv"
 
+    def test_what_must_be_known_at_the_end_is_said_too(self):
+        idle = SimpleNamespace(finished=False, state="", told=[])
+        no = SimpleNamespace(error=lambda: NotConfirmed("no").hinting("ask again"))
+        made = lambda: AtHome(idle, {"party": "a"}, lambda: no)  # noqa: E731
+        with offline.without_network(made, print) as session:
+            assert session.facts == {"party": "a"}
+            for _ in range(2):  # it can be asked again
+                with pytest.raises(NotConfirmed, match="no") as found:
+                    session.end()
+                assert (found.value.hint, session.state) == ("ask again", str(no))
+
     def test_an_error_of_others_is_named_and_not_quoted(self):
         def make():
             raise ZeroDivisionError("the patient's age is 47")
@@ -235,19 +249,19 @@ class TestEnds:
                     os._exit(9)
                 return str(os.getpid()).encode()
 
-        with offline.without_network(Mortal, print) as session:
+        with offline.without_network(lambda: AtHome(Mortal(), {}), print) as session:
             child = int(session.handle(b""))
             assert child != os.getpid()
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
         # Its line ends as well; the signal, which may come at any later moment, is not listened to.
-        with offline.without_network(Mortal, print) as session:
+        with offline.without_network(lambda: AtHome(Mortal(), {}), print) as session:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for _ in range(2):
                 with pytest.raises(EngineFailed, match="has ended"):
                     session.handle(b"die")
         with (
             pytest.raises(EngineFailed, match="has ended"),
-            offline.without_network(Mortal, print) as session,
+            offline.without_network(lambda: AtHome(Mortal(), {}), print) as session,
         ):
             kill_and_wait(int(session.handle(b"")))  # asked nothing, it notices all the same

@@ -49,7 +49,7 @@ def test_who_paid_and_was_left_out_does_not_sign(tmp_path):
 
     def lose(question, reply):
         opened = SignedAnswer.open(reply, there.public)
-        return PartyError("Timeout") if opened.about["operation"] == "objective" else reply
+        return "Timeout" if opened.about["operation"] == "objective" else reply
 
     federation = there.federation(tamper={"c": lose})
     outcome = there.protocol(federation)

@@ -14,14 +14,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-pytest.importorskip("flwr")
-
 from confrere.cli import app
 from confrere.errors import InvalidParameter, OperationRefused, SignatureError, StudyError
-from confrere.federation.flower.keys import read_authority, read_certificate
+from confrere.federation.keys import expiry_warnings, read_authority, read_certificate
 from confrere.provision import (
     admit,
-    expiry_warnings,
     kits,
     make_kits,
     make_request,
@@ -49,7 +46,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kits")
     write_template(folder / "study")
     study = folder / "study" / "study.toml"
-    study.write_text(study.read_text().replace('engine = "local"', 'engine = "flower"'))
+    study.write_text(study.read_text().replace('engine = "local"', 'engine = "line"'))
     for party in PARTIES:
         home = open_home(folder / party)
         make_request(home.keys, party)
@@ -271,7 +268,7 @@ def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
     stranger = make_request(tmp_path / "stranger", "main")
     with pytest.raises(StudyError, match="main: the study names another key"):
         make_kits(filled, [stranger, *requests[1:]], key, tmp_path / "b", host="h", port=1)
-    local = content.replace(b'engine = "flower"', b'engine = "local"')
+    local = content.replace(b'engine = "line"', b'engine = "local"')
     with pytest.raises(StudyError, match=r"federation\.engine"):
         make_kits(local, requests, key, tmp_path / "c", host="h", port=1)
 
@@ -344,7 +341,7 @@ def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
 
     write_template(tmp_path / "study")
     study = tmp_path / "study" / "study.toml"
-    study.write_text(study.read_text().replace('engine = "local"', 'engine = "flower"'))
+    study.write_text(study.read_text().replace('engine = "local"', 'engine = "line"'))
     (tmp_path / "requests").mkdir()
     for party in PARTIES:
         monkeypatch.setenv("CONFRERE_HOME", party)

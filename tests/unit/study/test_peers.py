@@ -42,7 +42,7 @@ def invented(folder):
             f'[[party]]\nname = "{name}"\nkey = "{line}"\ndataset = "d"\ncap = {{epsilon = 9}}\n'
             for name, line in lines.items()
         )
-        text = (head + parties + tail).replace(OLD["engine"], 'engine = "flower"')
+        text = (head + parties + tail).replace(OLD["engine"], 'engine = "line"')
         text = text.replace(OLD["quorum"], "")
         for old, new in changes.items():
             assert old in text

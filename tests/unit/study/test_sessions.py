@@ -68,7 +68,7 @@ NAMES = ("main", "branch-1", "branch-2")
 def place(folder):
     """Return a folder with a study between machines, keys and one local file per party."""
     path = folder / "study.toml"
-    path.write_text(path.read_text().replace(OLD["engine"], 'engine = "flower"'))
+    path.write_text(path.read_text().replace(OLD["engine"], 'engine = "line"'))
     name_keys(folder)
     return folder
 
@@ -349,7 +349,7 @@ def test_who_never_answered_is_on_the_card_that_the_others_sign(place):
     path = place / "study.toml"
     path.write_text(path.read_text().replace(OLD["quorum"], "quorum = 0.6"))
     there = agreed(place, granted)
-    gone = {"branch-2": lambda *_: PartyError("Timeout")}
+    gone = {"branch-2": lambda *_: "Timeout"}
     finished = coordinator(place, there, carrier=Loopback(there, gone)).run()
     assert finished.left_out == {"branch-2": "Timeout"}
     folder = finished.folders["diabetes-2026"]

@@ -1,24 +1,25 @@
-"""approve, coordinator and party: a study between machines, carried by Flower."""
+"""approve and coordinator: a study between machines; and what a party does in one."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confrere.cli.commands.studies import receipt_table
 from confrere.cli.envelope import Answer, Option, command, tell, wrote
-from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, passphrase_of, signing_key
+from confrere.cli.key_access import need_line, signing_key, stopped_by_services
 from confrere.cli.options import confirm, pairs, words_of
-from confrere.errors import FederationError, StudyError, StudyRefused
-from confrere.federation.offline import without_network
-from confrere.federation.signed import PartySession, RunSteps
-from confrere.kernel.ledger import witness_folder
-from confrere.ledger.witness import shared_storage
+from confrere.errors import StudyError
+from confrere.federation.keys import (
+    authority_in,
+    expiry_warnings,
+    read_authority,
+    read_certificate,
+)
+from confrere.federation.offline import AtHome
+from confrere.federation.party import check_witness
+from confrere.federation.signed import RunSteps
 from confrere.study import (
     CoordinatorSession,
     Local,
@@ -38,9 +39,6 @@ from confrere.study import (
     standing_refusal,
 )
 from confrere.views import Word
-
-if TYPE_CHECKING:
-    from confrere.federation.flower.keys import Authority
 
 _LOCAL = Option("The party's local file.", envvar="CONFRERE_LOCAL")
 _FOLDER = "Its files: state, journal, log."
@@ -144,20 +142,18 @@ def coordinator(
     answered, and pay nothing more.
     """
     found = read_study(study)
-    need_flower()
-    from confrere.provision import expiry_warnings
+    need_line()
 
     nodes = _nodes(found, node)
     opened = signing_key(key)
-    from confrere.federation.flower.carrying import carrying
-    from confrere.federation.flower.keys import read_authority, read_certificate
+    from confrere.federation.line import LOG, carrying
     from confrere.progress import Progress, places, private
 
     place = out or Path("confrere-out") / found.id
-    with _stopped_by_services(), private(folder, "coordinator") as home:
+    with stopped_by_services(), private(folder, "coordinator") as home:
         if not (home / "journal").exists():
             check_destination(found, place, [party.name for party in found.payers])
-        tls = _authority(authority or home / "authority", host)
+        tls = authority_in(authority or home / "authority", host)
         ends = {name: read_certificate(path) for name, path in nodes.items()}
         tell(*expiry_warnings({"the coordinator": read_authority(tls.certificate), **ends}))
         progress = Progress(home, tell, study=found.sha256, study_id=found.id)
@@ -183,7 +179,7 @@ def coordinator(
                 authority=tls,
                 host=host,
                 port=port,
-                log=home / "flower.log",
+                log=home / LOG,
                 tell=moved,
             ) as carrier:
                 finished = CoordinatorSession(
@@ -239,144 +235,39 @@ def _failed(error: Exception) -> str:
     return f"failed: {type(error).__name__}; started again it goes on"
 
 
-@command(
-    "party",
-    coordinator=Option("Where it listens.", metavar="HOST:PORT"),
-    authority="The coordinator's ca.pem.",
-    node_key="The private node key: keys node makes one.",
-    local=_LOCAL,
-    grant="What was approved; without one it is asked for.",
-    folder=_FOLDER,
-    timeout=Option("Seconds without a coordinator until it gives up.", min=1),
-    out=_OUT,
-    yes=_YES,
-    same_mount="As a service, start though ledger and witness share a mount.",
-)
-def party(
-    study: Path,
+def answering(
+    files: tuple[Path, Path, Path | None],  # The study, the local file, the ledger
     *,
-    coordinator: str,
-    authority: Path,
-    node_key: Path,
-    local: Path = Path("local.toml"),
-    ledger: Path | None = None,
-    grant: Path = Path("grant.json"),
-    folder: Path = Path("confrere-party"),
-    timeout: float = 3600.0,
-    name: str | None = None,
-    reason: str | None = None,
-    justification: str | None = None,
-    out: Path | None = None,
-    yes: bool = False,
-    same_mount: bool = False,
-) -> Answer:
-    """Answer a study's coordinator: what was approved, and nothing else.
-
-    Ends by itself, with code 0, when it has checked and signed the release. It listens on no port;
-    rows are in the memory of a process that has no network, where the system allows it.
-    """
-    need_flower()
-    from confrere.federation.flower.keys import (
-        is_locked,
-        read_authority,
-        read_certificate,
-        read_node_key,
-    )
-    from confrere.progress import Progress, private, read_progress
-    from confrere.provision import expiry_warnings
-
+    grant: Path,
+    said: tuple[str | None, str | None, str | None],  # Who agrees and why, if there is no grant yet
+    out: Path | None,
+    yes: bool,
+    same_mount: bool,
+) -> AtHome:
+    """Return what answers for a party, once all that is checked first is in order."""
+    study, local, ledger = files
     found = read_study(study)
     own = _own(found, study, local, ledger)
-    before = read_progress(folder) or {}
-    released = Answer(f"{own.party} has the release", {"party": own.party, "state": "released"})
-    if (before.get("study"), before.get("state")) == (found.sha256, "released"):
-        return released
-    _check_not_refused(found, own)
-    _check_witness(own.ledger_path, allowed=same_mount)
-    node = read_node_key(
-        node_key, passphrase_of(node_key, NODE_PASSPHRASE, locked=is_locked(node_key))
-    )
-    ends = {
-        "the coordinator": read_authority(authority),
-        own.party: read_certificate(node.certificate),
-    }
-    tell(*expiry_warnings(ends))
-    if not grant.exists():
-        _agree(found, own, grant, words_of(name, reason, justification, found), yes=yes)
-    place = out or Path("confrere-out") / found.id
-    paying = {one.party: one.account for one in make_plan(found, {own.party: own}).prices}
-
-    def make() -> PartySession[Any]:
-        key = signing_key(own.key_path)
-        return party_session(found, own, grant=grant, out=place, key=key)
-
-    with (
-        _stopped_by_services(),
-        private(folder, "party") as home,
-        without_network(make, tell) as session,
-    ):
-        # Only now: what reads rows has not even Flower in its process.
-        from confrere.federation.flower.answering import run_party
-
-        progress = Progress(
-            home,
-            lambda state: tell(f"{own.party}: {state}"),
-            party=own.party,
-            study=found.sha256,
-            study_id=found.id,
-            coordinator=coordinator,
-            ledger=str(own.ledger_path.resolve()),
-            account=paying[own.party],
-        )
-        try:
-            run_party(
-                session,
-                coordinator=coordinator,
-                authority=authority,
-                key=node,
-                progress=progress,
-                patience=timeout,
-                stopped=lambda: not grant.exists(),  # put aside by a no; no ledger is open here
-            )
-            _check_not_refused(found, own)
-            if session.state != "released":
-                raise FederationError(f"{own.party} is {session.state}: it signs no release.")
-        except StudyRefused:
-            progress.say(str(standing_refusal(found, own)), steps=session.told)
-            raise
-        except Exception as error:
-            progress.say(_failed(error), steps=session.told)
-            raise
-    return released
-
-
-def _check_not_refused(study: Study, own: Local) -> None:
-    """End here if somebody said no: a party that is started does not say yes in their stead."""
-    standing = standing_refusal(study, own)
+    standing = standing_refusal(found, own)
     if standing is not None:
-        raise standing.error()
-
-
-def _check_witness(ledger: Path, *, allowed: bool) -> None:
-    """Warn of a witness that a restored volume would take back with its ledger; refuse in services.
-
-    Services say that they are one by the environment variable ``CONFRERE_SERVICE``: an image, unit
-    or manifest can give the witness a mount of its own, and somebody who tries it out need not.
-    """
-    witness = witness_folder()
-    shared = shared_storage(ledger.parent, witness)
-    if shared is None:
-        return
-    text = (
-        f"the ledger ({ledger.parent}) and its witness ({witness}) are on one {shared}: whoever "
-        "puts back a copy of it puts back both, what was spent since is forgotten, and nothing "
-        "notices. Name a folder on another mount in CONFRERE_WITNESS"
-    )
-    if shared == "mount" and os.environ.get("CONFRERE_SERVICE") and not allowed:
-        raise StudyError(f"{text}, or say --same-mount. Nothing was spent.").hinting(
-            "mount another disk or volume, and name it: CONFRERE_WITNESS=/var/lib/confrere-witness"
-        )
-    tell(Word(f"WARNING: {text}.", "bad"))
+        raise standing.error()  # who starts a party does not say yes in somebody's stead
+    loud = check_witness(own.ledger_path, allowed=same_mount)
+    if loud is not None:
+        tell(Word(f"WARNING: {loud}.", "bad"))
+    if not grant.exists():
+        _agree(found, own, grant, words_of(*said, found), yes=yes)
+    paying = {one.party: one.account for one in make_plan(found, {own.party: own}).prices}
+    facts = {
+        "party": own.party,
+        "study": found.sha256,
+        "study_id": found.id,
+        "ledger": str(own.ledger_path.resolve()),
+        "account": paying[own.party],
+    }
+    key = signing_key(own.key_path)
+    place = out or Path("confrere-out") / found.id
+    session = party_session(found, own, grant=grant, out=place, key=key)
+    return AtHome(session, facts, lambda: standing_refusal(found, own))
 
 
 def _where(states: Mapping[str, str]) -> str:
@@ -414,27 +305,3 @@ def _agree(
         confirm(attempts * plan.amount)
     key = signing_key(own.key_path)
     approve_study(study, own, key=key, grant=grant, attempts=attempts, days=days, **words)
-
-
-@contextmanager
-def _stopped_by_services() -> Iterator[None]:
-    """Let a service manager's way to stop a program be control-C: it leaves nothing behind."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _authority(folder: Path, host: str) -> Authority:
-    """Return the coordinator's certificate, made when it is first needed."""
-    from confrere.federation.flower.keys import Authority, make_authority
-
-    place = folder
-    if not place.exists():
-        # Made whole under another name: a kill leaves all of it or nothing.
-        draft = place.with_name(f".{place.name}")
-        shutil.rmtree(draft, ignore_errors=True)
-        make_authority(draft, [host])
-        draft.replace(place)
-    return Authority(place / "ca.pem", place / "server.pem", place / "server.key")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import typer
 
+import confrere.provision as kits
 from confrere.cli.envelope import Answer, Option, command, wrote
-from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, signing_key
+from confrere.cli.key_access import NODE_PASSPHRASE, signing_key
 from confrere.errors import StudyError
+from confrere.federation.keys import make_node_key
 from confrere.release import fingerprint, generate_key
 from confrere.release.folder import check_party
 from confrere.study import read_study
@@ -39,9 +39,6 @@ def new(path: Path, *, comment: str = "") -> Answer:
 @command("keys node", path=_NEW, passphrase=_LOCKED)
 def node(path: Path, *, passphrase: bool = False) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
-    need_flower()
-    from confrere.federation.flower.keys import make_node_key
-
     certificate = make_node_key(path, _word(passphrase))
     return Answer(
         f"private key {path} (keep it), certificate {certificate} (give it to the coordinator)",
@@ -60,7 +57,7 @@ def show(path: Path) -> Answer:
 def request(party: str, *, folder: Path | None = None, passphrase: bool = False) -> Answer:
     """Make a party's keys, and the request that it sends to whoever coordinates."""
     place = folder or open_home(home_folder()).keys
-    made = _provision().make_request(place, check_party(party), _word(passphrase))
+    made = kits.make_request(place, check_party(party), _word(passphrase))
     return _asked(place, party, made.fingerprint)
 
 
@@ -68,9 +65,8 @@ def request(party: str, *, folder: Path | None = None, passphrase: bool = False)
 def rotate(party: str, *, folder: Path | None = None, passphrase: bool = False) -> Answer:
     """Make a new node key in place of the old one, and a new request; the study stays good."""
     place = folder or Home(home_folder()).keys
-    renew = _provision().renew_node_key
     key = signing_key(place / f"{check_party(party)}.key")
-    made = renew(place, party, key, _word(passphrase))
+    made = kits.renew_node_key(place, party, key, _word(passphrase))
     return _asked(place, party, made.fingerprint)
 
 
@@ -82,8 +78,8 @@ def rotate(party: str, *, folder: Path | None = None, passphrase: bool = False) 
 )
 def admit(file: Path, *, study: Path, nodes: Path) -> Answer:
     """Let a party connect by its request's certificate; the one before is revoked."""
-    found = _provision().read_request(file)
-    _provision().admit(nodes, read_study(study), found)
+    found = kits.read_request(file)
+    kits.admit(nodes, read_study(study), found)
     return Answer(
         f"{found.party} may connect; a coordinator that is running has to be started again",
         {"party": found.party, "fingerprint": found.fingerprint},
@@ -93,17 +89,11 @@ def admit(file: Path, *, study: Path, nodes: Path) -> Answer:
 @command("keys revoke", party=_PARTY, nodes=_NODES)
 def revoke(party: str, *, nodes: Path) -> Answer:
     """Take a party's certificate back; a coordinator that is running has to be started again."""
-    _provision().revoke(nodes, check_party(party))
+    kits.revoke(nodes, check_party(party))
     return Answer(
         f"{party} cannot connect any more; start a coordinator that is running again",
         {"party": party},
     )
-
-
-def _provision() -> ModuleType:
-    """Return the room that makes requests and kits, which needs Flower."""
-    need_flower()
-    return import_module("confrere.provision")
 
 
 def _asked(folder: Path, party: str, own: str) -> Answer:
@@ -148,7 +138,6 @@ def provision(
     renew: bool = False,
 ) -> Answer:
     """Make a signed kit for every participant: the study, certificates, where you are reached."""
-    room = _provision()
     files = [
         file
         for path in requests
@@ -156,9 +145,9 @@ def provision(
     ]
     if not files:
         raise StudyError("--requests: there is no .request file; a party makes it: keys request.")
-    found = [room.read_request(path) for path in files]
+    found = [kits.read_request(path) for path in files]
     opened = signing_key(key)
-    written = room.make_kits(
+    written = kits.make_kits(
         read_bytes(study, "the study"),
         found,
         opened,
@@ -192,7 +181,7 @@ def open_(
     kit: Path, *, fingerprint: str, into: Path | None = None, dataset: str | None = None
 ) -> Answer:
     """Check a kit's signature; write its files, a local file, a unit and a README made here."""
-    found, place = _provision().open_kit(kit, into, fingerprint, dataset=dataset)
+    found, place = kits.open_kit(kit, into, fingerprint, dataset=dataset)
     return Answer(
         f"the kit of {found.participant}; next: read {place / 'README.md'}",
         {
@@ -206,7 +195,7 @@ def open_(
 @command("kit show", kit=_KIT)
 def look(kit: Path) -> Answer:
     """Say whose a kit is, who signed it and what is in it; writes nothing."""
-    found = _provision().show_kit(kit)
+    found = kits.show_kit(kit)
     return Answer(
         f"the kit of {found.participant}, signed by {found.fingerprint}",
         {

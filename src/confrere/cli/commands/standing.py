@@ -121,7 +121,7 @@ def _step_table(told: dict[str, Any]) -> Table:
     )
 
 
-_PACKAGES = ("confrere", "numpy", "scipy", "scikit-learn", "pandas", "cryptography", "flwr")
+_PACKAGES = ("confrere", "numpy", "scipy", "scikit-learn", "pandas", "cryptography", "grpcio")
 
 
 @command("version")

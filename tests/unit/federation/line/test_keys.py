@@ -1,6 +1,5 @@
 """Keys and certificates: made once, readable by their owner, vouching for nobody else."""
 
-import ssl
 import stat
 from datetime import UTC, datetime, timedelta
 
@@ -10,10 +9,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from confrere.errors import InvalidParameter
-from confrere.federation.flower.keys import (
+from confrere.federation.keys import (
     is_locked,
     make_authority,
     make_node_key,
+    read_authority,
     read_certificate,
     read_node_key,
 )
@@ -36,8 +36,6 @@ def test_an_authority_vouches_for_the_server(tmp_path):
         "server.key",
         "server.pem",
     ]
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.server_certificate, made.server_key)
 
 
 def test_a_node_key_has_a_certificate_of_its_own_making(tmp_path):
@@ -47,13 +45,10 @@ def test_a_node_key_has_a_certificate_of_its_own_making(tmp_path):
     key = read_node_key(tmp_path / "node")
     assert found.public_key() == key.key.public_key()
     assert stat.S_IMODE((tmp_path / "node").stat().st_mode) == 0o600
-    authority = make_authority(tmp_path / "keys", ["localhost"])
-    context = key.client_context(authority.certificate)
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert context.check_hostname
-    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    assert b"PRIVATE KEY" in key.private_pem()
+    make_authority(tmp_path / "keys", ["localhost"])
     with pytest.raises(InvalidParameter, match=r"ca\.pem"):
-        key.client_context(tmp_path / "node")
+        read_authority(tmp_path / "node")
 
 
 def test_a_key_can_be_locked(tmp_path):
@@ -82,19 +77,19 @@ def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path):
         read_node_key(tmp_path / "nowhere")
 
 
-def certificate_by(issuer, key, *, ca):
+def certificate_by(signer, key, *, ca, issuer=None):
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "x")])
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(name)
+        .issuer_name(issuer or name)
         .public_key(key.public_key())
         .serial_number(1)
         .not_valid_before(now)
         .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        .sign(issuer, hashes.SHA256())
+        .sign(signer, hashes.SHA384())
         .public_bytes(serialization.Encoding.PEM)
     )
 

@@ -1,24 +1,20 @@
-"""A real line in one process: TLS on the loopback interface, every party in a thread of its own."""
+"""A real line: TLS on the loopback interface, every party in a thread of its own."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import socket
 import threading
 import time
-import warnings
 from contextlib import contextmanager
 
 import pytest
 
+from confrere.federation import line
+from confrere.federation.keys import make_authority, make_node_key, read_node_key
+from confrere.progress import Progress
 from tests.scenarios.deployment import free_ports
-
-with warnings.catch_warnings():
-    # Flower imports names that protobuf and sqlalchemy have deprecated.
-    warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation.flower import answering
-    from confrere.federation.flower.carrying import carrying
-    from confrere.federation.flower.keys import make_authority, make_node_key, read_node_key
-    from confrere.progress import Progress
 
 END = b"end"
 
@@ -56,11 +52,12 @@ class Wire:
 
     @contextmanager
     def open(self, *, end=True):
-        with carrying(
+        with line.carrying(
             nodes={name: self.folder / f"{name}.pem" for name in self.names},
             authority=self.authority,
             host="127.0.0.1",
             port=self.port,
+            log=self.folder / line.LOG,
             tell=self.states.append,
         ) as carrier:
             yield carrier
@@ -73,11 +70,12 @@ class Wire:
     def key(self, name):
         return read_node_key(self.folder / name)
 
-    def raw(self, name):
-        """Return a connection with a party's certificate, for saying anything."""
-        context = self.key(name).client_context(self.authority.certificate)
-        raw = socket.create_connection(("127.0.0.1", self.port))
-        return context.wrap_socket(raw, server_hostname="127.0.0.1")
+    def credentials(self, name):
+        """Return what a party shows, for saying anything."""
+        key = self.key(name)
+        files = self.authority.certificate, key.certificate
+        known, shown = (file.read_bytes() for file in files)
+        return line.grpc.ssl_channel_credentials(known, key.private_pem(), shown)
 
     def send(self, name, session, *, patience=60.0, **more):
         """Let a party connect and answer."""
@@ -86,7 +84,7 @@ class Wire:
 
         def work():
             try:
-                answering.run_party(
+                line.run_party(
                     session,
                     coordinator=self.address,
                     authority=self.authority.certificate,
@@ -108,7 +106,24 @@ def wire(tmp_path):
     return Wire(tmp_path, ["a", "b", "c"])
 
 
-def until(ready, seconds=30.0):
+@pytest.fixture
+def inside(monkeypatch):
+    """Have the port held by a thread of this process, whose bounds can be changed."""
+
+    class Here:
+        def __init__(self, words, *, stdin, **_):
+            pipe = socket.socket(fileno=os.dup(stdin))
+            self._thread = threading.Thread(target=lambda: asyncio.run(line._serve(pipe)))
+            self._thread.start()
+
+        def wait(self, seconds):
+            self._thread.join(seconds)
+            assert not self._thread.is_alive()
+
+    monkeypatch.setattr(line.subprocess, "Popen", Here)
+
+
+def until(ready, seconds=60.0):
     """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not ready():

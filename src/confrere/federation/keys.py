@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import secrets
-import ssl
+import shutil
 import stat
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +26,9 @@ from confrere.errors import InvalidParameter
 _CURVE = ec.SECP384R1()
 _NODE_DAYS = 5 * 365
 _KEY_BYTES = 1 << 16
+
+#: How many days before its end a certificate is spoken of.
+WARNING_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,17 @@ def make_authority(
     return made
 
 
+def authority_in(folder: Path, host: str) -> Authority:
+    """Return the coordinator's certificate, made when it is first needed."""
+    if not folder.exists():
+        # Made whole under another name: a kill leaves all of it or nothing.
+        draft = folder.with_name(f".{folder.name}")
+        shutil.rmtree(draft, ignore_errors=True)
+        make_authority(draft, [host])
+        draft.replace(folder)
+    return Authority(folder / "ca.pem", folder / "server.pem", folder / "server.key")
+
+
 def make_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -> Path:
     """Write a party's private key (owner only) and, beside it, its certificate ``<path>.pem``.
 
@@ -149,29 +161,13 @@ class NodeKey:
     key: ec.EllipticCurvePrivateKey
     certificate: Path
 
-    def client_context(self, authority: Path) -> ssl.SSLContext:
-        """Return TLS that shows this certificate, and trusts the coordinator's authority alone."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        try:
-            context.load_verify_locations(cadata=_read(authority).decode("ascii"))
-        except (ssl.SSLError, UnicodeDecodeError):
-            raise InvalidParameter(
-                f"authority: {authority.name} is no certificate; ask the coordinator for ca.pem."
-            ) from None
-        # OpenSSL reads keys from files only: this one holds it under a word that is never told.
-        word = secrets.token_bytes(32).hex().encode()
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(
-                self.key.private_bytes(
-                    serialization.Encoding.PEM,
-                    serialization.PrivateFormat.PKCS8,
-                    serialization.BestAvailableEncryption(word),
-                )
-            )
-            file.flush()
-            context.load_cert_chain(self.certificate, file.name, word)
-        return context
+    def private_pem(self) -> bytes:
+        """Return the key as TLS wants it, which stays in memory."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
 
 
 def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -> NodeKey:
@@ -244,11 +240,21 @@ def certificate_text(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def public_pem(certificate: x509.Certificate) -> bytes:
-    """Return the public key in a certificate as Flower compares it."""
-    return certificate.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+def expiry_warnings(
+    certificates: Mapping[str, x509.Certificate],  # Mapping of name to certificate
+    now: datetime | None = None,  # With a time zone; the present by default
+) -> list[str]:
+    """Return a line for every certificate that has ended, or will within :data:`WARNING_DAYS`."""
+    present = now or datetime.now(UTC)
+    found = []
+    for name, certificate in certificates.items():
+        end = certificate.not_valid_after_utc
+        if end <= present:
+            found.append(f"the certificate of {name} has ended on {end:%d %B %Y}; make a new one.")
+        elif end - present <= timedelta(days=WARNING_DAYS):
+            days = (end - present).days
+            found.append(f"the certificate of {name} ends in {days} days, on {end:%d %B %Y}.")
+    return found
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:

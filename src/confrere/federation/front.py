@@ -1,0 +1,59 @@
+"""The public names of the room, which is where operations are installed."""
+
+from confrere.federation.answers import Answers
+from confrere.federation.carrier import Answering, Carrier
+from confrere.federation.federation import Federation, LocalFederation
+from confrere.federation.grant import Grant, Policy, run_name
+from confrere.federation.messages import PROTOCOL, PartyError, Payload, Question, SignedAnswer
+from confrere.federation.operation import OPERATIONS, Operation, PartyFacts, SumOperation, install
+from confrere.federation.party import Books, LocalParty, PartyGroup
+from confrere.federation.protocols import FederatedEvaluation, Outcome, average, evaluate, expand
+from confrere.federation.serving import serve
+from confrere.federation.summing import Summed
+from confrere.federation.sums import add_up, evaluate_together, total_records
+from confrere.federation.votes import VotingOutcome, poll
+from confrere.methods.collaborative import Averaging
+from confrere.methods.expansion import Expansion
+from confrere.methods.voting import Released, Voting
+from confrere.rows.frame import Frame
+
+__all__ = [
+    "OPERATIONS",
+    "PROTOCOL",
+    "Answering",
+    "Answers",
+    "Averaging",
+    "Books",
+    "Carrier",
+    "Expansion",
+    "FederatedEvaluation",
+    "Federation",
+    "Frame",
+    "Grant",
+    "LocalFederation",
+    "LocalParty",
+    "Operation",
+    "Outcome",
+    "PartyError",
+    "PartyFacts",
+    "PartyGroup",
+    "Payload",
+    "Policy",
+    "Question",
+    "Released",
+    "SignedAnswer",
+    "SumOperation",
+    "Summed",
+    "Voting",
+    "VotingOutcome",
+    "add_up",
+    "average",
+    "evaluate",
+    "evaluate_together",
+    "expand",
+    "install",
+    "poll",
+    "run_name",
+    "serve",
+    "total_records",
+]
