@@ -48,7 +48,6 @@ from confrere_research.loaders import (
 from confrere_research.loaders.har import BANDS, features
 from confrere_research.loaders.published_files import (
     PublishedFile,
-    download,
     read_archive,
     read_arrays,
     read_content,
@@ -240,42 +239,6 @@ class TestFetching:
             with pytest.raises(DataSetMissing, match=str(tmp_path)) as caught:
                 load(tmp_path)
             assert "sha256" in str(caught.value), name
-
-
-class TestProgress:
-    def test_the_bar_counts_what_comes(self, monkeypatch, capsys):
-        """Pooch drives the bar through its downloader: total, update, reset, close."""
-        seen = []
-
-        class Answer:
-            def __init__(self):
-                self.headers = {"content-length": "200000"}
-
-            def raise_for_status(self):
-                pass
-
-            def iter_content(self, chunk_size):
-                seen.append(chunk_size)
-                yield from (b"x" * 100_000, b"y" * 100_000)
-
-        def get(url, timeout, stream):
-            seen.append(timeout)
-            return Answer()
-
-        monkeypatch.setattr(requests, "get", get)
-        assert download(URL) == b"x" * 100_000 + b"y" * 100_000
-        shown = capsys.readouterr()
-        assert "study.zip" in shown.err
-        assert "known_hash" not in shown.err + shown.out
-        assert seen == [10, 1 << 16]
-
-    def test_a_refusal_ends_the_bar_and_is_an_oserror(self, monkeypatch):
-        def get(url, timeout, stream):
-            raise requests.Timeout("silence")
-
-        monkeypatch.setattr(requests, "get", get)
-        with pytest.raises(OSError, match="silence"):
-            download(URL)
 
 
 # Loaders that return numbers, on small files with the real layout.
@@ -563,10 +526,6 @@ class TestBankMarketing:
         assert data.train.y.tolist() == [1]
         assert np.isfinite(encoded(data)).all()
 
-    def test_another_version_is_refused(self, tmp_path):
-        with pytest.raises(InvalidParameter, match="version"):
-            load_bank_marketing(tmp_path, version="small")
-
     def test_an_undeclared_label_is_refused_without_showing_it(
         self, publish, monkeypatch, tmp_path
     ):
@@ -825,12 +784,6 @@ class TestByColumn:
         for name, rows in found.items():
             assert rows.tolist() == [place for place, n in enumerate(names) if n == name]
 
-    def test_categories_without_rows_are_left_out(self):
-        frame = pd.DataFrame({"site": pd.Categorical(["b", "b"], categories=["a", "b"])})
-        assert {name: rows.tolist() for name, rows in split_by_column(frame, "site").items()} == {
-            "b": [0, 1]
-        }
-
     def test_a_missing_column_and_a_missing_value_are_refused(self):
         frame = pd.DataFrame({"site": ["a", None]})
         with pytest.raises(InvalidParameter, match="hospital"):
@@ -890,11 +843,6 @@ class TestStates:
         np.testing.assert_array_equal(first.main, again.main)
         assert not np.array_equal(first.main, other.main)
         assert list(first.branches) == list(other.branches)
-
-    def test_another_branchs_size_does_not_change_a_sample(self):
-        first, other = self.organise(), self.organise(sizes=(10, 31, 4))
-        np.testing.assert_array_equal(first.main, other.main)
-        np.testing.assert_array_equal(first.branches["Small"], other.branches["Small"])
 
     def test_impossible_requests_are_refused(self):
         with pytest.raises(InvalidParameter, match="branch_sizes"):

@@ -13,12 +13,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from confrere import (
-    FeatureStackingClassifier,
     Ledger,
     PrivateLogisticRegression,
 )
 from confrere.audit import audit, worst_pairs
-from confrere.errors import BudgetExceeded, CompositionError, InvalidData, InvalidParameter
+from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter
 from confrere.estimators import ReleasedClassifier
 from confrere.kernel.streams import SeededSource
 from confrere.ledger import default_ledger
@@ -212,29 +211,6 @@ def test_selections_pass_an_audit(strategy, scoring, runs):
     assert result.epsilon <= result.claimed == 1.0
 
 
-@pytest.mark.slow
-def test_a_choice_is_worth_its_price():
-    """With one hopeless candidate, both methods nearly always avoid it."""
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(4_000, 5)) / 4
-    y = (X[:, 0] + 0.1 * generator.normal(size=4_000) > 0).astype(int)
-    for strategy in ("parts", "random-stopping"):
-        chosen = [
-            PrivateSelection(
-                FeatureStackingClassifier(n_groups=5),
-                {"importance": [[1, 0, 0, 0, 0], [0, 0, 0, 0, 1]]},
-                epsilon=2.0,
-                strategy=strategy,
-                expected_runs=4.0,
-                random_state=seed,
-            )
-            .fit(X, y)
-            .best_index_
-            for seed in range(20)
-        ]
-        assert np.mean(chosen) <= 0.3
-
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4)) / 4
 Y = (X[:, 0] > 0).astype(int)
@@ -378,13 +354,6 @@ def test_guarantees_that_do_not_compose_are_refused():
     loose = PrivateLogisticRegression(neighbours="add-remove", declared_samples=200)
     with pytest.raises(CompositionError):
         PrivateSelection(loose, GRID).fit(X, Y)
-
-
-def test_stacks_can_be_chosen_and_need_enough_rows():
-    search = PrivateSelection(FeatureStackingClassifier(), {"n_groups": [1, 2]}, random_state=0)
-    assert search.fit(X, Y).best_params_["n_groups"] in (1, 2)
-    with pytest.raises(InvalidData):
-        PrivateSelection(PrivateLogisticRegression(), {"alpha": list(range(1, 30))}).price(20, 4)
 
 
 GENEROUS = PrivateLogisticRegression(data_norm=10.0, alpha=1e-5)

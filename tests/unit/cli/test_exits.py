@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import confrere
 from confrere import errors
 from confrere.cli.envelope import COMMANDS, ExitCode, NotConfirmed, ending_of
 from confrere.errors import InvalidParameter
@@ -204,10 +203,3 @@ def test_nothing_heavy_is_loaded_for_help(words):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == "[]"
-
-
-def test_public_names_come_when_asked_for():
-    assert set(confrere.__all__) <= set(dir(confrere))
-    assert confrere.Guarantee is importlib.import_module("confrere.kernel.guarantee").Guarantee
-    with pytest.raises(AttributeError, match="Nobody"):
-        _ = confrere.Nobody
