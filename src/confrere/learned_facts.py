@@ -22,12 +22,12 @@ from confrere.kernel.guarantee import (
     Unit,
     check_epsilon,
     check_relation,
-    party_guarantee,
 )
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, payer
 from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.party_total import party_guarantee
 from confrere.methods.party_rows import party_codes
 from confrere.schema import PublicSchema
 from confrere.schema.cells import n_rows_of, party_column

@@ -4,6 +4,8 @@ import ast
 import copy
 import os
 import pickle
+import select
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -455,3 +457,44 @@ def test_randomness_of_the_system_is_in_one_file():
 def test_only_the_fence_makes_tickets():
     makers = ("Ticket", "_Purse", "_OfParties", "_Share", "_Repeated", "_Drawn")
     assert files_that_name(*makers, called=True) == {"kernel/release.py"}
+
+
+RESUMED = {"purpose": "x", "key": "k", "resumes": True}
+
+
+class TestProcessesThatResume:
+    """Two processes of one party find the same open charge: one of them draws."""
+
+    @pytest.fixture
+    def book(self, tmp_path):
+        book = Ledger(tmp_path / "l")
+        book.open_account("a", epsilon=1.0)
+        with suppress(KeyboardInterrupt), paying(book, "a", HALF, **RESUMED):
+            raise KeyboardInterrupt
+        return book
+
+    def child(self, book, gate):
+        """Draw in another process, say so, and wait at the gate; it ends with what it drew."""
+        told, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            drawn = 0
+            with suppress(Unpaid), paying(book, "a", HALF, **RESUMED) as ticket:
+                drawn = len(ticket.book(HALF).words(1))
+                os.write(tell, b"x")
+                os.read(gate[0], 1)
+            os._exit(drawn)
+        return child, told
+
+    @pytest.mark.parametrize("killed", [False, True])
+    def test_who_comes_second_waits_and_draws_if_the_first_was_killed(self, book, killed):
+        gate = os.pipe()
+        (first, told), (second, other) = self.child(book, gate), self.child(book, gate)
+        (who,) = select.select([told, other], [], [], 60)[0]
+        first, second, other = (first, second, other) if who == told else (second, first, told)
+        assert not select.select([other], [], [], 0.3)[0]  # it waits
+        os.kill(first, signal.SIGKILL) if killed else os.write(gate[1], b"x")
+        os.waitpid(first, 0)
+        os.write(gate[1], b"x")
+        assert os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]) == killed
+        assert (book.spent("a"), book.entries()[0].state) == (0.5, "released")

@@ -170,43 +170,14 @@ def test_forked_children_share_the_default_ledger(monkeypatch):
     assert ledger.spent(account) == before + 1.0
 
 
-# One file, one cap, whatever the file is called by those who spend_by.
-
-
-PROCESSES = 8
+# One file, one cap, whatever the file is called by those who spend.
 TRIES = 6
 
 
-def spend_by(path, gate, answers):
-    ledger = Ledger(path)
-    granted = 0
-    gate.wait()
-    for _ in range(6):
-        try:
-            ledger.charge("study", Guarantee(0.1), purpose="fit")
-            granted += 1
-        except BudgetExceeded:
-            continue
-    answers.put(granted)
-
-
-def granted_to_all(names):
-    """Let eight processes spend at once, each by one of the names; return how often it went."""
-    context = multiprocessing.get_context("fork")
-    gate, answers = context.Barrier(PROCESSES, timeout=30), context.Queue()
-    children = [
-        context.Process(
-            target=spend_by, args=(names[number % len(names)], gate, answers), daemon=True
-        )
-        for number in range(PROCESSES)
-    ]
-    for child in children:
-        child.start()
-    granted = sum(answers.get(timeout=60) for _ in children)
-    for child in children:
-        child.join(60)
-    assert [child.exitcode for child in children] == [0] * PROCESSES
-    return granted
+def check_shared(names):
+    """Let eight processes spend at once, each by one of the names."""
+    paid = in_forked_children(lambda number: spend(Ledger(names[number % len(names)]), TRIES), 8)
+    check_spent_exactly(Ledger(names[0]), paid)
 
 
 def made(folder):
@@ -217,20 +188,13 @@ def made(folder):
     return first, second
 
 
-def check(first, granted):
-    ledger = Ledger(first)
-    assert granted == FITTING
-    assert ledger.spent("study") == CAP
-    assert ledger.verify() == FITTING + 2
-
-
 @forks
 @pytest.mark.parametrize("link", [os.link, os.symlink], ids=["hard link", "symlink"])
 def test_two_names_share_the_cap(tmp_path, link):
     for number in range(TRIES):
         first, second = made(tmp_path / str(number))
         link(first, second)
-        check(first, granted_to_all([first, second]))
+        check_shared([first, second])
 
 
 @forks
@@ -262,13 +226,13 @@ def test_a_file_mounted_by_itself_shares_the_cap(tmp_path):
 import subprocess, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_ledger_concurrency import TRIES, check, granted_to_all, made
+from test_ledger_concurrency import TRIES, check_shared, made
 for number in range(TRIES):
     first, second = made(Path({str(tmp_path)!r}) / str(number))
     second.touch()
     subprocess.run(["mount", "--bind", str(first), str(second)], check=True)
     assert first.stat().st_ino == second.stat().st_ino and second.stat().st_nlink == 1
-    check(first, granted_to_all([first, second]))
+    check_shared([first, second])
 print(TRIES)
 """
     finished = subprocess.run(

@@ -225,10 +225,7 @@ class Unit(StrEnum):
 class Neighbours(StrEnum):
     """Which change of the data the guarantee hides.
 
-    ``REPLACE_ONE``: one unit's data become any other; the number of units is public.
-    ``ADD_REMOVE``: one unit is there or not; the number of units is not public.
-    ``LABEL_ONLY``: one unit's label changes; all features are public. Ledgers of earlier versions
-    have charges of this kind; nothing is released under it any more (:func:`check_relation`).
+    One unit's data become any other, or one is there or not; ``LABEL_ONLY`` is in old ledgers.
     """
 
     REPLACE_ONE = "replace-one"
@@ -241,7 +238,7 @@ RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
 
 
 def check_relation(value: object, name: str = "neighbours") -> Neighbours:
-    """Return the relation of a release to be made; what is only in old ledgers is refused here."""
+    """Return the relation of a release to be made; what is only in old ledgers is refused."""
     if value not in RELATIONS:
         raise InvalidParameter(f"{name} must be 'replace-one' or 'add-remove'.")
     return Neighbours(str(value))
@@ -501,64 +498,16 @@ def _combined(
     )
 
 
-_FACTS = ("number of features", "label set", "bounds", "every parameter")
+FACTS = ("number of features", "label set", "bounds", "every parameter")
 _RECORDS = {
     Neighbours.REPLACE_ONE: ("number of records",),
     Neighbours.ADD_REMOVE: ("declared number of records",),
 }
-_FLOATS = "floats: rounding of the noise and its far tails (total variation below 1e-15)"
-_OWN = "what a party sends depends on its own data alone"
-_PARTIES = (
-    _OWN,
-    "whoever adds up what parties send adds the noise, and keeps the sums to itself",
-    _FLOATS,
-)
-
+FLOATS = "floats: rounding of the noise and its far tails (total variation below 1e-15)"
 #: What every promise about records assumes.
-ASSUMPTIONS = ("each person is in at most one record", _FLOATS)
+ASSUMPTIONS = ("each person is in at most one record", FLOATS)
 
 
 def public_facts(neighbours: Neighbours, *more: str) -> tuple[str, ...]:
     """Return what is taken to be known where one record changes in this way."""
-    return (*_RECORDS[neighbours], *_FACTS, *more)
-
-
-def sum_assumptions(colluding: int, n_parties: int | None) -> tuple[str, ...]:
-    """Return what a promise about a sum assumes that nobody sees into."""
-    those = "parties" if n_parties is None else f"{n_parties} parties"
-    return (
-        f"at most {colluding} of {those} pool what they know, with the coordinator or without",
-        "towards the coordinator: X25519, HKDF and AES-256 are not broken",
-        "floats move a share of the noise by less than one lattice step (measured)",
-        "nothing about truth: one party that lies moves the sum as far as all could together",
-    )
-
-
-def party_guarantee(
-    epsilon: float,
-    theorem: str,
-    *,
-    auxiliary: str | None,
-    jointly: bool = False,
-    colluding: int = 0,
-    n_parties: int | None = None,
-    delta: float = 0.0,
-) -> Guarantee:
-    """Return a promise to whole parties.
-
-    ``auxiliary`` says what is public about the auxiliary rows; ``jointly``, whether one of them may
-    change together with the party; ``colluding``, how many parties may pool what they know where
-    their shares make the noise: 0 where a trusted coordinator adds it.
-    """
-    trusted = (_OWN, *sum_assumptions(colluding, n_parties)) if colluding else _PARTIES
-    also = ("one auxiliary row may change together with the party",) if jointly else ()
-    known = () if auxiliary is None else (auxiliary,)
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        unit=Unit.PARTY,
-        neighbours=Neighbours.REPLACE_ONE,
-        theorem=theorem,
-        public=("number of parties", *_FACTS, *known),
-        assumptions=(*trusted, *also),
-    )
+    return (*_RECORDS[neighbours], *FACTS, *more)

@@ -13,11 +13,13 @@ every charge.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
 import os
 import shutil
+import struct
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,8 +31,6 @@ from functools import lru_cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
-
-from typing_extensions import override
 
 from confrere.errors import (
     AccountFrozen,
@@ -83,6 +83,8 @@ FORMAT = 3
 _READ = (1, 2, FORMAT)
 #: The account of an ephemeral ledger that names none, opened by its first charge.
 _DEFAULT = "default"
+#: Bytes from here on, beyond every row, are locks of charges.
+_BEYOND = 2**60
 #: Of a row, in characters: a ledger holds facts about releases, not data.
 _LONGEST_ROW = 65_536
 
@@ -285,20 +287,16 @@ class Receipt(Record):
     @classmethod
     def of(cls, row: Row, charge: Charge, ledger_id: str) -> Self:
         """Make the receipt of a charge's row."""
+        same = ("account", "guarantee", "purpose", "simulated", "uncapped", "approval")
         study = charge.study
         return cls(
             ledger_id=ledger_id,
             row=row.seq,
-            account=charge.account,
-            guarantee=charge.guarantee,
-            purpose=charge.purpose,
             time=row.time,
             hash=row.hash,
-            simulated=charge.simulated,
             study=None if study is None else study.id,
             study_sha256=None if study is None else study.sha256,
-            uncapped=charge.uncapped,
-            approval=charge.approval,
+            **{name: getattr(charge, name) for name in same},
         )
 
 
@@ -494,16 +492,12 @@ class Balances:
         self._paid.add(row.seq)
 
 
-class Pages(LogFile, Balances):
+class Pages(Balances, LogFile):
     """A ledger's file, with what its rows say; those that count are read from the disk again."""
 
     def __init__(self, descriptor: int) -> None:
-        LogFile.__init__(self, descriptor)
         Balances.__init__(self)
-
-    @override
-    def enter(self, row: Row) -> None:
-        Balances.enter(self, row)
+        LogFile.__init__(self, descriptor)
 
     def said(self, seq: int) -> Any:
         """Return what a row that was there says."""
@@ -787,6 +781,22 @@ class Store:
                 if not kept.complete(log):
                     kept.keep(log, log.balances)
 
+    @contextmanager
+    def held(self, row: int) -> Iterator[None]:
+        """Be the only process that draws for a charge; who waits goes on if the other is killed.
+
+        The lock is one of the inode's bytes, and ends with the descriptor that has taken it.
+        """
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            for kind in (fcntl.F_WRLCK, fcntl.F_UNLCK):
+                place = struct.pack("hhqqi4x", kind, os.SEEK_SET, _BEYOND + row, 1, 0)
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, place)
+                if kind == fcntl.F_WRLCK:
+                    yield
+        finally:
+            os.close(descriptor)
+
     def reading(self) -> AbstractContextManager[Pages]:
         """Show one consistent state of the rows."""
         return self._transaction(exclusive=False)
@@ -981,10 +991,7 @@ class LedgerWriter(LedgerFile):
                 )
 
     def note_model(self, receipt: Receipt, *, digest: str) -> None:
-        """Note a model that was made of what was paid for, together with others' answers.
-
-        By it :func:`verify_release` tells the model of a run from one put under its receipts.
-        """
+        """Note a model that was made of what was paid for, by which releases are verified."""
         made = End(receipt.row, check_text(digest, "digest"))
         with self._store.writing() as log:
             log.charge_of(receipt)

@@ -2,11 +2,9 @@
 
 Noise for a release is drawn through a ticket, and a ticket comes from a charge that is on disk.
 Every mechanism books what it costs itself before it draws; what would cost more than was paid, in
-epsilon or in delta, is refused before a single random word is there. So what a plan promises cannot
-differ from what ran: a promise that is too small is an error, not a leak.
-
-A seeded stream needs no ticket, and what it makes is simulated. Inside a payment it has one all
-the same, so that simulations test the books that releases keep.
+epsilon or in delta, is refused before a single random word is there: a promise that is too small is
+an error, not a leak. A seeded stream needs no ticket, and what it makes is simulated; inside a
+payment it has one all the same, so that simulations test the books that releases keep.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from typing import NoReturn, final
 
@@ -97,16 +95,25 @@ class _Purse:
                 _CHANGED.wait()
             if self._place in _UNDER_WAY:
                 raise Unpaid("this payment has its ticket already.")
+            book.payment(receipt)  # it is one of this ledger's
+            _UNDER_WAY[self._place] = threading.get_ident()
+        self._held = ExitStack()
+        try:
+            self._held.enter_context(book._store.held(receipt.row))
             payment = book.payment(receipt)
             if not payment.open and payment.sums is None:
                 raise Unpaid(
                     "what this receipt paid for was drawn before; another draw has a price."
                 )
-            _UNDER_WAY[self._place] = threading.get_ident()
+        except BaseException:
+            self.end()
+            raise
         self._begin(payment.guarantee, payment)
 
     #: Which payment; of purses that no charge of this ledger is behind, none.
     _place: tuple[str, int] = ("", -1)
+    #: What keeps other processes from drawing for it.
+    _held: ExitStack | None = None
 
     def _begin(self, promise: Guarantee | None, payment: Payment | None = None) -> None:
         self.promise, self.payment = promise, payment
@@ -123,6 +130,8 @@ class _Purse:
     def end(self) -> None:
         """Let nothing more be drawn."""
         self._over = True
+        if self._held is not None:
+            self._held.close()
         with _CHANGED:
             _UNDER_WAY.pop(self._place, None)
             _CHANGED.notify_all()
@@ -243,11 +252,8 @@ class _Nothing(_Purse):
 class Ticket(RandomSource):
     """What a payment allows to be drawn: a source of randomness that asks for its price first.
 
-    It gives no random word itself. A mechanism calls :meth:`book` with its own guarantee and draws
-    from what it gets; several in sequence add up, and parts of the data that are disjoint come
-    from :meth:`apart`.
-
-    Made by :func:`paying` and its kin, and by nobody else.
+    A mechanism calls :meth:`book` with its own guarantee and draws from what it gets. Made by
+    :func:`paying` and its kin, and by nobody else.
     """
 
     def __init__(
@@ -321,9 +327,8 @@ class Ticket(RandomSource):
 class _Drawn(RandomSource):
     """The stream behind one booked draw.
 
-    A few words come from the operating system itself. For more, every call keys a stream of AES-256
-    in counter mode afresh, so that nothing is left in memory or shared with a forked process:
-    millions of draws come ten times sooner.
+    For many words every call keys AES-256 in counter mode afresh, so that nothing is left in memory
+    or shared with a forked process.
     """
 
     def __init__(self, purse: _Purse, simulation: SeededSource | None) -> None:
@@ -395,19 +400,20 @@ def paying(
     )
     purse = _Purse(book, receipt)
     try:
-        yield Ticket(purse, receipt, simulation)
-    except BaseException as error:
-        if isinstance(error, Exception) or not resumes:
-            _fail(book, receipt, error)
-        raise
+        try:
+            yield Ticket(purse, receipt, simulation)
+        except BaseException as error:
+            if isinstance(error, Exception) or not resumes:
+                _fail(book, receipt, error)
+            raise
+        payment = book.payment(receipt)
+        if payment.sums is not None:  # A later ticket has what is left; what nobody noted counts.
+            for number in range(payment.models, max(purse.draws.values(), default=0)):
+                book.note_model(receipt, digest=f"draw {number + 1}")
+        if payment.open:
+            book.mark_released(receipt)
     finally:
-        purse.end()
-    payment = book.payment(receipt)
-    if payment.sums is not None:  # A later ticket has what is left: what nobody noted counts too.
-        for number in range(payment.models, max(purse.draws.values(), default=0)):
-            book.note_model(receipt, digest=f"draw {number + 1}")
-    if payment.open:
-        book.mark_released(receipt)
+        purse.end()  # and not before: who waits finds how it ended
 
 
 def _fail(ledger: LedgerWriter, receipt: Receipt, error: BaseException) -> None:

@@ -1,13 +1,11 @@
 """Where randomness comes from and every law that is drawn from it.
 
-Streams give random words; the system's stream is made by :mod:`confrere.kernel.release`, for who
-has paid, and a seeded one is a simulation. Laws are built on uniforms of a stream, so that the code
-that draws private noise is the code that simulations test. A uniform has 53 significant bits and is
-at least 2^-105: every draw is a few units in the last place from a real one's, and the tails end at
-a probability of about 2^-104 per variable.
-
-Shares are noise that nobody draws alone (docs/proofs/secure_sums.md). No real share is accepted or
-rejected by comparing floats: they move it a little, and integer noise, which is exact, pays for it.
+The system's stream is made by :mod:`confrere.kernel.release`, for who has paid; a seeded one is a
+simulation. Laws are built on uniforms of a stream, so that what draws private noise is what
+simulations test: a uniform has 53 significant bits and is at least 2^-105, a draw is a few units in
+the last place from a real one's, and tails end at a probability of about 2^-104. Shares are noise
+that nobody draws alone (docs/proofs/secure_sums.md): no real share is accepted or rejected by
+comparing floats, which move it a little, and integer noise, which is exact, pays for that.
 """
 
 from __future__ import annotations
@@ -54,11 +52,7 @@ class RandomSource(ABC):
         return self._words(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
     def uniforms(self, *shape: int) -> NDArray[np.float64]:
-        """Return uniforms with 53 significant bits however small they are; never 0, never 1.
-
-        52 bits choose a cell of a grid, and 52 more a place in it: a grid alone would leave few
-        bits to a small uniform, and so to a large ``-log(u)``. The least of them is 2^-105.
-        """
+        """Return uniforms with 53 significant bits however small they are; never 0, never 1."""
         words = self._words(2 * int(np.prod(shape, dtype=np.int64)))
         cell, place = (words >> np.uint64(12)).astype(np.float64).reshape(2, *shape)
         cell += (place + 0.5) * 2.0**-52
@@ -92,8 +86,7 @@ class RandomSource(ABC):
     def deal(self, n_rows: int, fractions: Sequence[float]) -> list[NDArray[np.intp]]:
         """Return the rows of disjoint parts, into which every row falls by a draw of its own.
 
-        So a row that comes or goes moves no other, and what is drawn for the parts comes from
-        :meth:`apart`, at the price of the dearest. Nothing of the draws may be released.
+        So a row that comes or goes moves no other; nothing of the draws may be released.
         """
         ends = np.cumsum(fractions) / math.fsum(fractions)
         place = np.searchsorted(ends[:-1], self._dealt(n_rows), side="right")
@@ -103,10 +96,7 @@ class RandomSource(ABC):
         return self.uniforms(n_rows)
 
     def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
-        """Book a mechanism that draws another one a random number of times, at ``each`` a time.
-
-        Returns that one's source, and the stream for what the mechanism draws itself.
-        """
+        """Book what draws another mechanism, at ``each`` a time, at random; return both sources."""
         del guarantee, each
         return self, self
 
@@ -156,10 +146,7 @@ _LARGE, _DIGITS = 2.0**16, 12
 
 
 def gamma_norm(rho: float, dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
-    """Return ``count`` draws of Gamma(shape ``dimension``, *scale* ``1/rho``).
-
-    A sum of exponentials: exact for an integer shape, and sharp in both tails.
-    """
+    """Return ``count`` draws of Gamma(``dimension``, *scale* ``1/rho``): sums of exponentials."""
     check_positive(rho, "rho")
     exponentials = -np.log(source.uniforms(count, dimension))
     return np.asarray(exponentials.sum(axis=1) / rho)
@@ -182,10 +169,7 @@ def l2_noise(
 def laplace_noise(
     rho: float, dimension: int, source: RandomSource, count: int = 1
 ) -> NDArray[np.float64]:
-    """Return ``(count, dimension)`` draws with density proportional to ``exp(-rho ||b||_1)``.
-
-    The difference of two exponentials of one rate has Laplace's law.
-    """
+    """Return ``(count, dimension)`` draws with density proportional to ``exp(-rho ||b||_1)``."""
     rises, falls = (gamma_norm(rho, 1, count * dimension, source) for _ in range(2))
     return np.asarray((rises - falls).reshape(count, dimension))
 
@@ -203,8 +187,7 @@ def product_noise(
 ) -> NDArray[np.float64]:
     """Return ``(count, d)`` draws with density proportional to ``exp(-rho max_k ||b_k||_1)``.
 
-    ``b_k`` are factors of the given sizes, which add up to ``d``: noise for rows in a product of
-    cross-polytopes is a uniform point of the product times Gamma(``d + 1``) of scale ``1/rho``.
+    ``b_k`` are factors of these sizes: a uniform point of their product times Gamma(``d + 1``).
     """
     lengths = gamma_norm(rho, sum(sizes) + 1, count, source)
     points = [cross_polytope_points(size, count, source) for size in sizes]
@@ -212,10 +195,7 @@ def product_noise(
 
 
 def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
-    """Return ``(count, dimension)`` standard normals, sharp in both tails.
-
-    The lower half of the law is inverted, where uniforms are fine, and a sign is drawn.
-    """
+    """Return ``(count, dimension)`` standard normals, sharp in both tails: a half and a sign."""
     halves = special.ndtri(source.uniforms(count, dimension) / 2)
     return np.asarray(halves * source.signs(count, dimension))
 
@@ -229,10 +209,7 @@ def gaussian_noise(
 
 
 def in_sum_zero_space(coordinates: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
-    """Return the ``(n_classes, d)`` matrix with these ``(n_classes - 1) d`` coordinates.
-
-    The basis is orthonormal, so a law that depends on the norm alone stays what it is.
-    """
+    """Return the ``(K, d)`` matrix with these ``(K - 1) d`` coordinates in an orthonormal basis."""
     return np.asarray(sum_zero_basis(n_classes) @ coordinates.reshape(n_classes - 1, -1))
 
 
@@ -249,10 +226,7 @@ def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
 def discrete_laplace(
     scale: float | NDArray[np.float64], shape: tuple[int, ...], source: RandomSource
 ) -> NDArray[np.int64]:
-    """Return integers with probability proportional to ``exp(-|k|/scale)``.
-
-    The difference of two geometrics has this law. An array of scales is broadcast to ``shape``.
-    """
+    """Return integers with probability proportional to ``exp(-|k|/scale)``."""
     check_positive(float(np.min(scale)), "scale")
     rises, falls = _geometric(np.asarray(scale, dtype=np.float64), (2, *shape), source)
     return np.asarray(rises - falls)
@@ -263,9 +237,8 @@ def _geometric(
 ) -> NDArray[np.int64]:
     """Return integers with probability proportional to ``exp(-k/scale)``, k from 0 on.
 
-    The floor of an exponential, which in floats is off where the exponential is large. Binary
-    digits of a geometric are independent, so of large ones the low digits are drawn as such, and
-    the floor is taken of what is above them.
+    The floor of an exponential, in floats off where it is large. Binary digits of a geometric are
+    independent: of large ones the low digits are drawn, and the floor is taken of what is above.
     """
     largest = float(np.max(scale))
     digits = math.ceil(math.log2(largest)) - _DIGITS if largest > _LARGE else 0
@@ -291,9 +264,8 @@ _FARTHEST = 128
 def exponentials(*shape: int, source: RandomSource) -> Floats:
     """Return standard exponentials with full relative precision at both ends.
 
-    A uniform below one half is a power of two, found by counting leading zeros, times a mantissa
-    of 53 bits; a coin says whether the uniform is it or one minus it. The logarithm of a uniform
-    on a grid would have few bits near one, where small exponentials come from.
+    A uniform below one half is a power of two, by leading zeros, times a mantissa of 53 bits; a
+    coin says whether the uniform is it or one minus it.
     """
     first, second, third = source.words(3, *shape)
     zeros = np.where(first > 0, 64 - _bit_length(first), 128 - _bit_length(second))
@@ -306,9 +278,8 @@ def exponentials(*shape: int, source: RandomSource) -> Floats:
 def gammas(shape: Fraction, count: int, *, source: RandomSource) -> Floats:
     """Return ``count`` draws of Gamma(``shape``, 1) as a continuous map of exponentials.
 
-    Whole exponentials, and for the fraction ``f`` of the shape Bondesson's series
-    ``sum_k exp(-Gamma_k/f) E_k``, where ``Gamma_k`` are the arrivals of a Poisson process. What
-    the series leaves out has mean ``f (f/(1+f))^K``, below ``2^-230``.
+    Whole ones, and for the fraction ``f`` of the shape Bondesson's ``sum_k exp(-Gamma_k/f) E_k``,
+    ``Gamma_k`` arrivals of a Poisson process; what is left out has a mean below ``2^-230``.
     """
     if shape <= 0:
         raise InvalidParameter("shape must be above 0.")
@@ -333,10 +304,7 @@ def box_muller(count: int, size: int, *, source: RandomSource) -> Floats:
 
 
 def l2_shares(rho: float, size: int, parts: int, count: int, *, source: RandomSource) -> Floats:
-    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``exp(-rho ||b||_2)``.
-
-    ``sqrt(2 G)/rho N`` with ``G ~ Gamma((size + 1)/(2 parts), 1)`` and ``N`` normal.
-    """
+    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``exp(-rho ||b||_2)``."""
     check_positive(rho, "rho")
     mixing = gammas(Fraction(size + 1, 2 * _checked_parts(parts)), count, source=source)
     normal = box_muller(count, size, source=source)
@@ -355,10 +323,7 @@ def gaussian_shares(
 def laplace_shares(
     rho: float, size: int, parts: int, count: int, *, source: RandomSource
 ) -> Floats:
-    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``exp(-rho ||b||_1)``.
-
-    Per coordinate the difference of two Gamma(``1/parts``) variables.
-    """
+    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``exp(-rho ||b||_1)``."""
     check_positive(rho, "rho")
     drawn = gammas(Fraction(1, _checked_parts(parts)), 2 * count * size, source=source)
     rises, falls = drawn.reshape(2, count, size) / rho
@@ -368,13 +333,11 @@ def laplace_shares(
 def integer_shares(
     scale: int, size: int, parts: int, count: int, *, source: RandomSource
 ) -> Integers:
-    """Return ``(count, size)`` integer shares; ``parts`` of them are discrete Laplace noise.
+    """Return ``(count, size)`` integer shares; ``parts`` add up to ``exp(-|z|/scale)`` per entry.
 
-    The sum has probability proportional to ``exp(-|z|/scale)`` per coordinate. A share is the
-    difference of two negative binomials of shape ``1/parts``, drawn as what they are: compound
-    Poisson sums with jumps of length k at intensity ``exp(-k/scale)/(k parts)``. Jumps come from a
-    dominating process that is constant on ``[2^J, 2^(J+1))``, and are thinned. The events of all
-    shares are drawn together and dealt out: parts of a Poisson process are Poisson processes.
+    Differences of negative binomials of shape ``1/parts``, as compound Poisson sums with jumps of
+    length k at intensity ``exp(-k/scale)/(k parts)``, thinned from what dominates them and is
+    constant on ``[2^J, 2^(J+1))``. Events of all shares are drawn together and dealt out.
     """
     _checked_parts(parts)
     check_scale(scale)
@@ -414,10 +377,7 @@ def _bit_length(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _below(bounds: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint64]:
-    """Return uniform integers from 0 up to each bound, exactly: masked bits, drawn again if above.
-
-    How often that happens depends on public bounds or on noise, never on data.
-    """
+    """Return uniform integers from 0 up to each bound, exactly; no time depends on data."""
     drawn = np.zeros(bounds.shape, dtype=np.uint64)
     shift = (64 - np.maximum(_bit_length(bounds - np.uint64(1)), 1)).astype(np.uint64)
     left = np.flatnonzero(bounds > 1)
@@ -462,8 +422,8 @@ def _exponential_coin(
 ) -> NDArray[np.bool_]:
     """Return true with probability ``exp(-length/scale)``, exactly.
 
-    Whole multiples of the scale are coins of ``exp(-1)`` that must all succeed; each coin of
-    ``exp(-g)`` counts how long coins of ``g/1, g/2, ...`` succeed: an even count is a success.
+    Whole multiples of the scale are coins of ``exp(-1)`` that must all succeed; a coin of
+    ``exp(-g)`` counts how long coins of ``g/1, g/2, ...`` do: even is a success.
     """
     bound = np.uint64(scale)
     whole, rest = length // bound, length % bound

@@ -6,46 +6,68 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from confrere.kernel.guarantee import Guarantee, Unit, check_epsilon, party_guarantee
+from confrere.kernel.guarantee import FACTS, FLOATS, Guarantee, Neighbours, Unit, check_epsilon
 from confrere.maths.accountants import check_delta
 from confrere.mechanisms.output_step import AddedNoise
-from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, sum_assumptions
+
+_OWN = "what a party sends depends on its own data alone"
+_PARTIES = (
+    _OWN,
+    "whoever adds up what parties send adds the noise, and keeps the sums to itself",
+    FLOATS,
+)
+
+
+def party_guarantee(
+    epsilon: float,
+    theorem: str,
+    *,
+    auxiliary: str | None,
+    jointly: bool = False,
+    colluding: int = 0,
+    n_parties: int | None = None,
+    delta: float = 0.0,
+) -> Guarantee:
+    """Return a promise to whole parties.
+
+    ``auxiliary`` says what is public about the auxiliary rows; ``jointly``, whether one of them may
+    change together with the party; ``colluding``, how many parties may pool what they know where
+    their shares make the noise: 0 where a trusted coordinator adds it.
+    """
+    trusted = (_OWN, *sum_assumptions(colluding, n_parties)) if colluding else _PARTIES
+    also = ("one auxiliary row may change together with the party",) if jointly else ()
+    known = () if auxiliary is None else (auxiliary,)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        unit=Unit.PARTY,
+        neighbours=Neighbours.REPLACE_ONE,
+        theorem=theorem,
+        public=("number of parties", *FACTS, *known),
+        assumptions=(*trusted, *also),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartyTotal(ABC):
-    """A total to which every party adds a bounded part, and its noise.
-
-    Parameters
-    ----------
-    epsilon : float
-        The price.
-    n_parties : int
-        Public number of parties M.
-    n_classes : int, default=2
-        Number of classes.
-    colluding : int, default=0
-        How many parties may pool what they know: the shares of the others make the noise. 0: a
-        trusted coordinator adds it.
-    fewest : int, optional
-        Where shares make the noise: the fewest parties of a sum; all of them by default.
-    releases : int, default=1
-        Where shares make the noise: how many sums the price is for.
-    delta : float, default=0.0
-        With one the noise is Gaussian.
-    """
+    """A total to which every party adds a bounded part, and its noise."""
 
     theorem: ClassVar[str]
     #: What is public about auxiliary rows, where there are any.
     auxiliary: ClassVar[str | None] = "auxiliary rows"
 
-    epsilon: float
-    n_parties: int
+    epsilon: float  #: The price
+    n_parties: int  #: Public number of parties M
     n_classes: int = 2
+    #: How many parties may pool what they know: the shares of the others make the noise. 0: a
+    #: trusted coordinator adds it.
     colluding: int = 0
+    #: ``fewest``, ``releases``: where shares make the noise, the fewest parties of a sum (all of
+    #: them by default), and how many sums the price is for.
     fewest: int | None = None
     releases: int = 1
-    delta: float = 0.0
+    delta: float = 0.0  #: With one the noise is Gaussian
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -81,17 +103,7 @@ class PartyTotal(ABC):
     def shared_noise(
         self, size: int, largest: float, law: Literal["l2", "integer"] = "l2"
     ) -> SharedNoise:
-        """Return noise that is made of the parties' own shares.
-
-        Parameters
-        ----------
-        size : int
-            Numbers of the total.
-        largest : float
-            Bound on the absolute entries of one party's part.
-        law : {"l2", "integer"}, default="l2"
-            As for :class:`~confrere.mechanisms.secure_sum.SecureSum`, without a delta.
-        """
+        """Return noise of the parties' own shares, of ``size`` numbers of at most ``largest``."""
         return SharedNoise(
             SecureSum(
                 epsilon=self.epsilon,

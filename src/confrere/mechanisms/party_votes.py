@@ -12,7 +12,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
+from confrere.kernel.guarantee import Guarantee, check_bound, check_epsilon
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
 from confrere.maths.accountants import check_delta
@@ -32,6 +32,7 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
+from confrere.mechanisms.party_total import party_guarantee
 from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/multiparty.md"

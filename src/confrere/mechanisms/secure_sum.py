@@ -26,7 +26,6 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_positive,
     check_relation,
-    sum_assumptions,
 )
 from confrere.kernel.norms import L1, L2, Gaussian, Law, Pure
 from confrere.kernel.streams import (
@@ -74,47 +73,25 @@ class SecureSum:
     Any ``fewest - colluding`` shares make the law, so that it still covers the records of the
     others when up to ``colluding`` parties subtract what they know or leave their shares out.
     One party's share alone covers little: with more colluders than that, nothing is promised.
-
-    Parameters
-    ----------
-    epsilon : float
-        The whole price, roundings included; of all releases if there are several.
-    size : int
-        Length of the vectors.
-    sensitivity : float
-        How far one record (or one party's whole data, for ``unit="party"``) moves the sum: in L2
-        for ``law="l2"`` and ``"gaussian"``, in L1 for ``"laplace"`` and ``"integer"``.
-    n_parties : int
-        Public number M of parties, all of whom may be on the roster.
-    fewest : int, optional
-        The shortest roster that is allowed; all parties by default. The fewer, the more noise
-        everyone draws.
-    largest : float
-        Public bound on the absolute entries of one party's vector; what exceeds it is clipped.
-    colluding : int or "auto", default="auto"
-        How many may pool what they know. At least one: every party knows its own share. By default
-        a minority of the shortest roster, see :func:`honest_majority`.
-    law : {"l2", "laplace", "gaussian", "integer"}, default="l2"
-        Of the noise. ``"gaussian"`` needs a delta. ``"integer"`` is for whole numbers: nothing is
-        rounded, and integer noise, which is exact, is all there is.
-    delta : float, default=0.0
-        Probability with which the promise may fail, for ``law="gaussian"``.
-    releases : int, default=1
-        How many sums the price is for, each of this sensitivity, chosen one after the other.
-    error : float, default=0.0
-        Public bound on the error of one party's computed vector, per entry: floats and solver.
     """
 
-    epsilon: float
-    size: int
+    epsilon: float  #: The whole price, roundings included; of all releases if there are several
+    size: int  #: Of the vectors
+    #: How far one record (or one party's whole data) moves the sum: in L2 for the laws ``"l2"`` and
+    #: ``"gaussian"``, in L1 for the others.
     sensitivity: float
-    n_parties: int
+    n_parties: int  #: Public number M of parties, all of whom may be on the roster
+    #: Public bound on the absolute entries of one party's vector; what exceeds it is clipped.
     largest: float
+    #: The shortest roster that is allowed; all parties by default. The fewer, the louder everyone.
     fewest: int | None = None
+    #: How many may pool what they know, at least one: every party knows its own share.
     colluding: Colluding = "auto"
+    #: ``"gaussian"`` needs a delta; ``"integer"`` is for whole numbers, without any rounding.
     law: ShareLaw = "l2"
     delta: float = 0.0
-    releases: int = 1
+    releases: int = 1  #: How many sums, one after the other, the price is for
+    #: Public bound on the error of one party's computed vector, per entry: floats and solver.
     error: float = 0.0
     unit: Unit = Unit.RECORD
     neighbours: Neighbours = Neighbours.REPLACE_ONE
@@ -365,6 +342,17 @@ class SecureSum:
         steps = np.rint(np.clip(noise / self.spacing, -(2.0**62), 2.0**62)).astype(np.int64)
         steps += integer_shares(self.scale, self.size, self.parts, count, source=source)
         return steps
+
+
+def sum_assumptions(colluding: int, n_parties: int | None) -> tuple[str, ...]:
+    """Return what a promise about a sum assumes that nobody sees into."""
+    those = "parties" if n_parties is None else f"{n_parties} parties"
+    return (
+        f"at most {colluding} of {those} pool what they know, with the coordinator or without",
+        "towards the coordinator: X25519, HKDF and AES-256 are not broken",
+        "floats move a share of the noise by less than one lattice step (measured)",
+        "nothing about truth: one party that lies moves the sum as far as all could together",
+    )
 
 
 def check_tries(reserve: int, quorum: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive, party_guarantee
+from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.kernel.streams import RandomSource
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, auxiliary_radius
@@ -19,6 +19,7 @@ from confrere.mechanisms import party_cells, party_votes
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import PartyCells
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
+from confrere.mechanisms.party_total import party_guarantee
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.mechanisms.secure_sum import (
     Colluding,
