@@ -128,18 +128,14 @@ def objects(lines, _):
     return pd.DataFrame(alone, columns=head.split(","), dtype=object)
 
 
-def whole(table):
-    return pd.concat(table.read(), ignore_index=True)
-
-
 def csv_file(lines, folder):
     (folder / "t.csv").write_text(lines, encoding="utf-8")
-    return whole(open_table(folder / "t.csv"))
+    return open_table(folder / "t.csv").whole()
 
 
 def parquet(lines, folder):
     pq.write_table(in_arrow()(lines, folder), folder / "t.parquet")
-    return whole(open_table(folder / "t.parquet"))
+    return open_table(folder / "t.parquet").whole()
 
 
 def sqlite(lines, folder):
@@ -149,14 +145,14 @@ def sqlite(lines, folder):
         cells = objects(lines, folder)
         plain = np.where(cells.notna(), cells, None).tolist()
         opened.executemany("INSERT INTO t VALUES (?, ?)", plain)
-    return whole(Sql(f"sqlite:///{folder}/t.db", "SELECT * FROM t"))
+    return Sql(f"sqlite:///{folder}/t.db", "SELECT * FROM t").whole()
 
 
 def in_duckdb(options):
     def read(lines, folder):
         (folder / "d.csv").write_text(lines, encoding="utf-8")
         query = f"SELECT * FROM read_csv('{folder}/d.csv', header = true, delim = ',', {options})"
-        return whole(Sql("duckdb://", query))
+        return Sql("duckdb://", query).whole()
 
     return read
 

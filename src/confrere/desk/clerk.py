@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from confrere.errors import ConfrereError, InvalidData, SignatureError, StudyError
 from confrere.ledger import LedgerReader
@@ -344,12 +343,11 @@ def tried(
         raise InvalidData("this release takes encoded rows: it does not say what columns mean.")
     schema = encoder.schema
     row = {one["column"]: _typed(one, values.get(one["column"], "")) for one in _inputs(schema)}
-    found = predict(release, pd.DataFrame([row]))
-    names = [name for name in found.columns if name != "predicted"]
+    (found,) = predict(release, [row]).to_pylist()
     return {
-        "predicted": str(found["predicted"].iloc[0]),
+        "predicted": str(found.pop("predicted")),
         "probabilities": {
-            name.removeprefix("probability of "): float(found[name].iloc[0]) for name in names
+            name.removeprefix("probability of "): chance for name, chance in found.items()
         },
         "curves": _curves(release, schema, row),
     }
@@ -450,16 +448,16 @@ def _typed(column: Facts, text: str) -> Any:
 def _curves(release: Release, schema: PublicSchema, row: Mapping[str, Any]) -> list[Facts]:
     """Return the last class's probability as each column changes and the others stay."""
     inputs = _inputs(schema)[:_MOST_CURVES]
-    tables, sizes = [], []
+    rows, sizes = [], []
     for one in inputs:
         if one["values"]:
             places = list(one["values"])
         else:
             low, high = one["bounds"] or (0.0, 1.0)
             places = [float(x) for x in np.linspace(low, high, _POINTS)]
-        tables.append(pd.DataFrame([{**row, one["column"]: place} for place in places]))
+        rows += [{**row, one["column"]: place} for place in places]
         sizes.append(places)
-    told = predict(release, pd.concat(tables, ignore_index=True)).iloc[:, -1].to_numpy()
+    told = predict(release, rows).columns[-1].to_numpy()
     curves, start = [], 0
     for one, places in zip(inputs, sizes, strict=True):
         here = told[start : start + len(places)]

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -22,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter, NoRows
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.constraints import (
     KnownParameters,
     Labels,
@@ -54,9 +53,9 @@ from confrere.methods.priors import Prior
 from confrere.model import Encoder, Linear, Model
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
-from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered_codes
+from confrere.rows.row_tables import RowTable, decoded, gathered_codes
 from confrere.schema import SchemaEncoder
-from confrere.schema.cells import is_table, n_rows_of, plain_labels, plain_series
+from confrere.schema.cells import is_table, n_rows_of, plain_labels
 from confrere.schema.codes import Coded
 from confrere.schema.encoding import Form
 
@@ -495,7 +494,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             sparse = "csr" if tags.input_tags.sparse else False
             least = {"ensure_min_samples": self._least_rows}
             rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype, **least)
-            labels = plain_labels("y", plain_series(labels))
+            labels = plain_labels("y", labels)
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
         classes = self._classes(y)
@@ -543,9 +542,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         if not isinstance(label, str):
             raise InvalidParameter("y must be the name of the table's label column.")
         columns = [*encoder.schema.columns, label]
-        batches = declared_batches(table, columns, encoder.schema)
-        if not self._least_rows:
-            batches = _or_none(batches, columns)
+        batches = table.read(columns, least=self._least_rows)
         own = label if outcome is None else None
         pairs = (
             (encoder.codes(batch), self._labels(encoder, batch, own and batch[own]))
@@ -564,7 +561,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         if outcome is not None:
             found = outcome.encode(outcome.column_of(labels))
         else:
-            found = plain_labels("y", plain_series(labels))
+            found = plain_labels("y", labels)
             check_classification_targets(found)
         if len(found) != n_rows_of(X):
             raise InvalidData("y must hold one label per row of X.")
@@ -637,14 +634,6 @@ class FittedLinear(Fitted):
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearClassifier(FittedLinear, PrivateClassifier):
     """A private classifier that learns a linear model."""
-
-
-def _or_none(batches: Iterator[pd.DataFrame], columns: list[str]) -> Iterator[pd.DataFrame]:
-    """Return the batches of a table; of one without rows, one that is empty."""
-    try:
-        yield from batches
-    except NoRows:
-        yield pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
 
 
 def _without_values(error: ValueError) -> ValueError:

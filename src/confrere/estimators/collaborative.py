@@ -41,7 +41,7 @@ from confrere.methods.plan import LabelledTable, PublicFacts
 from confrere.methods.priors import Prior
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.methods.together import Collaboration, CollaborativePlan
-from confrere.rows.row_tables import RowTable, read_table
+from confrere.rows.row_tables import RowTable
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.cells import party_column
 from confrere.schema.encoding import Form
@@ -243,7 +243,7 @@ class CollaborativeClassifier(LinearClassifier):
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
         if isinstance(X, RowTable) and isinstance(party, str):
-            party = party_column(read_table(X, [party], texts=[party]), party)
+            party = party_column(X.whole([party]), party)
         ids = party_column(X, party)
         # How rows are encoded may follow from the number of parties.
         self.party_ = party_codes(ids, 0 if ids is None else len(ids))[0]

@@ -18,7 +18,7 @@ from confrere.maths.solver.row_blocks import Engine
 from confrere.mechanisms.objective import Act, PerturbedTerm
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.model import Facts, Model
-from confrere.schema.cells import meaning, plain_series, read_places, spelt
+from confrere.schema.cells import as_cells, meaning, read_places, spelt
 
 #: Labels beyond which codes take one byte.
 _MANY = 2**20
@@ -266,7 +266,7 @@ def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
         known = classes[codes] == y
     else:
         places = {spelt(meaning(label) or 0.0): k for k, label in enumerate(classes.tolist())}
-        codes = read_places("y", plain_series(y), places)
+        codes = read_places("y", as_cells(y), places)
         known = codes >= 0
     if not known.all():
         raise InvalidData("y has labels outside classes; declare them or drop the rows.")

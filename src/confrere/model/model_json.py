@@ -16,7 +16,6 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from pydantic import TypeAdapter
 
 from confrere.arrays import Floats
@@ -162,7 +161,7 @@ def vectors_of(model: Model) -> list[dict[str, Any]]:
         X = _example_rows(model)
     else:
         raw = raw_examples(model.encoder.encoding)
-        X = model.encoded(pd.DataFrame(raw, dtype=object)).toarray()
+        X = model.encoded(raw).toarray()
     scores = model.decision_function(X)
     shares = model.probabilities(scores)
     return [

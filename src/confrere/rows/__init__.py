@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from confrere.rows.engines import DaskCluster, Threads
-    from confrere.rows.row_tables import Csv, Frames, Parquet, RowTable, Sql, open_table
+    from confrere.rows.row_tables import Csv, Dialect, Frames, Parquet, RowTable, Sql, open_table
 
 __all__ = [
     "Csv",
     "DaskCluster",
+    "Dialect",
     "Frames",
     "Parquet",
     "RowTable",

@@ -1,14 +1,15 @@
 """Tables that are read in batches: files of Parquet or of text, databases, data frames.
 
-A :class:`RowTable` is named columns in batches of rows, as often as it is asked; whoever learns
-from it decodes it once: numbers in memory if they are few, else in a private file. Files of
-comma-separated values are read strictly: cells are texts, an empty one is no value, and nothing is
-guessed from other rows (what a text means says :mod:`confrere.schema.cells`). Errors name the file,
-the line or the column, and quote neither a value nor an address: a connection may hold a password.
+A :class:`RowTable` is named columns of Arrow in batches of rows, as often as it is asked. Nothing
+is guessed from rows: cells of a file of text are texts, what one means says
+:mod:`confrere.schema.cells`, and how the file is written is told, or seen in its first line, which
+holds no record. Errors name the file or the column, and quote neither a value nor an address: a
+connection may hold a password.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
 import re
@@ -16,24 +17,33 @@ import socket
 import sqlite3
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, islice
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv
+import pyarrow.parquet
 from numpy.typing import NDArray
 
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
 from confrere.rows.spill import SpillFolder, SpillWriter
-from confrere.schema import PublicSchema
-from confrere.schema.cells import meaning, plain_labels, read_numbers
+from confrere.schema.cells import (
+    MISSING_TEXTS,
+    Container,
+    as_cells,
+    column_names,
+    declared_columns,
+    n_rows_of,
+    plain_labels,
+    read_numbers,
+)
 from confrere.schema.codes import PackedCodes
 
 Array: TypeAlias = NDArray[Any]
@@ -41,108 +51,54 @@ Array: TypeAlias = NDArray[Any]
 #: Arrays of some rows, and their labels.
 Block: TypeAlias = tuple[Sequence[Array], Array | None]
 
-#: Characters of a line at most; a cell has at most those that the csv module allows (131072).
-MAX_LINE = 1 << 22
-_ROWS_AT_ONCE = 20_000
-
-
-def text_batches(path: Path, columns: Collection[str] | None) -> Iterator[pd.DataFrame]:
-    """Return some rows of a file in UTF-8 after the other, with errors that quote nothing."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from _read(path.name, _lines(path.name, file), columns)
-    except OSError as error:
-        raise InvalidData(f"data: {path.name} cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        raise InvalidData(f"data: {path.name} is not all UTF-8; save it in UTF-8.") from None
-    except csv.Error as error:
-        why = "a cell is too long" if "limit" in str(error) else "a quote or line end is wrong"
-        raise InvalidData(
-            f"data: {path.name} is not a table of comma-separated values ({why})."
-        ) from None
-
-
-def _lines(name: str, file: Any) -> Iterator[str]:
-    """Return the lines one by one; a file of one endless line is not taken into memory."""
-    while line := file.readline(MAX_LINE):
-        if len(line) == MAX_LINE:
-            raise InvalidData(f"data: {name} has a line of more than {MAX_LINE} characters.")
-        if "\0" in line:
-            raise InvalidData(f"data: {name} is not a text file.")
-        yield line
-
-
-def _read(
-    name: str, lines: Iterator[str], columns: Collection[str] | None
-) -> Iterator[pd.DataFrame]:
-    rows = csv.reader(lines, strict=True)
-    header = next(rows, [])
-    if not any(header):
-        raise InvalidData(f"data: {name} is empty; its first line names the columns.")
-    wanted = [i for i, column in enumerate(header) if columns is None or column in columns]
-    names = [header[i] for i in wanted]
-    twice = sorted({column for column in names if names.count(column) > 1})
-    if twice:
-        raise InvalidData(f"data: {name} has the column {twice[0]!r} more than once.")
-    if columns and not wanted:
-        one = len(header) == 1 and ";" in header[0]
-        hint = " It is separated by semicolons: save it with commas." if one else ""
-        raise InvalidData(f"{name} has no column {next(iter(columns))!r}, nor the others.{hint}")
-    count = 0
-    while block := list(islice(rows, _ROWS_AT_ONCE)):
-        block = [row for row in block if row]  # blank lines
-        _check_lengths(name, block, len(header), count)
-        count += len(block)
-        if block:
-            cells = list(zip(*block, strict=True))
-            yield pd.DataFrame({header[i]: _texts(cells[i]) for i in wanted}, dtype=object)
-    if not count:
-        raise NoRows(f"data: {name} has no rows.")
-
-
-def _texts(cells: tuple[str, ...]) -> Any:
-    return np.array([cell or None for cell in cells], dtype=object)
-
-
-def _check_lengths(name: str, block: list[list[str]], width: int, before: int) -> None:
-    for number, row in enumerate(block, start=before + 1):
-        if len(row) != width:
-            raise InvalidData(
-                f"data: {name}: row {number} has {len(row)} cells where the first line names "
-                f"{width} columns."
-            )
-
+#: Some rows: a ``pyarrow.Table``.
+Batch: TypeAlias = pa.Table
 
 #: Rows of a batch; fewer where that many would be more numbers than these.
 BATCH = 65_536
 _BATCH_ENTRIES = 2**22
 
+#: Bytes of a file of text that are read at once: no line is longer.
+_LONGEST = 1 << 22
+
 
 class RowTable(ABC):
-    """Named columns, in batches of rows; ``rows`` is how many, if that is known without reading."""
+    """Named columns, in batches of rows.
+
+    ``rows`` is how many, and ``names`` are those of the columns, if known without reading.
+    """
 
     name: str
     rows: int | None = None
+    names: Sequence[str] = ()
+    #: How it is read, where that was seen and not told: to be said to its owner.
+    seen: str = ""
 
     @abstractmethod
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
-        """Return the rows in order, as data frames; of the columns, those that are named."""
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Return the rows in order, as tables of Arrow; of the columns, those that are named."""
 
     def read(
-        self, columns: Sequence[str] | None = None, *, all_of_them: bool = True
-    ) -> Iterator[pd.DataFrame]:
-        """Return :meth:`batches`, with errors that quote nothing: one is that a column lacks."""
+        self, columns: Sequence[str] | None = None, *, all_of_them: bool = True, least: int = 1
+    ) -> Iterator[Batch]:
+        """Return :meth:`batches`, with errors that quote nothing: one is that a column lacks.
+
+        Where no rows are allowed, as ``least`` is 0, they are a batch too.
+        """
         found = 0
         try:
             for batch in self.batches(columns):
-                lacking = [name for name in columns or () if name not in batch.columns]
+                names = batch.column_names
+                lacking = [name for name in columns or () if name not in names]
                 if lacking and all_of_them:
                     raise InvalidData(
                         f"{self.name} has no column {lacking[0]!r} ({len(lacking)} of the declared "
                         "columns are missing)."
                     )
                 found += len(batch)
-                yield batch if columns is None else batch.filter(list(columns))
+                if len(batch):
+                    wanted = [name for name in columns or names if name in names]
+                    yield batch.select(wanted)
         except (ConfrereError, GeneratorExit):
             raise
         except Exception as error:
@@ -151,8 +107,22 @@ class RowTable(ABC):
             ) from None
         if self.rows is not None and found != self.rows:
             raise InvalidData(f"{self.name} has another number of rows than it said: it changed.")
-        if not found:
+        if not found and least:
             raise NoRows(f"{self.name} has no rows.")
+        if not found:
+            yield pa.table({name: pa.array([], pa.string()) for name in columns or ()})
+
+    def whole(self, columns: Sequence[str] | None = None, *, all_of_them: bool = True) -> Batch:
+        """Return all rows at once."""
+        batches = list(self.read(columns, all_of_them=all_of_them))
+        names = batches[0].column_names
+        if any(batch.column_names != names for batch in batches):
+            raise InvalidData(f"data: the files of {self.name} have different columns.")
+        try:
+            return pa.concat_tables(batches)
+        except pa.ArrowInvalid:  # a database may give every batch types of its own
+            lists = {name: [b[name].to_pylist() for b in batches] for name in names}
+            return pa.table({name: as_cells([*chain(*own)], name) for name, own in lists.items()})
 
     def _advice(self) -> str:
         """Return what to do about a table that cannot be read, where that is known."""
@@ -162,18 +132,17 @@ class RowTable(ABC):
 class Frames(RowTable):
     """A data frame that is in memory: pandas, polars or pyarrow."""
 
-    def __init__(self, frame: Any) -> None:
-        self.frame, self.rows = frame, len(frame)
+    def __init__(self, frame: Container) -> None:
+        self.frame, self.rows = frame, n_rows_of(frame)
         self.name = f"the {type(frame).__module__.partition('.')[0]} table"
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
         """Return slices of it."""
-        for start in range(0, len(self.frame), BATCH):
-            if isinstance(self.frame, pd.DataFrame):
-                batch = self.frame.iloc[start : start + BATCH]
-            else:
-                batch = _frame(nw.from_native(self.frame).to_arrow().slice(start, BATCH))
-            yield batch if columns is None else batch.filter(list(columns))
+        known = column_names(self.frame)
+        names = [name for name in columns or known if name in known]
+        table = pa.table(declared_columns(self.frame, names))
+        for start in range(0, max(1, len(table)), BATCH):
+            yield table.slice(start, BATCH)
 
 
 class Files(RowTable):
@@ -195,22 +164,23 @@ class Files(RowTable):
             raise InvalidData(f"{file.name} cannot be read ({error.strerror}).") from None
         return found.st_size, found.st_mtime_ns
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
         """Return the rows of every file; one that changed meanwhile is an error."""
         for file, stamp in zip(self.files, self._stamps, strict=True):
             if self._stamp(file) != stamp:
                 raise InvalidData(f"{file.name} changed since it was opened.")
-            yield from self.file_batches(file, columns)
+            for batch in self.file_batches(file, columns):
+                yield pa.Table.from_batches([batch])
             if self._stamp(file) != stamp:
                 raise InvalidData(f"{file.name} changed while it was read.")
 
     @abstractmethod
-    def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
+    def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Return the rows of one file."""
 
 
 class Parquet(Files):
-    """A Parquet file, or a folder of them with one schema (extra ``parquet``).
+    """A Parquet file, or a folder of them with one schema.
 
     Parameters
     ----------
@@ -221,48 +191,157 @@ class Parquet(Files):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, "*.parquet")
-        self._parquet: Any = extra("parquet", "pyarrow.parquet")
         self.rows = 0
-        first: Any = None
+        schemas = []
         for file in self.files:
             try:
-                opened = self._parquet.ParquetFile(file)
+                with pa.parquet.ParquetFile(file) as opened:
+                    schemas.append(opened.schema_arrow.remove_metadata())
+                    self.rows += opened.metadata.num_rows
             except Exception as error:
                 raise InvalidData(
                     f"{file.name} is no Parquet file ({type(error).__name__})."
                 ) from None
-            with opened:
-                schema = opened.schema_arrow.remove_metadata()
-                if first is not None and not schema.equals(first):
-                    raise InvalidData(
-                        f"{file.name} has other columns, or columns of other types, than "
-                        f"{self.files[0].name}: the files of a folder need one schema."
-                    )
-                first = schema
-                self.rows += opened.metadata.num_rows
+            if not schemas[-1].equals(schemas[0]):
+                raise InvalidData(
+                    f"{file.name} has other columns, or columns of other types, than "
+                    f"{self.files[0].name}: the files of a folder need one schema."
+                )
+        self.names = schemas[0].names
+        self._texts = [field.name for field in schemas[0] if field.type == pa.string()]
 
-    def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
+    def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Return the row groups of one file, in batches."""
         # Read whole, a file's row groups would all stay in memory until the last one is done.
-        with self._parquet.ParquetFile(file, buffer_size=2**16) as opened:
+        with pa.parquet.ParquetFile(file, buffer_size=2**16, read_dictionary=self._texts) as opened:
             names = opened.schema_arrow.names
             wanted = names if columns is None else [name for name in columns if name in names]
             rows = min(BATCH, _BATCH_ENTRIES // max(1, len(wanted)) + 1)
             for group in range(opened.num_row_groups):
-                for batch in opened.iter_batches(rows, row_groups=[group], columns=wanted):
-                    yield _frame(batch)
-                _give_back()
+                yield from opened.iter_batches(rows, row_groups=[group], columns=wanted)
+                pa.default_memory_pool().release_unused()
+
+
+_NUMBER = re.compile(r"\s*[-+]?[0-9]*[.,]?[0-9]+([eE][-+]?[0-9]+)?\s*")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file of text is written; what is None is seen in its first line, which has no record.
+
+    Numbers of a file with semicolons may have a decimal comma, since commas do not separate there.
+    """
+
+    separator: str | None = None
+    decimal: str | None = None  #: ``"."`` or ``","``
+    encoding: str | None = None
+    #: The names of the columns where the first line is a row; or true where it does name them.
+    header: bool | tuple[str, ...] | None = None
+
+    def seen_in(self, file: Path) -> tuple[Dialect, list[str]]:
+        """Return all of it, and the names of the columns, by the first line of a file."""
+        try:
+            with file.open("rb") as opened:
+                wide = opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            encoding = self.encoding or ("utf-16" if wide else "utf-8-sig")
+            with file.open(encoding=encoding) as lines:
+                text = lines.readline(_LONGEST).rstrip("\n")
+        except OSError as error:
+            raise InvalidData(f"data: {file.name} cannot be read ({error.strerror}).") from None
+        except (UnicodeDecodeError, LookupError):
+            raise InvalidData(f"data: {file.name} {_fault('UTF8')}.") from None
+        if "\0" in text:
+            raise InvalidData(f"data: {file.name} is not a text file.")
+        # What is within quotes separates nothing.
+        bare = re.sub('"[^"]*"', "", text)
+        named = not isinstance(self.header, tuple)
+        separator = self.separator or (max(",;\t|", key=bare.count) if named else ",")
+        decimal = self.decimal or ("," if separator == ";" else ".")
+        names = next(csv.reader([text], delimiter=separator), [])
+        if not any(names):
+            raise InvalidData(f"data: {file.name} is empty; its first line names the columns.")
+        if isinstance(self.header, tuple):
+            names = list(self.header)
+        elif not self.header and any(map(_NUMBER.fullmatch, names)):
+            raise InvalidData(
+                f"data: the first line of {file.name} does not look like names, for one of its "
+                "cells is a number. If it is a row, name the columns in their order: "
+                'header = ["age", "smoker", ...]; if it does name them: header = true.'
+            )
+        twice = sorted({name for name in names if name and names.count(name) > 1})
+        if twice:
+            raise InvalidData(f"data: {file.name} has the column {twice[0]!r} more than once.")
+        return Dialect(separator, decimal, encoding, self.header), names
+
+    def __str__(self) -> str:
+        named = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+        comma = ", with a decimal comma" if self.decimal == "," else ""
+        kind = (self.encoding or "").removesuffix("-sig").upper()
+        return f"separated by {named.get(self.separator or '', self.separator)}{comma}, in {kind}"
 
 
 class Csv(Files):
-    """A file of comma-separated values, or a folder of them; cells are texts."""
+    """A file of text with a row per line, or a folder of them; cells are texts.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    Parameters
+    ----------
+    path : path-like
+        The file, or the folder.
+    dialect : Dialect, optional
+        How it is written; as far as that is not told, its first line is looked at.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect | None = None) -> None:
         super().__init__(path, "*.csv")
+        self.dialect, self.names = (dialect or Dialect()).seen_in(self.files[0])
+        plain = (self.dialect.separator, self.dialect.encoding) == (",", "utf-8-sig")
+        self.seen = "" if plain else f"{self.name} was read as rows {self.dialect}"
 
-    def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
+    def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Return the lines of one file, in batches."""
-        yield from text_batches(file, columns)
+        names = self.names if file == self.files[0] else self.dialect.seen_in(file)[1]
+        wanted = [name for name in names if columns is None or name in columns]
+        encoding = self.dialect.encoding or "utf8"
+        options = (
+            pa.csv.ReadOptions(
+                block_size=_LONGEST,
+                encoding="utf8" if encoding == "utf-8-sig" else encoding,
+                column_names=names,
+                skip_rows=int(not isinstance(self.dialect.header, tuple)),
+            ),
+            pa.csv.ParseOptions(
+                delimiter=self.dialect.separator,
+                newlines_in_values=True,
+            ),
+            pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                include_columns=wanted,
+                null_values=list(MISSING_TEXTS),
+                strings_can_be_null=True,
+            ),
+        )
+        try:
+            for batch in pa.csv.open_csv(file, *options):
+                yield batch if self.dialect.decimal == "." else _with_points(batch)
+        except pa.ArrowInvalid as error:
+            raise InvalidData(f"data: {file.name} {_fault(str(error))}.") from None
+
+
+def _with_points(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows whose numbers have a decimal point in place of a comma."""
+    pattern = r"^(\s*[-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?\s*)$"
+    columns = [
+        pa.compute.replace_substring_regex(column, pattern, r"\1.\2") for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _fault(said: str) -> str:
+    if "UTF8" in said:
+        return 'is not all UTF-8; say how it is written: encoding = "cp1252", or save it in UTF-8'
+    if "Expected" in said:
+        return "has a row with another number of cells than its first line has names"
+    return "cannot be read as rows of text"
 
 
 class Sql(RowTable):
@@ -289,7 +368,7 @@ class Sql(RowTable):
     def __repr__(self) -> str:
         return f"Sql({self.kind!r})"
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
         """Return what the query returns; which columns those are, it says itself."""
         del columns
         address = from_environment(self._given)
@@ -312,28 +391,25 @@ class Sql(RowTable):
             "or have another program write the rows to a Parquet file and name it as data_path."
         )
 
-    def _duckdb(self, place: str) -> Iterator[pd.DataFrame]:
+    def _duckdb(self, place: str) -> Iterator[Batch]:
         duckdb: Any = extra("sql", "duckdb")
         with duckdb.connect(place or ":memory:", read_only=bool(place)) as opened:
             for batch in opened.sql(self._sql).to_arrow_reader(BATCH):
-                yield _frame(batch)
-        _give_back()
+                yield pa.Table.from_batches([batch])
 
-    def _adbc(self, driver: str, address: str) -> Iterator[pd.DataFrame]:
+    def _adbc(self, driver: str, address: str) -> Iterator[Batch]:
         dbapi: Any = extra("sql", driver)
-        extra("sql", "pyarrow")
         with dbapi.connect(address) as opened, opened.cursor() as cursor:
             cursor.execute(self._sql)
             for batch in cursor.fetch_record_batch():
-                yield _frame(batch)
-        _give_back()
+                yield pa.Table.from_batches([batch])
 
-    def _sqlite(self, address: str) -> Iterator[pd.DataFrame]:
+    def _sqlite(self, address: str) -> Iterator[Batch]:
         with closing(sqlite3.connect(address, uri=True)) as opened:
             found = opened.execute(self._sql)
             yield from _untyped(found, [name for name, *_ in found.description])
 
-    def _sqlalchemy(self, address: str) -> Iterator[pd.DataFrame]:
+    def _sqlalchemy(self, address: str) -> Iterator[Batch]:
         sqlalchemy: Any = extra("sql", "sqlalchemy")
         engine = sqlalchemy.create_engine(address)
         try:
@@ -344,23 +420,11 @@ class Sql(RowTable):
             engine.dispose()
 
 
-def _untyped(found: Any, names: list[str]) -> Iterator[pd.DataFrame]:
+def _untyped(found: Any, names: list[str]) -> Iterator[Batch]:
     """Return what a cursor holds, its cells as they are: their types guessed, some would change."""
     while rows := found.fetchmany(BATCH):
-        yield pd.DataFrame([tuple(row) for row in rows], columns=names, dtype=object)
-
-
-def _frame(batch: Any) -> pd.DataFrame:
-    """Return a batch of Arrow; truth values keep their type beside a missing one."""
-    pyarrow: Any = extra("parquet", "pyarrow")
-    found: pd.DataFrame = batch.to_pandas(types_mapper={pyarrow.bool_(): pd.BooleanDtype()}.get)
-    return found
-
-
-def _give_back() -> None:
-    """Return memory to the system that Arrow keeps for tables to come."""
-    pyarrow: Any = extra("parquet", "pyarrow")
-    pyarrow.default_memory_pool().release_unused()
+        columns = zip(names, zip(*rows, strict=True), strict=True)
+        yield pa.table({name: as_cells(cells, name) for name, cells in columns})
 
 
 def from_environment(text: str) -> str:
@@ -377,7 +441,9 @@ def from_environment(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", found, text)
 
 
-def open_table(where: Any, *, sql: str | None = None) -> RowTable:
+def open_table(
+    where: Container, *, sql: str | None = None, dialect: Dialect | None = None
+) -> RowTable:
     """Return a table by where it lies.
 
     Parameters
@@ -387,6 +453,8 @@ def open_table(where: Any, *, sql: str | None = None) -> RowTable:
         frame of pandas, polars or pyarrow.
     sql : str, optional
         The query, where ``where`` is a database.
+    dialect : Dialect, optional
+        How a file of text is written.
     """
     if isinstance(where, RowTable):
         return where
@@ -396,79 +464,15 @@ def open_table(where: Any, *, sql: str | None = None) -> RowTable:
         return Frames(where)
     place = Path(where)
     if place.is_dir():
-        return Parquet(place) if any(place.rglob("*.parquet")) else Csv(place)
-    return Parquet(place) if place.suffix in (".parquet", ".pq") else Csv(place)
-
-
-def declared_batches(
-    table: RowTable,
-    columns: Sequence[str] | None,
-    schema: PublicSchema | None,
-    *,
-    all_of_them: bool = True,
-) -> Iterator[pd.DataFrame]:
-    """Return a table's columns in batches; of files of text, without a spreadsheet's formulas."""
-    for batch in table.read(columns, all_of_them=all_of_them):
-        if isinstance(table, Csv):
-            for column in batch:
-                _refuse_formulas(str(column), batch[column], schema)
-        yield batch
-
-
-def read_table(
-    path: Path | RowTable,
-    columns: Collection[str] | None = None,
-    schema: PublicSchema | None = None,
-    texts: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read a whole table; of its columns, as far as they are there, only those that are needed.
-
-    Without a schema, columns of a file of texts that all say a number become numbers, except those
-    that are named in ``texts``: identifiers.
-    """
-    table = open_table(path)
-    wanted = None if columns is None else sorted(columns)
-    batches = [*declared_batches(table, wanted, schema, all_of_them=False)]
-    if any(list(batch) != list(batches[0]) for batch in batches):
-        raise InvalidData(f"data: the files of {table.name} have different columns.")
-    wide = pd.concat(batches, ignore_index=True)
-    if schema is not None or not isinstance(table, Csv):
-        return wide
-    return pd.DataFrame(
-        {name: wide[name] if name in texts else _numbers_if_all(wide[name]) for name in wide}
-    )
-
-
-def _numbers_if_all(cells: pd.Series[Any]) -> pd.Series[Any]:
-    numbers, strange = read_numbers(str(cells.name), cells)
-    if strange.any():
-        return cells.map(lambda cell: None if meaning(cell) is None else cell)
-    found = pd.Series(numbers)
-    return found.astype("int64") if (found % 1 == 0).all() else found
-
-
-def _refuse_formulas(column: str, values: pd.Series[Any], schema: PublicSchema | None) -> None:
-    """Refuse what a spreadsheet would calculate; its result is what was meant."""
-    if not {"=", "@"} & {*map(itemgetter(0), filter(None, values.to_numpy()))}:
-        return
-    features = () if schema is None else schema.features
-    known = {
-        value
-        for feature in features
-        if feature.column == column
-        for value in (*feature.na, *feature.declared_values())
-    }
-    if any(cell[0] in "=@" and cell not in known for cell in values if cell):
-        raise InvalidData(
-            f"column {column!r}: some rows have a spreadsheet's formula; save its values."
-        )
+        return Parquet(place) if any(place.rglob("*.parquet")) else Csv(place, dialect)
+    return Parquet(place) if place.suffix in (".parquet", ".pq") else Csv(place, dialect)
 
 
 #: Bytes that are kept in memory.
 _IN_MEMORY = 2**27
 
 #: Types whose numbers single precision holds exactly.
-_SINGLE = ("float32", "float16", "int8", "uint8", "int16", "uint16", "bool")
+_SINGLE = ("float", "halffloat", "int8", "uint8", "int16", "uint16", "bool")
 
 #: Told how many rows are done, and of how many if that is known.
 Progress = Callable[[int, int | None], None]
@@ -499,14 +503,15 @@ def decoded(
     batches = table.read(wanted)
     first = next(batches, None)
     assert first is not None  # no rows are an error
-    if label is not None and label not in first.columns:
+    if label is not None and label not in first.column_names:
         raise InvalidData(f"{table.name} has no column {label!r} for the labels.")
-    names = tuple(str(name) for name in first.columns if name != label)
-    single = all(str(first[name].dtype) in _SINGLE for name in names)
+    names = tuple(name for name in first.column_names if name != label)
+    kinds = [first.schema.field(name).type for name in names]
+    single = all(str(kind) in _SINGLE for kind in kinds)
 
     def blocks() -> Iterator[Block]:
         for batch in chain([first], batches):
-            rows = _numbers(batch[list(names)], single, table.name)
+            rows = _numbers(batch.select(names), single, table.name)
             yield [rows], None if label is None else _small(label, batch[label])
 
     (X,), y = gathered(blocks(), table.rows, progress)
@@ -560,18 +565,16 @@ def gathered_codes(
     return [replace(one, codes=codes) for one, codes in zip(*first, found, strict=True)], labels
 
 
-def _numbers(batch: pd.DataFrame, single: bool, name: str) -> Array:
+def _numbers(batch: Batch, single: bool, name: str) -> Array:
     """Return a batch as numbers, or say that it holds something else; nothing is quoted."""
-    for column in batch:
-        if not isinstance(batch[column].dtype, np.dtype) or batch[column].dtype.kind not in "biuf":
-            x, strange = read_numbers(str(column), batch[column])
-            if strange.any():
-                raise InvalidData(
-                    f"{name} has columns that are no numbers; declare them in a PublicSchema, or "
-                    "name the columns to learn from."
-                )
-            batch = batch.assign(**{str(column): x})
-    rows = batch.to_numpy(dtype=np.float32 if single else np.float64)
+    rows = np.empty((len(batch), batch.num_columns), dtype=np.float32 if single else np.float64)
+    for j, column in enumerate(batch.column_names):
+        rows[:, j], strange = read_numbers(column, as_cells(batch[column], column))
+        if strange.any():
+            raise InvalidData(
+                f"{name} has columns that are no numbers; declare them in a PublicSchema, or "
+                "name the columns to learn from."
+            )
     if not np.isfinite(rows).all():
         raise InvalidData(
             f"{name} has missing or infinite values; declare them in a PublicSchema, or drop the "
@@ -580,7 +583,7 @@ def _numbers(batch: pd.DataFrame, single: bool, name: str) -> Array:
     return rows
 
 
-def _small(column: str, values: pd.Series[Any]) -> Array:
+def _small(column: str, values: Container) -> Array:
     """Return labels 0 and 1 in one byte each; others as they are."""
     labels = plain_labels(column, values)
     if labels.dtype.kind in "biuf" and bool(((labels == 0) | (labels == 1)).all()):

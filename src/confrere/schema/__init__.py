@@ -3,17 +3,11 @@
 from confrere.schema.data_report import DataReport, data_report
 from confrere.schema.encoding import SchemaEncoder
 from confrere.schema.feature import Category, Flag, Label, Number, Ordered
-from confrere.schema.public_schema import (
-    ExpertClassifier,
-    PublicDataOnlyWarning,
-    PublicSchema,
-    draft_schema,
-)
+from confrere.schema.public_schema import PublicDataOnlyWarning, PublicSchema, draft_schema
 
 __all__ = [
     "Category",
     "DataReport",
-    "ExpertClassifier",
     "Flag",
     "Label",
     "Number",

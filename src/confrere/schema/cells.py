@@ -1,4 +1,4 @@
-"""Raw tables of any library: their declared columns and labels, and what a cell of them means.
+"""Tables of any library as columns of Arrow, and what a cell of them means.
 
 A cell is nothing, a number or a text. One function says it, of one cell, whatever type its column
 has and whatever stands in other rows: readers choose a column's type by all of its cells, so a
@@ -11,94 +11,144 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
+from narwhals.dependencies import is_pandas_dataframe
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def is_table(X: Any) -> bool:
+#: A table of any library, an array or a list of rows; and one column, of Arrow.
+Container: TypeAlias = Any
+Cells: TypeAlias = "pa.Array"
+Value: TypeAlias = str | int | float | bool
+
+
+def is_table(X: Container) -> bool:
     """Whether it is a table with named columns: of pandas, polars, pyarrow or the like."""
-    return isinstance(X, pd.DataFrame) or isinstance(_opened(X), nw.DataFrame | nw.LazyFrame)
+    return is_pandas_dataframe(X) or isinstance(_opened(X), nw.DataFrame | nw.LazyFrame)
 
 
-def column_names(X: Any) -> list[str]:
+def column_names(X: Container) -> list[str]:
     """Return the names of a table's columns, in order."""
-    if isinstance(X, pd.DataFrame):
-        return list(X.columns)
-    return list(_eager(X).columns)
+    return list(X.columns if is_pandas_dataframe(X) else _eager(X).columns)
 
 
-def n_rows_of(X: Any) -> int:
+def n_rows_of(X: Container) -> int:
     """Return how many rows a table has."""
-    return len(X) if isinstance(X, pd.DataFrame) or not is_table(X) else len(_eager(X))
+    return len(X) if is_pandas_dataframe(X) or not is_table(X) else len(_eager(X))
 
 
-def declared_columns(X: Any, names: Sequence[str]) -> pd.DataFrame:
+def declared_columns(X: Container, names: Sequence[str]) -> dict[str, Cells]:
     """Return the declared columns of a table, each there once, in order; an array has them so."""
-    if not is_table(X):
+    if isinstance(X, list) and X and isinstance(X[0], Mapping):
+        columns: list[Container] = [[row.get(name) for row in X] for name in names]
+    elif not is_table(X):
         if np.ndim(X) != 2 or np.shape(X)[1] != len(names):
             raise InvalidData(
                 f"X must be a data frame, or an array with the {len(names)} declared "
                 "columns in their order."
             )
-        return pd.DataFrame(X, columns=list(names))
-    found = column_names(X)
-    lacking = [name for name in names if name not in found]
-    if lacking:
-        raise InvalidData(f"X lacks the declared columns {', '.join(map(repr, lacking))}.")
-    if len([name for name in found if name in set(names)]) != len(names):
-        raise InvalidData("X has a declared column more than once.")
-    if isinstance(X, pd.DataFrame):
-        return X[list(names)]
-    table = _eager(X)
-    return pd.DataFrame({name: plain_series(table.get_column(name)) for name in names})
+        columns = list(np.asarray(X).T)
+    else:
+        found = column_names(X)
+        lacking = [name for name in names if name not in found]
+        if lacking:
+            raise InvalidData(f"X lacks the declared columns {', '.join(map(repr, lacking))}.")
+        if len([name for name in found if name in set(names)]) != len(names):
+            raise InvalidData("X has a declared column more than once.")
+        table = X if is_pandas_dataframe(X) else _eager(X)
+        columns = [table[name] for name in names]
+    return {name: as_cells(own, name) for name, own in zip(names, columns, strict=True)}
 
 
-def party_column(X: Any, party: Any) -> Any:
+def party_column(X: Container, party: object) -> Any:
     """Return whose rows they are; a name stands for that column of the table."""
     if not isinstance(party, str):
         return party
     if not is_table(X) or column_names(X).count(party) != 1:
         raise InvalidData(f"party: X has no one column {party!r}.")
-    return declared_columns(X, [party])[party].to_numpy()
+    return declared_columns(X, [party])[party].to_numpy(zero_copy_only=False)
 
 
-def plain_series(values: Any) -> pd.Series[Any]:
-    """Return one column as a series: of any library's, an array or a list."""
-    if isinstance(values, pd.Series):
-        return values
-    opened = values if isinstance(values, nw.Series) else _opened(values)
-    if not isinstance(opened, nw.Series):
-        array = np.asarray(values)
-        if array.ndim == 2 and array.shape[1] == 1:
-            array = array[:, 0]
-        if array.ndim != 1:
+def as_cells(values: Container, column: str = "y") -> Cells:
+    """Return one column, of any library's, an array or a list.
+
+    Where cells have no type in common, they are texts of what they mean.
+    """
+    import pyarrow as pa
+
+    opened = _opened(values)
+    if not isinstance(opened, nw.Series | pa.Array):
+        # A list would get the type that the strangest cell chooses.
+        plain = isinstance(values, list | tuple)
+        opened = np.fromiter(values, object, len(values)) if plain else np.asarray(values)
+        if opened.size != len(opened):
             raise InvalidData("y must be one column.")
-        return pd.Series(array)
-    if opened.dtype in (nw.Categorical, nw.Enum):
-        opened = opened.cast(nw.String)
-    # Truth values keep their type beside a missing one.
-    return pd.Series(opened.to_numpy(), dtype="boolean" if opened.dtype == nw.Boolean else None)
+        opened = opened.reshape(-1)
+    try:
+        found = opened.to_arrow() if isinstance(opened, nw.Series) else opened
+        if not isinstance(found, pa.Array | pa.ChunkedArray):
+            found = pa.array(found, from_pandas=True)
+        found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    except (pa.ArrowException, TypeError, OverflowError, ValueError):
+        return _objects(column, list(opened))
+    if str(found.type) in ("null", "string_view"):
+        return found.cast(pa.string())
+    return found if _kind(found) else _objects(column, list(opened))
 
 
-def _opened(X: Any) -> Any:
+#: What cells may be, by the beginning of their type's name in Arrow.
+_KINDS = re.compile(
+    "(?P<text>string|large_string)|(?P<number>u?int|float|double|halffloat|bool)"
+    "|(?P<exact>decimal)|(?P<date>date|timestamp)"
+)
+
+
+def _kind(cells: Cells) -> str | None:
+    """Return of which kind a column's cells are, if they are plain."""
+    own = cells.type.value_type if hasattr(cells, "dictionary") else cells.type
+    found = _KINDS.match(str(own))
+    return None if found is None else found.lastgroup
+
+
+def _objects(column: str, cells: list[object]) -> Cells:
+    """Return cells of many types as texts. Those that are equal (1, 1.0 and True) mean the same."""
+    import pyarrow as pa
+
+    places: dict[object, int] = {}
+    try:
+        found = [places.setdefault(cell, len(places)) for cell in cells]
+    except TypeError:
+        raise _not_plain(column) from None
+    kinds = {kind for kind in {*map(type, cells)} if kind.__name__ not in ("NAType", "NaTType")}
+    if not all(issubclass(kind, _PLAIN) for kind in kinds):
+        raise _not_plain(column)
+    meant = [meaning(cell) for cell in places]
+    texts = [repr(one) if isinstance(one, float) else one for one in meant]
+    return pa.DictionaryArray.from_arrays(pa.array(found, pa.int32()), pa.array(texts, pa.string()))
+
+
+def _not_plain(column: str) -> InvalidData:
+    return InvalidData(f"column {column!r}: holds things that are not plain values.")
+
+
+def _opened(X: Container) -> Container:
     return nw.from_native(X, pass_through=True, allow_series=True)
 
 
-def _eager(X: Any) -> Any:
+def _eager(X: Container) -> Container:
     opened = _opened(X)
     return opened.collect() if isinstance(opened, nw.LazyFrame) else opened
 
-
-Series: TypeAlias = "pd.Series[Any]"
-Value: TypeAlias = str | int | float | bool
 
 #: Texts that stand for no value: those that pandas takes for it.
 MISSING_TEXTS = (
@@ -110,10 +160,13 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 #: Some readers take it for a number.
 _HEXADECIMAL = re.compile("0[xX][0-9a-fA-F]{1,16}")
 
+#: What a spreadsheet would calculate, and what a forgotten quote leaves.
+_SPOILT = re.compile(r"[=@]|.*[\r\n]")
+
 #: Places of cells that have none in a table of declared texts.
 MISSING, UNKNOWN = -1, -2
 
-_PLAIN = (str, bool, np.bool_, numbers.Real, Decimal, type(None), type(pd.NA), type(pd.NaT))
+_PLAIN = (str, bool, np.bool_, numbers.Real, Decimal, type(None))
 
 
 def refuse(column: str, bad: NDArray[np.bool_], what: str) -> None:
@@ -178,30 +231,34 @@ def codes_of(places: Mapping[Value, int], na: Iterable[Value]) -> dict[str, int]
     return dict(sorted(codes.items()))
 
 
-def read_places(column: str, values: Series, codes: Mapping[str, int]) -> NDArray[np.intp]:
+def read_places(column: str, cells: Cells, codes: Mapping[str, int]) -> NDArray[np.intp]:
     """Return each row's place among declared texts: -1 where it is missing, -2 if undeclared."""
-    if pd.api.types.is_bool_dtype(values.dtype) and not codes.keys() >= {"0", "1"}:
+    if str(cells.type) == "bool" and not codes.keys() >= {"0", "1"}:
         raise InvalidData(
             f"column {column!r}: has the type of truth values, and none are declared for it; read "
             "it as text, or declare true and false."
         )
-    found, meant = _meanings(column, values)
+    found, meant = meanings(column, cells)
     places = [MISSING if one is None else codes.get(spelt(one), UNKNOWN) for one in meant]
+    strange = (str(one) for at, one in zip(places, meant, strict=True) if at == UNKNOWN)
+    if any(map(_SPOILT.match, strange)):
+        raise InvalidData(
+            f"column {column!r}: some rows have a spreadsheet's formula, or a line's end where a "
+            "quote may be missing; save its values."
+        )
     # The code -1 of a missing value picks the last entry.
     return np.array([*places, MISSING], dtype=np.intp)[found]
 
 
 def read_numbers(
-    column: str, values: Series, na: Sequence[Value] = ()
+    column: str, cells: Cells, na: Sequence[Value] = ()
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return numbers, NaN where one is missing or is none, and where there is another text."""
     tokens = {meaning(token) for token in na}
-    types = pd.api.types
-    if types.is_numeric_dtype(values.dtype) and not types.is_complex_dtype(values.dtype):
-        x = values.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
-        strange = np.zeros(len(x), dtype=np.bool_)
-    else:
-        found, meant = _meanings(column, values)
+    x = _typed_numbers(cells, tokens)
+    strange = np.zeros(len(cells), dtype=np.bool_)
+    if x is None:
+        found, meant = meanings(column, cells)
         x = np.array([*(one if isinstance(one, float) else np.nan for one in meant), np.nan])[found]
         texts = (isinstance(one, str) and one not in tokens for one in meant)
         strange = np.array([*texts, False])[found]
@@ -211,28 +268,91 @@ def read_numbers(
     return x, strange
 
 
-def _meanings(column: str, values: Series) -> tuple[NDArray[np.intp], list[str | float | None]]:
-    """Return where each row stands among the distinct cells, -1 if missing, and their meanings.
+def _typed_numbers(cells: Cells, tokens: set[str | float | None]) -> NDArray[np.float64] | None:
+    """Return the numbers of a column that Arrow can read as such, or None.
 
-    Cells that are equal mean the same (1, 1.0 and True too), so each is asked about once.
+    What it reads from a text is what :func:`meaning` says, except that it knows more kinds of NaN.
     """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = _kind(cells)
+    if kind in ("text", "number") and hasattr(cells, "dictionary"):
+        own = _typed_numbers(cells.dictionary, tokens)
+        return None if own is None else np.append(own, np.nan)[distinct(cells)[0]]
+    if kind == "text" and tokens - {None}:
+        nothing = [*MISSING_TEXTS, *(token for token in tokens if isinstance(token, str))]
+        there = compute.is_in(cells, value_set=pa.array(nothing, cells.type))
+        cells = compute.if_else(there, None, cells)
+    elif kind not in ("text", "number"):
+        return None
     try:
-        found, distinct = pd.factorize(values)
-        # Equal cells may have many types, texts of a column have one.
-        kinds = {*map(type, values.to_numpy() if values.dtype == object else distinct)}
-        if not all(issubclass(kind, _PLAIN) for kind in kinds):
-            raise TypeError
-    except TypeError:
-        raise InvalidData(f"column {column!r}: holds things that are not plain values.") from None
-    return found, [meaning(cell) for cell in distinct]
+        read = cells.cast(pa.float64(), safe=False)
+    except pa.ArrowInvalid:
+        return None
+    x: NDArray[np.float64] = read.to_numpy(zero_copy_only=False) + 0.0
+    return None if kind == "text" and np.isnan(x).sum() > cells.null_count else x
 
 
-def plain_labels(column: str, values: Series) -> NDArray[Any]:
+def meanings(column: str, cells: Cells) -> tuple[NDArray[np.intp], list[str | float | None]]:
+    """Return where each row stands among the distinct cells, -1 if missing, and their meanings."""
+    if _kind(cells) == "date":
+        raise _not_plain(column)
+    places, cells = distinct(cells)
+    return places, [meaning(cell) for cell in cells]
+
+
+def distinct(cells: Cells) -> tuple[NDArray[np.intp], list[Any]]:
+    """Return where each row stands among the distinct cells, -1 if null, and these."""
+    coded = cells if hasattr(cells, "dictionary") else cells.dictionary_encode()
+    return coded.indices.cast("int64").fill_null(-1).to_numpy(), coded.dictionary.to_pylist()
+
+
+def earlier(places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return of every row how many before it have the same place."""
+    order = np.argsort(places, kind="stable")
+    new = np.diff(places[order], prepend=-2) != 0
+    found = np.empty_like(order)
+    found[order] = np.arange(len(order)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    return found
+
+
+class UnitCounts:
+    """How many rows of every unit were seen; without a column nothing can be bounded."""
+
+    def __init__(self, column: str | None, most: int) -> None:
+        self.column = column  #: Says whose row it is
+        self.most = most  #: The first that many rows are kept: which, depends on the unit alone
+        self._seen: Counter[str] = Counter()
+
+    def bounded(self, table: pa.Table) -> pa.Table:
+        """Return the rows of the next batch that are kept."""
+        if self.column is None:
+            return table
+        if self.column not in table.column_names:
+            raise InvalidData(f"data: there is no column {self.column!r} (privacy.unit_column).")
+        places, cells = distinct(as_cells(table[self.column], self.column))
+        if (places < 0).any():
+            raise InvalidData(f"column {self.column!r}: some rows belong to nobody.")
+        # A batch of a database may have numbers where another one has texts.
+        units: dict[str, int] = {}
+        found = [units.setdefault(str(cell).removesuffix(".0"), len(units)) for cell in cells]
+        places = np.array(found, dtype=np.intp)[places]
+        before = np.array([self._seen[unit] for unit in units], dtype=np.intp)[places]
+        rows = np.bincount(places, minlength=len(units)).tolist()
+        self._seen.update(dict(zip(units, rows, strict=True)))
+        return table.filter(before + earlier(places) < self.most)
+
+
+def plain_labels(column: str, values: Container) -> NDArray[Any]:
     """Return labels that nobody declared: of a type, as they are; else what their cells mean."""
-    if values.dtype != object and not values.isna().any():
-        typed: NDArray[Any] = values.to_numpy()
-        return typed
-    found, meant = _meanings(column, values)
+    numeric = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+    if numeric and values.size == len(values) and not np.isnan(values).any():
+        return np.asarray(values.reshape(-1))
+    cells = as_cells(values, column)
+    if _kind(cells) == "number" and not cells.null_count:
+        return np.asarray(cells.to_numpy(zero_copy_only=False))
+    found, meant = meanings(column, cells)
     refuse(column, np.array([*(one is None for one in meant), True])[found], "no label; drop them")
     if all(isinstance(one, float) for one in meant):
         numbers_ = np.array(meant, dtype=np.float64)

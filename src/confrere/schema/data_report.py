@@ -16,13 +16,27 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.schema.cells import MISSING, UNKNOWN, Value, read_numbers, read_places
+from confrere.schema.cells import (
+    MISSING,
+    UNKNOWN,
+    Cells,
+    Container,
+    Value,
+    as_cells,
+    column_names,
+    declared_columns,
+    distinct,
+    earlier,
+    is_table,
+    n_rows_of,
+    read_numbers,
+    read_places,
+)
 from confrere.schema.encoding import NumberColumn
 from confrere.schema.feature import Feature, Label, Number
 from confrere.schema.public_schema import PublicSchema
@@ -188,24 +202,17 @@ class ColumnCounts:
     column: str
     kind: str
     missing: int = 0
-    #: ``below``, ``above``: numbers outside the bounds: they are moved to the nearest one.
-    below: int = 0
-    above: int = 0
+    outside: int = 0  #: Numbers beyond the bounds: they are moved to the nearest one
     #: Values that are not on the declared list, or no numbers where numbers are declared.
     undeclared: int = 0
     #: Whether every row is encoded alike, so that nothing can be learned from the column.
     constant: bool = False
 
-    @property
-    def outside(self) -> int:
-        """Numbers outside the bounds."""
-        return self.below + self.above
-
 
 class ColumnLook:
     """One declared column and its values: what is in it, and what that means."""
 
-    def __init__(self, feature: Feature, values: pd.Series[Any]) -> None:
+    def __init__(self, feature: Feature, values: Cells) -> None:
         self.feature = feature
         self.values = values
         self.x = np.full(len(values), np.nan)
@@ -231,16 +238,12 @@ class ColumnLook:
 
     def counts(self) -> ColumnCounts:
         """Count."""
-        below = above = 0
-        if isinstance(self.feature, Number):
-            below = int(np.count_nonzero(self.x < self.feature.bounds[0]))
-            above = int(np.count_nonzero(self.x > self.feature.bounds[1]))
+        lo, hi = self.feature.bounds if isinstance(self.feature, Number) else (0, 0)
         return ColumnCounts(
             self.feature.column,
             self.feature.kind,
             int(np.count_nonzero(self.absent)),
-            below,
-            above,
+            int(np.count_nonzero((self.x < lo) | (self.x > hi))),
             int(np.count_nonzero(self.strange)),
             self.constant,
         )
@@ -265,7 +268,7 @@ class ColumnLook:
 
     def _texts(self) -> Iterator[Finding]:
         """Look at what is not on the list, or no number."""
-        strange = self.values[self.strange]
+        strange = _chosen(self.values, self.strange)
         count = len(strange)
         if not count:
             return
@@ -330,10 +333,14 @@ class ColumnLook:
         return Finding(self.feature.column, kind, severity, rows, text, hint)
 
 
-def spelling(strange: pd.Series[Any], known: Iterable[Value]) -> str:
+def _chosen(cells: Cells, rows: NDArray[np.bool_]) -> list[Value]:
+    return list(cells.filter(as_cells(rows)).to_pylist())
+
+
+def spelling(strange: Iterable[object], known: Iterable[Value]) -> str:
     """Say whether only the spelling differs from what is declared."""
     folded = {str(value).strip().lower() for value in known}
-    if folded and all(str(value).strip().lower() in folded for value in strange.unique()):
+    if folded and all(str(value).strip().lower() in folded for value in {*strange}):
         return "only capitals, spaces or types differ from the declared values"
     return "declare them, or correct them in the table"
 
@@ -384,7 +391,7 @@ class DataReport(Shown):
         return {
             "rows": self.rows,
             "used": self.used,
-            "columns": [{**asdict(one), "outside": one.outside} for one in self.columns],
+            "columns": [asdict(one) for one in self.columns],
             "findings": [asdict(one) for one in self.findings],
         }
 
@@ -411,19 +418,16 @@ class DataReport(Shown):
 
     def __str__(self) -> str:
         width = max((len(one.column) for one in self.columns), default=0)
-        head = f"{'column':<{width}}  kind      missing  outside  undeclared  constant"
-        rows = [
-            f"{one.column:<{width}}  {one.kind:<8}  {one.missing:>7}  {one.outside:>7}  "
-            f"{one.undeclared:>10}  {'yes' if one.constant else ''}".rstrip()
-            for one in self.columns
-        ]
+        names, rows = self.counts()
+        form = f"{{:<{width}}}  {{:<8}}  {{:>7}}  {{:>7}}  {{:>10}}  {{}}"
+        table = [form.format(*(cell or 0 for cell in row[:5]), row[5]).rstrip() for row in rows]
         told = f"{self.rows} rows read, {self.used} used"
-        return "\n".join([told, head, *rows, *self.lines()]) + "\n"
+        return "\n".join([told, form.format(*names), *table, *self.lines()]) + "\n"
 
 
 def data_report(
     schema: PublicSchema,  # What was declared
-    table: pd.DataFrame,  # Raw rows; other columns than the declared ones are ignored
+    table: Container,  # Raw rows; other columns than the declared ones are ignored
     *,
     unit_column: str | None = None,  # Names whose row it is; surplus rows of a unit are dropped
     max_rows_per_unit: int = 1,  # How many stay
@@ -440,52 +444,56 @@ def data_report(
     ...     print(finding.hint)
     it looks like months where years are declared (value / 12 fits)
     """
-    if not isinstance(table, pd.DataFrame):
+    if not is_table(table):
         raise InvalidData("table must be a data frame of raw rows.")
-    rows = len(table)
+    rows, names = n_rows_of(table), column_names(table)
+    used = np.ones(rows, dtype=np.bool_)
     findings: list[Finding] = []
     if unit_column is not None:
-        table, found = _per_unit(table, unit_column, max_rows_per_unit)
-        findings += found
+        findings += _per_unit(names, unit_column, table, max_rows_per_unit, used)
+
+    def column_of(name: str) -> Cells | None:
+        if names.count(name) == 1:
+            return declared_columns(table, [name])[name].filter(as_cells(used))
+        findings.append(_lacking(name, names))
+        return None
+
     counts: list[ColumnCounts] = []
     for feature in schema.features:
-        present = [name for name in table.columns if name == feature.column]
-        if len(present) != 1:
-            findings.append(_lacking(feature.column, table, twice=bool(present)))
-            continue
-        looked = ColumnLook(feature, table[feature.column])
-        counts.append(looked.counts())
-        findings += looked.findings()
+        cells = column_of(feature.column)
+        if cells is not None:
+            looked = ColumnLook(feature, cells)
+            counts.append(looked.counts())
+            findings += looked.findings()
     if schema.outcome is not None:
-        findings += _label(schema.outcome, table)
-    return DataReport(rows, len(table), tuple(counts), tuple(findings))
+        cells = column_of(schema.outcome.column)
+        findings += [] if cells is None else _label(schema.outcome, cells)
+    return DataReport(rows, int(used.sum()), tuple(counts), tuple(findings))
 
 
 def _per_unit(
-    table: pd.DataFrame, column: str, most: int
-) -> tuple[pd.DataFrame, Iterator[Finding]]:
-    if list(table.columns).count(column) != 1:
-        return table, iter([_lacking(column, table, twice=column in table.columns)])
-    nobody = int(table[column].isna().sum())
-    surplus = table.groupby(column, sort=False, dropna=False).cumcount() >= most
-    dropped = int(surplus.sum())
-
-    def found() -> Iterator[Finding]:
-        if nobody:
-            text = f"{counted(nobody, len(table))} belong to nobody"
-            yield Finding(column, "unit_column", "refused", nobody, text, "give every row a unit")
-        if dropped:
-            text = f"{counted(dropped, len(table))} are dropped: at most {most} per unit"
-            hint = "the first ones stay; sort the table, or raise privacy.max_rows_per_unit"
-            yield Finding(column, "dropped", "warning", dropped, text, hint)
-
-    return table[~surplus], found()
+    names: list[str], column: str, table: Container, most: int, used: NDArray[np.bool_]
+) -> Iterator[Finding]:
+    """Look at whose rows they are; surplus ones are not used."""
+    if names.count(column) != 1:
+        yield _lacking(column, names)
+        return
+    places = distinct(declared_columns(table, [column])[column])[0]
+    used[:] = earlier(places) < most
+    nobody, dropped = int(np.count_nonzero(places < 0)), int(np.count_nonzero(~used))
+    if nobody:
+        text = f"{counted(nobody, len(used))} belong to nobody"
+        yield Finding(column, "unit_column", "refused", nobody, text, "give every row a unit")
+    if dropped:
+        text = f"{counted(dropped, len(used))} are dropped: at most {most} per unit"
+        hint = "the first ones stay; sort the table, or raise privacy.max_rows_per_unit"
+        yield Finding(column, "dropped", "warning", dropped, text, hint)
 
 
-def _lacking(column: str, table: pd.DataFrame, *, twice: bool) -> Finding:
-    if twice:
+def _lacking(column: str, columns: list[str]) -> Finding:
+    if column in columns:
         return Finding(column, "lacking", "refused", 0, "is there twice", "name columns once")
-    names = [str(name) for name in table.columns]
+    names = [str(name) for name in columns]
     folded = {name.strip().lower(): name for name in names}
     near = folded.get(column.strip().lower()) or next(
         iter(get_close_matches(column, names, n=1, cutoff=0.8)), None
@@ -494,12 +502,8 @@ def _lacking(column: str, table: pd.DataFrame, *, twice: bool) -> Finding:
     return Finding(column, "lacking", "refused", 0, "the table has no such column", hint)
 
 
-def _label(outcome: Label, table: pd.DataFrame) -> Iterator[Finding]:
+def _label(outcome: Label, values: Cells) -> Iterator[Finding]:
     column = outcome.column
-    if list(table.columns).count(column) != 1:
-        yield _lacking(column, table, twice=column in table.columns)
-        return
-    values = table[column]
     try:
         places = outcome.places(values)
     except InvalidData as error:
@@ -511,7 +515,7 @@ def _label(outcome: Label, table: pd.DataFrame) -> Iterator[Finding]:
         hint = "drop them by a rule that does not look at other rows"
         text = f"{counted(missing, len(values))} have no label"
         yield Finding(column, "label", "refused", missing, text, hint)
-    strange = values[places == UNKNOWN]
+    strange = _chosen(values, places == UNKNOWN)
     odd, present = len(strange), len(values) - missing
     if odd and (outcome.classes is not None or outcome.negative is not None):
         text = f"{counted(odd, len(values))} have a label that is not declared"
@@ -525,7 +529,7 @@ def _label(outcome: Label, table: pd.DataFrame) -> Iterator[Finding]:
         side = "no" if share == 0 else "every"
         hint = "declare what is positive"
         if share == 0:
-            hint = spelling(values[places != MISSING], outcome.positive)
+            hint = spelling(_chosen(values, places != MISSING), outcome.positive)
         text = f"{side} row has a positive label"
         yield Finding(column, "label", "warning", present, text, hint)
     elif outcome.base_rate is not None and not 1 / 3 <= share / outcome.base_rate <= 3:

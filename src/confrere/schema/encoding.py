@@ -20,7 +20,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -31,11 +30,10 @@ from confrere.schema.cells import (
     MISSING,
     MISSING_TEXTS,
     UNKNOWN,
-    Series,
+    Cells,
     Value,
-    column_names,
+    as_cells,
     declared_columns,
-    is_table,
     read_numbers,
     read_places,
     refuse,
@@ -198,7 +196,7 @@ class RawColumn:
         """Number of vertices; the last is that of a missing cell."""
 
     @abstractmethod
-    def vertices(self, values: Series) -> NDArray[np.intp]:
+    def vertices(self, cells: Cells) -> NDArray[np.intp]:
         """Return which vertex each cell is; refuse those that the schema does not allow."""
 
     @abstractmethod
@@ -221,7 +219,7 @@ class RawColumn:
 
     def vector(self, value: Value) -> tuple[float, ...]:
         """Return the encoded numbers of one cell."""
-        return tuple(self.table()[self.vertices(pd.Series([value], dtype=object))][0].tolist())
+        return tuple(self.table()[self.vertices(as_cells([value]))][0].tolist())
 
     def with_missing(self, value: Value | None, share: float | None = None) -> Self:
         """Return the column with its rule for missing cells, as a schema declares it."""
@@ -267,9 +265,9 @@ class NumberColumn(RawColumn):
         """Points, and no value."""
         return (len(self.grid) - 1) * self.steps + 2
 
-    def vertices(self, values: Series) -> NDArray[np.intp]:
+    def vertices(self, cells: Cells) -> NDArray[np.intp]:
         """Return the nearest points."""
-        u, absent = self.places(values)
+        u, absent = self.places(cells)
         if self.missing is None:
             refuse(self.column, absent, _NO_VALUE)
         grid = np.array(self.grid)
@@ -293,9 +291,9 @@ class NumberColumn(RawColumn):
             u = np.clip(u, *self.clip)
         return self._hats(u) if self.knots else iter((u,))
 
-    def places(self, values: Series) -> tuple[Floats, NDArray[np.bool_]]:
+    def places(self, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
         """Return ``u`` of every cell, on the scale of the logarithm, and which are missing."""
-        x, strange = read_numbers(self.column, values, self.na)
+        x, strange = read_numbers(self.column, cells, self.na)
         refuse(self.column, strange, _NO_NUMBER)
         u = np.clip(x, self.grid[0], self.grid[-1])
         if self.log:
@@ -332,9 +330,9 @@ class TextColumn(RawColumn):
         """Declared values, any other one, no value."""
         return max(self.codes.values()) + 3
 
-    def vertices(self, values: Series) -> NDArray[np.intp]:
+    def vertices(self, cells: Cells) -> NDArray[np.intp]:
         """Return places among the declared values."""
-        places = read_places(self.column, values, self.codes)
+        places = read_places(self.column, cells, self.codes)
         if self.unknown is None:
             refuse(self.column, places == UNKNOWN, "a value that is not declared")
         if self.missing is None:
@@ -492,8 +490,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ``"unit"``: give every row norm 1; rows of zeros stay so.
     clip_norm : float or "rms", optional
         Public norm beyond which rows are shrunk; the schema's own unless given.
-    extra : {"ignore", "refuse"}, default="ignore"
-        What to do with columns of a data frame that are not declared.
     form : {"standardised", "linear", "curves"}, default="standardised"
         ``"linear"`` and ``"curves"`` are for noise that is shaped like the rows: numbers lie in an
         interval, or become hats, and of a category's columns one is one. The whole row is divided
@@ -508,7 +504,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         power: float = 1.0,
         rows: RowRule = "clip",
         clip_norm: float | Literal["rms"] | None = None,
-        extra: Literal["ignore", "refuse"] = "ignore",
         form: Form = "standardised",
     ) -> None:
         self.schema = schema
@@ -516,7 +511,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.power = power
         self.rows = rows
         self.clip_norm = clip_norm
-        self.extra = extra
         self.form = form
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002
@@ -529,12 +523,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def codes(self, X: Any) -> list[PackedCodes]:
         """Return the codes of a table, whatever the form."""
-        if self.extra not in ("ignore", "refuse"):
-            raise InvalidParameter('extra must be "ignore" or "refuse".')
-        outcome = self.schema.outcome
-        known = {*self.schema.columns, *(() if outcome is None else (outcome.column,))}
-        if self.extra == "refuse" and is_table(X) and not {*column_names(X)} <= known:
-            raise InvalidData("X has columns that are not declared; drop them.")
         return self.encoding().codes(X)
 
     def encoding(self) -> Encoding:

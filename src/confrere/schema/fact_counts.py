@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
-from confrere.schema.cells import Series, declared_columns, refuse
+from confrere.schema.cells import Cells, declared_columns, refuse
 from confrere.schema.encoding import NumberColumn, ScoreColumn
 from confrere.schema.feature import ZEROS, Category, Feature, Flag, Label, Number, Ordered
 from confrere.schema.public_schema import PublicSchema
@@ -74,15 +74,15 @@ class ColumnSums(ABC):
         return max(self.moved, self.longest + STEPS) if self.gaps else self.moved
 
     @abstractmethod
-    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
         """Return ``(own, rows)`` integers, and which cells are missing."""
 
-    def sums(self, values: Series, party: NDArray[np.intp] | None = None) -> Integers:
+    def sums(self, cells: Cells, party: NDArray[np.intp] | None = None) -> Integers:
         """Return the column's sums; refuse what encoding would refuse, and quote nothing.
 
         Of several parties, whose codes are ``party``, one row each.
         """
-        counted, absent = self.vectors(values)
+        counted, absent = self.vectors(cells)
         if isinstance(self.feature, Feature) and self.feature.missing is None:
             refuse(self.column, absent, "no value; declare what a missing one means")
         counted[:, absent] = 0
@@ -115,9 +115,9 @@ class MomentSums(ColumnSums):
         ranks = self._vectors(np.clip(_ranks(self.feature), -1.0, 1.0))
         return max(int(np.abs(ranks - one[:, None]).sum(axis=0).max()) for one in ranks.T)
 
-    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
         """Return rounded numbers and their rounded squares."""
-        places, absent = _places_in_bounds(self.feature, values)
+        places, absent = _places_in_bounds(self.feature, cells)
         return self._vectors(places), absent
 
     @staticmethod
@@ -156,9 +156,9 @@ class CellSums(ColumnSums):
     # A record is in one cell; if it moves, that one loses it and another gains it.
     own, moved, longest = CELLS, 2 * STEPS, STEPS
 
-    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
         """Return one at a number's cell."""
-        places, absent = _places_in_bounds(self.feature, values)
+        places, absent = _places_in_bounds(self.feature, cells)
         cells = np.clip(np.floor((places + 1) / 2 * CELLS), 0, CELLS - 1).astype(np.intp)
         return _one_hot(cells, CELLS), absent
 
@@ -191,12 +191,12 @@ class ShareSums(ColumnSums):
 
     longest = STEPS  # a record has one value
 
-    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
         """Return one at a record's value."""
         if isinstance(self.feature, Label):
-            sides = np.asarray(self.feature.encode(values)) == 1
+            sides = np.asarray(self.feature.encode(cells)) == 1
             return STEPS * sides[None].astype(np.int64), np.zeros(len(sides), dtype=bool)
-        places, absent = _declared_places(self.feature, values)
+        places, absent = _declared_places(self.feature, cells)
         if isinstance(self.feature, Flag):
             return STEPS * (places == 1)[None].astype(np.int64), absent
         return _one_hot(places, self.own), absent
@@ -229,12 +229,12 @@ class GapSums(ColumnSums):
 
     own = moved = longest = 0
 
-    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
         """Return which cells are missing."""
         if isinstance(self.feature, Number):
-            absent = _places_in_bounds(self.feature, values)[1]
+            absent = _places_in_bounds(self.feature, cells)[1]
         else:
-            absent = _declared_places(self.feature, values)[1]
+            absent = _declared_places(self.feature, cells)[1]
         return np.zeros((0, len(absent)), dtype=np.int64), absent
 
     def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:  # noqa: ARG002
@@ -250,17 +250,15 @@ def _range_of(feature: Number | Ordered) -> tuple[float, float]:
     return column.centre[0] - column.scale[0], column.centre[0] + column.scale[0]
 
 
-def _places_in_bounds(
-    feature: Number | Ordered, values: Series
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _places_in_bounds(feature: Number | Ordered, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
     """Return where cells lie between the bounds, from -1 to 1, and which are missing."""
     if isinstance(feature, Ordered):
-        ranks, absent = _declared_places(feature, values)
+        ranks, absent = _declared_places(feature, cells)
         centred = _ranks(feature)[ranks]
     else:
         column = replace(feature, mean=None, sd=None).compiled()
         assert isinstance(column, NumberColumn)
-        found, absent = column.places(values)
+        found, absent = column.places(cells)
         centred = (found - column.centre[0]) / column.scale[0]
     return np.where(absent, 0.0, np.clip(centred, -1.0, 1.0)), absent
 
@@ -272,12 +270,10 @@ def _ranks(feature: Ordered) -> Floats:
     return np.asarray((np.array(column.scores) - column.centre[0]) / column.scale[0])
 
 
-def _declared_places(
-    feature: Feature, values: Series
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def _declared_places(feature: Feature, cells: Cells) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return which declared value a cell is, and which are missing; refuse what is undeclared."""
     column = feature.compiled()
-    places = column.vertices(values)
+    places = column.vertices(cells)
     absent, unknown = places == column.size - 1, places == column.size - 2
     bucket = feature.unknown_place() if isinstance(feature, Category) else None
     # What nobody declared is in its bucket, or beyond the last, in none.

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, SchemaError
 from confrere.schema.cells import (
     MISSING,
     UNKNOWN,
+    Cells,
     Value,
+    as_cells,
     codes_of,
     column_names,
     declared_columns,
     is_table,
     meaning,
-    plain_series,
     read_places,
     refuse,
 )
@@ -69,6 +69,17 @@ def declared_share(column: str, key: str, value: object) -> float:
     return share
 
 
+def declared_list(check: Callable[[str, str, object], float]) -> Callable[..., tuple[float, ...]]:
+    """Return what checks a list, and all that is in it."""
+
+    def checked(column: str, key: str, values: object) -> tuple[float, ...]:
+        if isinstance(values, str | Mapping) or not isinstance(values, Sequence | np.ndarray):
+            raise SchemaError(f"column {column!r}: {key} must be a list of numbers.")
+        return tuple(check(column, key, value) for value in values)
+
+    return checked
+
+
 def declared_value(column: str, key: str, value: object) -> Value:
     """Return a text, number or truth value; whole floats become integers, so 1.0 and 1 are one."""
     if isinstance(value, np.generic):
@@ -106,6 +117,39 @@ def declared_values(
     return found
 
 
+def declared_bounds(column: str, key: str, bounds: object) -> tuple[float, float]:
+    """Return a pair of numbers, the lower one first."""
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise SchemaError(f"column {column!r}: {key} must be a pair: smallest, largest.")
+    lo, hi = (declared_number(column, key, bound) for bound in bounds)
+    if not lo < hi or not np.isfinite(hi - lo):
+        raise SchemaError(f"column {column!r}: the lower bound must be below the upper one.")
+    return lo, hi
+
+
+def declared_truth(column: str, key: str, value: object) -> bool:
+    """Return whether it is so."""
+    if not isinstance(value, bool):
+        raise SchemaError(f"column {column!r}: {key} must be true or false.")
+    return value
+
+
+def fact(check: Callable[[str, str, Any], Any], **default: Any) -> Any:
+    """Return a field whose value, if there is one, is what ``check`` makes of the declared one."""
+    return field(metadata={"check": check}, **default)
+
+
+def settle(declared: Any) -> None:
+    """Check the column's name and every fact by itself."""
+    if not isinstance(declared.column, str) or not declared.column:
+        what = "the label" if isinstance(declared, Label) else "every feature"
+        raise SchemaError(f"{what} needs a column name: a non-empty text.")
+    for one in fields(declared):
+        value, check = getattr(declared, one.name), one.metadata.get("check")
+        if check is not None and value is not None:
+            object.__setattr__(declared, one.name, check(declared.column, one.name, value))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Feature(ABC):
     """One column with its public facts.
@@ -130,23 +174,21 @@ class Feature(ABC):
     column: str = field(kw_only=False)
     na: tuple[Value, ...] = ()
     missing: Value | None = None
-    missing_share: float | None = None
+    missing_share: float | None = fact(declared_share, default=None)
     importance: float | Mapping[Value, float] | tuple[float, ...] | None = None
     sign: int | Mapping[Value, int] | tuple[int, ...] = 0
 
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.column, str) or not self.column:
-            raise SchemaError("every feature needs a column name: a non-empty text.")
+        settle(self)
         self._settle()
-        self._set("na", self._settle_na())
-        if self.missing_share is not None:
-            if not self.has_indicator:
-                raise self._error('missing_share needs missing = "indicator"')
-            self._set(
-                "missing_share", declared_share(self.column, "missing_share", self.missing_share)
-            )
+        if isinstance(self.na, tuple | list | np.ndarray) and not len(self.na):
+            self._set("na", ())
+        else:
+            self._set("na", declared_values(self.column, "na", self.na, differ=False))
+        if self.missing_share is not None and not self.has_indicator:
+            raise self._error('missing_share needs missing = "indicator"')
         if self.missing is not None and not self._is_rule(self.missing):
             self._set("missing", self._settle_missing(self.missing))
         self._set("importance", self._settle_weight("importance", self.importance))
@@ -156,19 +198,19 @@ class Feature(ABC):
 
     @abstractmethod
     def _settle(self) -> None:
-        """Check and normalise the facts of this kind."""
+        """Check the facts of this kind against each other."""
 
     @abstractmethod
     def _settle_missing(self, value: object) -> Value:
         """Check the value that stands for a missing one."""
 
-    @abstractmethod
     def _own_names(self) -> tuple[str, ...]:
         """Return the names of the encoded columns, without the indicator."""
+        return (self.column,)
 
-    @abstractmethod
-    def _own_variances(self) -> tuple[float, ...]:
-        """Return the variances, after scaling, that the declared facts imply."""
+    def _own_variance(self) -> float:
+        """Return the variance of each after scaling, as the declared facts imply it."""
+        return 1.0
 
     @abstractmethod
     def _column(self) -> AnyColumn:
@@ -193,11 +235,6 @@ class Feature(ABC):
     def _is_rule(missing: object, *rules: str) -> bool:
         return isinstance(missing, str) and missing in (rules or (INDICATOR, CENTER))
 
-    def _settle_na(self) -> tuple[Value, ...]:
-        if isinstance(self.na, tuple | list | np.ndarray) and not len(self.na):
-            return ()
-        return declared_values(self.column, "na", self.na, differ=False)
-
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the encoded columns."""
@@ -206,7 +243,8 @@ class Feature(ABC):
     @property
     def variances(self) -> tuple[float, ...]:
         """Variance of each encoded column that the declared facts imply."""
-        return self._own_variances() + ((1.0,) if self.has_indicator else ())
+        own = (self._own_variance(),) * len(self._own_names())
+        return own + ((1.0,) if self.has_indicator else ())
 
     @property
     def importances(self) -> tuple[float, ...] | None:
@@ -271,6 +309,16 @@ class Feature(ABC):
             raise self._error("sign must be -1, 0 or 1")
         return int(number)
 
+    def _check_moments(self, low: float, high: float, where: str) -> None:
+        """Check a mean and a deviation, if the feature declares them."""
+        mean, sd = getattr(self, "mean", None), getattr(self, "sd", None)
+        if (mean is None) != (sd is None):
+            raise self._error("mean and sd go together: declare both or neither")
+        if mean is not None and not low <= mean <= high:
+            raise self._error(f"mean lies outside the {where}")
+        if sd is not None and sd <= 0:
+            raise self._error("sd must be above 0")
+
     def _set(self, key: str, value: object) -> None:
         object.__setattr__(self, key, value)
 
@@ -308,36 +356,18 @@ class Number(Feature):
         See :class:`~confrere.schema.feature.Feature`.
     """
 
-    bounds: tuple[float, float]
-    mean: float | None = None
-    sd: float | None = None
-    log: bool = False
+    bounds: tuple[float, float] = fact(declared_bounds)
+    mean: float | None = fact(declared_number, default=None)
+    sd: float | None = fact(declared_number, default=None)
+    log: bool = fact(declared_truth, default=False)
     curve: Curve = "auto"
     quantiles: tuple[float, ...] | None = None
 
     kind: ClassVar[str] = "number"
 
     def _settle(self) -> None:
-        bounds: object = self.bounds
-        if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-            raise self._error("bounds must be a pair: smallest, largest")
-        lo, hi = (declared_number(self.column, "bounds", bound) for bound in bounds)
-        if not lo < hi or not np.isfinite(hi - lo):
-            raise self._error("the lower bound must be below the upper one")
-        self._set("bounds", (lo, hi))
-        if not isinstance(self.log, bool):
-            raise self._error("log must be true or false")
-        if (self.mean is None) != (self.sd is None):
-            raise self._error("mean and sd go together: declare both or neither")
-        if self.mean is not None:
-            self._set("mean", declared_number(self.column, "mean", self.mean))
-            self._set("sd", declared_number(self.column, "sd", self.sd))
-            low, high = self._range()
-            if not low <= self.mean <= high:
-                scale = " (on the logarithmic scale)" if self.log else ""
-                raise self._error(f"mean lies outside the bounds{scale}")
-            if self.sd is None or self.sd <= 0:
-                raise self._error("sd must be above 0")
+        where = "bounds (on the logarithmic scale)" if self.log else "bounds"
+        self._check_moments(*self._range(), where)
         try:
             self._set("curve", checked_curve(self.curve, self.bounds))
             if self.quantiles is not None:
@@ -351,12 +381,9 @@ class Number(Feature):
             raise self._error("the value for missing lies outside the bounds")
         return number
 
-    def _own_names(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def _own_variances(self) -> tuple[float, ...]:
+    def _own_variance(self) -> float:
         # Between bounds alone nothing favours a value: the uniform law on [-1, 1].
-        return (1.0 if self.sd is not None else 1 / 3,)
+        return 1.0 if self.sd is not None else 1 / 3
 
     def _range(self) -> tuple[float, float]:
         lo, hi = self.bounds
@@ -446,20 +473,6 @@ class Number(Feature):
         return straight if known else column, BodyBlock(1, "number", SPREAD)
 
 
-def declared_shares(column: str, shares: object, count: int, *, whole: bool) -> tuple[float, ...]:
-    """Return ``count`` shares; rounded figures may miss the whole by two hundredths."""
-    if isinstance(shares, str | Mapping) or not isinstance(shares, Sequence | np.ndarray):
-        raise _shares_error(column, count)
-    found = tuple(declared_share(column, "shares", share) for share in shares)
-    if len(found) != count or sum(found) > 1.02 or (whole and sum(found) < 0.98):
-        raise _shares_error(column, count)
-    return found
-
-
-def _shares_error(column: str, count: int) -> SchemaError:
-    return SchemaError(f"column {column!r}: shares must be {count} numbers that add up to 1.")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Discrete(Feature):
     """A column with a declared list of values."""
@@ -488,6 +501,14 @@ class Discrete(Feature):
         if meaning(found) not in self._meant():
             raise self._error("the value for missing is not a declared one")
         return found
+
+    def _check_shares(self, count: int, *, whole: bool = True) -> None:
+        """Check one share per value; rounded figures may miss the whole by two hundredths."""
+        shares = getattr(self, "shares", None)
+        if shares is None:
+            return
+        if len(shares) != count or sum(shares) > 1.02 or (whole and sum(shares) < 0.98):
+            raise self._error(f"shares must be {count} numbers that add up to 1")
 
     def _settle_values(self, key: str, values: object) -> tuple[Value, ...]:
         found = declared_values(self.column, key, values)
@@ -522,10 +543,10 @@ class Ordered(Discrete):
     """
 
     levels: tuple[Value, ...]
-    scores: tuple[float, ...] | None = None
-    shares: tuple[float, ...] | None = None
-    mean: float | None = None
-    sd: float | None = None
+    scores: tuple[float, ...] | None = fact(declared_list(declared_number), default=None)
+    shares: tuple[float, ...] | None = fact(declared_list(declared_share), default=None)
+    mean: float | None = fact(declared_number, default=None)
+    sd: float | None = fact(declared_number, default=None)
 
     kind: ClassVar[str] = "ordered"
 
@@ -533,28 +554,14 @@ class Ordered(Discrete):
         self._set("levels", self._settle_values("levels", self.levels))
         if len(self.levels) < 2:
             raise self._error("levels must name at least two values")
-        if self.scores is not None:
-            asked: object = self.scores
-            if not isinstance(asked, Sequence | np.ndarray) or len(asked) != len(self.levels):
-                raise self._error("scores must be one number per level")
-            scores = tuple(declared_number(self.column, "scores", score) for score in asked)
-            if any(np.diff(scores) <= 0):
-                raise self._error("scores must increase")
-            self._set("scores", scores)
-        if (self.mean is None) != (self.sd is None):
-            raise self._error("mean and sd go together: declare both or neither")
-        if self.mean is not None:
-            if self.shares is not None:
-                raise self._error("declare shares, or mean and sd, not both")
-            self._set("mean", declared_number(self.column, "mean", self.mean))
-            self._set("sd", declared_number(self.column, "sd", self.sd))
-            if self.sd is None or self.sd <= 0:
-                raise self._error("sd must be above 0")
-            if not self._scores()[0] <= self.mean <= self._scores()[-1]:
-                raise self._error("mean lies outside the scores")
-        if self.shares is not None:
-            count = len(self.levels)
-            self._set("shares", declared_shares(self.column, self.shares, count, whole=True))
+        if self.scores is not None and len(self.scores) != len(self.levels):
+            raise self._error("scores must be one number per level")
+        if any(np.diff(self._scores()) <= 0):
+            raise self._error("scores must increase")
+        self._check_moments(self._scores()[0], self._scores()[-1], "scores")
+        if self.mean is not None and self.shares is not None:
+            raise self._error("declare shares, or mean and sd, not both")
+        self._check_shares(len(self.levels))
 
     def _scores(self) -> NDArray[np.float64]:
         return np.array(
@@ -596,11 +603,8 @@ class Ordered(Discrete):
         column = replace(self._column(), scores=tuple(within.tolist()), centre=(0.0,), scale=(1.0,))
         return column, BodyBlock(1, "number", spread)
 
-    def _own_names(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def _own_variances(self) -> tuple[float, ...]:
-        return (self._scale()[2],)
+    def _own_variance(self) -> float:
+        return self._scale()[2]
 
 
 @final
@@ -622,7 +626,7 @@ class Flag(Discrete):
 
     true: tuple[Value, ...] = (True,)
     false: tuple[Value, ...] = (False,)
-    share: float | None = None
+    share: float | None = fact(declared_share, default=None)
 
     kind: ClassVar[str] = "flag"
 
@@ -634,8 +638,6 @@ class Flag(Discrete):
         for side, default in (("true", (True,)), ("false", (False,))):
             if getattr(self, side) == default:
                 self._set(side, default)
-        if self.share is not None:
-            self._set("share", declared_share(self.column, "share", self.share))
 
     def _places(self) -> dict[Value, int]:
         return dict.fromkeys(self.false, 0) | dict.fromkeys(self.true, 1)
@@ -655,12 +657,6 @@ class Flag(Discrete):
         # is rare often matters much, so its share says nothing about how much it can.
         ends = replace(self._column(), centre=(0.5,), scale=(0.5,))
         return ends, BodyBlock(1, "flag", 1.0)
-
-    def _own_names(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def _own_variances(self) -> tuple[float, ...]:
-        return (1.0,)
 
 
 ZEROS = "zeros"
@@ -693,24 +689,19 @@ class Category(Discrete):
     """
 
     values: tuple[Value, ...]
-    unknown: str | None = None
-    shares: tuple[float, ...] | None = None
+    unknown: str | None = fact(declared_value, default=None)
+    shares: tuple[float, ...] | None = fact(declared_list(declared_share), default=None)
 
     kind: ClassVar[str] = "category"
 
     def _settle(self) -> None:
         self._set("values", self._settle_values("values", self.values))
-        if self.unknown is not None:
-            self._set("unknown", declared_value(self.column, "unknown", self.unknown))
-            if self.unknown == ZEROS and ZEROS in self.values:
-                raise self._error('a value named "zeros" cannot be told from unknown = "zeros"')
+        if self.unknown == ZEROS and ZEROS in self.values:
+            raise self._error('a value named "zeros" cannot be told from unknown = "zeros"')
         self._settle_values("values and unknown", self._buckets())
         if len(self._buckets()) < 2:
             raise self._error("values must name at least two values")
-        if self.shares is not None:
-            whole = self.unknown != ZEROS
-            count = len(self._buckets())
-            self._set("shares", declared_shares(self.column, self.shares, count, whole=whole))
+        self._check_shares(len(self._buckets()), whole=self.unknown != ZEROS)
 
     def _buckets(self) -> tuple[Value, ...]:
         """Return what has an encoded column: the values, then the collecting one if it is new."""
@@ -784,9 +775,6 @@ class Category(Discrete):
     def _own_names(self) -> tuple[str, ...]:
         return tuple(f"{self.column}={bucket}" for bucket in self._buckets())
 
-    def _own_variances(self) -> tuple[float, ...]:
-        return (1.0,) * len(self._buckets())
-
 
 #: What the other side of a lone declared value is called, where there is a word for it.
 _YES = ("1", "yes", "Yes", "YES", "y", "Y", "true", "True", "TRUE")
@@ -815,18 +803,13 @@ class Label:
     """
 
     column: str = field(kw_only=False)
-    positive: tuple[Value, ...] | None = None
-    negative: tuple[Value, ...] | None = None
-    base_rate: float | None = None
-    classes: tuple[Value, ...] | None = None
+    positive: tuple[Value, ...] | None = fact(declared_values, default=None)
+    negative: tuple[Value, ...] | None = fact(declared_values, default=None)
+    base_rate: float | None = fact(declared_share, default=None)
+    classes: tuple[Value, ...] | None = fact(declared_values, default=None)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.column, str) or not self.column:
-            raise SchemaError("the label needs a column name: a non-empty text.")
-        for key in ("positive", "negative", "classes"):
-            values = getattr(self, key)
-            if values is not None:
-                object.__setattr__(self, key, declared_values(self.column, key, values))
+        settle(self)
         if (self.positive is None) == (self.classes is None):
             raise self._error("declare positive (two sides) or classes (several), one of them")
         if self.classes is not None:
@@ -836,9 +819,6 @@ class Label:
                 raise self._error("classes must name at least two values")
         if self.positive is not None and self.negative is not None:
             declared_values(self.column, "positive and negative", self.positive + self.negative)
-        if self.base_rate is not None:
-            rate = declared_share(self.column, "base_rate", self.base_rate)
-            object.__setattr__(self, "base_rate", rate)
 
     @property
     def known(self) -> tuple[Value, ...]:
@@ -878,7 +858,7 @@ class Label:
                 codes |= {"1": 0, "-1": other}
             elif self.negative is None and codes.keys() & {"0", "1"}:
                 codes = {"0": other, "1": other, **codes}  # both truth values have a side
-        return read_places(self.column, plain_series(values), codes)
+        return read_places(self.column, as_cells(values, self.column), codes)
 
     def encode(self, values: Any) -> NDArray[Any]:
         """Return -1 and 1, or the declared classes; refuse missing and undeclared values."""
@@ -893,10 +873,10 @@ class Label:
         sides = (places >= 0) & (places < len(self.positive or ()))
         return np.where(sides, 1, -1)
 
-    def column_of(self, table: Any) -> pd.Series[Any]:
-        """Return the label's column of a table; a series is taken to be that column."""
+    def column_of(self, table: Any) -> Cells:
+        """Return the label's column of a table; a lone column is taken to be that one."""
         if not is_table(table):
-            return plain_series(table)
+            return as_cells(table, self.column)
         if column_names(table).count(self.column) != 1:
             raise InvalidData(f"the label needs a data frame with one column {self.column!r}.")
         return declared_columns(table, [self.column])[self.column]

@@ -4,7 +4,7 @@ It is written as plain values and as the ``[data]`` tables of a study file, by h
 draft of a public table; TOML that somebody else wrote is looked at before it is parsed, so that it
 takes no hour to. A schema carries the receipts of facts that were learned from records wherever it
 goes: what was paid for once is public from then on, and counts in the total of everything that is
-learned with it. The classifier that needs no data is what a private one must beat.
+learned with it. The experts' score, which needs no data, is what a private classifier must beat.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, final
+from typing import Any, Literal, TypeVar, final
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
-from confrere.schema.cells import Value, is_table
+from confrere.schema.cells import (
+    Cells,
+    Value,
+    column_names,
+    declared_columns,
+    is_table,
+    meanings,
+    n_rows_of,
+)
 from confrere.schema.encoding import SchemaEncoder, check_clip_norm, standardised_columns
 from confrere.schema.feature import ZEROS, Category, Feature, Flag, Label, Number, Ordered
 from confrere.views import Panel, Shown
@@ -196,46 +201,6 @@ _KINDS: dict[str, type[Feature]] = {
 }
 
 
-def write_schema(
-    features: Sequence[Feature],
-    label: Label | None,
-    clip_norm: float | str,
-    note: str,
-    paid: Sequence[PaidFacts] = (),
-) -> dict[str, Any]:
-    """Return plain values; what was not declared is left out."""
-    facts: dict[str, Any] = {} if label is None else {"label": label.to_dict()}
-    facts["clip_norm"] = clip_norm
-    if note:
-        facts["note"] = note
-    if paid:
-        facts["paid"] = [one.to_dict() for one in paid]
-    facts["features"] = [feature.to_dict() for feature in features]
-    return facts
-
-
-def read_schema(
-    facts: Mapping[str, Any],
-) -> tuple[tuple[Feature, ...], Label | None, Any, str, tuple[PaidFacts, ...]]:
-    """Return features, label, clipping norm, note and paid facts from plain values."""
-    _refuse_unknown("the schema", facts, {"label", "clip_norm", "note", "features", "paid"})
-    paid = facts.get("paid", [])
-    if not isinstance(paid, list):
-        raise SchemaError("paid must be a list of tables: learned and receipts.")
-    label = facts.get("label")
-    note = facts.get("note", "")
-    if not isinstance(note, str):
-        raise SchemaError("note must be a text.")
-    features = tuple(_read_feature(entry) for entry in _entries(facts.get("features")))
-    return (
-        features,
-        None if label is None else _read_label(label),
-        facts.get("clip_norm", "rms"),
-        note,
-        tuple(map(PaidFacts.from_dict, paid)),
-    )
-
-
 def _entries(features: object) -> list[Mapping[str, Any]]:
     """Return a list of facts, from a list or from a table of column to facts."""
     if isinstance(features, Mapping):
@@ -249,24 +214,18 @@ def _entries(features: object) -> list[Mapping[str, Any]]:
 
 
 def _read_feature(entry: Mapping[str, Any]) -> Feature:
-    column = entry.get("column")
+    column, kind = entry.get("column"), entry.get("kind")
     if not isinstance(column, str):
         raise SchemaError("every feature needs a column name: a non-empty text.")
-    kind = entry.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise SchemaError(f"column {column!r}: kind must be one of {', '.join(_KINDS)}.")
-    return _build(
-        _KINDS[kind], f"column {column!r}", {k: v for k, v in entry.items() if k != "kind"}
-    )
+    facts = {key: fact for key, fact in entry.items() if key != "kind"}
+    return _build(_KINDS[kind], f"column {column!r}", facts)
 
 
-def _read_label(entry: object) -> Label:
+def _build(kind: type[_Fact], what: str, entry: object) -> _Fact:
     if not isinstance(entry, Mapping):
-        raise SchemaError("label must be a table: column, positive, ...")
-    return _build(Label, "label", entry)
-
-
-def _build(kind: type[_Fact], what: str, entry: Mapping[str, Any]) -> _Fact:
+        raise SchemaError(f"{what} must be a table: column, ...")
     _refuse_unknown(what, entry, {fact.name for fact in fields(kind)})
     lacking = [f.name for f in fields(kind) if f.default is MISSING and f.name not in entry]
     if lacking:
@@ -282,33 +241,31 @@ def _refuse_unknown(what: str, facts: Mapping[str, Any], known: set[str]) -> Non
 
 def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
     """Return one line per fact of two written schemas that differs; notes have no meaning."""
-    lines = _differing("label", here.get("label", {}), there.get("label", {}))
-    lines += _differing("", {"clip_norm": here["clip_norm"]}, {"clip_norm": there["clip_norm"]})
-    ours = {entry["column"]: entry for entry in here["features"]}
-    theirs = {entry["column"]: entry for entry in there["features"]}
-    lines += [f"{column}: declared here only" for column in ours if column not in theirs]
-    lines += [f"{column}: declared there only" for column in theirs if column not in ours]
-    common = [column for column in ours if column in theirs]
-    for column in common:
-        lines += _differing(column, ours[column], theirs[column])
-    if common != [column for column in theirs if column in ours]:
+    ours, theirs = _flat(here), _flat(there)
+    columns, others = ([one["column"] for one in facts["features"]] for facts in (here, there))
+    lines = [f"{column}: declared here only" for column in columns if column not in others]
+    lines += [f"{column}: declared there only" for column in others if column not in columns]
+    lines += [
+        f"{'.'.join(key)}: {ours.get(key, 'not declared')} here, "
+        f"{theirs.get(key, 'not declared')} there"
+        for key in dict.fromkeys([*ours, *theirs])
+        if ours.get(key) != theirs.get(key) and (key[0] in columns) == (key[0] in others)
+    ]
+    if [one for one in columns if one in others] != [one for one in others if one in columns]:
         lines.append("features: the order differs")
     if here.get("paid", []) != there.get("paid", []):
         lines.append("paid: other facts were paid for, or by other receipts")
     return lines
 
 
-def _differing(name: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    prefix = f"{name}." if name else ""
-    return [
-        f"{prefix}{key}: {_shown(here, key)} here, {_shown(there, key)} there"
-        for key in dict.fromkeys([*here, *there])
-        if _shown(here, key) != _shown(there, key)
-    ]
-
-
-def _shown(facts: Mapping[str, Any], key: str) -> str:
-    return json.dumps(facts[key], ensure_ascii=False) if key in facts else "not declared"
+def _flat(facts: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+    """Return facts in words, by where they stand."""
+    told: dict[tuple[str, ...], Any] = {
+        ("label", key): fact for key, fact in facts.get("label", {}).items()
+    }
+    told[("clip_norm",)] = facts["clip_norm"]
+    told |= {(one["column"], key): fact for one in facts["features"] for key, fact in one.items()}
+    return {key: json.dumps(fact, ensure_ascii=False) for key, fact in told.items()}
 
 
 def read_toml(source: str | Path) -> Mapping[str, Any]:
@@ -486,71 +443,6 @@ def _names(features: Iterable[Feature]) -> tuple[str, ...]:
     return tuple(one.column for one in features)
 
 
-class ExpertClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Predict from declared signs, importances and the base rate alone.
-
-    The log odds are ``log(base_rate / (1 - base_rate)) + strength * schema.expert_score(X)``.
-
-    Parameters
-    ----------
-    schema : PublicSchema
-        Declares signs, and importances and a base rate if they are known.
-    strength : float, default=1.0
-        Standard deviation of the log odds if features were independent: how much the experts'
-        score is believed. It changes probabilities, not the ranking.
-
-    Notes
-    -----
-    ``fit`` learns nothing. A data frame is taken as a raw table, an array as one that
-    ``schema.encoder()`` has encoded without weights.
-    """
-
-    def __init__(self, schema: PublicSchema, *, strength: float = 1.0) -> None:
-        self.schema = schema
-        self.strength = strength
-
-    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002
-        """Do nothing: all there is to know is declared."""
-        return self
-
-    @property
-    def classes_(self) -> NDArray[np.int_]:
-        """The two sides."""
-        return np.array([-1, 1])
-
-    @property
-    def intercept_(self) -> float:
-        """Log odds of the declared base rate; 0 if there is none."""
-        outcome = self.schema.outcome
-        if outcome is not None and outcome.classes is not None:
-            raise SchemaError("the expert classifier needs a label with two sides.")
-        rate = None if outcome is None else outcome.base_rate
-        return 0.0 if rate is None else math.log(rate / (1 - rate))
-
-    def decision_function(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
-        """Return the log odds of the positive side."""
-        if not 0 < self.strength < np.inf:
-            raise InvalidParameter("strength must be a finite number > 0.")
-        return self.intercept_ + self.strength * self.schema.expert_score(X)
-
-    def predict_proba(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
-        """Return the probabilities of -1 and of 1."""
-        odds = self.decision_function(X)
-        return np.column_stack([expit(-odds), expit(odds)])
-
-    def predict(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.int_]:
-        """Return -1 or 1."""
-        return np.where(self.decision_function(X) > 0, 1, -1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
-
-
 @final
 @dataclass(frozen=True)
 class PublicSchema(Shown):
@@ -672,13 +564,6 @@ class PublicSchema(Shown):
         """Whether experts say which way any column points, and that it matters."""
         return bool(np.any(self.signs() * self.importances()))
 
-    def expert_prior(self) -> NDArray[np.float64]:
-        """Return the experts' log odds per unit of each column of ``encoder()``, without weights.
-
-        Estimators take them by themselves: ``prior="experts"`` with ``schema=``.
-        """
-        return self.encoder().expert_prior()
-
     def expert_score(self, X: Any) -> NDArray[np.float64]:
         """Score rows by sign times importance, the likelier side higher: known without any data.
 
@@ -701,12 +586,7 @@ class PublicSchema(Shown):
         table: Any,
         *,
         epsilon: float,
-        quantiles: int = 0,
-        neighbours: str = "replace-one",
-        party: Any = None,
-        ledger: Any = None,
-        account: str | None = None,
-        random_state: Any = None,
+        **asked: Any,
     ) -> PublicSchema:
         """Return the schema with facts that it lacks, learned from records and paid for.
 
@@ -738,15 +618,7 @@ class PublicSchema(Shown):
         """
         # Paying is no business of this room, which stands below it: the door is opened when asked.
         learned: PublicSchema = import_module("confrere.learned_facts").learn_facts(
-            self,
-            table,
-            epsilon=epsilon,
-            quantiles=quantiles,
-            neighbours=neighbours,
-            party=party,
-            ledger=ledger,
-            account=account,
-            random_state=random_state,
+            self, table, epsilon=epsilon, **asked
         )
         return learned
 
@@ -789,12 +661,30 @@ class PublicSchema(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; features are a list, so their order is kept."""
-        return write_schema(self.features, self.outcome, self.clip_norm, self.note, self.paid)
+        return {
+            **({} if self.outcome is None else {"label": self.outcome.to_dict()}),
+            "clip_norm": self.clip_norm,
+            **({"note": self.note} if self.note else {}),
+            **({"paid": [one.to_dict() for one in self.paid]} if self.paid else {}),
+            "features": [feature.to_dict() for feature in self.features],
+        }
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> PublicSchema:
         """Read what :meth:`to_dict` wrote, or the ``data`` table of a study file."""
-        return cls(*read_schema(facts))
+        _refuse_unknown("the schema", facts, {"label", "clip_norm", "note", "features", "paid"})
+        paid, label, note = facts.get("paid", []), facts.get("label"), facts.get("note", "")
+        if not isinstance(paid, list):
+            raise SchemaError("paid must be a list of tables: learned and receipts.")
+        if not isinstance(note, str):
+            raise SchemaError("note must be a text.")
+        return cls(
+            tuple(map(_read_feature, _entries(facts.get("features")))),
+            None if label is None else _build(Label, "label", label),
+            facts.get("clip_norm", "rms"),
+            note,
+            tuple(map(PaidFacts.from_dict, paid)),
+        )
 
     def to_toml(self) -> str:
         """Return the ``[data]`` and ``[data.features]`` tables of a study file."""
@@ -831,7 +721,7 @@ def _refuse_twice(names: list[str], what: str) -> None:
         raise SchemaError(f"{what} declared twice: {', '.join(map(repr, twice))}.")
 
 
-_YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
+_YES_NO = ({"yes", "no"}, {"y", "n"})
 _OTHER = "other"
 _TAILS = (0.005, 0.995)
 
@@ -841,7 +731,7 @@ class PublicDataOnlyWarning(UserWarning):
 
 
 def draft_schema(
-    public_table: pd.DataFrame,
+    public_table: Any,
     *,
     label: Label | None = None,
     exclude: Collection[str] = (),
@@ -879,9 +769,10 @@ def draft_schema(
             "i_confirm_this_table_is_public must be True: a schema is drafted from public data "
             "only. For private data, write down what is known without looking."
         )
-    if not isinstance(public_table, pd.DataFrame) or public_table.empty:
+    names = column_names(public_table) if is_table(public_table) else []
+    if not names or not n_rows_of(public_table):
         raise InvalidData("public_table must be a data frame with rows and columns.")
-    strange = {*exclude, *categories} - {*map(str, public_table.columns)}
+    strange = {*exclude, *categories} - {*map(str, names)}
     if strange:
         raise InvalidParameter(f"exclude, categories: there is no column {sorted(strange)[0]!r}.")
     if isinstance(max_categories, bool) or max_categories < 3:
@@ -895,11 +786,12 @@ def draft_schema(
     skipped = {*exclude} | (set() if label is None else {label.column})
     features: list[Feature] = []
     left_out: list[str] = []
-    for column in public_table.columns:
+    for column in names:
         if column in skipped:
             continue
         code = column in categories
-        feature = _drafted(str(column), public_table[column], max_categories, code=code)
+        cells = declared_columns(public_table, [column])[column]
+        feature = _drafted(str(column), cells, max_categories, code=code)
         if feature is None:
             left_out.append(str(column))
         else:
@@ -907,58 +799,60 @@ def draft_schema(
     if not features:
         raise SchemaError("no column of the table can be drafted.")
     if label is not None and label.positive is not None and label.base_rate is None:
-        positive = label.encode(label.column_of(public_table).dropna()) == 1
+        positive = label.encode(label.column_of(public_table).drop_null()) == 1
         label = replace(label, base_rate=_share(float(positive.mean())))
-    note = f"Drafted from a public table of {len(public_table)} rows"
+    note = f"Drafted from a public table of {n_rows_of(public_table)} rows"
     note += f" ({source})" if source else ""
     note += "; to be read and corrected by a person."
     note += f" Left out: {', '.join(left_out)}." if left_out else ""
     return PublicSchema(tuple(features), label, note=note)
 
 
-def _drafted(
-    column: str, values: pd.Series[Any], max_categories: int, *, code: bool
-) -> Feature | None:
-    """Return a feature, or None for a column that is constant or not understood."""
+def _drafted(column: str, cells: Cells, max_categories: int, *, code: bool) -> Feature | None:
+    """Return a feature, or None for a column that is constant, or holds names or dates."""
+    try:
+        places, meant = meanings(column, cells)
+    except InvalidData:
+        return None
+    counts: Counter[Any] = Counter()
+    rows = np.bincount(places[places >= 0], minlength=len(meant)).tolist()
+    for one, count in zip(meant, rows, strict=True):
+        counts[one] += count
+    del counts[None]
+    present = counts.total()
     missing: dict[str, Any] = {}
-    if values.isna().any():
-        missing = {"missing": "indicator", "missing_share": _share(float(values.isna().mean()))}
-    present = values.dropna()
-    kind = pd.api.types.infer_dtype(present, skipna=True)
-    distinct = sorted(present.unique(), key=str)
-    if len(distinct) < 2:
+    if present < len(cells):
+        missing = {"missing": "indicator", "missing_share": _share(1 - present / len(cells))}
+    if len(counts) < 2:
         return None
     if code:
-        return _drafted_category(column, present, max_categories, missing)
-    if isinstance(present.dtype, pd.CategoricalDtype) and present.dtype.ordered:
-        levels = list(present.dtype.categories)
-        shares = [_share(float((present == level).mean())) for level in levels]
+        return _drafted_category(column, counts, max_categories, missing)
+    if getattr(cells.type, "ordered", False):
+        levels = cells.dictionary.to_pylist()
+        shares = [_share(counts[one] / present) for one in meant]
         return Ordered(column, levels=levels, shares=shares, **missing)  # type: ignore[arg-type]
-    if kind == "boolean" or (kind in ("integer", "floating") and {*distinct} == {0, 1}):
-        return Flag(column, share=_share(float(present.astype(float).mean())), **missing)
-    if kind in ("integer", "floating", "mixed-integer-float"):
-        return _drafted_number(column, present.to_numpy(dtype=np.float64), missing)
-    if kind not in ("string", "categorical"):
-        return None
-    if {str(value).lower() for value in distinct} in _YES_NO:
-        no, yes = sorted(distinct, key=lambda value: str(value).lower() in ("yes", "y", "true"))
-        share = _share(float((present == yes).mean()))
-        return Flag(column, true=yes, false=no, share=share, **missing)
-    return _drafted_category(column, present, max_categories, missing)
+    if {*counts} == {0, 1}:
+        return Flag(column, share=_share(counts[1] / present), **missing)
+    if all(isinstance(one, float) for one in counts):
+        x = np.repeat(np.array([*counts]), [*counts.values()])
+        return _drafted_number(column, x, missing)
+    if {str(value).lower() for value in counts} in _YES_NO:
+        no, yes = sorted(counts, key=lambda value: str(value).lower() in ("yes", "y"))
+        return Flag(column, true=yes, false=no, share=_share(counts[yes] / present), **missing)
+    return _drafted_category(column, counts, max_categories, missing)
 
 
 def _drafted_category(
-    column: str, present: pd.Series[Any], most: int, missing: dict[str, Any]
+    column: str, counts: Counter[Any], most: int, missing: dict[str, Any]
 ) -> Category | None:
     """Keep the most frequent values; None if values hardly repeat, as names do."""
-    counts: dict[Any, int] = Counter(present.tolist())
-    few = len(counts) <= most
-    if not few and len(counts) > len(present) / 2:
+    few, present = len(counts) <= most, counts.total()
+    if not few and len(counts) > present / 2:
         return None
     # Equally frequent values in an order of their own, not of the table's.
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
     kept = sorted((value for value, _ in ranked[: most if few else most - 1]), key=str)
-    shares = [counts[value] / len(present) for value in kept]
+    shares = [counts[value] / present for value in kept]
     unknown: Any = ZEROS
     if not few:
         named = next((value for value in kept if str(value).lower() == _OTHER), None)

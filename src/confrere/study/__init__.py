@@ -1,14 +1,14 @@
 """A study from its file: read, priced before any data are touched, and run over any engine."""
 
-from confrere.rows.row_tables import read_table
+from confrere.rows.row_tables import open_table
 from confrere.study.encoded_rows import (
     check_table,
     evaluation_rows,
-    header_of,
     predict,
+    predictions,
     read_rows,
+    save_predictions,
     save_report,
-    unit_column_of,
 )
 from confrere.study.local_file import (
     Local,
@@ -60,27 +60,27 @@ __all__ = [
     "earlier_grants",
     "evaluation_rows",
     "gather_locals",
-    "header_of",
     "lift_refusal",
     "make_grant",
     "make_plan",
+    "open_table",
     "party_session",
     "peer_lines",
     "predict",
+    "predictions",
     "prepare",
     "read_local",
     "read_plan",
     "read_rows",
     "read_study",
-    "read_table",
     "reader_for",
     "refuse_study",
     "refuse_taken",
     "save_made",
+    "save_predictions",
     "save_report",
     "standing_refusal",
     "study_from_bytes",
-    "unit_column_of",
     "write_example",
     "write_template",
 ]

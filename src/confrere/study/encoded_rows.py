@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-import csv
+import io
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import csv
 
 from confrere.errors import ConfrereError, InvalidData, StudyError
 from confrere.files import write_whole
 from confrere.methods.plan import encode_labels
 from confrere.model import Model
 from confrere.release import Release, read_folder
-from confrere.rows.row_tables import Block, RowTable, declared_batches, gathered, read_table
+from confrere.rows.row_tables import Batch, Block, RowTable, gathered, open_table
 from confrere.schema import DataReport, data_report
+from confrere.schema.cells import (
+    Container,
+    UnitCounts,
+    as_cells,
+    column_names,
+    plain_labels,
+    read_numbers,
+)
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.study_file import Study, study_from_bytes
 
@@ -57,7 +68,7 @@ def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
     def blocks() -> Iterator[Block]:
-        for batch in declared_batches(table, list(columns), schema):
+        for batch in table.read(list(columns)):
             kept = seen.bounded(batch)
             if len(kept):
                 if counts is not None:
@@ -69,86 +80,78 @@ def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
     return Rows(rows[:], labels, sums if counted else None)
 
 
-def encoded(study: Study, table: pd.DataFrame) -> pd.DataFrame:
-    """Return bounded rows under the names of the encoded columns."""
-    encoder = study.encoder()
-    return pd.DataFrame(encoder.transform(table), columns=list(encoder.names))
-
-
-class UnitCounts:
-    """How many rows of every unit were seen; without a column nothing can be bounded.
-
-    Parameters
-    ----------
-    column : str or None
-        Says whose row it is.
-    most : int
-        Of every unit's rows the first that many are kept: which ones depends on them alone.
-    """
-
-    def __init__(self, column: str | None, most: int) -> None:
-        self.column, self.most = column, most
-        self._seen = pd.Series(dtype=np.int64)
-
-    def bounded(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of the next batch that are kept."""
-        if self.column is None:
-            return table
-        if self.column not in table.columns:
-            raise InvalidData(f"data: there is no column {self.column!r} (privacy.unit_column).")
-        units = table[self.column]
-        missing = int(units.isna().sum())
-        if missing:
-            raise InvalidData(f"column {self.column!r}: {missing} rows belong to nobody.")
-        # A batch of text may read as numbers what another one reads as text.
-        units = units.astype(str).str.removesuffix(".0")
-        before = units.map(self._seen).fillna(0).astype(np.int64)
-        kept = before + table.groupby(units, sort=False).cumcount() < self.most
-        self._seen = self._seen.add(units.value_counts(), fill_value=0).astype(np.int64)
-        return table[kept].reset_index(drop=True)
-
-
 def predict(
     release: Release,  # One that carries its encoder takes raw tables
-    table: pd.DataFrame,
+    table: Container,
     *,
     # Whether columns hold encoded numbers, under the names of the release's features: only such a
     # table is taken by a release without an encoder.
     encoded: bool = False,
     ids: str | None = None,  # A column that says whose row it is, and stays beside the prediction
-) -> pd.DataFrame:
-    """Return the predicted label of every row and the probability of each label.
+) -> Batch:
+    """Return a table of the predicted label of every row and the probability of each label.
 
     Raises InvalidData if the table is raw and the release cannot read it, or a row is longer than
     the bound that the model was learned with.
     """
     model = release.model
-    rows = encoded_rows(release, table, encoded=encoded)
-    scores = model.decision_function(rows)
-    probabilities = model.probabilities(scores)
-    labels = np.asarray(model.labels)[model.codes(scores)]
-    names = [f"probability of {name}" for name in model.labels]
-    found = pd.DataFrame(probabilities, columns=names, index=table.index)
-    found.insert(0, "predicted", labels)
-    if ids is not None:
-        if list(table.columns).count(ids) != 1:
-            raise InvalidData(f"data: there is no one column {ids!r} that says whose row it is.")
-        found.insert(0, ids, table[ids])
-    return found
+    scores = model.decision_function(encoded_rows(release, table, encoded=encoded))
+    labels = pa.array([str(one) if isinstance(one, bool) else one for one in model.labels])
+    found = {"predicted": labels.take(pa.array(model.codes(scores)))}
+    for name, probability in zip(model.labels, model.probabilities(scores).T, strict=True):
+        found[f"probability of {name}"] = pa.array(probability)
+    if ids is None:
+        return pa.table(found)
+    if column_names(table).count(ids) != 1:
+        raise InvalidData(f"data: there is no one column {ids!r} that says whose row it is.")
+    return pa.table({ids: as_cells(table[ids], ids), **found})
 
 
-def unit_column_of(folder: str | os.PathLike[str]) -> str | None:
-    """Return the column that says whose row it is, by the study that lies in a release."""
-    content = read_folder(folder).files.get("study.toml")
-    if content is None:
-        return None
+def predictions(
+    folder: Path,  # The release's
+    release: Release,
+    table: RowTable,
+    *,
+    encoded: bool = False,
+    ids: str
+    | None = None,  # By default the column that the study in the folder names, if it is there
+) -> Iterator[Batch]:
+    """Return :func:`predict` of some rows after the other."""
+    columns = {*release.model.features}
+    if release.model.encoder is not None and not encoded:
+        columns = {*release.model.encoder.schema.columns}
+    unit = ids
+    with suppress(ConfrereError):  # a study of another version: the model can be read all the same
+        study = _study_in(folder)
+        unit = ids if ids is not None or study is None else study.promise.unit_column
+    columns |= set() if unit is None else {unit}
+    for batch in table.read([*columns], all_of_them=False):
+        named = unit if ids is not None or unit in batch.column_names else None
+        yield predict(release, batch, encoded=encoded, ids=named)
+
+
+def save_predictions(batches: Iterator[Batch], place: Path | io.BytesIO) -> Iterator[Batch]:
+    """Write some predictions after the other as text, and return them."""
+    first = next(batches)
+    plain = csv.WriteOptions(quoting_style="needed")
     try:
-        return study_from_bytes(content).promise.unit_column
-    except ConfrereError:  # of another version: the model can be read all the same
-        return None
+        with csv.CSVWriter(place, first.schema, write_options=plain) as writer:
+            for batch in chain([first], batches):
+                writer.write_table(batch)
+                yield batch
+    except BaseException:
+        if isinstance(place, Path):
+            place.unlink(missing_ok=True)
+        raise
 
 
-def encoded_rows(release: Release, table: pd.DataFrame, *, encoded: bool = False) -> Any:
+def _study_in(folder: str | os.PathLike[str]) -> Study | None:
+    """Return the study that lies in a release."""
+    content = read_folder(folder).files.get("study.toml")
+    return None if content is None else study_from_bytes(content)
+
+
+def encoded_rows(release: Release, table: Container, *, encoded: bool = False) -> Any:
     """Return the rows that a release's model reads; ``encoded`` says that they were encoded."""
     model = release.model
     if model.encoder is not None and not encoded:
@@ -158,17 +161,17 @@ def encoded_rows(release: Release, table: pd.DataFrame, *, encoded: bool = False
             "the release carries no encoder, so it cannot read a raw table: ask for one of a model "
             "that was fitted with schema=, or encode the table as its maker did and say --encoded."
         )
-    features = list(model.features)
-    lacking = [name for name in features if name not in table.columns]
+    names = column_names(table)
+    lacking = [name for name in model.features if name not in names]
     if lacking:
         raise InvalidData(
             f"the table lacks {len(lacking)} of the release's columns, {lacking[0]!r} first; this "
             "release takes encoded rows."
         )
-    try:
-        rows = table[features].to_numpy(dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData("the release takes encoded rows: numbers only.") from None
+    columns = [read_numbers(name, as_cells(table[name], name))[0] for name in model.features]
+    rows = np.column_stack(columns)
+    if np.isnan(rows).any():
+        raise InvalidData("the release takes encoded rows: numbers only.")
     _refuse_long(model, rows)
     return rows
 
@@ -192,13 +195,9 @@ def _refuse_long(model: Model, rows: NDArray[np.float64]) -> None:
         )
 
 
-#: Characters of a header line at most.
-MAX_HEADER = 1_000_000
-
-
 def check_table(
     study: Study,  # Declares columns, label and rows per unit
-    table: Path | RowTable,  # The party's table
+    table: RowTable,  # The party's table
 ) -> DataReport:
     """Return how a party's table fits a study; for the party alone.
 
@@ -210,7 +209,7 @@ def check_table(
     promise = study.promise
     return data_report(
         study.schema,
-        read_table(table, schema=study.schema),
+        table.whole(),
         unit_column=promise.unit_column,
         max_rows_per_unit=promise.max_rows_per_unit,
     )
@@ -224,42 +223,24 @@ def evaluation_rows(
     label: str | None = None,  # The label's column, where the release carries no schema
     # Whose row it is, where there is no study in the folder; one row per unit then.
     unit_column: str | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Container, NDArray[Any] | None]:
     """Return the rows and labels of a table on which a release is to be measured.
 
     Surplus rows of a unit are dropped, as the study in the release's folder says.
     """
-    content = read_folder(folder).files.get("study.toml")
-    most = 1
-    if content is not None and unit_column is None:
-        promise = study_from_bytes(content).promise
-        unit_column, most = promise.unit_column, promise.max_rows_per_unit
+    study, most = _study_in(folder), 1
+    if study is not None and unit_column is None:
+        unit_column, most = study.promise.unit_column, study.promise.max_rows_per_unit
     encoder = release.model.encoder
-    schema = None if encoder is None else encoder.schema
-    table = read_table(path, schema=schema, texts={unit_column or ""})
-    table = UnitCounts(unit_column, most).bounded(table)
+    table = UnitCounts(unit_column, most).bounded(open_table(path).whole())
     if encoder is not None and encoder.schema.outcome is not None and label is None:
         return table, None
-    if label is None or list(table.columns).count(label) != 1:
+    if label is None or label not in table.column_names:
         raise InvalidData(
             "label: the release does not say in which column the labels are; name it: --label."
         )
-    if encoder is not None:
-        return table, table[label].to_numpy()
-    return encoded_rows(release, table, encoded=True), table[label].to_numpy()
-
-
-def header_of(path: Path) -> list[str]:
-    """Return the names in the first line of a CSV file; no row is read."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            names = next(csv.reader([file.readline(MAX_HEADER)]), [])
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidData(f"data: {path.name} cannot be read ({type(error).__name__}).") from None
-    names = [name.strip() for name in names]
-    if not names or "" in names or len(set(names)) < len(names):
-        raise InvalidData(f"data: the first line of {path.name} must have different names.")
-    return names
+    labels = plain_labels(label, np.array(table[label].to_pylist(), dtype=object))
+    return table if encoder is not None else encoded_rows(release, table, encoded=True), labels
 
 
 def save_report(report: DataReport, path: Path, *, title: str = "") -> Path:

@@ -39,9 +39,9 @@ from confrere.release import (
     read_private_key,
     sign_release,
 )
-from confrere.rows.row_tables import read_table
+from confrere.rows.row_tables import open_table
 from confrere.schema.fact_counts import FactCounts
-from confrere.study.encoded_rows import Rows, encoded, read_rows
+from confrere.study.encoded_rows import Rows, read_rows
 from confrere.study.local_file import Local, standing_refusal
 from confrere.study.priced_plan import StudyPlan, budget_of, open_account, price_of
 from confrere.study.protocols import Given, Learned, protocol_of
@@ -400,8 +400,8 @@ def auxiliary_rows(
     content = read_bytes(place, "the auxiliary file", largest=1 << 28)
     if hashlib.sha256(content).hexdigest() != study.file.auxiliary.sha256:
         raise StudyError("auxiliary.sha256: the file is not the one that the study names.")
-    table = read_table(place, set(study.schema.columns), study.schema)
-    return lambda known: encoded(known, table).to_numpy(dtype=np.float64)
+    table = open_table(place).whole(study.schema.columns)
+    return lambda known: known.encoder().transform(table)
 
 
 def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, Release]) -> None:

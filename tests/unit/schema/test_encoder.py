@@ -218,7 +218,6 @@ def test_all_bad_columns_are_named_at_once_and_no_value_is():
         ({"clip_norm": np.inf}, "clip_norm"),
         ({"clip_norm": True}, "clip_norm"),
         ({"weighted": True, "power": -1}, "power"),
-        ({"extra": "drop"}, "extra"),
     ],
 )
 def test_wrong_settings_are_refused(settings, message):

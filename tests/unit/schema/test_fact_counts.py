@@ -8,6 +8,7 @@ import pytest
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+from confrere.schema.cells import as_cells
 from confrere.schema.fact_counts import STEPS, FactCounts
 from confrere.schema.public_schema import PaidFacts
 
@@ -52,8 +53,8 @@ def table(n=20_000, seed=0):
 
 def vectors(one):
     """Every cell of a column, as what it adds."""
-    series = [pd.Series([cell], dtype=object) for cell in CELLS[one.column]]
-    return np.array([one.sums(each) for each in series])
+    cells = [as_cells([cell]) for cell in CELLS[one.column]]
+    return np.array([one.sums(each) for each in cells])
 
 
 @pytest.mark.parametrize("quantiles", [0, 8])

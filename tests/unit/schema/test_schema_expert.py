@@ -1,12 +1,11 @@
-"""The classifier that needs no data."""
+"""The score that needs no data."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
-from confrere.errors import InvalidData, InvalidParameter, SchemaError
-from confrere.schema import Category, ExpertClassifier, Flag, Label, Number, PublicSchema
+from confrere.errors import InvalidData, SchemaError
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
 SCHEMA = PublicSchema(
     [
@@ -39,27 +38,6 @@ def test_the_prior_follows_the_encoding(settings):
     assert along / np.linalg.norm(along) == pytest.approx(score / np.linalg.norm(score))
 
 
-def test_expert_classifier_uses_the_base_rate():
-    expert = clone(ExpertClassifier(SCHEMA, strength=2.0))
-    odds = expert.decision_function(TABLE)
-    assert odds == pytest.approx(np.log(0.25) + 2 * SCHEMA.expert_score(TABLE))
-    proba = expert.fit(TABLE).predict_proba(TABLE)
-    assert proba.sum(axis=1) == pytest.approx(np.ones(3))
-    assert proba[:, 1] == pytest.approx(1 / (1 + np.exp(-odds)))
-    assert expert.classes_.tolist() == [-1, 1]
-    assert expert.predict(TABLE).tolist() == [-1, 1, -1]
-    assert expert.score(TABLE, [-1, 1, 1]) == pytest.approx(2 / 3)
-    neutral = PublicSchema(SCHEMA.features)
-    assert ExpertClassifier(neutral).decision_function(TABLE) == pytest.approx(
-        SCHEMA.expert_score(TABLE)
-    )
-
-
 def test_what_an_expert_cannot_do():
     with pytest.raises(SchemaError, match="signs"):
         PublicSchema([Flag("x")]).expert_score(pd.DataFrame({"x": [True]}))
-    several = PublicSchema(SCHEMA.features, Label("ill", classes=["a", "b", "c"]))
-    with pytest.raises(SchemaError, match="two sides"):
-        ExpertClassifier(several).predict(TABLE)
-    with pytest.raises(InvalidParameter, match="strength"):
-        ExpertClassifier(SCHEMA, strength=0).predict(TABLE)

@@ -8,11 +8,12 @@ import pytest
 
 from confrere.errors import InvalidData, SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+from confrere.schema.cells import as_cells
 
 
 def encode(feature, values):
     column = feature.compiled()
-    return column.table()[column.vertices(pd.Series(values))]
+    return column.table()[column.vertices(as_cells(pd.Series(values), "x"))]
 
 
 def test_number_uses_middle_and_half_width_of_its_bounds():

@@ -6,15 +6,15 @@ from contextlib import closing
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from confrere.errors import InvalidData, InvalidParameter, StudyError
+from confrere.rows import open_table
 from confrere.rows import row_tables as tables_module
-from confrere.study import check_table, gather_locals, read_local, read_rows, read_table
-from confrere.study.encoded_rows import UnitCounts
+from confrere.schema.cells import UnitCounts
+from confrere.study import check_table, gather_locals, read_local, read_rows
 from tests.unit.study.conftest import ready
-
-pytest.importorskip("pyarrow")
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_parquet_and_databases_are_read_as_text_is(edit, folder):
         assert np.array_equal(found.X, expected.X)
         assert np.array_equal(found.y, expected.y)
         moved(folder, 'data_path = "main.csv"')
-    assert read_table(folder / "local" / "rows.parquet").equals(table)
+    assert open_table(folder / "local" / "rows.parquet").whole().to_pandas().equals(table)
 
 
 def test_the_owners_look_reads_what_the_study_would(edit, folder):
@@ -68,10 +68,10 @@ def test_the_owners_look_reads_what_the_study_would(edit, folder):
     parts.mkdir()
     for number, part in enumerate((table[:100], table[100:])):
         part.to_csv(parts / f"{number}.csv", index=False)
-    assert check_table(study, parts).to_dict() == expected
+    assert check_table(study, open_table(parts)).to_dict() == expected
     table[:5].drop(columns=table.columns[0]).to_csv(parts / "2.csv", index=False)
     with pytest.raises(InvalidData, match="different columns"):
-        check_table(study, parts)
+        check_table(study, open_table(parts))
 
 
 def test_where_rows_are_is_said_once_and_secrets_are_not_told(folder, monkeypatch):
@@ -92,11 +92,11 @@ def test_where_rows_are_is_said_once_and_secrets_are_not_told(folder, monkeypatc
 
 
 def test_a_units_rows_are_counted_across_batches():
-    whole = pd.DataFrame({"who": ["a", "b", "a", "a", "b", "c", "a"], "x": range(7)})
+    whole = pa.table({"who": ["a", "b", "a", "a", "b", "c", "a"], "x": range(7)})
     kept = UnitCounts("who", 2)
-    parts = [kept.bounded(whole[:2]), kept.bounded(whole[2:5]), kept.bounded(whole[5:])]
-    assert pd.concat(parts)["x"].tolist() == UnitCounts("who", 2).bounded(whole)["x"].tolist()
-    assert pd.concat(parts)["x"].tolist() == [0, 1, 2, 4, 5]
-    numbers, text = (pd.DataFrame({"who": who}) for who in ([7, 8], ["7", "x"]))
+    parts = [kept.bounded(whole.slice(start, 3)) for start in (0, 3, 6)]
+    assert pa.concat_tables(parts).equals(UnitCounts("who", 2).bounded(whole))
+    assert pa.concat_tables(parts)["x"].to_pylist() == [0, 1, 2, 4, 5]
+    numbers, text = (pa.table({"who": who}) for who in ([7, 8], ["7", "x"]))
     kept = UnitCounts("who", 1)
     assert [len(kept.bounded(batch)) for batch in (numbers, text)] == [2, 1]

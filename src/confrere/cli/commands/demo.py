@@ -67,7 +67,7 @@ def demo(*, out: Path = Path("confrere-out/demo"), seed: int = 0) -> Answer:
         patients = out / "patients.csv"
         branch.raw_test.head(20).to_csv(patients, index=False)
         person = branch.raw_test.head(1)
-        foretold = predict(load_release(places[branch.name]), person)
+        (foretold,) = predict(load_release(places[branch.name]), person).to_pylist()
         refusal = _refusal(world, ledger)
         rows = ledger.verify()
     place = places[branch.name]
@@ -160,12 +160,12 @@ def _words(learned: DemoModels) -> str:
     )
 
 
-def _person_facts(person: pd.DataFrame, foretold: pd.DataFrame) -> Facts:
+def _person_facts(person: pd.DataFrame, foretold: dict[str, float]) -> Facts:
     """Show one raw row, as a hospital has it, and what the released model says of it."""
     ranked = sorted(SCHEMA.features, key=lambda feature: -max(feature.importances or (0.0,)))
     row = person.iloc[0]
     told = {feature.column: row[feature.column] for feature in ranked[:_SHOWN]}
-    chances = {name: f"{foretold[name].iloc[0]:.1%}" for name in foretold.columns[1:]}
+    chances = {name: f"{share:.1%}" for name, share in foretold.items() if name != "predicted"}
     return Facts({**told, f"and {len(ranked) - _SHOWN} more": "", **chances})
 
 

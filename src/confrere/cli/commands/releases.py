@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+
+import pyarrow as pa
 
 from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import existing_ledger, pairs
@@ -16,8 +19,7 @@ from confrere.release import (
     sign_release,
     verify_release,
 )
-from confrere.study import predict as predicted
-from confrere.study import read_table, unit_column_of
+from confrere.study import open_table, predictions, save_predictions
 from confrere.views import Word
 
 
@@ -39,18 +41,18 @@ def predict(
 ) -> Answer:
     """Predict the raw rows of a table with a released model; spends nothing."""
     model = load_release(release, require_signature_from=pairs(key, "--key") or None)
-    encoder = model.model.encoder
-    units = {ids or "", unit_column_of(release) or ""}
-    table = read_table(
-        data, schema=None if encoder is None or encoded else encoder.schema, texts=units
-    )
-    named = ids or next((unit for unit in units if unit in table.columns), None)
-    found = predicted(model, table, encoded=encoded, ids=named)
+    table = open_table(data)
+    found = predictions(release, model, table, encoded=encoded, ids=ids)
     if out is None:
-        rows = found.to_dict(orient="list")
-        return Answer("", {"rows": len(found), "predictions": rows}, text=found.to_csv(index=False))
-    found.to_csv(out, index=False)
-    return Answer(f"{len(found)} predictions in {out}", {"rows": len(found), "out": str(out)})
+        text = io.BytesIO()
+        told = pa.concat_tables(save_predictions(found, text)).to_pydict()
+        rows = len(told["predicted"])
+        return Answer("", {"rows": rows, "predictions": told}, text=text.getvalue().decode())
+    draft = out.with_name(f".{out.name}.part")
+    rows = sum(map(len, save_predictions(found, draft)))
+    draft.replace(out)
+    seen = f"{table.seen}; " if table.seen else ""
+    return Answer(f"{seen}{rows} predictions in {out}", {"rows": rows, "out": str(out)})
 
 
 @command(

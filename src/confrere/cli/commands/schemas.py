@@ -20,7 +20,7 @@ from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_sc
 from confrere.schema.fact_counts import FactCounts
 from confrere.schema.feature import Feature
 from confrere.schema.public_schema import declared_column, feature_of, missing_facts, plain_value
-from confrere.study import header_of, read_table
+from confrere.study import open_table
 from confrere.views import Word
 
 _OUT = "A file instead of the screen."
@@ -46,7 +46,7 @@ def new(
     Facts come from instruments, forms and the literature. Of a table only its first line is read.
     """
     given = {feature.column: feature for feature in map(declared_column, column or ())}
-    names = list(given) if header is None else header_of(header)
+    names = list(given) if header is None else list(open_table(header).names)
     lacking = [name for name in given if name not in names]
     if lacking:
         raise typer.BadParameter(f"the table has no {lacking[0]}.", param_hint="'--column'")
@@ -60,7 +60,7 @@ def new(
     features = [given.get(name) or _ask_feature(name) for name in names if name != label]
     schema = PublicSchema(
         tuple(feature for feature in features if feature is not None),
-        None if not label else Label(label, positive=tuple(map(plain_value, positive or ()))),
+        None if not label else _label(label, positive),
     )
     return _written(schema, out, "written")
 
@@ -98,12 +98,14 @@ def draft(
         )
     if (label is None) != (not positive):
         raise typer.BadParameter("--label and --positive go together.", param_hint="'--label'")
-    frame = read_table(table)
+    frame = open_table(table).whole()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PublicDataOnlyWarning)
         schema = draft_schema(
             frame,
-            label=None if label is None else Label(label, positive=_values(frame, label, positive)),
+            label=None
+            if label is None
+            else Label(label, positive=tuple(map(plain_value, positive or ()))),
             exclude=exclude or (),
             categories=category or (),
             max_categories=max_categories,
@@ -151,7 +153,7 @@ def learn(
     _refuse_taken(out)
     outcome = () if found.outcome is None else (found.outcome.column,)
     named = () if party is None else (party,)
-    frame = read_table(table, {*found.columns, *outcome, *named}, found)
+    frame = open_table(table).whole([*found.columns, *outcome, *named])
     price.summed(frame, party)  # what is wrong with the table is said before the price is
     told = {
         "pays for": f"{price.counts.size} sums of {', '.join(price.counts.names)}",
@@ -174,6 +176,10 @@ def learn(
         tell(f"too noisy at this price, left as declared: {', '.join(kept)}")
     then = "what was learned is not to be changed, the ledger names it"
     return _written(learned, out, "written", then, paid=paid.to_dict())
+
+
+def _label(column: str, positive: list[str] | None) -> Label:
+    return Label(column, positive=tuple(map(plain_value, positive or ())))
 
 
 def _ask(question: str, default: str | None = None) -> str:
@@ -288,10 +294,3 @@ def _read(source: str) -> PublicSchema:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise SchemaError(f"a fact is of the wrong kind ({type(error).__name__}).") from None
-
-
-def _values(frame: object, label: str, positive: list[str] | None) -> tuple[str | int, ...]:
-    """Return the positive values, as numbers where the column holds numbers."""
-    numeric = getattr(getattr(frame, label, None), "dtype", None)
-    kind = getattr(numeric, "kind", "O")
-    return tuple(int(v) if kind in "iuf" and v.lstrip("-").isdigit() else v for v in positive or ())
