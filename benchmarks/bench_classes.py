@@ -27,9 +27,10 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.arrays import Floats
+from confrere.kernel.accountants import pure_rate
 from confrere.kernel.norms import L2, Pure
 from confrere.kernel.streams import SeededSource
-from confrere.maths.accountants import pure_rate
+from confrere.maths.solver.certificate import certified
 from confrere.methods import PublicFacts
 from confrere.methods.design import noise_budget
 from confrere.methods.linear import coefficients
@@ -129,8 +130,18 @@ def one_norm(model: Any, table: Table, epsilon: float, seed: int) -> float:
     act = plan.mechanism.act
     rho = pure_rate(noise_budget(epsilon), replace(plan.mechanism.exposure, one_norm=True))
     act = replace(act, law=Pure(L2((count - 1) * act.n_features), rho))
-    rows, whole = plan.frame.rows(table.X), [(slice(None), slice(None))]
-    released = act.run_many(rows, table.y, whole, source=SeededSource(seed), count=1)[0]
+    source = SeededSource(seed)
+    found = certified(
+        plan.mechanism.solver,
+        plan.frame.rows(table.X),
+        table.y,
+        loss=act.loss,
+        ridge=act.ridge,
+        linear=act.weights_of(act.law.draw(source, 1)),
+        centre=None,
+        tolerance=act.tolerance,
+    )
+    (released,) = act.output_step.release(found, source)
     coef, intercept = coefficients(plan.frame, released)
     return float(((table.tested @ coef.T + intercept).argmax(axis=1) == table.truth).mean())
 

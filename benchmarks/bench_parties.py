@@ -29,7 +29,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.ledger import Ledger
 from confrere.maths.parties import minimise_parties, solve_parties, solve_parties_softmax
 from confrere.maths.voting import count_votes
-from confrere.mechanisms.objective import SOLVER_PART, run_parties
+from confrere.mechanisms.measurements import SOLVER_PART, sample_parties
 from confrere.methods.party_rows import Sizes
 
 ROUNDS = 3
@@ -116,9 +116,9 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
     plan = Averaging(frame=frame, epsilon=1.0)
     sizes = Sizes(dict.fromkeys(names, n_rows), Neighbours.REPLACE_ONE, {})
     mechanism = plan.request(1.0, sizes, None).objective(n_rows)
-    acts = {n_rows: mechanism.minimiser}
+    act = mechanism.act
     bounded = [(frame.rows(block.X), block.y, block.offsets) for block in group.rows.blocks()]
-    linear = mechanism.law.draw(SeededSource(0), n_parties, frame.size)
+    linear = act.law.draw(SeededSource(0), n_parties)
 
     def solver() -> None:
         first = 0
@@ -128,16 +128,15 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
                 rows,
                 labels,
                 starts,
-                ridge=np.full(count, mechanism.ridge),
-                tolerance=np.full(count, SOLVER_PART * mechanism.tolerance),
+                ridge=np.full(count, act.ridge),
+                tolerance=np.full(count, SOLVER_PART * act.tolerance),
                 linear=linear[first : first + count],
-                cap=mechanism.cap,
+                cap=act.loss.slope,
             )
             first += count
 
     def mathematics() -> None:
-        for rows, labels, starts in group.blocks():
-            run_parties(acts, frame.rows(rows), labels, starts, source=SeededSource(0))
+        sample_parties({n_rows: mechanism}, bounded, source=SeededSource(0))
 
     def one_round() -> None:
         average(LocalFederation(group), plan)

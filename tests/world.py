@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from confrere import Guarantee, Ledger
+from confrere.kernel.accountants import gaussian_rate, pure_rate
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L2, Norm
 from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
-from confrere.maths.accountants import gaussian_rate, pure_rate
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount
-from confrere.mechanisms.objective import Columns, Objective, objective
+from confrere.mechanisms.measurements import Columns, HiddenSize, Objective, RowCount
+from confrere.methods.design import SOLVER
 
 #: Which changes are hidden.
 RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
@@ -61,6 +61,11 @@ def ball(
     )
 
 
+def objective(*, norm: Norm, ridge: float, **facts: Any) -> Objective:
+    """One objective of rows in a norm."""
+    return Objective(blocks=(Columns(norm, ridge),), solver=SOLVER, **facts)
+
+
 def groups(
     norms: Sequence[Norm],
     ridges: Sequence[float],
@@ -73,5 +78,8 @@ def groups(
     """Objectives of groups of columns of the same sixty records, at epsilon 1."""
     blocks = tuple(map(Columns, norms, ridges, weights))
     return Objective(
-        blocks=blocks, loss=loss_of(classes, cap), **{"epsilon": 1.0, "n_samples": 60} | facts
+        blocks=blocks,
+        loss=loss_of(classes, cap),
+        solver=SOLVER,
+        **{"epsilon": 1.0, "n_samples": 60} | facts,
     )

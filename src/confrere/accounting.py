@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
+from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian
 from confrere.kernel.guarantee import (
     Apart,
     GaussianMinimisers,
@@ -29,7 +30,6 @@ from confrere.kernel.guarantee import (
 )
 from confrere.kernel.losses import loss_of
 from confrere.ledger import Entry
-from confrere.maths.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian
 
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4

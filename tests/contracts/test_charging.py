@@ -102,7 +102,7 @@ class TestEveryEstimator:
         assert ledger.spent("study") == 0
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
-        from confrere.mechanisms import objective
+        from confrere.mechanisms import measurements
         from confrere.mechanisms.counts import PrivateCounts
         from confrere.mechanisms.output_step import AddedNoise
         from confrere.mechanisms.secure_sum import SecureSum
@@ -110,9 +110,9 @@ class TestEveryEstimator:
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")
 
-        monkeypatch.setattr(objective, "minimise_many", broken)
+        monkeypatch.setattr(measurements, "certified", broken)
         monkeypatch.setattr(AddedNoise, "release", broken)
-        monkeypatch.setattr(SecureSum, "run_many", broken)
+        monkeypatch.setattr(SecureSum, "sample", broken)
         monkeypatch.setattr(PrivateCounts, "noised", broken)
         with pytest.raises(RuntimeError):
             estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)

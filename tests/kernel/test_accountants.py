@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from confrere.accounting import profile
 from confrere.errors import CalibrationError, InvalidParameter
-from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic, Softmax, loss_of
-from confrere.maths.accountants import (
+from confrere.kernel.accountants import (
     CLASSWISE_FROM,
     THEOREMS,
     Exposure,
@@ -27,6 +25,8 @@ from confrere.maths.accountants import (
     theorem,
     worst_residual,
 )
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic, Softmax, loss_of
 from confrere.maths.prior_ridge import free_ridge
 from tests.world import RELATIONS
 

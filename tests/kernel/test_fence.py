@@ -89,11 +89,10 @@ class TestWithoutPaying:
     def test_a_mechanism_and_a_sampler_refuse_what_was_not_booked(self):
         ticket = free_ticket()
         rows, signs = X, 2.0 * Y - 1
-        objective, every = ball(3, ridge=5.0), [(slice(None), slice(None))]
+        objective = ball(3, ridge=5.0)
         for act in (
             lambda: draw(count(), ticket),
-            lambda: objective.run([rows], signs, source=ticket),
-            lambda: objective.act.run_many(rows, signs, every, source=ticket, count=1),
+            lambda: objective.sample([rows], signs, source=ticket),
             lambda: objective.act.law.draw(ticket, 1),
             lambda: streams.l2_noise(1.0, 3, ticket),
             lambda: streams.integer_shares(5, 2, 2, 1, source=ticket),
@@ -281,7 +280,7 @@ class TestMoreThanWasPaid:
 
     def test_many_releases_for_one_price(self):
         with paid(ONE) as ticket, pytest.raises(Unpaid, match="count"):
-            count().run_many(np.array([3]), source=ticket, count=2)
+            count().sample(np.array([3]), source=ticket, count=2)
 
     def test_what_was_booked_pays_for_no_other_mechanism(self):
         with paid(ONE) as ticket:

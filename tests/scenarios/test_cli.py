@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-m", "confrere.cli"]
 
 SLOW_FIT = """
 import sys, time
-from confrere.mechanisms.objective import Objective
+from confrere.mechanisms.measurements import Objective
 
 def fit(self, *args, **kwargs):
     print("learning", flush=True)

@@ -25,7 +25,8 @@ from confrere.audit import audit, audit_cases, exact_audit, lattice_audit
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
-from confrere.kernel import norms
+from confrere.kernel import accountants, norms
+from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.norms import L1, L2, Body
 from confrere.kernel.streams import (
@@ -36,19 +37,17 @@ from confrere.kernel.streams import (
     simulation_of,
 )
 from confrere.ledger import Ledger
-from confrere.maths import accountants
-from confrere.maths.accountants import Exposure
+from confrere.maths.parties import Descent
+from confrere.maths.solver.row_blocks import SolverRows
 from confrere.mechanisms import (
     counts,
-    objective,
-    output_step,
+    measurements,
     party_statistic,
     party_votes,
     secure_sum,
 )
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.mechanisms.objective import Act
-from confrere.mechanisms.output_step import LatticeStep
+from confrere.mechanisms.measurements import Act, LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.methods import multiparty
@@ -130,7 +129,7 @@ def _rates(patch: Patch, factor: Callable[[str, Exposure], float]) -> None:
             ),
         )
 
-    patch(objective, "theorem", louder)
+    patch(measurements, "theorem", louder)
 
 
 def _louder_body_rate(patch: Patch) -> None:
@@ -157,8 +156,7 @@ def _outside_the_body(patch: Patch) -> None:
     patch(rows_body, "into_factors", boxed)
     patch(Body, "certify", lambda self, rows: None)
     patch(norms, "certify_rows", lambda rows: None)
-    real = objective.minimise_many
-    patch(objective, "minimise_many", lambda *a, **k: real(*a, **k, row_norm=4.0))
+    patch(Descent, "rows", lambda self, X: SolverRows(X, 4.0))
 
 
 def _louder_rate(patch: Patch) -> None:
@@ -202,8 +200,7 @@ def _constant_outside_unchecked(patch: Patch) -> None:
     _constant_outside(patch)
     patch(norms, "certify_rows", lambda rows: None)
     # A certified solver reckons with rows in the ball: it is told of longer ones.
-    real = objective.minimise_many
-    patch(objective, "minimise_many", lambda *a, **k: real(*a, **k, row_norm=2.0))
+    patch(Descent, "rows", lambda self, X: SolverRows(X, 2.0))
 
 
 def _no_step(patch: Patch) -> None:
@@ -211,12 +208,12 @@ def _no_step(patch: Patch) -> None:
 
 
 def _step_without_noise(patch: Patch) -> None:
-    patch(output_step, "discrete_laplace", lambda scale, shape, source: np.zeros(shape))
+    patch(measurements, "discrete_laplace", lambda scale, shape, source: np.zeros(shape))
 
 
 def _step_with_half_the_noise(patch: Patch) -> None:
-    real = output_step.discrete_laplace
-    patch(output_step, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
+    real = measurements.discrete_laplace
+    patch(measurements, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
 
 
 def _shared_draws(patch: Patch) -> None:
@@ -549,7 +546,7 @@ MUTATIONS = {
     "delta: both records of one class": Mutation(
         "with a delta, both records of one class move the noise by sqrt 6, not sqrt 8",
         _edited(
-            "maths.accountants:GaussianLoss.moves",
+            "kernel.accountants:GaussianLoss.moves",
             "Move(math.sqrt(8), taken, k - 1)",
             "Move(math.sqrt(6), taken, k - 1)",
         ),
@@ -559,7 +556,7 @@ MUTATIONS = {
     ),
     "delta: corners of groups": Mutation(
         "of Gaussian groups the corners of one record are counted",
-        _edited("maths.accountants:corners", "_records(exposure) * len", "len"),
+        _edited("kernel.accountants:corners", "_records(exposure) * len", "len"),
         ("pst-f",),
         ("theorem",),
         row={"geometry": "apart", "delta": True},
@@ -611,7 +608,7 @@ MUTATIONS = {
     "output step: L2 for L1": Mutation(
         "the output step reckons with lengths where its noise is of a sum",
         _edited(
-            "mechanisms.output_step:LatticeStep.scale",
+            "mechanisms.measurements:LatticeStep.scale",
             "move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size",
             "move = 2 * self.radius / self.spacing + math.sqrt(self.size)",
         ),
@@ -669,7 +666,7 @@ MUTATIONS = {
     "groups: rates of bodies": Mutation(
         "groups with a body each have 1.2 of their rate",
         _edited(
-            "mechanisms.objective:Objective.acts",
+            "mechanisms.measurements:Objective.acts",
             "Pure(block.norm, self.rate * block.weight,",
             "Pure(block.norm, min(1.2 * block.weight, 1) * self.rate,",
         ),
@@ -679,7 +676,7 @@ MUTATIONS = {
     ),
     "add-remove: two in a cell": Mutation(
         "a row is used with one other in its cell",
-        _edited("mechanisms.hidden_size:HiddenSize.used", "many[which] == 1", "many[which] <= 2"),
+        _edited("mechanisms.measurements:HiddenSize.used", "many[which] == 1", "many[which] <= 2"),
         ("plr",),
         ("theorem",),
         row={"relation": "add-remove"},
@@ -687,7 +684,7 @@ MUTATIONS = {
     "classes: length of a gradient": Mutation(
         "a gradient of four classes is sqrt 3 long, not 2",
         _edited(
-            "maths.accountants:Exposure._going",
+            "kernel.accountants:Exposure._going",
             "_worst_classwise(2 * r,",
             "_worst_classwise(math.sqrt(3) * r,",
         ),
@@ -731,7 +728,7 @@ MUTATIONS = {
     "delta: rates of groups": Mutation(
         "rates of Gaussian groups are by the fourth root of their weights",
         _edited(
-            "maths.accountants:gaussian_sigmas",
+            "kernel.accountants:gaussian_sigmas",
             "(rate * math.sqrt(weight))",
             "(rate * weight**0.25)",
         ),
@@ -770,7 +767,9 @@ def broken(name: str) -> Any:
 def _forget() -> None:
     """Empty what was kept of calibrations, which the other code made."""
     for module in [
-        m for n, m in sys.modules.items() if n.startswith(("confrere.maths", "confrere.mechanisms"))
+        m
+        for n, m in sys.modules.items()
+        if n.startswith(("confrere.kernel", "confrere.maths", "confrere.mechanisms"))
     ]:
         for kept in vars(module).values():
             if isinstance(kept, functools._lru_cache_wrapper):

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter
+from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
-from confrere.maths.accountants import gaussian_delta
 from confrere.maths.voting import Tally
 from confrere.mechanisms import output_step
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import ROUNDING_SHARE
 from confrere.mechanisms.party_average import PartyAverage

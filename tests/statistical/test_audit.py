@@ -88,7 +88,7 @@ def sample_sound_groups(data, count, generator):
     mechanism = groups([L2(1)] * 10, [30.0] * 10, [0.1] * 10, n_samples=len(X))
     rows = [X[:, [k]] for k in range(10)]
     source = SeededSource(generator)
-    return np.hstack(mechanism.run_many(rows, y, count=count, source=source))
+    return np.hstack(mechanism.sample(rows, y, count=count, source=source))
 
 
 def test_groups_that_share_epsilon_pass_where_the_printed_do_not():

@@ -11,7 +11,7 @@ from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
 from confrere.maths.solver.descent import curvature, residual
 from confrere.mechanisms.functional import FunctionalMechanism, pack
-from confrere.mechanisms.objective import SOLVER_SHARE
+from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa
 from tests.world import ball
 
@@ -157,7 +157,7 @@ class TestSound:
         source = SeededSource(4)
         drawn = []
         for _ in range(1500):
-            (w,) = mechanism.run([X], y, source=source)
+            ((w,),) = mechanism.sample([X], y, source=source)
             drawn.append(X.T @ (y * residual(y * (X @ w))) - 3.0 * w)
         noise = np.ravel(drawn)
         assert stats.kstest(noise, stats.laplace(scale=1 / mechanism.rate).cdf).pvalue > 1e-4

@@ -13,13 +13,13 @@ from confrere.audit.adversary import (
     worst_loss,
 )
 from confrere.audit.class_adversary import log_density_softmax
+from confrere.kernel import accountants
 from confrere.kernel import streams as noise
+from confrere.kernel.accountants import Exposure, pure_rate
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.streams import SeededSource
-from confrere.maths import accountants
-from confrere.maths.accountants import Exposure, pure_rate
-from confrere.mechanisms.objective import SOLVER_SHARE
+from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods import PublicFacts
 from confrere.rows.frame import BoundedRows, into_ball
 from tests.world import RELATIONS, forget

@@ -12,13 +12,9 @@ from scipy import optimize, special, stats
 from confrere import PrivateLogisticRegression, accounting
 from confrere.accounting import profile
 from confrere.audit import audit, exact_audit
-from confrere.kernel import norms
+from confrere.kernel import accountants, norms
 from confrere.kernel import streams as noise
-from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import loss_of
-from confrere.kernel.streams import SeededSource
-from confrere.maths import accountants
-from confrere.maths.accountants import (
+from confrere.kernel.accountants import (
     Exposure,
     GaussianLoss,
     Theorem,
@@ -27,7 +23,10 @@ from confrere.maths.accountants import (
     gaussian_sigmas,
     jacobian,
 )
-from confrere.mechanisms.objective import SOLVER_SHARE
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
+from confrere.kernel.streams import SeededSource
+from confrere.mechanisms.measurements import SOLVER_SHARE
 from tests.world import RELATIONS, ball, forget, row_count
 
 #: How far the midpoint rule may be off.
@@ -437,7 +436,7 @@ def noise_in_releases():
     """Return what minimisers of a release tell of its noise: ``b = -gradient``, row by row."""
     X, y = np.full((100, 3), 0.5), np.ones(100)
     mechanism = ball(3, delta=1e-6, n_samples=100, ridge=5.0)
-    (W,) = mechanism.run_many([X], y, source=SeededSource(1), count=4_000)
+    (W,) = mechanism.sample([X], y, source=SeededSource(1), count=4_000)
     return special.expit(-(W @ X.T)) @ X - 5.0 * W
 
 

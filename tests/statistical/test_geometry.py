@@ -9,21 +9,20 @@ from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.federation import Payload
 from confrere.federation.operation import OPERATIONS, PartyFacts
 from confrere.federation.protocols import ObjectiveWeights
-from confrere.kernel import norms
+from confrere.kernel import accountants, norms
 from confrere.kernel import streams as samplers
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
 from confrere.kernel.streams import SeededSource
-from confrere.maths import accountants
 from confrere.maths.geometry import coordinate_variance
-from confrere.mechanisms.objective import SOLVER_SHARE, objective
+from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.body import schema_frame
 from confrere.methods.design import allowance
 from confrere.rows import body as rows_body
 from confrere.rows.body import BodyFrame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from tests.world import RELATIONS, forget, row_count
+from tests.world import RELATIONS, forget, objective, row_count
 
 ABOVE = 1 + 1e-9
 
@@ -302,7 +301,7 @@ def test_rows_outside_are_refused_before_any_draw(bad):
     rows = np.zeros((10, 3))
     rows[4] = body.coordinates(np.array([[0.0, bad, 0.0]]))[0]
     with pytest.raises(InvalidData, match="body"):
-        mechanism_of(body).run([rows], np.ones(10), source=SeededSource(0))
+        mechanism_of(body).sample([rows], np.ones(10), source=SeededSource(0))
 
 
 def test_any_row_at_all_is_mapped_inside():
@@ -355,7 +354,7 @@ def answer_is_private(name, shares=None):
     assert body.factor_norms(rows).max() <= 1
     assert np.linalg.norm(rows, axis=1).max() <= 1
     # The noise of answers, read back off them: the gradient is zero where it is minus the noise.
-    (answers,) = mechanism.run_many([rows], y, source=SeededSource(2), count=400)
+    (answers,) = mechanism.sample([rows], y, source=SeededSource(2), count=400)
     margins = answers @ (rows * y[:, None]).T
     slopes = np.minimum(special.expit(-margins), mechanism.loss.slope)
     noise = slopes @ (rows * y[:, None]) - mechanism.act.ridge * answers
@@ -399,7 +398,7 @@ def test_at_the_least_share_every_run_is_certified_and_within_its_length(epsilon
     mechanism = objective(
         epsilon=epsilon, n_samples=rows, norm=body, ridge=ridge, loss=Logistic(0.5)
     )
-    (answers,) = mechanism.run_many([X], y, source=SeededSource(4), count=300)
+    (answers,) = mechanism.sample([X], y, source=SeededSource(4), count=300)
     assert np.linalg.norm(answers, axis=1).max() <= mechanism.act.longest
 
 

@@ -149,7 +149,7 @@ def test_noise_on_cells_has_the_law_that_the_proof_takes(colluding):
     """Discrete Laplace on whole pieces; with shares, what three of four of them make."""
     mechanism, (total, _) = totals_of_cells(colluding=colluding)
     count = 250 if colluding else 8000
-    drawn = mechanism.run_many(total, source=SeededSource(0), count=count)
+    drawn = mechanism.sample(total, source=SeededSource(0), count=count)
     noise = ((drawn - total / (WHOLE * 4)) * WHOLE * 4).reshape(count, -1)
     if not colluding:
         np.testing.assert_allclose(noise, np.rint(noise), atol=1e-4)

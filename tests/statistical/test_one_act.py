@@ -8,10 +8,10 @@ from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
-from confrere.mechanisms import objective, output_step
+from confrere.mechanisms import output_step
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import AddedNoise, LatticeStep
 from confrere.mechanisms.party_average import PartyAverage
@@ -63,36 +63,25 @@ def parts(released):
 
 
 @pytest.mark.parametrize("name", ACTS)
-def test_one_run_is_the_first_of_many(name):
-    mechanism, data = ACTS[name]
-    one = mechanism.run(*data, source=SeededSource(3))
-    many = mechanism.run_many(*data, source=SeededSource(3), count=1)
-    firsts = [np.ravel(part[0]) for part in parts(many)]
-    np.testing.assert_array_equal(
-        np.hstack([np.ravel(part) for part in parts(one)]), np.hstack(firsts)
-    )
-
-
-@pytest.mark.parametrize("name", ACTS)
 def test_real_data_are_released_once(name):
     """More than one release of the same data for one price needs a seed, which is a confession."""
     mechanism, data = ACTS[name]
     with paid(mechanism.guarantee()) as ticket:
         with pytest.raises(Unpaid, match="count"):
-            mechanism.run_many(*data, source=ticket, count=2)
-        mechanism.run_many(*data, source=ticket, count=1)
+            mechanism.sample(*data, source=ticket, count=2)
+        mechanism.sample(*data, source=ticket, count=1)
         with pytest.raises(Unpaid, match="more than is left"):
-            mechanism.run_many(*data, source=ticket, count=1)
+            mechanism.sample(*data, source=ticket, count=1)
     with pytest.raises(Unpaid, match="over"):
-        mechanism.run_many(*data, source=ticket, count=1)
+        mechanism.sample(*data, source=ticket, count=1)
     with pytest.raises(InvalidParameter, match="count"):
-        mechanism.run_many(*data, source=SeededSource(0), count=0)
+        mechanism.sample(*data, source=SeededSource(0), count=0)
 
 
 @pytest.mark.parametrize("name", ACTS)
 def test_many_runs_are_independent(name):
     mechanism, data = ACTS[name]
-    many = mechanism.run_many(*data, source=SeededSource(4), count=400)
+    many = mechanism.sample(*data, source=SeededSource(4), count=400)
     columns = np.hstack([np.reshape(part, (400, -1)) for part in parts(many)])
     assert np.all(columns.std(axis=0) > 0)
     away = np.abs(columns - np.median(columns, axis=0))
@@ -108,7 +97,7 @@ def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch
     kinds = ("act", "noise", "noises")
     noised = next(getattr(mechanism, kind) for kind in kinds if hasattr(mechanism, kind))
     spacing = np.ravel(noised)[0].output_step.spacing
-    released = parts(mechanism.run_many(*data, source=SeededSource(1), count=3))[0][:, :1]
+    released = parts(mechanism.sample(*data, source=SeededSource(1), count=3))[0][:, :1]
     assert np.array_equal(released / spacing, np.rint(released / spacing))
     scattered = []
     release = LatticeStep.release
@@ -119,7 +108,7 @@ def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch
         return out
 
     monkeypatch.setattr(LatticeStep, "release", watched)
-    mechanism.run(*data, source=SeededSource(2))
+    mechanism.sample(*data, source=SeededSource(2))
     # Rounding alone would leave at most half a step.
     assert min(scattered) > 5
 
@@ -141,21 +130,3 @@ def test_the_step_behind_added_noise_hides_what_floats_do():
         assert longest / step.spacing + 80 * step.scale < 2.0**53
         # And its own noise is nothing beside that which protects.
         assert step.scale * step.spacing < 1e-3 * noise.deviation
-
-
-def test_parties_and_groups_go_through_the_same_act(monkeypatch):
-    calls = []
-    act = objective._act
-
-    def watched(acts, solve, source):
-        calls.append(len(acts))
-        return act(acts, solve, source)
-
-    monkeypatch.setattr(objective, "_act", watched)
-    for name in ("objective", "laplace", "gaussian", "softmax", "classes", "hidden", "groups"):
-        mechanism, data = ACTS[name]
-        mechanism.run(*data, source=SeededSource(0))
-    sizes = {n: ball(3, **SIZES | {"n_samples": n}).act for n in (4, 8)}
-    offsets = np.array([0, 4, 12])
-    objective.run_parties(sizes, X, Y, offsets, source=SeededSource(0))
-    assert calls == [1] * 8 + [2]

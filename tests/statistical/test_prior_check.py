@@ -14,7 +14,7 @@ from confrere.audit.exact import _climb, _largest
 from confrere.kernel.guarantee import Neighbours, exact
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms import prior_check
-from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
 from confrere.methods import checked
 from confrere.methods.priors import Prior
@@ -56,7 +56,8 @@ def joint_loss(pair, belief_step, **settings):
             return sign * (one[1].log_density(w) - other[1].log_density(w))
 
         # Rows that score zero have the largest residual on both sides of the change.
-        starts = [np.zeros(2), one[1].minimiser(), np.array([1e-3, 5.0]), np.array([-1e-3, -5.0])]
+        ends = [np.array([1e-3, 5.0]), np.array([-1e-3, -5.0])]
+        starts = [np.zeros(2)(one[1]), *ends]
         best = max(best, *(_climb(ratio, start) for start in starts))
     return check + best
 
@@ -126,7 +127,7 @@ def test_no_record_moves_the_sum_further_than_the_sensitivity(relation, size, ba
 def test_the_noise_is_the_declared_one():
     check = PriorCheck(epsilon=0.5, n_samples=N, base_rate=0.2)
     scores, y = np.linspace(-2, 2, N), np.where(np.arange(N) % 3, 1.0, -1.0)
-    drawn = check.run_many(scores, y, source=SeededSource(1), count=20_000)[:, 0]
+    drawn = check.sample(scores, y, source=SeededSource(1), count=20_000)[:, 0]
     noise = (drawn - check.total(scores, y)) / check.scale
     assert stats.kstest(noise, stats.laplace.cdf).pvalue > 1e-4
     assert np.all(drawn == np.rint(drawn))
@@ -141,7 +142,7 @@ def test_a_right_prior_is_believed_and_a_wrong_one_turned_round():
     right, wrong, none = (
         np.array([check.belief(int(t)).factor for t in runs[:, 0]])
         for runs in (
-            check.run_many(scores, y, source=source, count=200)
+            check.sample(scores, y, source=source, count=200)
             for scores in (z, -z, rng.normal(size=4000))
         )
     )
@@ -222,7 +223,7 @@ def test_a_source_of_several_classes_is_believed_as_far_as_it_holds():
     right, turned, none, permuted = (
         np.array([check.belief(int(t)).factor for t in runs[:, 0]])
         for runs in (
-            check.run_many(scores, y, source=source, count=100)
+            check.sample(scores, y, source=source, count=100)
             for scores in (z, -z, rng.normal(size=z.shape), z[:, [1, 2, 3, 0]])
         )
     )

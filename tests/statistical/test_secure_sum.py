@@ -8,9 +8,9 @@ import pytest
 from scipy import integrate, special, stats
 
 from confrere.errors import InvalidData, InvalidParameter, Unpaid
+from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
-from confrere.maths.accountants import gaussian_delta
 from confrere.mechanisms import secure_sum
 from confrere.mechanisms.secure_sum import SecureSum
 from tests.world import paid
@@ -186,11 +186,11 @@ def test_the_sum_is_right_up_to_its_noise(law):
         law=law, size=3, n_parties=5, delta=1e-6 if law == "gaussian" else 0.0, largest=50.0
     )
     vectors = np.random.default_rng(0).normal(size=(5, 3))
-    released = sums.run_many(vectors, source=SeededSource(3), count=1000)
+    released = sums.sample(vectors, source=SeededSource(3), count=1000)
     assert released.mean(axis=0) == pytest.approx(vectors.sum(axis=0), abs=5 * sums.deviation / 30)
     assert released.std(axis=0) == pytest.approx(sums.deviation, rel=0.1)
     again = sums.run(vectors, source=SeededSource(3))
-    assert np.array_equal(again, sums.run_many(vectors, source=SeededSource(3))[0])
+    assert np.array_equal(again, sums.sample(vectors, source=SeededSource(3))[0])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
@@ -233,4 +233,4 @@ def test_wrong_vectors_are_refused_and_real_sums_are_released_once():
     with pytest.raises(InvalidData, match="roster"):
         sums.run(np.zeros((3, 1)), source=SeededSource(0))
     with paid(sums.guarantee()) as ticket, pytest.raises(Unpaid, match="count"):
-        sums.run_many(np.zeros((4, 1)), source=ticket, count=2)
+        sums.sample(np.zeros((4, 1)), source=ticket, count=2)

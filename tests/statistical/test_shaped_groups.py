@@ -10,11 +10,11 @@ from scipy import special, stats
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.audit.adversary import worst_body_loss
 from confrere.errors import InvalidParameter
+from confrere.kernel import accountants
+from confrere.kernel.accountants import Exposure
 from confrere.kernel.norms import L1, L2, Body
 from confrere.kernel.streams import SeededSource
-from confrere.maths import accountants
-from confrere.maths.accountants import Exposure
-from confrere.mechanisms.objective import SOLVER_SHARE, Act, Objective
+from confrere.mechanisms.measurements import SOLVER_SHARE, Objective
 from confrere.rows import body as rows_body
 from confrere.schema import Category, Label, Number, PublicSchema
 from tests.statistical.test_geometry import ABOVE, body_of
@@ -109,7 +109,7 @@ def stack_keeps_its_promise(model):
     for X, act in zip(rows, low.acts, strict=True):
         assert act.norm.factor_norms(X).max() <= 1
         assert np.linalg.norm(X, axis=1).max() <= 1
-    drawn = low.run_many(rows, labels, source=SeededSource(2), count=400, **term.settings)
+    drawn = low.sample(rows, labels, source=SeededSource(2), count=400, **term.settings)
     gauges = []
     for k, (X, block, weights) in enumerate(zip(rows, low.blocks, drawn, strict=True)):
         signed = X * labels[:, None]
@@ -164,9 +164,9 @@ def _unbounded(monkeypatch):
 
 
 def _shared(monkeypatch):
-    real = Act.run_many
+    real = Body.draw
     monkeypatch.setattr(
-        Act, "run_many", lambda *a, source, **k: real(*a, source=SeededSource(7), **k)
+        Body, "draw", lambda self, rho, _, count: real(self, rho, SeededSource(7), count)
     )
 
 

@@ -9,12 +9,12 @@ import pytest
 from confrere import FeatureStackingClassifier, SampleStackingClassifier
 from confrere.audit.adversary import log_density, opposed_case, random_case, signed_loss
 from confrere.errors import CalibrationError
+from confrere.kernel.accountants import Exposure, gaussian_delta, pure_rate
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import L2
-from confrere.maths.accountants import Exposure, gaussian_delta, pure_rate
 from confrere.maths.partition import split_rows
-from confrere.mechanisms.objective import SOLVER_SHARE
+from confrere.mechanisms.measurements import SOLVER_SHARE
 from tests.statistical.test_geometry import body_of
 from tests.world import RELATIONS, groups, row_count
 

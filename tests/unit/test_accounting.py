@@ -18,9 +18,9 @@ from confrere import (
 )
 from confrere.accounting import total
 from confrere.errors import CompositionError, InvalidParameter, NotInstalled
+from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta
 from confrere.kernel.guarantee import Neighbours, Promised, Unit
 from confrere.kernel.losses import Logistic
-from confrere.maths.accountants import Exposure, GaussianLoss, gaussian_delta
 from tests.world import RELATIONS
 
 RNG = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from confrere.arrays import Floats
 from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.objective import PerturbedTerm
+from confrere.mechanisms.measurements import PerturbedTerm
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.methods.plan import Term
@@ -111,7 +111,7 @@ def _read_back(
         assert isinstance(density, NoisedPoint)
         point = density.point
         released = (
-            added.run_many(np.rint(point).astype(np.int64), source=source, count=count)
+            added.sample(np.rint(point).astype(np.int64), source=source, count=count)
             if isinstance(added, PrivateCounts)
             else added.release_many(point, source, count)
         )

@@ -36,7 +36,7 @@ from confrere.federation.sums import FactsOfAll, sent_schema
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
-from confrere.mechanisms.objective import Objective
+from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.methods.checked import CheckedPlan

@@ -19,12 +19,10 @@ from confrere.accounting import profile
 from confrere.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
 from confrere.federation.summing import check_try
+from confrere.kernel.accountants import GaussianLoss
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
-from confrere.maths.accountants import GaussianLoss
-from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.mechanisms.objective import Objective
-from confrere.mechanisms.output_step import LatticeStep
+from confrere.mechanisms.measurements import HiddenSize, LatticeStep, Objective
 from confrere.mechanisms.secure_sum import SecureSum
 
 #: Beyond what floats and a coarse Jacobian at a strong ridge can be off by.
@@ -40,7 +38,7 @@ def theorem_audit(mechanism: Any) -> Iterator[tuple[float, str]]:
     Nothing is yielded for noise of a norm without a delta: there the exact ratio says it all.
     """
     if isinstance(mechanism, Objective) and mechanism.delta:
-        left = mechanism.epsilon - math.fsum(act.output_epsilon for act in mechanism.acts)
+        left = mechanism.epsilon - math.fsum(act.output_step.epsilon for act in mechanism.acts)
         if len(mechanism.blocks) > 1:
             yield from _groups(mechanism, left)
         else:

@@ -24,7 +24,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L1, Body, Gaussian, Law
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.objective import Act, Objective, PerturbedTerm
+from confrere.mechanisms.measurements import Act, Objective, PerturbedTerm
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.methods.plan import Density

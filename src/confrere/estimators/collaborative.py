@@ -26,7 +26,7 @@ from confrere.estimators.constraints import (
     check_parameters,
 )
 from confrere.kernel.guarantee import Guarantee
-from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.measurements import HiddenSize
 from confrere.methods.body import Leaf, Noise, choose_form, declared_number, encodes
 from confrere.methods.collaborative import Averaging
 from confrere.methods.design import allowance, slope_of

@@ -55,7 +55,7 @@ from confrere.maths.prior_ridge import (
     precision_of,
     variance_near,
 )
-from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.methods.body import (
     Noise,

@@ -54,8 +54,7 @@ from confrere.kernel.guarantee import Guarantee, Neighbours, in_sequence
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.hidden_size import HiddenSize, largest_count
-from confrere.mechanisms.objective import Objective
+from confrere.mechanisms.measurements import HiddenSize, Objective, largest_count
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import Belief, PriorCheck
 from confrere.methods.checked import prior_facts
@@ -387,7 +386,7 @@ class ObjectiveWeights(WeightRequest, Related):
             if isinstance(made, OutputPerturbation):
                 told = made.run(rows, party.y, source=source, centre=self.centre)
                 return {"weights": told}
-            (weights,) = made.run([rows], party.y, source=source, centres=[self.centre])
+            ((weights,),) = made.sample([rows], party.y, source=source, centres=[self.centre])
         return {"weights": weights}
 
     @override

@@ -20,33 +20,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
+from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 
 Labels = NDArray[np.float64] | NDArray[np.intp]
 
 
 class Loss(ABC):
-    """A convex loss of a row's scores, with what the accountants need of it.
+    """A convex loss of a row's scores, with what the accountants need of it."""
 
-    Attributes
-    ----------
-    n_classes : int
-        How many classes it tells apart.
-    slope : float
-        The longest residual vector, in L2.
-    n_scores : int
-        How many weight vectors there are: one tells two classes apart.
-    """
-
-    n_classes: int
-    slope: float
-    n_scores: int
+    n_classes: int  #: How many classes it tells apart
+    slope: float  #: The longest residual vector, in L2
+    n_scores: int  #: How many weight vectors there are: one tells two classes apart
 
     @abstractmethod
+    def check_labels(self, labels: Labels) -> None:
+        """Refuse labels of other classes."""
+
+    @abstractmethod
+    def residuals(self, scores: Floats, labels: Labels) -> Floats:
+        """Turn scores ``(m, n_scores, n)`` into residual vectors, in place."""
+
     def errors(self, scores: Floats, labels: Labels) -> Floats:
         """Return every record's residual vector, ``(n, n_scores)``: the slope in its scores."""
+        turned = np.array(scores.T[None], dtype=np.float64, order="C")
+        return np.asarray(self.residuals(turned, labels)[0].T)
 
     @abstractmethod
     def bends(self, scores: Floats, labels: Labels) -> Floats:
@@ -55,15 +55,9 @@ class Loss(ABC):
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """Of two classes, with labels -1 and +1.
+    """Of two classes, with labels -1 and +1."""
 
-    Parameters
-    ----------
-    cap : float, default=1.0
-        Largest slope, from one half on; 1 is the logistic loss.
-    """
-
-    cap: float = 1.0
+    cap: float = 1.0  #: Largest slope, from one half on; 1 is the logistic loss
     n_classes, n_scores = 2, 1
 
     def __post_init__(self) -> None:
@@ -72,13 +66,22 @@ class Logistic(Loss):
             raise InvalidParameter("cap must lie between 0.5 and 1.")
         object.__setattr__(self, "slope", float(self.cap))
 
-    def errors(self, scores: Floats, labels: Labels) -> Floats:
-        """Return minus the label times the residual."""
-        signs = np.asarray(labels, dtype=np.float64)[:, None]
-        return np.asarray(-signs * np.minimum(expit(-signs * scores), self.cap))
+    @override
+    def check_labels(self, labels: Labels) -> None:
+        if not np.all((labels == 1.0) | (labels == -1.0)):
+            raise InvalidData("y must be one label, -1 or +1, per row of X.")
 
+    @override
+    def residuals(self, scores: Floats, labels: Labels) -> Floats:
+        scores *= labels
+        expit(np.negative(scores, out=scores), out=scores)
+        if self.cap < 1:
+            np.minimum(scores, self.cap, out=scores)
+        scores *= -labels
+        return scores
+
+    @override
     def bends(self, scores: Floats, labels: Labels) -> Floats:
-        """Return the curvature of every margin."""
         signs = np.asarray(labels, dtype=np.float64)[:, None]
         p, rare = expit(-signs * scores), expit(-np.abs(scores))
         # The smaller of p and 1 - p has full relative accuracy; at the cap the curved side counts.
@@ -87,15 +90,9 @@ class Logistic(Loss):
 
 @dataclass(frozen=True)
 class Softmax(Loss):
-    """Of K classes, with codes from 0 on.
+    """Of K classes, with codes from 0 on."""
 
-    Parameters
-    ----------
-    n_classes : int
-        ``K``, at least three: two have the logistic loss.
-    """
-
-    n_classes: int
+    n_classes: int  #: ``K``, at least three: two have the logistic loss
     #: ``||pi - e_c||`` is at most the root of two.
     slope = math.sqrt(2)
 
@@ -104,14 +101,21 @@ class Softmax(Loss):
             raise InvalidParameter("classes must name at least two labels.")
         object.__setattr__(self, "n_scores", self.n_classes)
 
-    def errors(self, scores: Floats, labels: Labels) -> Floats:
-        """Return ``pi - e_c``."""
-        found = softmax(scores, axis=1)
-        found[np.arange(len(found)), np.asarray(labels, dtype=np.intp)] -= 1
-        return np.asarray(found)
+    @override
+    def check_labels(self, labels: Labels) -> None:
+        if not np.all((labels >= 0) & (labels < self.n_classes) & (labels == np.floor(labels))):
+            raise InvalidData("codes must be one integer from 0 to n_classes - 1 per row of X.")
 
-    def bends(self, scores: Floats, labels: Labels) -> Floats:  # noqa: ARG002
-        """Return ``diag(pi) - pi pi'``."""
+    @override
+    def residuals(self, scores: Floats, labels: Labels) -> Floats:
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        scores[:, np.asarray(labels, dtype=np.intp), np.arange(scores.shape[2])] -= 1.0
+        return scores
+
+    @override
+    def bends(self, scores: Floats, labels: Labels) -> Floats:
         shares = softmax(scores, axis=1)
         diagonals = np.einsum("nk,kl->nkl", shares, np.eye(self.n_classes))
         return np.asarray(diagonals - shares[:, :, None] * shares[:, None, :])

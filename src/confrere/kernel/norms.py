@@ -18,6 +18,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse, special
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
@@ -43,18 +44,10 @@ _MAX = float(np.finfo(np.float64).max)
 
 
 class Norm(ABC):
-    """A norm of rows and of noise, in coordinates in which no row is longer than one in L2.
+    """A norm of rows and of noise, in coordinates in which no row is longer than one in L2."""
 
-    Attributes
-    ----------
-    size : int
-        Number of columns.
-    leaf : str
-        What it is made of, by the word that theorems have for it.
-    """
-
-    leaf: ClassVar[str]
-    size: int
+    leaf: ClassVar[str]  #: What it is made of, by the word that theorems have for it
+    size: int  #: Number of columns
 
     @abstractmethod
     def certify(self, rows: Rows) -> None:
@@ -76,53 +69,41 @@ class Norm(ABC):
 
 @dataclass(frozen=True)
 class L2(Norm):
-    """The Euclidean norm: rows in a ball.
-
-    Parameters
-    ----------
-    size : int
-        Number of columns.
-    """
+    """The Euclidean norm: rows in a ball."""
 
     leaf = "L2"
     size: int
 
+    @override
     def certify(self, rows: Rows) -> None:
-        """Refuse rows outside the unit ball."""
         certify_rows(rows)
 
+    @override
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
-        """Return ``(count, size)`` draws."""
         return l2_noise(rho, self.size, source, count=count)
 
+    @override
     def of(self, points: Floats) -> Floats:
-        """Return lengths."""
         return np.asarray(np.linalg.norm(points, axis=1))
 
 
 @dataclass(frozen=True)
 class L1(Norm):
-    """The sum of magnitudes: noise is Laplace's on every coordinate.
-
-    Parameters
-    ----------
-    size : int
-        Number of columns.
-    """
+    """The sum of magnitudes: noise is Laplace's on every coordinate. Its ball lies in L2's."""
 
     leaf = "L1"
     size: int
 
+    @override
     def certify(self, rows: Rows) -> None:
-        """Refuse rows outside the ball of L1, which lies in that of L2."""
         certify_rows(rows, norm="l1")
 
+    @override
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
-        """Return ``(count, size)`` draws."""
         return laplace_noise(rho, self.size, source, count=count)
 
+    @override
     def of(self, points: Floats) -> Floats:
-        """Return sums of magnitudes."""
         return np.asarray(np.abs(points).sum(axis=1))
 
 
@@ -135,21 +116,12 @@ class Body(Norm):
     of a row has ``||x_k||_1 <= 1`` and the coordinates ``T_k x_k``. The norm of a vector with
     factors ``T_k b_k`` is ``sum_g c_g max_{k in g} ||b_k||_1`` over groups of factors whose shares
     ``c_g`` add up to one, so that no row has a norm above one.
-
-    Parameters
-    ----------
-    roots : tuple of (m, m) arrays
-        ``T_k``, one per factor; the size of a factor is the size of its root.
-    groups : tuple of int
-        Which group every factor belongs to, from 0 on.
-    shares : tuple of float
-        ``c_g`` of every group; they are scaled to add up to one, of which each must be
-        :data:`LEAST_SHARE`.
     """
 
     leaf = "Max"
-    roots: tuple[Floats, ...]
-    groups: tuple[int, ...]
+    roots: tuple[Floats, ...]  #: ``T_k``: a factor has the size of its root
+    groups: tuple[int, ...]  #: Which group every factor belongs to, from 0 on
+    #: ``c_g``, scaled to add up to one, of which each must be :data:`LEAST_SHARE`.
     shares: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
@@ -244,8 +216,8 @@ class Body(Norm):
                 out[:, k] = np.abs(rows[:, part] @ inverse.T).sum(axis=1)
         return out
 
+    @override
     def certify(self, rows: Rows) -> None:
-        """Refuse rows outside the body, and outside the unit ball that the ridge speaks of."""
         # Written so that NaN is refused: no comparison with it is true.
         if rows.shape[0] and not self._worst(rows) <= 1:
             raise InvalidData("a row lies outside the declared body; map the rows into it first.")
@@ -266,8 +238,8 @@ class Body(Norm):
             found.append(float(np.abs(own @ inverse.T).sum(axis=1).max()))
         return float(np.max(found))
 
+    @override
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
-        """Return ``(count, size)`` draws: a product body's law in every group."""
         noise = np.empty((count, self.size))
         for g, share in enumerate(self.shares):
             mine = [part for part, group in zip(self.parts, self.groups, strict=True) if group == g]
@@ -276,8 +248,8 @@ class Body(Norm):
             noise[:, np.concatenate([np.arange(part.start, part.stop) for part in mine])] = drawn
         return self.coordinates(noise)
 
+    @override
     def of(self, points: Floats) -> Floats:
-        """Return the norm of every row of points in coordinates."""
         norms = self.factor_norms(np.atleast_2d(points))
         group = np.array(self.groups)
         return np.asarray(
@@ -304,20 +276,12 @@ def into_factors(X: Floats, sizes: tuple[int, ...], inside: float = 1.0) -> Floa
 
 
 class Law(ABC):
-    """A law of noise on vectors of one size.
+    """A law of noise on vectors of one size."""
 
-    Attributes
-    ----------
-    size : int
-        Number of coordinates.
-    """
-
-    size: int
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What it is called in tables."""
+    size: int  #: Number of coordinates
+    name: str  #: What it is called in tables
+    rate: float  #: One over the scale of the noise
+    mean_length: float  #: The mean of the norm that is in the density, or all but it
 
     @abstractmethod
     def draw(self, source: RandomSource, count: int) -> Floats:
@@ -332,127 +296,68 @@ class Law(ABC):
     def log_density(self, noise: Floats) -> float:
         """Return the logarithm of the density, up to a constant."""
 
-    @property
-    @abstractmethod
-    def rate(self) -> float:
-        """One over the scale of the noise."""
-
-    @property
-    @abstractmethod
-    def mean_length(self) -> float:
-        """The mean of the norm that is in the density, or all but it."""
-
 
 @dataclass(frozen=True, eq=False)
 class Pure(Law):
-    """Density proportional to ``exp(-rho N(b))``, or ``exp(-rho sum_c N(B_c))`` of copies.
-
-    Parameters
-    ----------
-    norm : Norm
-        ``N``.
-    rho : float
-        Its rate.
-    copies : int, default=1
-        Classes that have noise of their own each.
-    """
+    """Density proportional to ``exp(-rho N(b))``, or ``exp(-rho sum_c N(B_c))`` of copies."""
 
     norm: Norm
     rho: float
-    copies: int = 1
+    copies: int = 1  #: Classes that have noise of their own each, one after the other
+
+    def __post_init__(self) -> None:
+        size, own = self.copies * self.norm.size, " per class" * (self.copies > 1)
+        vars(self).update(size=size, name=self.norm.leaf + own, rate=self.rho)
+        vars(self).update(mean_length=size / self.rho)  # of a Gamma variable, whatever the norm
 
     @property
-    def name(self) -> str:
-        """The norm's, and whether every class has noise of its own."""
-        return self.norm.leaf + " per class" * (self.copies > 1)
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        """Number of coordinates, class after class."""
-        return self.copies * self.norm.size
-
-    @property
-    def rate(self) -> float:
-        """The rate of the norm."""
-        return self.rho
-
-    @property
-    def mean_length(self) -> float:
-        """Of a Gamma variable, whatever the norm."""
-        return self.size / self.rho
-
-    @property
+    @override
     def longest(self) -> float:
-        """A quantile of the norm, which is Gamma(size), in the length that it can have."""
         quantile = float(special.gammainccinv(self.size, FARTHEST)) / self.rho
         return quantile * self.norm.longest
 
+    @override
     def draw(self, source: RandomSource, count: int) -> Floats:
-        """Return ``(count, size)`` independent draws, class after class."""
         drawn = self.norm.draw(self.rho, source, count * self.copies)
         return drawn.reshape(count, self.size)
 
+    @override
     def log_density(self, noise: Floats) -> float:
-        """Return minus the rate times the norm."""
         return -self.rho * float(self.norm.of(np.reshape(noise, (self.copies, -1))).sum())
 
 
 @dataclass(frozen=True)
 class Gaussian(Law):
-    """``N(0, sigma^2 I)``.
-
-    Parameters
-    ----------
-    sigma : float
-        Deviation of one coordinate.
-    size : int
-        Number of coordinates.
-    """
+    """``N(0, sigma^2 I)``."""
 
     name = "Gaussian"
     sigma: float
     size: int
 
-    @property
-    def rate(self) -> float:
-        """One over the deviation."""
-        return 1 / self.sigma
+    def __post_init__(self) -> None:
+        vars(self).update(rate=1 / self.sigma, mean_length=self.sigma * math.sqrt(self.size))
 
     @property
-    def mean_length(self) -> float:
-        """The root of the mean square norm, all but the mean of the norm."""
-        return self.sigma * math.sqrt(self.size)
-
-    @property
+    @override
     def longest(self) -> float:
-        """A quantile of the norm, ``sigma`` times a chi variable."""
         return self.sigma * math.sqrt(float(special.chdtri(self.size, FARTHEST)))
 
+    @override
     def draw(self, source: RandomSource, count: int) -> Floats:
-        """Return ``(count, size)`` independent draws."""
         return gaussian_noise(self.sigma, self.size, source, count=count)
 
+    @override
     def log_density(self, noise: Floats) -> float:
-        """Return ``-||b||^2/(2 sigma^2)``."""
         return -float(np.square(noise).sum()) / (2 * self.sigma**2)
 
 
 class MeasuredRows(ABC):
-    """Rows that are read in blocks, and whose longest one was measured on the way in.
+    """Rows that are read in blocks, and whose longest one was measured on the way in."""
 
-    Attributes
-    ----------
-    norm : {"l1", "l2"}
-        What they were measured in.
-    longest : float
-        The norm of the longest.
-    corners : sequence of arrays, optional
-        Tables of which every row has one row of each, side by side: where rows are codes.
-    """
-
-    norm: Ball
-    longest: float
+    norm: Ball  #: What they were measured in
+    longest: float  #: The norm of the longest
     shape: tuple[int, int]
+    #: Tables of which every row has one row of each, side by side: where rows are codes.
     corners: Sequence[Floats] | None = None
 
 

@@ -32,6 +32,7 @@ party i minimises in ``v`` a plain ridge problem whose scores are shifted by ``x
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +42,9 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_positive
 from confrere.maths.solver import UNSOLVED, minimise, smallest_tolerance
+from confrere.maths.solver.certificate import PARTY_ROOM, Problem
+from confrere.maths.solver.descent import solve
+from confrere.maths.solver.row_blocks import SolverRows
 
 Codes = NDArray[np.int64]
 
@@ -408,10 +412,9 @@ def _check_shapes(
 
 #: The part of the tolerance that the measured gradient may use, and rounding the rest.
 _PART = 1 / 3
-#: Scores here are sums of two products, so their error is at most twice that of one: the two thirds
-#: that rounding may use hold twice its bound if the tolerance is so many times the smallest, which
-#: is 1.5 times that bound.
-ROOM = 2.0
+# Scores here are sums of two products, so their error is at most twice that of one: the two thirds
+# that rounding may use hold twice its bound if the tolerance is PARTY_ROOM times the smallest,
+# which is 1.5 times that bound.
 
 
 def minimise_parties(
@@ -488,10 +491,25 @@ def _roomy(
     longest = 0.0 if linear is None else float(np.linalg.norm(linear, axis=1).max())
     room = {
         (size, strength, bound): bound
-        >= ROOM
+        >= PARTY_ROOM
         * smallest_tolerance(
             size, n_features, ridge=strength, linear_norm=longest, centre_norm=centre_norm
         )
         for size, strength, bound in set(kinds)
     }
     return np.array([room[kind] for kind in kinds])
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The solver that measurements are given."""
+
+    def rows(self, X: Any, row_norm: float = 1.0) -> SolverRows:
+        """Return rows no longer than this as they are added up."""
+        return SolverRows(X, row_norm)
+
+    def solve(self, problem: Problem, tolerance: float) -> Floats:
+        """Return points where gradients are certified to be at most ``tolerance``."""
+        return solve(problem, tolerance)
+
+    solve_parties = staticmethod(minimise_parties)

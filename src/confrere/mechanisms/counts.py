@@ -76,10 +76,10 @@ class PrivateCounts:
 
     def run(self, counts: NDArray[np.integer], *, source: RandomSource) -> NDArray[np.int64]:
         """Return the noised counts."""
-        return np.asarray(self.run_many(counts, source=source, count=1)[0])
+        return np.asarray(self.sample(counts, source=source, count=1)[0])
 
-    def run_many(
-        self, counts: NDArray[np.integer], *, source: RandomSource, count: int
+    def sample(
+        self, counts: NDArray[np.integer], *, source: RandomSource, count: int = 1
     ) -> NDArray[np.int64]:
         """Return ``count`` independent releases; more than one needs a seeded source."""
         return self.noised(counts, source.book(self.guarantee(), count), count)

@@ -12,6 +12,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Guarantee,
@@ -21,8 +22,7 @@ from confrere.kernel.guarantee import (
 )
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
-from confrere.maths.accountants import check_delta
-from confrere.mechanisms.hidden_size import (
+from confrere.mechanisms.measurements import (
     HiddenSize,
     RowCount,
     declared_count,
@@ -182,11 +182,11 @@ class FunctionalMechanism:
 
         ``v`` has the shape ``(d,)``, for more than two classes ``(K, d)``.
         """
-        released = self.run_many(X, y, source=source, count=1)
+        released = self.sample(X, y, source=source, count=1)
         size = self.noises[0].size
         return from_coordinates(released[:, :size], self.n_classes)[0], released[0, size:]
 
-    def run_many(self, X: Floats, y: Floats, *, source: RandomSource, count: int) -> Floats:
+    def sample(self, X: Floats, y: Floats, *, source: RandomSource, count: int = 1) -> Floats:
         """Return ``count`` independent releases, each ``v`` and then the packed ``M``."""
         source = source.book(self.guarantee(), count)
         self._certify(X)

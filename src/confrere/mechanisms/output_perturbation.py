@@ -14,6 +14,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Guarantee,
@@ -26,21 +27,18 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.losses import Labels
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
-from confrere.maths.accountants import check_delta
 from confrere.maths.parties import minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
-from confrere.mechanisms.hidden_size import (
+from confrere.mechanisms.measurements import (
+    TOLERANCE,
     HiddenSize,
+    Offsets,
     RowCount,
+    by_size,
     check_row_count,
     declared_count,
     largest_count,
     row_patterns,
-)
-from confrere.mechanisms.objective import (
-    TOLERANCE,
-    Offsets,
-    parties_by_size,
     some_rows,
     used_rows,
 )
@@ -164,15 +162,15 @@ class OutputPerturbation:
         self, X: Rows, y: Labels, *, source: RandomSource, centre: Floats | None = None
     ) -> Floats:
         """Return the noised minimiser: ``(d,)`` for two classes, ``(K, d)`` for more."""
-        return np.asarray(self.run_many(X, y, source=source, count=1, centre=centre)[0])
+        return np.asarray(self.sample(X, y, source=source, count=1, centre=centre)[0])
 
-    def run_many(
+    def sample(
         self,
         X: Rows,
         y: Labels,
         *,
         source: RandomSource,
-        count: int,
+        count: int = 1,
         centre: Floats | None = None,
     ) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source.
@@ -236,12 +234,12 @@ def run_output_parties(
     """Return every party's noised minimiser, one per row, two classes.
 
     ``mechanisms`` holds that of a party of so many rows; the rest is as for
-    :func:`~confrere.mechanisms.objective.run_parties`.
+    :func:`~confrere.mechanisms.measurements.sample_parties`.
     """
     certify_rows(X)
     any_one = next(iter(mechanisms.values()))
     rows, labels, starts = used_rows(any_one.n_samples, X, y, offsets, source)
-    kinds = parties_by_size(offsets)
+    kinds = by_size(offsets)
     ridge, tolerance = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1)
     for size, members in kinds:
         ridge[members] = mechanisms[size].ridge

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from confrere.arrays import Floats
+from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.guarantee import check_epsilon
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import (
     RandomSource,
-    discrete_laplace,
     in_sum_zero_space,
     sum_zero_basis,
 )
-from confrere.maths.accountants import gaussian_mu
+from confrere.mechanisms.measurements import LatticeStep
 
 #: Share of epsilon that pays for floats where noise is added to a computed point.
 ROUNDING_SHARE = 1e-3
@@ -36,45 +36,6 @@ _FINENESS = 2.0**-40
 
 #: Rows that are added up before others: sums in two stages are rounded less often.
 _BLOCK = 4096
-
-#: More than what probabilities of the integer noise can be off by, in floats.
-_ROUNDING = 1 + 1e-5
-
-
-@dataclass(frozen=True, slots=True)
-class LatticeStep:
-    """Discrete Laplace noise on a lattice that hides any move of length ``2 radius``.
-
-    Parameters
-    ----------
-    epsilon : float
-        What the step spends.
-    radius : float
-        Certified distance of the solver's answer from the exact minimiser.
-    size : int
-        Number of coordinates.
-    """
-
-    epsilon: float
-    radius: float
-    size: int
-
-    @property
-    def spacing(self) -> float:
-        """The lattice constant, the power of two next below ``radius / sqrt(size)``."""
-        return 2.0 ** math.floor(math.log2(self.radius / math.sqrt(self.size)))
-
-    @property
-    def scale(self) -> float:
-        """Scale of the integer noise: the L1 move in lattice units over epsilon."""
-        move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size
-        return move / self.epsilon * _ROUNDING
-
-    def release(self, point: Floats, source: RandomSource) -> Floats:
-        """Return the rounded and noised point, or points, one per row."""
-        steps = np.rint(point / self.spacing)
-        noise = discrete_laplace(self.scale, point.shape, source)
-        return np.asarray((steps + noise) * self.spacing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,9 +105,9 @@ class PartyAverage(PartyTotal):
 
     def run(self, total: Floats, *, source: RandomSource) -> Floats:
         """Return the noised mean, from the sum of the clipped uploads."""
-        return np.asarray(self.run_many(total, source=source, count=1)[0])
+        return np.asarray(self.sample(total, source=source, count=1)[0])
 
-    def run_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
+    def sample(self, total: Floats, *, source: RandomSource, count: int = 1) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
         source = source.book(self.guarantee(), count)
         released = self.noise.release_many(self._point(total), source, count)

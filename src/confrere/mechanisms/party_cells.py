@@ -91,9 +91,9 @@ class PartyCells(PartyTotal):
 
     def run(self, total: NDArray[np.number], *, source: RandomSource) -> Floats:
         """Return the noised shares, from the sum of the uploads."""
-        return np.asarray(self.run_many(total, source=source, count=1)[0])
+        return np.asarray(self.sample(total, source=source, count=1)[0])
 
-    def run_many(self, total: NDArray[np.number], *, source: RandomSource, count: int) -> Floats:
+    def sample(self, total: NDArray[np.number], *, source: RandomSource, count: int = 1) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
         noise, point = self.noise, self._point(total)
         source = source.book(self.guarantee(), count)

@@ -131,9 +131,9 @@ class PartyStatistic(PartyTotal):
 
     def run(self, tally: Tally, *, source: RandomSource) -> Floats:
         """Return the noised statistic: ``(d,)`` for two classes, ``(K, d)`` for more."""
-        return np.asarray(self.run_many(tally, source=source, count=1)[0])
+        return np.asarray(self.sample(tally, source=source, count=1)[0])
 
-    def run_many(self, tally: Tally, *, source: RandomSource, count: int) -> Floats:
+    def sample(self, tally: Tally, *, source: RandomSource, count: int = 1) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source.
 
         Noise and output step are in units of the axes; turning them back touches no data.

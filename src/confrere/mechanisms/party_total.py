@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from confrere.kernel.guarantee import FACTS, FLOATS, Guarantee, Neighbours, Unit, check_epsilon
-from confrere.maths.accountants import check_delta
+from confrere.kernel.accountants import check_delta
 from confrere.mechanisms.output_step import AddedNoise
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, sum_assumptions
 

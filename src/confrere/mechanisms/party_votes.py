@@ -12,10 +12,10 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import Guarantee, check_bound, check_epsilon
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
-from confrere.maths.accountants import check_delta
 from confrere.maths.voting import (
     Tally,
     largest_norm,
@@ -25,7 +25,7 @@ from confrere.maths.voting import (
     vote_statistic,
     weighted_tolerance,
 )
-from confrere.mechanisms.objective import TOLERANCE
+from confrere.mechanisms.measurements import TOLERANCE
 from confrere.mechanisms.output_step import (
     AddedNoise,
     coordinate_rounding,
@@ -148,9 +148,9 @@ class PartyVotes:
 
     def run(self, tally: Tally, rows: Floats, *, source: RandomSource) -> Floats:
         """Return the noised minimiser: ``(d,)`` for two classes, ``(K, d)`` for more."""
-        return np.asarray(self.run_many(tally, rows, source=source, count=1)[0])
+        return np.asarray(self.sample(tally, rows, source=source, count=1)[0])
 
-    def run_many(self, tally: Tally, rows: Floats, *, source: RandomSource, count: int) -> Floats:
+    def sample(self, tally: Tally, rows: Floats, *, source: RandomSource, count: int = 1) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
         source = source.book(self.guarantee(), count)
         released = self.noise.release_many(self._point(tally, rows), source, count)

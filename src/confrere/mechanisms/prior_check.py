@@ -23,7 +23,7 @@ from confrere.kernel.guarantee import (
 )
 from confrere.kernel.norms import L1, Pure
 from confrere.kernel.streams import RandomSource, discrete_laplace
-from confrere.mechanisms.hidden_size import (
+from confrere.mechanisms.measurements import (
     RowCount,
     check_row_count,
     declared_count,
@@ -202,9 +202,11 @@ class PriorCheck:
 
     def run(self, scores: Floats, y: Floats, *, source: RandomSource) -> int:
         """Return the noised sum."""
-        return int(self.run_many(scores, y, source=source, count=1)[0, 0])
+        return int(self.sample(scores, y, source=source, count=1)[0, 0])
 
-    def run_many(self, scores: Floats, y: Floats, *, source: RandomSource, count: int) -> Integers:
+    def sample(
+        self, scores: Floats, y: Floats, *, source: RandomSource, count: int = 1
+    ) -> Integers:
         """Return ``(count, 1)`` independent releases; more than one needs a seeded source."""
         source = source.book(self.guarantee(), count)
         noise = discrete_laplace(self.scale, (count, 1), source)

@@ -18,6 +18,7 @@ from scipy import stats
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
@@ -36,7 +37,6 @@ from confrere.kernel.streams import (
     l2_shares,
     laplace_shares,
 )
-from confrere.maths.accountants import gaussian_mu
 from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/secure_sums.md"
@@ -273,7 +273,7 @@ class SecureSum:
         steps = np.asarray(total, dtype=np.uint64).view(np.int64)
         return np.asarray(steps * self.spacing, dtype=np.float64)
 
-    def run_many(
+    def sample(
         self,
         vectors: Floats | Callable[[RandomSource], Floats],
         *,
@@ -302,7 +302,7 @@ class SecureSum:
         self, vectors: Floats | Callable[[RandomSource], Floats], *, source: RandomSource
     ) -> Floats:
         """Return one release of the sum."""
-        return np.asarray(self.run_many(vectors, source=source)[0])
+        return np.asarray(self.sample(vectors, source=source)[0])
 
     def run_total_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``(count, size)`` releases of a sum that one process added up already.

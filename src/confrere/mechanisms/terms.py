@@ -1,6 +1,6 @@
 """What an exact audit asks of a mechanism: the density of each thing that it noises.
 
-Mechanisms answer from the laws and the computations of their own ``run_many``. Releases with noise
+Mechanisms answer from the laws and the computations of their own ``sample``. Releases with noise
 of their own are terms of their own, whose losses of privacy add up. Nothing here is for real data.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.kernel.norms import Law
-from confrere.mechanisms.output_step import LatticeStep
+from confrere.mechanisms.measurements import LatticeStep
 
 
 @dataclass(frozen=True, eq=False)

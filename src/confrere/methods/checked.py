@@ -15,7 +15,7 @@ from confrere.arrays import Floats
 from confrere.errors import CompositionError
 from confrere.kernel.guarantee import Guarantee, at_most, exact, minus
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.objective import Act
+from confrere.mechanisms.measurements import Act
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share
 from confrere.methods.design import Allowance
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
@@ -117,7 +117,7 @@ class CheckedPlan(ModelPlan):
 
     def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
         """Return the check's sum and the fit's numbers, one run per row."""
-        seen = self.check.run_many(*self._checked(data), source=source, count=count)
+        seen = self.check.sample(*self._checked(data), source=source, count=count)
         beliefs = [self.check.belief(float(one)) for one in seen[:, 0]]
         runs: list[Floats] = [np.empty(0)] * count
         for belief in dict.fromkeys(beliefs):

@@ -19,12 +19,11 @@ from confrere.kernel.guarantee import Guarantee, Neighbours, Split, at_most, exa
 from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import RandomSource
 from confrere.maths.prior_ridge import free_ridge
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount
-from confrere.mechanisms.objective import Objective, objective
+from confrere.mechanisms.measurements import Columns, HiddenSize, Objective, RowCount
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck
 from confrere.methods.checked import prior_facts, rest_of
-from confrere.methods.design import Allowance, ridge_for
+from confrere.methods.design import SOLVER, Allowance, ridge_for
 from confrere.methods.linear import Coordinates
 from confrere.methods.party_rows import (
     Combine,
@@ -99,8 +98,12 @@ class WeightRequest:
 
     def objective(self, n_samples: int) -> Objective:
         """Return the mechanism of a party of that size, which knows its price."""
-        return objective(
-            norm=self.frame.bound, loss=loss_of(self.n_classes, self.cap), **self._common(n_samples)
+        common = self._common(n_samples)
+        return Objective(
+            blocks=(Columns(self.frame.bound, common.pop("ridge")),),
+            loss=loss_of(self.n_classes, self.cap),
+            solver=SOLVER,
+            **common,
         )
 
     def output(self, n_samples: int) -> OutputPerturbation:

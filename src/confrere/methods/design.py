@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import Exposure, check_delta, gaussian_rate
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic, Loss, loss_of
 from confrere.kernel.norms import Norm
-from confrere.maths.accountants import Exposure, check_delta, gaussian_rate
+from confrere.maths.parties import Descent
 from confrere.maths.prior_ridge import free_ridge, informed_ridge, mean_curvature, noise_variance
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount
-from confrere.mechanisms.objective import SOLVER_SHARE, Objective, objective
+from confrere.mechanisms.measurements import SOLVER_SHARE, Columns, HiddenSize, Objective, RowCount
 
 #: Ridge on the mean loss, or the public rule.
 Alpha = float | Literal["auto"]
@@ -112,16 +112,20 @@ class Allowance:
 
     def objective(self, norm: Norm, ridge: float, centre: Floats | None = None) -> Objective:
         """Return the perturbed objective of rows in a norm, around a public point."""
-        return objective(
+        return Objective(
             epsilon=self.epsilon,
             delta=self.delta,
             n_samples=self.count,
-            norm=norm,
-            ridge=ridge,
+            blocks=(Columns(norm, ridge),),
             loss=self.loss,
             neighbours=self.relation,
             prior_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
+            solver=SOLVER,
         )
+
+
+#: Who looks for minimisers: measurements certify what it finds.
+SOLVER = Descent()
 
 
 def allowance(

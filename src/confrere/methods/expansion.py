@@ -16,7 +16,7 @@ from confrere.kernel.guarantee import Guarantee, Split
 from confrere.kernel.streams import RandomSource
 from confrere.maths.prior_ridge import free_ridge
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
-from confrere.mechanisms.hidden_size import RowCount
+from confrere.mechanisms.measurements import RowCount
 from confrere.methods.party_rows import PartyRows, Sizes, over_parties
 from confrere.methods.plan import Term
 from confrere.methods.together import Collaboration, Combined

@@ -17,12 +17,12 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.kernel.guarantee import Apart, Guarantee
 from confrere.kernel.norms import L2, Norm
-from confrere.maths.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.maths.partition import high_share
-from confrere.mechanisms.objective import Act, Columns, Objective
-from confrere.methods.design import Allowance, Alpha, Alphas, Near, group_ridges, ridge_for
+from confrere.mechanisms.measurements import Act, Columns, Objective
+from confrere.methods.design import SOLVER, Allowance, Alpha, Alphas, Near, group_ridges, ridge_for
 from confrere.methods.linear import Source
 from confrere.methods.plan import LabelledTable, Term
 from confrere.methods.shaped_groups import PlannedGroups, SchemaGroups
@@ -250,6 +250,7 @@ def plan_feature_stack(
         joint=joined,
         neighbours=own.relation,
         prior_norm=max(float(np.linalg.norm(point)) for point in [*bases, *points]),
+        solver=SOLVER,
     )
     high = None
     if stacked:

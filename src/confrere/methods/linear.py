@@ -18,7 +18,7 @@ from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
 from confrere.maths.geometry import LOG_ODDS
-from confrere.mechanisms.objective import Act, Objective
+from confrere.mechanisms.measurements import Act, Objective
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.methods.body import Leaf, schema_frame, spent_delta
 from confrere.methods.checked import CheckedPlan, plan_near
@@ -159,7 +159,7 @@ class LinearPlan(ModelPlan):
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised weights."""
         unchanged, rows = watched(data.X), self.frame.lazy(data.X, data.engine)
-        (weights,) = self.mechanism.run(
+        ((weights,),) = self.mechanism.sample(
             [rows], data.short_labels, source=source, centres=[self.centre]
         )
         unchanged()

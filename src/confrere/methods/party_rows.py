@@ -14,8 +14,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount
-from confrere.mechanisms.objective import run_parties as run_objective_parties
+from confrere.mechanisms.measurements import HiddenSize, RowCount, sample_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.methods.plan import LabelledTable
 from confrere.rows.body import BodyFrame
@@ -177,28 +176,14 @@ def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
 
 
 def run_parties(
-    mechanisms: Mapping[int, Any],
-    parties: PartyRows,
-    frame: Frame | BodyFrame,
+    mechanisms: Mapping[int, Any],  # What a party of that many records runs; all of one kind
+    parties: PartyRows,  # Rows as encoded
+    frame: Frame | BodyFrame,  # The public coordinates
     *,
-    source: RandomSource,
-    centre: Floats | None = None,
+    source: RandomSource,  # Where all noise comes from; every party has draws of its own
+    centre: Floats | None = None,  # Public point to shrink towards
 ) -> Floats:
-    """Return every party's released weights, one vector (or matrix, of several classes) each.
-
-    Parameters
-    ----------
-    mechanisms : mapping of int to mechanism
-        What a party of that many records runs; all of one kind.
-    parties : PartyRows
-        Rows as encoded.
-    frame : Frame or BodyFrame
-        The public coordinates.
-    source : RandomSource
-        Where all noise comes from; every party has draws of its own.
-    centre : array, optional
-        Public point to shrink towards.
-    """
+    """Return every party's released weights, one vector (or matrix, of several classes) each."""
     any_one = next(iter(mechanisms.values()))
     in_output = isinstance(any_one, OutputPerturbation)
     several = (any_one if in_output else any_one.loss).n_classes > 2
@@ -208,21 +193,19 @@ def run_parties(
             [
                 mechanisms[len(y)].run(frame.rows(X), y, source=next(own), centre=centre)
                 if in_output
-                else mechanisms[len(y)].run([frame.rows(X)], y, source=next(own), centres=[centre])[
-                    0
-                ]
+                else mechanisms[len(y)].sample(
+                    [frame.rows(X)], y, source=next(own), centres=[centre]
+                )[0][0]
                 for X, y in parties.members()
             ]
         )
+    blocks = ((frame.rows(one.X).written(), one.y, one.offsets) for one in parties.blocks())
+    if not in_output:
+        return sample_parties(mechanisms, blocks, source=source, centre=centre)
     prices = [one.guarantee() for one in mechanisms.values()]
     stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
-    act = run_output_parties if in_output else run_objective_parties
-    made = mechanisms if in_output else {n: one.act for n, one in mechanisms.items()}
     return np.concatenate(
-        [
-            act(made, frame.rows(one.X).written(), one.y, one.offsets, source=stream, centre=centre)
-            for one in parties.blocks()
-        ]
+        [run_output_parties(mechanisms, *block, source=stream, centre=centre) for block in blocks]
     )
 
 

@@ -15,7 +15,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, PrivacyEvent, Promised
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
-from confrere.mechanisms.objective import Act, PerturbedTerm
+from confrere.mechanisms.measurements import Act, PerturbedTerm
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.model import Facts, Model
 from confrere.schema.cells import as_cells, meaning, read_places, spelt
@@ -132,7 +132,7 @@ class Term:
     mechanism : mechanism
         Its ``guarantee``, rates and ridges are public.
     data : tuple
-        What ``mechanism.run`` takes.
+        What ``mechanism.sample`` takes.
     settings : mapping
         Further arguments of it: the point that is shrunk towards.
     """
@@ -144,7 +144,7 @@ class Term:
 
     def run_many(self, source: RandomSource, count: int) -> Floats:
         """Return ``(count, k)`` independent releases; for made-up rows, from a seeded source."""
-        released = self.mechanism.run_many(*self.data, **self.settings, source=source, count=count)
+        released = self.mechanism.sample(*self.data, **self.settings, source=source, count=count)
         if isinstance(released, list):
             return np.hstack([each.reshape(count, -1) for each in released])
         return np.asarray(released).reshape(count, -1)

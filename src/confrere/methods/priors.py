@@ -17,7 +17,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.prior_ridge import DECLARED, UNKNOWN, intercept_of, share_of
-from confrere.mechanisms.hidden_size import RowCount
+from confrere.mechanisms.measurements import RowCount
 from confrere.mechanisms.prior_check import Belief, PriorCheck, class_parts
 from confrere.methods.design import Near
 from confrere.rows.body import BodyFrame

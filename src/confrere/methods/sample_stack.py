@@ -18,8 +18,7 @@ from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Apart, Guarantee
 from confrere.maths.geometry import LOG_ODDS
 from confrere.maths.partition import high_share
-from confrere.mechanisms.hidden_size import declared_count
-from confrere.mechanisms.objective import Act, Objective
+from confrere.mechanisms.measurements import Act, Objective, declared_count
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.methods.design import Allowance, Alpha, ridge_for
 from confrere.methods.linear import Coordinates, Geometry

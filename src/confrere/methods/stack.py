@@ -18,8 +18,14 @@ from confrere.kernel.guarantee import Apart, Guarantee, Split, in_parallel
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.maths.partition import split_rows
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
-from confrere.mechanisms.objective import Act, Objective, run_parties
+from confrere.mechanisms.measurements import (
+    Act,
+    HiddenSize,
+    Objective,
+    RowCount,
+    declared_count,
+    sample_parties,
+)
 from confrere.methods.design import Allowance, Alpha, Near, ridge_for
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
 from confrere.model import Clip, LowLevelModel, Stack
@@ -171,8 +177,9 @@ class StackPlan(ModelPlan):
         own, rows_of = source.apart(self.division.split), self._parts(data, source)
         weights: list[Floats] = []
         for term in self.low_terms(data, rows_of):
-            weights += term.mechanism.run(*term.data, source=next(own), **term.settings)
-        released = {_low(k): w for k, w in enumerate(weights)}
+            released = term.mechanism.sample(*term.data, source=next(own), **term.settings)
+            weights += [each[0] for each in released]
+        found = {_low(k): w for k, w in enumerate(weights)}
         if self.high is not None:
             last = rows_of[-1]
             scores = self.scores(self._models(weights), data.X[last])
@@ -181,10 +188,10 @@ class StackPlan(ModelPlan):
                 rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
             else:
                 rows = high_level_rows(scores)
-            (released["high"],) = self.high.run(
+            ((found["high"],),) = self.high.sample(
                 [rows], labels, source=next(own), centres=[self.high_prior]
             )
-        return released
+        return found
 
     def terms(self, data: LabelledTable) -> list[Term]:
         """Return the low level; see :meth:`later_mechanisms` for the high one."""
@@ -287,11 +294,10 @@ class StackPlan(ModelPlan):
         factors = [self._sharpness([steps[i] for steps in learned]) for i in range(count)]
         runs *= np.array(factors)[:, None, None]
         # Every run has rows of its own with the same labels, as if it were another party.
-        return run_parties(
-            {len(last): high.act},
-            high_level_rows(runs.reshape(-1, len(learned))),
-            np.tile(data.signs[last], count),
-            len(last) * np.arange(count + 1),
+        rows, labels = high_level_rows(runs.reshape(-1, len(learned))), data.signs[last]
+        return sample_parties(
+            {len(last): high},
+            [(rows, np.tile(labels, count), len(last) * np.arange(count + 1))],
             source=source,
             centre=self.high_prior,
         )

@@ -10,7 +10,7 @@ from confrere.maths.voting import (
     ridge_under_noise,
     weighted_tolerance,
 )
-from confrere.mechanisms.objective import TOLERANCE
+from confrere.mechanisms.measurements import TOLERANCE
 from confrere.methods.design import Alpha
 
 

@@ -23,8 +23,7 @@ from confrere.kernel.losses import Labels
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.maths.solver.descent import residual
-from confrere.mechanisms.hidden_size import largest_count, row_patterns
-from confrere.mechanisms.objective import some_rows
+from confrere.mechanisms.measurements import largest_count, row_patterns, some_rows
 from confrere.mechanisms.output_step import (
     coordinate_rounding,
     coordinates,

@@ -25,7 +25,7 @@ from scipy import special
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.maths.prior_ridge import DRIFT, mean_curvature, noise_variance, precision_of
-from confrere.mechanisms.objective import Objective
+from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.prior_check import PriorCheck, check_share
 from confrere.mechanisms.secure_sum import Colluding
 from confrere.methods.collaborative import CHECK_SHARE, Averaging

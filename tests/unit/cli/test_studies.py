@@ -8,7 +8,7 @@ import pytest
 
 from confrere.cli import app
 from confrere.ledger import Ledger
-from confrere.mechanisms.objective import Objective
+from confrere.mechanisms.measurements import Objective
 from confrere.release import load_release
 
 

@@ -73,7 +73,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
 def test_a_sum_that_is_added_up_already_has_the_same_law():
     summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
     vectors = np.tile([0.5, -0.25], (4, 1))
-    each = summed.run_many(vectors, source=SeededSource(0), count=3000)
+    each = summed.sample(vectors, source=SeededSource(0), count=3000)
     total = summed.run_total_many(vectors.sum(axis=0), source=SeededSource(1), count=1000)
     for j in range(2):
         assert stats.ks_2samp(each[:, j], total[:, j]).pvalue > 1e-3

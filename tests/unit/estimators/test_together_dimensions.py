@@ -8,12 +8,12 @@ import pytest
 
 from confrere import CollaborativeClassifier, Ledger
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
-from confrere.maths.accountants import gaussian_mu
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.methods.linear import SchemaGeometry
 from confrere.methods.party_rows import Sizes

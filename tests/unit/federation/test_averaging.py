@@ -25,7 +25,7 @@ from confrere.federation.protocols import ObjectiveWeights, Outcome
 from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.solver import minimise, minimise_softmax
-from confrere.mechanisms.objective import SOLVER_SHARE
+from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.design import allowance, ridge_for
 from confrere.methods.party_rows import Sizes
 from confrere.methods.sums import GradientRounds

@@ -13,9 +13,9 @@ from confrere.federation import Payload, Policy, serving, summing
 from confrere.federation import masks as masks_module
 from confrere.federation.masks import Masking, SumKey, add_masked
 from confrere.federation.sums import Gradient
+from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
-from confrere.maths.accountants import gaussian_delta
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods import sums

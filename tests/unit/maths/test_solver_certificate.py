@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
+from confrere.kernel.losses import Logistic, Softmax
 from confrere.maths.solver import (
     minimise,
     minimise_softmax,
     rounding_bound,
     smallest_tolerance,
 )
-from confrere.maths.solver.certificate import UNIT, block_rows, partition_rows
-from confrere.maths.solver.descent import BinarySum, SoftmaxSum
+from confrere.maths.solver.certificate import UNIT, Problem, block_rows, partition_rows
 from confrere.maths.solver.row_blocks import SolverRows
 
 EXTENDED = np.longdouble
@@ -92,7 +92,8 @@ def test_rounding_stays_below_its_bound(adversary, one_class):
     X /= np.linalg.norm(X, axis=1).max()
     y = np.where((rng.random(len(X)) < 0.5) | one_class, 1.0, -1.0)
     zero = np.zeros((1, X.shape[1]))
-    objective = BinarySum(rows=SolverRows(X, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero)
+    facts = {"rows": SolverRows(X, 1.0), "labels": y, "loss": Logistic(), "ridge": 1e-300}
+    objective = Problem(linear=zero, centre=zero, **facts)
     computed = objective.gradient(w[None])[0]
     error = np.linalg.norm((computed - exact_gradient(X, y, w, ridge=0.0)).astype(float))
     bound = rounding_bound(*X.shape, row_norm=1.0, weight_norm=float(np.linalg.norm(w)))
@@ -109,9 +110,8 @@ def test_rounding_of_the_softmax_stays_below_its_bound():
     for size in (1.0, 1e6):
         W = size * rng.standard_normal((K, d))
         zero = np.zeros((1, K * d))
-        objective = SoftmaxSum(
-            rows=SolverRows(X, 1.0), labels=codes, ridge=1e-300, linear=zero, centre=zero, classes=K
-        )
+        facts = {"rows": SolverRows(X, 1.0), "labels": codes, "loss": Softmax(K), "ridge": 1e-300}
+        objective = Problem(linear=zero, centre=zero, **facts)
         computed = objective.gradient(W.reshape(1, -1)).reshape(K, d)
         t = W.astype(EXTENDED) @ X.T.astype(EXTENDED)
         e = np.exp(t - t.max(axis=0))

@@ -16,8 +16,7 @@ from confrere.federation.protocols import ObjectiveWeights, OutputWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.hidden_size import CELLS, HiddenSize
-from confrere.mechanisms.objective import run_parties
+from confrere.mechanisms.measurements import CELLS, HiddenSize, sample_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.rows.frame import Frame
 from tests.world import ball
@@ -147,9 +146,9 @@ def test_any_number_of_rows_is_answered(name, n):
     mechanism = make(4, n_samples=HiddenSize(3), ridge=5.0, neighbours=Neighbours.ADD_REMOVE)
     X, y = rows(n, 4)
     given, again = (each if name == "output" else [each] for each in (X, sparse.csr_array(X)))
-    assert np.all(np.isfinite(mechanism.run(given, y, source=SeededSource(0))))
-    assert np.all(np.isfinite(mechanism.run(again, y, source=SeededSource(0))))
-    many = np.squeeze(mechanism.run_many(given, y, source=SeededSource(0), count=50))
+    assert np.all(np.isfinite(mechanism.sample(given, y, source=SeededSource(0))))
+    assert np.all(np.isfinite(mechanism.sample(again, y, source=SeededSource(0))))
+    many = np.squeeze(mechanism.sample(given, y, source=SeededSource(0), count=50))
     assert many.shape == (50, 4)
     assert len(np.unique(many)) == 200
 
@@ -158,17 +157,15 @@ def test_parties_of_hidden_sizes_release_the_law_of_one_alone():
     mechanism = ball(1, n_samples=HiddenSize(1), ridge=2.5, neighbours=Neighbours.ADD_REMOVE)
     # Sixty rows draw from a hundred cells: about a third of them are used, by chance.
     X, y = np.full((60, 1), 0.9), np.ones(60)
-    alone = mechanism.run_many([X], y, source=SeededSource(1), count=1500)[0][:, 0]
-    together = run_parties(
-        {60: mechanism.act},
-        np.tile(X, (1500, 1)),
-        np.tile(y, 1500),
-        60 * np.arange(1501),
+    alone = mechanism.sample([X], y, source=SeededSource(1), count=1500)[0][:, 0]
+    together = sample_parties(
+        {60: mechanism},
+        [(np.tile(X, (1500, 1)), np.tile(y, 1500), 60 * np.arange(1501))],
         source=SeededSource(2),
     )[:, 0]
     assert stats.ks_2samp(alone, together).pvalue > 1e-3
     all_used = ball(1, epsilon=2.0, ridge=2.5)
-    whole = all_used.run_many([X], y, source=SeededSource(3), count=1500)[0][:, 0]
+    whole = all_used.sample([X], y, source=SeededSource(3), count=1500)[0][:, 0]
     assert stats.ks_2samp(alone, whole).pvalue < 1e-6
 
 

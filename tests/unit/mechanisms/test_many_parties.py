@@ -7,7 +7,7 @@ from scipy import stats
 from confrere.errors import InvalidData
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.objective import run_parties
+from confrere.mechanisms.measurements import sample_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from tests.world import ball
 
@@ -43,11 +43,11 @@ def test_the_noise_behind_every_release_has_its_partys_own_law(kind, cap):
     order = 1 if kind is L1 else 2
     X, y, offsets, sizes = make_group(order)
     centre = np.array([0.5, -1.0, 0.0, 2.0])
-    acts = {
-        n: ball(D, kind=kind, n_samples=n, ridge=2.0 + n, cap=cap, prior_norm=3.0).act
-        for n in SIZES
+    made = {
+        n: ball(D, kind=kind, n_samples=n, ridge=2.0 + n, cap=cap, prior_norm=3.0) for n in SIZES
     }
-    W = run_parties(acts, X, y, offsets, source=SeededSource(1), centre=centre)
+    acts = {n: one.act for n, one in made.items()}
+    W = sample_parties(made, [(X, y, offsets)], source=SeededSource(1), centre=centre)
     noise = noise_behind(W, X, y, offsets, acts, centre)
     for size, act in acts.items():
         own = noise[sizes == size]
@@ -81,10 +81,15 @@ def test_outputs_are_noised_minimisers_with_their_partys_own_scale():
         assert np.array_equal(steps, np.rint(steps))
 
 
+class _Silent(SeededSource):
+    def _words(self, count):
+        raise AssertionError("drawn")
+
+
 @pytest.mark.parametrize("kind", [L2, L1])
 def test_rows_outside_the_ball_are_refused_before_any_draw(kind):
     X, y, offsets, _ = make_group()
-    acts = {n: ball(D, kind=kind, n_samples=n, ridge=5.0).act for n in SIZES}
+    made = {n: ball(D, kind=kind, n_samples=n, ridge=5.0) for n in SIZES}
     X[17] *= 5
     with pytest.raises(InvalidData, match="clip the rows"):
-        run_parties(acts, X, y, offsets, source=None)
+        sample_parties(made, [(X, y, offsets)], source=_Silent(0))

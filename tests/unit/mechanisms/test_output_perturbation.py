@@ -8,7 +8,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import RELATIONS, Neighbours
 from confrere.kernel.streams import SeededSource
 from confrere.maths.solver import minimise, minimise_softmax
-from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 
 

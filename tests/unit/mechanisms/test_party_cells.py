@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from confrere import MultipartyClassifier
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.streams import SeededSource
-from confrere.maths.accountants import gaussian_mu
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 
 

@@ -8,8 +8,8 @@ from confrere import Ledger, PrivateLogisticRegression
 from confrere.kernel.streams import SeededSource
 from confrere.maths import parties
 from confrere.maths.solver import UNSOLVED
-from confrere.mechanisms import objective, output_perturbation
-from confrere.mechanisms.objective import run_parties
+from confrere.mechanisms import output_perturbation
+from confrere.mechanisms.measurements import sample_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from tests.world import ball
 
@@ -26,8 +26,8 @@ def broken(request, monkeypatch):
     def fails(*_, **__):
         raise request.param("not solved")
 
-    for module in (objective, output_perturbation, parties):
-        for name in ("minimise", "minimise_many", "minimise_softmax"):
+    for module in (output_perturbation, parties):
+        for name in ("minimise", "minimise_softmax", "solve"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, fails)
 
@@ -36,7 +36,7 @@ def broken(request, monkeypatch):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_an_objective_that_is_not_solved_releases_its_noise(broken, delta, centre):
     mechanism = ball(3, **FACTS, delta=delta, prior_norm=3.0)
-    (found,) = mechanism.run_many([X], Y, source=SeededSource(0), count=2000, centres=[centre])
+    (found,) = mechanism.sample([X], Y, source=SeededSource(0), count=2000, centres=[centre])
     noise = RIDGE * ((0.0 if centre is None else centre) - found)
     drawn = mechanism.act.law.draw(SeededSource(1), 2000)
     lengths = [np.linalg.norm(each, axis=1) for each in (noise, drawn)]
@@ -48,7 +48,7 @@ def test_an_objective_that_is_not_solved_releases_its_noise(broken, delta, centr
 def test_classes_that_are_not_solved_release_their_noise(broken, n_classes):
     mechanism = ball(3, **FACTS, classes=n_classes)
     codes = np.arange(40) % n_classes
-    (found,) = mechanism.run_many([X], codes, source=SeededSource(0), count=50)
+    (found,) = mechanism.sample([X], codes, source=SeededSource(0), count=50)
     assert found.shape == (50, n_classes, 3)
     assert np.linalg.norm(found.reshape(50, -1), axis=1).max() <= mechanism.act.longest
     assert np.all(found.std(axis=0) > 0)
@@ -56,7 +56,7 @@ def test_classes_that_are_not_solved_release_their_noise(broken, n_classes):
 
 def test_an_output_that_is_not_solved_is_noise_around_zero(broken):
     mechanism = OutputPerturbation(**FACTS, n_features=3)
-    found = mechanism.run_many(X, Y, source=SeededSource(0), count=2000)
+    found = mechanism.sample(X, Y, source=SeededSource(0), count=2000)
     drawn = mechanism.noise.law.draw(SeededSource(1), 2000)
     lengths = [np.linalg.norm(each, axis=1) for each in (found, drawn)]
     assert stats.ks_2samp(*lengths).pvalue > 1e-3
@@ -68,7 +68,7 @@ def test_of_many_parties_only_the_one_that_fails_releases_noise_alone(monkeypatc
     never = np.zeros(2, dtype=bool)
     monkeypatch.setattr(parties, "_roomy", lambda *_: never)  # all go to the solver
     one, other = ball(3, **facts), OutputPerturbation(**facts, n_features=3)
-    made = run_parties({20: one.act}, X, Y, offsets, source=SeededSource(0))
+    made = sample_parties({20: one}, [(X, Y, offsets)], source=SeededSource(0))
     assert made.shape == (2, 3)
     assert np.isfinite(made).all()
     made = run_output_parties({20: other}, X, Y, offsets, source=SeededSource(0))

@@ -4,7 +4,7 @@ import pytest
 
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData
-from confrere.mechanisms.objective import SOLVER_SHARE
+from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.design import MANY_CLASSES, allowance, ridge_for
 from confrere.methods.plan import PublicFacts
 

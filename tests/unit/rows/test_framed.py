@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from confrere.errors import InvalidData
+from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import certify_rows
 from confrere.maths.solver import minimise_many, minimise_softmax, rounding_bound
 from confrere.maths.solver import row_blocks as row_blocks_module
-from confrere.maths.solver.descent import BinarySum
+from confrere.maths.solver.certificate import Problem
 from confrere.maths.solver.row_blocks import Block, SolverRows, sparse_block
 from confrere.rows import frame as framed_module
 from confrere.rows.frame import BoundedRows, Frame, rounded_down
@@ -141,9 +142,8 @@ def test_rounding_of_the_gradient_stays_below_its_bound(csr, far):
     y = np.where(rng.random(6000) < 0.5, 1.0, -1.0)
     w = far * np.append(np.tile([1.0, -1.0], 4), 1.0) + rng.standard_normal(9)
     zero = np.zeros((1, 9))
-    objective = BinarySum(
-        rows=SolverRows(framed, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero
-    )
+    facts = {"rows": SolverRows(framed, 1.0), "labels": y, "loss": Logistic(), "ridge": 1e-300}
+    objective = Problem(linear=zero, centre=zero, **facts)
     computed = objective.gradient(w[None])[0]
     rows = exact_rows(framed)
     t = y * (rows @ w.astype(EXTENDED))

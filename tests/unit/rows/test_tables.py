@@ -19,7 +19,7 @@ import pytest
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
-from confrere.mechanisms.objective import Act
+from confrere.mechanisms.measurements import Objective
 from confrere.rows import row_tables as tables_module
 from confrere.rows import spill as spill_module
 from confrere.rows.row_tables import (
@@ -271,7 +271,7 @@ def test_a_memory_map_that_is_written_to_during_a_fit_fails_after_the_charge(tmp
     rows = np.memmap(tmp_path / "rows.f64", dtype=np.float64, mode="r", shape=X.shape)
     assert model.fit(rows, y).simulated_ is False
     assert np.array_equal(weights(rows, y), weights(X, y))
-    whole = Act.run_many
+    whole = Objective.sample
 
     def disturbed(self, *args, **kwargs):
         found = whole(self, *args, **kwargs)
@@ -279,7 +279,7 @@ def test_a_memory_map_that_is_written_to_during_a_fit_fails_after_the_charge(tmp
         (2 * X).tofile(tmp_path / "rows.f64")
         return found
 
-    monkeypatch.setattr(Act, "run_many", disturbed)
+    monkeypatch.setattr(Objective, "sample", disturbed)
     with pytest.raises(InvalidData, match="written to while"):
         model.fit(rows, y)
     assert [entry.state for entry in ledger.entries()] == ["released", "failed"]

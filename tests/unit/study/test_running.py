@@ -25,7 +25,7 @@ from confrere.estimators import (
 from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
 from confrere.ledger import Ledger
-from confrere.mechanisms.objective import Objective
+from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.prior_check import Belief
 from confrere.methods import PublicFacts
 from confrere.release import load_release

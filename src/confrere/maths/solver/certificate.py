@@ -34,46 +34,27 @@ to their error, and normalising costs :math:`K` more roundings.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """What is known of the gradient of the objective at a returned point."""
-
-    gradient_norm: float  #: Upper bound on the Euclidean norm: the computed norm plus ``rounding``
-    rounding: float  #: Bound on the floating-point error of the computed gradient
-    tolerance: float  #: What was asked; ``gradient_norm <= tolerance`` always holds
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """One certified minimiser."""
-
-    w: Floats  #: ``(d,)``, or ``(K, d)`` for the softmax objective
-    certificate: Certificate  #: How small the gradient at ``w`` is
-
-
-@dataclass(frozen=True, slots=True)
-class Solutions:
-    """Certified minimisers of several objectives on the same rows."""
-
-    W: Floats  #: One minimiser per row
-    certificates: tuple[Certificate, ...]  #: One per row of ``W``
-
+from confrere.kernel.losses import Labels, Loss
+from confrere.kernel.norms import Rows
 
 #: Unit roundoff of double precision.
 UNIT = 2.0**-53
 
 #: What a tolerance must leave above the rounding error, so that certifying it always succeeds.
 HEADROOM = 1.5
-
+#: Of many parties at once scores are sums of two products, with twice the error of one: their
+#: tolerance is so many times the smallest.
+PARTY_ROOM = 2.0
 
 #: How a solver can fail: by a tolerance that rounding hides, or by arithmetic. No rows in the ball
 #: make it, and no noise but one draw in 10^18; whoever has paid answers all the same, as if there
@@ -113,23 +94,14 @@ def _additions(n: int, d: int) -> int:
 
 
 def rounding_bound(
-    # ``n``, ``d``: rows and columns.
-    n: int,
-    d: int,
+    n: int,  # Rows
+    d: int,  # Columns
     *,
     row_norm: float,  # Public bound on the norm of every row
-    # Norm of the weights (Frobenius for a matrix) at which the gradient is computed.
-    weight_norm: float,
-    # ``K`` of the softmax objective; by default the binary one.
-    n_classes: int | None = None,
+    weight_norm: float,  # Of the weights, or of their matrix, at which the gradient is computed
+    n_classes: int | None = None,  # Of the softmax objective; by default the binary one
 ) -> float:
-    """Bound the floating-point error of the computed gradient of the summed loss.
-
-    Returns
-    -------
-    float
-        Bound on the Euclidean norm of the error; see the module for its derivation.
-    """
+    """Bound the length of the error of the computed gradient of the summed loss; see above."""
     additions = _additions(n, d) + 16
     margin = row_norm * weight_norm
     if n_classes is None:
@@ -146,19 +118,14 @@ def penalty_rounding(ridge: float, offset_norm: float, linear_norm: float) -> fl
 
 
 def smallest_tolerance(
-    # ``n``, ``d``: rows and columns.
-    n: int,
-    d: int,
+    n: int,  # Rows
+    d: int,  # Columns
     *,
-    # ``L``.
-    ridge: float,
-    # ``row_norm``, ``linear_norm``, ``centre_norm``: bounds on the norms of a row, of ``linear``
-    # and of ``centre``.
-    row_norm: float = 1.0,
+    ridge: float,  # ``L``
+    row_norm: float = 1.0,  # Bounds on norms: of a row, of ``linear``, of ``centre``
     linear_norm: float = 0.0,
     centre_norm: float = 0.0,
-    # ``K`` of the softmax objective; by default the binary one.
-    n_classes: int | None = None,
+    n_classes: int | None = None,  # Of the softmax objective; by default the binary one
 ) -> float:
     r"""Return the smallest tolerance that every data set of this shape can be certified at.
 
@@ -187,3 +154,214 @@ def check_tolerance(tolerance: float, smallest: float) -> float:
             f"and linear term: use at least {math.ceil(smallest / digits) * digits:.1e}."
         )
     return float(tolerance)
+
+
+class RowBlock(Protocol):
+    """Some rows, as a map on weights."""
+
+    def times(self, W: Floats) -> Floats:
+        """Return every row's product with every row of ``W``."""
+
+    def pull(self, R: Floats) -> Floats:
+        """Return the rows added up with weights ``R``."""
+
+
+#: From a block and its labels to what is summed.
+Work = Callable[[RowBlock, Labels], tuple[Floats, ...]]
+
+
+class RowSums(Protocol):
+    """Rows that are read in blocks and added up in the order above."""
+
+    n: int
+    d: int
+    row_norm: float  #: The root mean square of their norms is at most this
+
+    def sum(self, labels: object, work: Work) -> tuple[Floats, ...]:
+        """Return what ``work`` makes of every block and its labels, added up."""
+
+    def keep(self, labels: Labels) -> object:
+        """Return labels where whoever sums finds them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """``sum_i l(W x_i) + (L/2)||W - U||^2 + <B, W>``: m of them, which share their rows."""
+
+    rows: RowSums
+    labels: object  #: As :meth:`RowSums.keep` has left them
+    loss: Loss
+    ridge: float
+    linear: Floats  #: ``B``, one row ``(n_scores d,)`` per problem
+    centre: Floats  #: ``U``, one row per problem
+
+    def gradient(self, W: Floats) -> Floats:
+        """Return the gradient of every problem at its row of ``W``, in one pass over the data."""
+        seen = vars(self).get("_seen")
+        if seen is None or not np.array_equal(seen[0], W):
+            total = self.pull(W) + (self.ridge * (W - self.centre) + self.linear)
+            # The last one is kept: a solver ends where it has just been.
+            seen = vars(self)["_seen"] = (W.copy(), total)
+        return np.array(seen[1])
+
+    def pull(self, W: Floats) -> Floats:
+        """Return the gradient of the sum over rows."""
+        loss, m = self.loss, len(W)
+        stacked = W.reshape(m * loss.n_scores, -1)
+
+        def work(block: RowBlock, labels: Labels) -> tuple[Floats, ...]:
+            scores = block.times(stacked).reshape(m, loss.n_scores, -1)
+            errors = loss.residuals(scores, labels).reshape(len(stacked), -1)
+            return (block.pull(errors).reshape(m, -1),)
+
+        (total,) = self.rows.sum(self.labels, work)
+        return np.asarray(total)
+
+    def rounding(self, W: Floats) -> Floats:
+        """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
+        norms = np.sqrt([np.vecdot(A, A) for A in (W, W - self.centre, self.linear)])
+        rows, k = self.rows, self.loss.n_classes
+        bounds = [
+            rounding_bound(
+                rows.n,
+                rows.d,
+                row_norm=rows.row_norm,
+                weight_norm=weight,
+                n_classes=k if k > 2 else None,
+            )
+            + penalty_rounding(self.ridge, offset, linear)
+            for weight, offset, linear in norms.T.tolist()
+        ]
+        return np.array(bounds)
+
+    @property
+    def smallest_tolerance(self) -> float:
+        """The smallest tolerance that can be certified, from public quantities alone."""
+        k = self.loss.n_classes
+        return smallest_tolerance(
+            self.rows.n,
+            self.rows.d,
+            ridge=self.ridge,
+            row_norm=self.rows.row_norm,
+            linear_norm=float(np.linalg.norm(self.linear, axis=1).max()),
+            centre_norm=float(np.linalg.norm(self.centre, axis=1).max()),
+            n_classes=k if k > 2 else None,
+        )
+
+    def proved(self, W: Floats, tolerance: float) -> NDArray[np.bool_]:
+        """Tell at which rows of ``W`` the true gradient is at most ``tolerance``."""
+        return np.asarray(gradient_bounds(self.gradient(W), self.rounding(W)) <= tolerance)
+
+
+def gradient_bounds(G: Floats, roundings: Floats) -> Floats:
+    """Bound the lengths of the true gradients, given the computed ones."""
+    return np.asarray(np.sqrt(np.vecdot(G, G)) * (1 + G.shape[1] * UNIT) + roundings)
+
+
+class Solver(Protocol):
+    """Whoever looks for minimisers. It is not trusted: what it finds is certified here."""
+
+    def rows(self, X: Rows, row_norm: float = 1.0) -> RowSums:
+        """Return rows no longer than this as they are added up."""
+
+    def solve(self, problem: Problem, tolerance: float) -> Floats:
+        """Return points where gradients are at most ``tolerance``, one per problem."""
+
+    #: From all parties' rows, labels and where each's begin, and each's ridge, linear term and
+    #: tolerance, to the same for every party's own rows.
+    solve_parties: Callable[..., Floats]
+
+
+def certified(
+    solver: Solver,
+    X: Rows,
+    y: Labels,
+    *,
+    loss: Loss,
+    ridge: float,
+    linear: Floats,
+    centre: Floats | None,
+    tolerance: float,
+) -> Floats:
+    """Return certified minimisers, one per linear term.
+
+    What is not certified is the solution that there would be without rows, noise alone: a failure
+    would be seen by everybody.
+    """
+    flat = linear.reshape(len(linear), -1)
+    towards = np.broadcast_to(0.0 if centre is None else centre.ravel(), flat.shape)
+    found = np.array(towards - flat / ridge)
+    rows = solver.rows(X)
+    labels = rows.keep(y)
+    # Of two classes all at once.
+    width = len(flat) if loss.n_scores == 1 else 1
+    for first in range(0, len(flat), width):
+        part = slice(first, first + width)
+        problem = Problem(
+            rows=rows,
+            labels=labels,
+            loss=loss,
+            ridge=ridge,
+            linear=flat[part],
+            centre=towards[part],
+        )
+        try:
+            W = solver.solve(problem, tolerance)
+            proved = problem.proved(W, tolerance)
+        except UNSOLVED:
+            continue
+        found[part][proved] = W[proved]
+    return found.reshape(linear.shape)
+
+
+def certified_parties(
+    solver: Solver,
+    parties: tuple[Floats, Floats, NDArray[np.int64]],  # Rows, labels, and where each's begin
+    *,
+    loss: Loss,
+    ridge: Floats,
+    linear: Floats,
+    centre: Floats | None,
+    tolerance: Floats,
+) -> Floats:
+    """Return the same of every party's own rows, two classes: one ridge and linear term each."""
+    X, y, offsets = parties
+    towards = np.broadcast_to(0.0 if centre is None else centre, linear.shape)
+    alone = towards - linear / ridge[:, None]
+    found = solver.solve_parties(
+        X,
+        y,
+        offsets,
+        ridge=ridge,
+        linear=linear,
+        centre=centre,
+        cap=loss.slope,
+        tolerance=tolerance,
+    )
+    sizes = np.diff(offsets)
+    scores = np.einsum("ij,ij->i", X, np.repeat(found, sizes, axis=0))
+    errors = loss.residuals(scores[None, None], y)[0, 0]
+    pulls = np.add.reduceat(errors[:, None] * X, offsets[:-1], axis=0)
+    G = pulls + (ridge[:, None] * (found - towards) + linear)
+    norms = np.sqrt([np.vecdot(A, A) for A in (found, found - towards, linear)])
+    roundings = [
+        rounding_bound(int(n), X.shape[1], row_norm=1.0, weight_norm=weight)
+        + penalty_rounding(L, offset, length)
+        for n, L, (weight, offset, length) in zip(sizes, ridge, norms.T.tolist(), strict=True)
+    ]
+    proved = gradient_bounds(G, np.array(roundings)) <= tolerance
+    for party in np.flatnonzero(~proved):
+        # A solver that took the party by itself has added up its rows in another order.
+        own, one = slice(offsets[party], offsets[party + 1]), slice(party, party + 1)
+        rows = solver.rows(X[own])
+        problem = Problem(
+            rows=rows,
+            labels=rows.keep(y[own]),
+            loss=loss,
+            ridge=float(ridge[party]),
+            linear=linear[one],
+            centre=towards[one],
+        )
+        if not problem.proved(found[one], float(tolerance[party])).all():
+            found[party] = alone[party]
+    return found

@@ -16,7 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,17 +25,12 @@ from scipy.special import expit
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import check_positive
-from confrere.kernel.losses import Logistic
+from confrere.kernel.guarantee import check_bound, check_positive
+from confrere.kernel.losses import Logistic, Loss, Softmax
 from confrere.maths.solver.certificate import (
-    UNIT,
-    Certificate,
-    Solution,
-    Solutions,
+    Problem,
     check_tolerance,
-    penalty_rounding,
-    rounding_bound,
-    smallest_tolerance,
+    gradient_bounds,
 )
 from confrere.maths.solver.row_blocks import Block, Matrix, SolverRows, Sums, Work
 
@@ -68,6 +63,31 @@ def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
     rare = sigmoid(-np.abs(t))  # the smaller of p and 1 - p, to full relative accuracy
     bend = rare * (1.0 - rare)
     return bend if cap == 1.0 else np.where(sigmoid(-t) <= cap, bend, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What is known of the gradient of the objective at a returned point."""
+
+    gradient_norm: float  #: Upper bound on the Euclidean norm: the computed norm plus ``rounding``
+    rounding: float  #: Bound on the floating-point error of the computed gradient
+    tolerance: float  #: What was asked; ``gradient_norm <= tolerance`` always holds
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """One certified minimiser."""
+
+    w: Floats  #: ``(d,)``, or ``(K, d)`` for the softmax objective
+    certificate: Certificate  #: How small the gradient at ``w`` is
+
+
+@dataclass(frozen=True, slots=True)
+class Solutions:
+    """Certified minimisers of several objectives on the same rows."""
+
+    W: Floats  #: One minimiser per row
+    certificates: tuple[Certificate, ...]  #: One per row of ``W``
 
 
 class Preconditioner(ABC):
@@ -166,18 +186,35 @@ _TAME = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothSum(ABC):
-    """A strongly convex sum over rows, for one or several penalties."""
+    """A strongly convex sum over rows, for one or several penalties, as a descent needs it."""
 
-    rows: SolverRows
-    labels: Any  #: What the loss compares each row's margin with; read in slices
-    ridge: float  #: ``L``, above zero
-    linear: Floats  #: ``b``, one row per problem
-    centre: Floats  #: ``u``, one row per problem
-    scale: float = 1.0  #: Of the sum over rows: above one for a subsample that stands for all
+    problem: Problem
+    scale: float = 1.0  #: Weight of the rows: above one for a subsample that stands for all
 
-    @abstractmethod
-    def _gradient_work(self, W: Floats) -> Work:
-        """Return what makes the gradient of the sum over rows, at every row of ``W``."""
+    @property
+    def rows(self) -> SolverRows:
+        """The data."""
+        return cast(SolverRows, self.problem.rows)
+
+    @property
+    def labels(self) -> Any:
+        """What the loss compares each row's margin with; read in slices."""
+        return self.problem.labels
+
+    @property
+    def ridge(self) -> float:
+        """``L``."""
+        return self.problem.ridge
+
+    @property
+    def linear(self) -> Floats:
+        """``b``, one row per problem."""
+        return self.problem.linear
+
+    @property
+    def centre(self) -> Floats:
+        """``u``, one row per problem."""
+        return self.problem.centre
 
     @abstractmethod
     def _hessian_work(self, w: Floats, v: Floats) -> Work:
@@ -204,20 +241,16 @@ class SmoothSum(ABC):
         return None
 
     @property
-    @abstractmethod
-    def n_classes(self) -> int | None:
-        """How many weight vectors compete in the softmax; None if there is a single one."""
-
-    @property
     def m(self) -> int:
         """How many problems share the rows."""
         return len(self.linear)
 
     def gradient(self, W: Floats) -> Floats:
         """Return the gradient of every problem at its row of ``W``, in one pass over the data."""
+        if self.scale == 1.0:
+            return self.problem.gradient(W)
         penalty = self.ridge * (W - self.centre) + self.linear
-        (total,) = self.rows.sum(self.labels, self._gradient_work(W))
-        return self.scale * total + penalty
+        return self.scale * self.problem.pull(W) + penalty
 
     def hessian(self, w: Floats) -> Callable[[Floats], Floats]:
         """Return the Hessian at one point, as a map on vectors."""
@@ -266,89 +299,46 @@ class SmoothSum(ABC):
 
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
-        away = W - self.centre
-        norms = np.sqrt([np.vecdot(A, A) for A in (W, away, self.linear)])
-        bounds = [
-            rounding_bound(
-                self.rows.n,
-                self.rows.d,
-                row_norm=self.rows.row_norm,
-                weight_norm=weight,
-                n_classes=self.n_classes,
-            )
-            * self.scale
-            + penalty_rounding(self.ridge, offset, linear)
-            for weight, offset, linear in norms.T.tolist()
-        ]
-        return np.array(bounds)
-
-    @staticmethod
-    def bound(G: Floats, roundings: Floats) -> Floats:
-        """Bound the norms of the true gradients, given the computed ones ``G``."""
-        norms = np.sqrt(np.vecdot(G, G))
-        return np.asarray(norms * (1 + G.shape[1] * UNIT) + roundings)
+        return np.asarray(self.scale * self.problem.rounding(W))
 
     def certified(self, W: Floats, G: Floats, tolerance: float) -> NDArray[np.bool]:
         """Tell which problems' gradients are at most ``tolerance``, rounding included."""
         if np.all(np.vecdot(G, G) > tolerance**2):
             return np.zeros(len(G), dtype=np.bool)
-        return self.bound(G, self.rounding(W)) <= tolerance
+        return np.asarray(gradient_bounds(G, self.rounding(W)) <= tolerance)
 
     def select(self, problems: NDArray[np.bool] | slice) -> Self:
         """Return the same objective for some of its problems."""
-        return replace(self, linear=self.linear[problems], centre=self.centre[problems])
+        problem = replace(self.problem, linear=self.linear[problems], centre=self.centre[problems])
+        return replace(self, problem=problem)
 
     def mean(self) -> Self:
         """Return the one problem that is the mean of all."""
-        return replace(
-            self,
-            linear=self.linear.mean(axis=0, keepdims=True),
-            centre=self.centre.mean(axis=0, keepdims=True),
-        )
+        linear, centre = (A.mean(axis=0, keepdims=True) for A in (self.linear, self.centre))
+        return replace(self, problem=replace(self.problem, linear=linear, centre=centre))
 
     def thinned(self) -> Self | None:
         """Return the objective of a subsample, or None if there are too few rows."""
         chosen = self.rows.subsample(min(self.rows.d, self.conditioning))
         if chosen is None:
             return None
-        return replace(
-            self,
-            rows=self.rows.take(chosen),
-            labels=self.labels[chosen],
-            scale=self.scale * self.rows.n / len(chosen),
-        )
+        few = replace(self.problem, rows=self.rows.take(chosen), labels=self.labels[chosen])
+        return replace(self, problem=few, scale=self.scale * self.rows.n / len(chosen))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinarySum(SmoothSum):
-    """``sum_i l(y_i w.x_i)`` with labels -1 and +1, and its penalty.
-
-    ``cap`` bounds the slope.
-    """
-
-    cap: float = 1.0
+    """``sum_i l(y_i w.x_i)`` with labels -1 and +1, and its penalty."""
 
     @property
-    def n_classes(self) -> None:
-        """None: one weight vector tells two classes apart."""
-        return None
+    def cap(self) -> float:
+        """The bound on the slope."""
+        return self.problem.loss.slope
 
     @property
     def bend(self) -> float:
         """The curvature of the logistic loss is at most a quarter."""
         return 0.25
-
-    def _gradient_work(self, W: Floats) -> Work:
-        cap = self.cap
-
-        def work(block: Block, y: Any) -> Sums:
-            t = block.times(W)
-            t *= y
-            residual(t, cap, out=t)
-            t *= -y
-            return (block.pull(t),)
-
-        return work
 
     def _hessian_work(self, w: Floats, v: Floats) -> Work:
         both, cap = np.stack([w, v]), self.cap
@@ -412,27 +402,15 @@ class SoftmaxSum(SmoothSum):
     The weights of a problem are ``W`` of shape ``(K, d)``, flattened.
     """
 
-    classes: int
-
     @property
-    def n_classes(self) -> int:
+    def classes(self) -> int:
         """``K``."""
-        return self.classes
+        return self.problem.loss.n_classes
 
     @property
     def bend(self) -> float:
         """The largest eigenvalue of ``diag(p) - p p'`` is at most a half."""
         return 0.5
-
-    def _gradient_work(self, W: Floats) -> Work:
-        stacked, m, K = self._stacked(W), len(W), self.classes
-
-        def work(block: Block, codes: Any) -> Sums:
-            t = block.times(stacked).reshape(m, K, -1)
-            pulls = block.pull(_residual(t, codes).reshape(m * K, -1))
-            return (pulls.reshape(m, -1),)
-
-        return work
 
     def _hessian_work(self, w: Floats, v: Floats) -> Work:
         at, along, K = self._stacked(w), self._stacked(v), self.classes
@@ -447,9 +425,10 @@ class SoftmaxSum(SmoothSum):
 
     def _slope_work(self, w: Floats, step: Floats) -> Work:
         at, along, K = self._stacked(w), self._stacked(step), self.classes
+        loss = self.problem.loss
 
         def work(block: Block, codes: Any) -> Sums:
-            errors = _residual(block.times(at).reshape(1, K, -1), codes)
+            errors = loss.residuals(block.times(at).reshape(1, K, -1), codes)
             return (np.array(np.vdot(errors, block.times(along))),)
 
         return work
@@ -485,13 +464,6 @@ def _softmax(t: Floats) -> Floats:
     np.exp(t, out=t)
     t /= t.sum(axis=1, keepdims=True)
     return t
-
-
-def _residual(t: Floats, codes: Any) -> Floats:
-    """Turn margins ``(m, K, rows)`` into probabilities minus indicators, in place."""
-    p = _softmax(t)
-    p[:, codes, np.arange(p.shape[2])] -= 1.0
-    return p
 
 
 #: Pairs of steps and gradient changes that the quasi-Newton method remembers.
@@ -548,8 +520,10 @@ def _full_steps(
     """Take full Newton steps, one pass each, while the gradient shrinks; say if it is found."""
     G, hessian = expand(W)
     for _ in range(_PATIENCE):
+        # What is computed here is rounded in another way than what is certified.
         if objective.certified(W, G, tolerance).all():
-            return W, G, True
+            G = objective.gradient(W)
+            return W, G, bool(objective.certified(W, G, tolerance).all())
         _, step, failed = dposv(hessian, G[0])
         if failed:
             break
@@ -756,42 +730,20 @@ def minimise(
     X: Matrix,
     y: ArrayLike,
     *,
-    ridge: float,
-    linear: Floats | None = None,
-    centre: Floats | None = None,
-    cap: float = 1.0,
-    tolerance: float = 1e-6,
-    start: Floats | None = None,
+    ridge: float,  # ``L``, above zero
+    linear: Floats | None = None,  # ``b``; zero by default
+    centre: Floats | None = None,  # ``u``; zero by default
+    cap: float = 1.0,  # Largest slope of the loss; 1 is the logistic loss
+    tolerance: float = 1e-6,  # Bound on the norm of the gradient of ``J``, to be certified
+    start: Floats | None = None,  # Where to begin; by default at ``centre``
+    # Public bound on the norms of the rows; their root mean square is checked against it.
     row_norm: float = 1.0,
 ) -> Solution:
     r"""Minimise :math:`\sum_i \ell(y_i w \cdot x_i) + \frac{L}{2}\|w-u\|^2 + b \cdot w`.
 
-    Parameters
-    ----------
-    X : (n, d) ndarray, CSR or BlockRows
-        One row per record. It is read in blocks and never copied whole; double precision in C
-        order is fastest.
-    y : (n,) array
-        Labels -1 and +1.
-    ridge : float
-        ``L``, above zero.
-    linear : (d,) array, optional
-        ``b``; zero by default.
-    centre : (d,) array, optional
-        ``u``; zero by default.
-    cap : float, default=1.0
-        Largest slope of the loss; 1 is the logistic loss.
-    tolerance : float, default=1e-6
-        Bound on the Euclidean norm of the gradient of ``J``, to be certified.
-    start : (d,) array, optional
-        Where to begin; by default at ``centre``.
-    row_norm : float, default=1.0
-        Public bound on the norms of the rows; their root mean square is checked against it.
-
-    Returns
-    -------
-    Solution
-        Within ``tolerance / ridge`` of the exact minimiser.
+    ``X`` is an array, CSR or BlockRows with one row per record, read in blocks and never copied
+    whole; ``y`` holds labels -1 and +1. What is returned is within ``tolerance / ridge`` of the
+    exact minimiser.
 
     Raises
     ------
@@ -803,19 +755,10 @@ def minimise(
     InvalidData
         If the labels or the rows are not as declared; a caller that clips never sees it.
     """
-    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
-    objective = BinarySum(
-        rows=rows,
-        labels=rows.keep(_signs(y, rows.n)),
-        ridge=_finite_positive(ridge, "ridge"),
-        linear=_weights(linear, (1, rows.d), "linear", shared=True),
-        centre=_weights(centre, (1, rows.d), "centre", shared=True),
-        cap=Logistic(cap).cap,
-    )
-    begin = (
-        objective.centre if start is None else _weights(start, (1, rows.d), "start", shared=True)
-    )
-    W, (certificate,) = _certified(objective, begin, tolerance)
+    given = None if linear is None else np.asarray(linear)[None]
+    problem = _problem(X, y, Logistic(cap), ridge, given, centre, row_norm)
+    begin = None if start is None else _weights(start, problem.centre.shape, "start", shared=True)
+    W, (certificate,) = _certified(problem, tolerance, begin)
     return Solution(W[0], certificate)
 
 
@@ -824,127 +767,97 @@ def minimise_many(
     y: ArrayLike,
     *,
     ridge: float,
-    linear: Floats,
-    centre: Floats | None = None,
+    linear: Floats,  # ``(m, d)``: one ``b`` per problem
+    centre: Floats | None = None,  # ``(d,)`` for all problems, or ``(m, d)``
     cap: float = 1.0,
     tolerance: float = 1e-6,
     row_norm: float = 1.0,
 ) -> Solutions:
-    """Minimise for every row of ``linear``, sharing each pass over the data.
-
-    Parameters
-    ----------
-    X, y, ridge, cap, tolerance, row_norm
-        As for :func:`minimise`.
-    linear : (m, d) array
-        One ``b`` per problem.
-    centre : (d,) or (m, d) array, optional
-        One ``u`` for all problems, or one each.
-
-    Returns
-    -------
-    Solutions
-        What ``m`` calls of :func:`minimise` would certify, much sooner.
-    """
-    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
-    shape = (len(linear), rows.d)
-    if shape[0] < 1:
+    """Minimise for every row of ``linear``, sharing each pass over the data; see minimise."""
+    if len(linear) < 1:
         raise InvalidParameter("linear needs at least one row.")
-    objective = BinarySum(
-        rows=rows,
-        labels=rows.keep(_signs(y, rows.n)),
-        ridge=_finite_positive(ridge, "ridge"),
-        linear=_weights(linear, shape, "linear"),
-        centre=_weights(centre, shape, "centre", shared=True),
-        cap=Logistic(cap).cap,
-    )
-    return Solutions(*_certified(objective, objective.centre, tolerance))
+    problem = _problem(X, y, Logistic(cap), ridge, linear, centre, row_norm)
+    return Solutions(*_certified(problem, tolerance))
 
 
 def minimise_softmax(
     X: Matrix,
-    codes: NDArray[np.integer],
-    n_classes: int,
+    codes: NDArray[np.integer],  # Class of every row, from 0 to ``n_classes - 1``
+    n_classes: int,  # ``K``, at least 3
     *,
     ridge: float,
-    linear: Floats | None = None,
-    centre: Floats | None = None,
+    linear: Floats | None = None,  # ``(K, d)``
+    centre: Floats | None = None,  # ``(K, d)``
     tolerance: float = 1e-6,
     row_norm: float = 1.0,
 ) -> Solution:
-    r"""Minimise the softmax objective of ``K`` classes.
+    r"""Minimise the softmax objective of ``K`` classes; see :func:`minimise`.
 
     .. math:: \sum_i [\mathrm{logsumexp}(W x_i) - W_{c_i} \cdot x_i]
               + \tfrac{L}{2}\|W - U\|_F^2 + \langle B, W \rangle
 
     If the columns of ``B`` and ``U`` sum to zero, so do those of ``W``.
-
-    Parameters
-    ----------
-    X, ridge, tolerance, row_norm
-        As for :func:`minimise`.
-    codes : (n,) integer array
-        Class of every row, from 0 to ``n_classes - 1``.
-    n_classes : int
-        ``K``, at least 2.
-    linear, centre : (K, d) arrays, optional
-        ``B`` and ``U``; zero by default.
-
-    Returns
-    -------
-    Solution
-        ``w`` has shape ``(K, d)``.
     """
-    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
-    if n_classes < 2:
-        raise InvalidParameter("n_classes must be at least 2.")
-    codes = np.asarray(codes)
-    if codes.shape != (rows.n,) or not np.all((codes >= 0) & (codes < n_classes)):
-        raise InvalidData("codes must be one integer from 0 to n_classes - 1 per row of X.")
-    size = n_classes * rows.d
-    objective = SoftmaxSum(
-        rows=rows,
-        labels=rows.keep(codes),
-        ridge=_finite_positive(ridge, "ridge"),
-        linear=_weights(linear, (n_classes, rows.d), "linear").reshape(1, size),
-        centre=_weights(centre, (n_classes, rows.d), "centre").reshape(1, size),
-        classes=n_classes,
+    shape = (n_classes, np.shape(X)[1])
+    B, U = (
+        None if one is None else _weights(one, shape, name).reshape(1, -1)
+        for one, name in ((linear, "linear"), (centre, "centre"))
     )
-    W, (certificate,) = _certified(objective, objective.centre, tolerance)
-    return Solution(W.reshape(n_classes, rows.d), certificate)
+    problem = _problem(X, codes, Softmax(n_classes), ridge, B, U, row_norm)
+    W, (certificate,) = _certified(problem, tolerance)
+    return Solution(W.reshape(shape), certificate)
+
+
+def _problem(
+    X: Matrix,
+    y: ArrayLike,
+    loss: Loss,
+    ridge: float,
+    linear: ArrayLike | None,
+    centre: ArrayLike | None,
+    row_norm: float,
+) -> Problem:
+    rows, labels = SolverRows(X, check_positive(row_norm, "row_norm")), np.asarray(y)
+    if labels.shape != (rows.n,):
+        raise InvalidData("y must be one label per row of X.")
+    loss.check_labels(labels)
+    shape = (1 if linear is None else len(np.asarray(linear)), loss.n_scores * rows.d)
+    return Problem(
+        rows=rows,
+        labels=rows.keep(labels),
+        loss=loss,
+        ridge=check_bound(ridge, "ridge"),
+        linear=_weights(linear, shape, "linear"),
+        centre=_weights(centre, shape, "centre", shared=True),
+    )
+
+
+def objective_of(problem: Problem) -> SmoothSum:
+    """Return a problem as the descent needs it."""
+    return (BinarySum if problem.loss.n_scores == 1 else SoftmaxSum)(problem=problem)
+
+
+def solve(problem: Problem, tolerance: float) -> Floats:
+    """Return points where gradients are certified to be at most ``tolerance``."""
+    return _certified(problem, tolerance)[0]
 
 
 def _certified(
-    objective: SmoothSum, start: Floats, tolerance: float
+    problem: Problem, tolerance: float, start: Floats | None = None
 ) -> tuple[Floats, tuple[Certificate, ...]]:
-    smallest = smallest_tolerance(
-        objective.rows.n,
-        objective.rows.d,
-        ridge=objective.ridge,
-        row_norm=objective.rows.row_norm,
-        linear_norm=float(np.linalg.norm(objective.linear, axis=1).max()),
-        centre_norm=float(np.linalg.norm(objective.centre, axis=1).max()),
-        n_classes=objective.n_classes,
-    )
-    tolerance = check_tolerance(tolerance, smallest)
-    W, G = descend(objective, start, tolerance)
-    roundings = objective.rounding(W)
-    bounds = objective.bound(G, roundings)
+    tolerance = check_tolerance(tolerance, problem.smallest_tolerance)
+    begin = problem.centre if start is None else start
+    W, G = descend(objective_of(problem), begin, tolerance)
+    roundings = problem.rounding(W)
+    bounds = gradient_bounds(G, roundings)
     return W, tuple(
         Certificate(bound, rounding, tolerance)
         for bound, rounding in zip(bounds.tolist(), roundings.tolist(), strict=True)
     )
 
 
-def _signs(y: ArrayLike, n: int) -> NDArray[Any]:
-    y = np.asarray(y)
-    if y.shape != (n,) or not np.all((y == 1.0) | (y == -1.0)):
-        raise InvalidData("y must be one label, -1 or +1, per row of X.")
-    return y
-
-
 def _weights(
-    value: ArrayLike | None, shape: tuple[int, int], name: str, *, shared: bool = False
+    value: ArrayLike | None, shape: tuple[int, ...], name: str, *, shared: bool = False
 ) -> Floats:
     """Return ``value`` in the given shape; a ``shared`` vector stands for every row."""
     if value is None:
@@ -958,10 +871,3 @@ def _weights(
             f"{'' if shared else ' in every row'}."
         )
     return value
-
-
-def _finite_positive(value: float, name: str) -> float:
-    number = check_positive(value, name)
-    if not np.isfinite(number):
-        raise InvalidParameter(f"{name} must be finite.")
-    return number

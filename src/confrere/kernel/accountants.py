@@ -131,9 +131,8 @@ class Exposure:
     @property
     def reach(self) -> float:
         """How far one record moves the noise at most, in units of its norm at rate one."""
-        slope = 2.0 if self.loss.n_classes > 2 else self.loss.slope
-        if self.one_norm:
-            slope = self.loss.slope
+        own = self.loss.n_classes > 2 and not self.one_norm
+        slope = 2.0 if own else self.loss.slope
         both = math.hypot(*self.weights) if self.joint else math.fsum(self.weights)
         return slope * both
 
@@ -160,10 +159,8 @@ class Exposure:
 
 @lru_cache(maxsize=4096, typed=True)
 def pure_rate(epsilon: float, exposure: Exposure) -> float:
-    """Return the largest ``rho`` at which pure noise spends at most ``epsilon``.
-
-    Kept: one plan is priced, run and replayed at one, and a checked fit has one per belief.
-    """
+    """Return the largest ``rho`` at which pure noise spends at most ``epsilon``."""
+    # Kept: one plan is priced, run and replayed at one, and a checked fit has one per belief.
     changed = 2 if exposure.neighbours is Neighbours.REPLACE_ONE else 1
     # Every joint bound is convex in rho, and above its slope times it.
     steepest = exposure.reach * (changed if exposure.joint else 1)
@@ -173,10 +170,9 @@ def pure_rate(epsilon: float, exposure: Exposure) -> float:
 def _worst_joint(blocks: Sequence[tuple[float, float]], cap: float) -> float:
     """Bound the loss of the record that goes, where blocks share one unit of length.
 
-    Block k has noise of rate ``r_k`` and the part ``a_k`` of a row's length, with the sum of
-    ``a_k^2`` at most one: the largest of ``sum_k [r_k a_k p_k + log(1 + p_k (1 - p_k) a_k^2 /
-    L_k)]`` over lengths and residuals. Lagrange's bound with any price ``mu`` of length is sound;
-    from ``mu = max 1/(4 L_k)`` on every block's own problem is concave.
+    The largest of ``sum_k [r_k a_k p_k + log(1 + p_k (1 - p_k) a_k^2 / L_k)]`` over residuals and
+    lengths, the sum of ``a_k^2`` at most one. Lagrange's bound with any price ``mu`` of length is
+    sound; from ``mu = max 1/(4 L_k)`` on every block's own problem is concave.
     """
     floor = max(1 / (4 * ridge) for _, ridge in blocks)
 
@@ -222,10 +218,7 @@ def _dear_length(r: float, ridge: float, cap: float, mu: float) -> tuple[float, 
 
 
 def largest_rate(epsilon: float, spent: Callable[[float], float], *, largest_slope: float) -> float:
-    """Invert an increasing function by bisection, always from the safe side.
-
-    ``spent(rho) >= rho largest_slope`` for all relations here, hence the upper end.
-    """
+    """Invert an increasing function, at least ``rho largest_slope``, always from the safe side."""
     low, high = 0.0, epsilon / largest_slope
     if spent(0.0) >= epsilon:
         raise CalibrationError(
@@ -255,10 +248,8 @@ def largest_rate(epsilon: float, spent: Callable[[float], float], *, largest_slo
 
 #: In how many ways the Jacobian is shared between the ends of a residual; any of them is sound.
 _SHARINGS = 33
-
 #: Units in the last place by which differences of Mills ratios are raised to the careful side.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
-
 #: Below this the tails of the noise as drawn are no longer negligible beside delta.
 SMALLEST_DELTA = 1e-12
 
@@ -324,11 +315,8 @@ class Move:
 class GaussianLoss:
     """Objectives with Gaussian noise that see the same records, as far as privacy is concerned.
 
-    One record moves ``b(w)`` by a vector ``v`` that is linear in the residuals, so the loss of
-    privacy, ``(||b + v||^2 - ||b||^2) / (2 sigma^2) + log det A / det A'``, is convex in them but
-    for the Jacobian: it is largest where the residuals are extreme, and there ``v`` is one of a few
-    fixed vectors, as in the Gaussian mechanism. A residual ``p`` between the extremes also pays
-    ``log(1 + p(1-p)/L)``, which concedes a term to each of the two ends.
+    Where residuals are extreme ``b(w)`` moves by one of a few fixed vectors; a residual ``p``
+    between the ends also pays ``log(1 + p(1-p)/L)``, which concedes a term to each of them.
     """
 
     exposure: Exposure  #: What the record is exposed by; its weights are not looked at
@@ -436,8 +424,7 @@ def gaussian_sigmas(rate: float, exposure: Exposure) -> tuple[float, ...]:
     """Return the deviation of every block's noise.
 
     Blocks that may all be one long divide the square of the rate by their weights, which add up to
-    one. Where they share the row's length it is the same for all: a row that is long in one of them
-    is short in the others.
+    one. Where they share the row's length it is the same for all.
     """
     if exposure.joint or len(exposure.weights) == 1:
         return (1 / rate,) * len(exposure.weights)
@@ -497,11 +484,10 @@ class Theorem:
     page: str
 
 
-def _pure(epsilon: float, _: float, exposure: Exposure) -> float:
-    return pure_rate(epsilon, exposure)
-
-
 def _theorems() -> dict[tuple[str, str, str, str], Theorem]:
+    def pure(epsilon: float, _: float, exposure: Exposure) -> float:
+        return pure_rate(epsilon, exposure)
+
     pages = {"L2": "objective_perturbation", "L1": "averaging", "Max": "geometry"}
     found = {}
     for blocks in ("one", "apart", "joint"):
@@ -509,7 +495,7 @@ def _theorems() -> dict[tuple[str, str, str, str], Theorem]:
             for loss in ("Logistic", "Softmax"):
                 name = page if blocks == "one" else "feature_groups"
                 if blocks != "joint" or norm == "L2":
-                    found[blocks, norm, loss, "pure"] = Theorem(_pure, f"docs/proofs/{name}.md")
+                    found[blocks, norm, loss, "pure"] = Theorem(pure, f"docs/proofs/{name}.md")
                 if norm != "L1" and (blocks != "joint" or norm == "L2"):
                     name = "gaussian" if blocks == "one" else "feature_groups"
                     found[blocks, norm, loss, "Gaussian"] = Theorem(

@@ -1,0 +1,613 @@
+"""What can be released: measurements, each with its price, its draw and its density.
+
+An :class:`Objective` is minimised with a random linear term; a :class:`Point` is a computed vector
+with noise on it. Norm, loss, law, ridge, centre, relation and the number of blocks are values;
+:data:`~confrere.kernel.accountants.THEOREMS` says which of them go together. ``guarantee`` touches
+no data; ``sample`` is the only draw, and books the price before it; ``terms`` are the densities
+that an exact audit asks for.
+
+**The output step.** A certified solver returns a point within ``radius`` of the true minimiser, but
+*which* one depends on the data in ways that no density describes; noise that is added in floats
+leaves traces of the point in its low bits. So what would be released is rounded to a public lattice
+and integer noise is added, calibrated to twice the radius plus one lattice step per coordinate.
+What leaves are exact multiples of a power of two (docs/proofs/output_step.md).
+
+**Hidden sizes.** Under add-remove neighbours nobody may know how many rows there are, measurements
+included; but a certificate needs a bound on their number that holds for every data set. So the
+owner declares about how many there are, and every row draws one of :attr:`HiddenSize.most` cells
+and is used if it is alone in it: a record that comes or goes adds one row or takes one away, never
+both (docs/proofs/add_remove.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from confrere.arrays import Floats
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import (
+    CLASSWISE_FROM,
+    Exposure,
+    Theorem,
+    check_delta,
+    gaussian_sigmas,
+    theorem,
+)
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    GaussianMinimisers,
+    Guarantee,
+    Neighbours,
+    PrivacyEvent,
+    Promised,
+    Split,
+    check_epsilon,
+    in_parallel,
+    public_facts,
+)
+from confrere.kernel.losses import Labels, Loss
+from confrere.kernel.norms import L2, Gaussian, Law, Norm, Pure, Rows, row_norms
+from confrere.kernel.streams import RandomSource, discrete_laplace, sum_zero_basis
+from confrere.maths.solver.certificate import (
+    PARTY_ROOM,
+    Problem,
+    Solver,
+    certified,
+    certified_parties,
+    smallest_tolerance,
+)
+
+Offsets = NDArray[np.int64]
+#: Which rows are used in which releases.
+Patterns = Sequence[tuple[NDArray[np.intp] | slice, NDArray[np.bool_] | slice]]
+
+#: Share of epsilon that pays for the solver's tolerance and the floats.
+SOLVER_SHARE = 0.01
+#: Tolerance on the gradient of the summed objective, where rounding allows it.
+TOLERANCE = 1e-6
+#: Part of the tolerance that the solver may use; the rest is for the rounding of the noise itself.
+SOLVER_PART = 0.9
+#: More than what probabilities of the integer noise can be off by, in floats.
+_PROBABILITIES = 1 + 1e-5
+#: Cells per declared row: of as many rows as were declared one in a hundred shares its cell.
+CELLS = 100
+
+# --- how many rows there are ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenSize:
+    """A number of rows that is not public, and what stands for it."""
+
+    declared: int  #: About how many rows there are, from public knowledge or a noised count
+
+    def __post_init__(self) -> None:
+        if isinstance(self.declared, bool) or int(self.declared) < 1:
+            raise InvalidParameter("declared_samples must be a whole number of at least 1.")
+
+    @property
+    def most(self) -> int:
+        """The most rows that are used, and the number of cells."""
+        return CELLS * int(self.declared)
+
+    def used(
+        self, n_rows: int, source: RandomSource, count: int = 1, groups: NDArray[np.int64] | int = 0
+    ) -> NDArray[np.bool_]:
+        """Return which rows are alone in the cells they draw, ``(count, n_rows)``.
+
+        ``groups`` keeps the rows of several owners apart.
+        """
+        cells = np.floor(source.uniforms(count, n_rows) * self.most).astype(np.int64)
+        cells += self.most * np.asarray(groups)
+        alone = np.empty(cells.shape, dtype=np.bool_)
+        for row, drawn in zip(alone, cells, strict=True):
+            _, which, many = np.unique(drawn, return_inverse=True, return_counts=True)
+            row[:] = many[which] == 1
+        return alone
+
+
+#: How many rows there are, or what stands for that number where it is not public.
+RowCount = int | HiddenSize
+
+
+def largest_count(n_samples: RowCount) -> int:
+    """Return the most rows that are used."""
+    return n_samples.most if isinstance(n_samples, HiddenSize) else n_samples
+
+
+def declared_count(n_samples: RowCount) -> int:
+    """Return the number of rows as far as it is public."""
+    return n_samples.declared if isinstance(n_samples, HiddenSize) else n_samples
+
+
+def check_row_count(n_samples: object, neighbours: Neighbours) -> None:
+    """Refuse a number of rows where it is not public, and a stand-in where it is."""
+    if (neighbours is Neighbours.ADD_REMOVE) != isinstance(n_samples, HiddenSize):
+        raise InvalidParameter(
+            "n_samples must be a HiddenSize under add-remove neighbours, where the number of rows "
+            "is not public, and that number itself under others."
+        )
+
+
+def row_patterns(n_samples: RowCount, n_rows: int, source: RandomSource, count: int) -> Patterns:
+    """Return which rows are used in which of ``count`` releases: all in all if that is public."""
+    if not isinstance(n_samples, HiddenSize):
+        return [(slice(None), slice(None))]
+    patterns, which = np.unique(n_samples.used(n_rows, source, count), axis=0, return_inverse=True)
+    return [(np.flatnonzero(rows), which.ravel() == k) for k, rows in enumerate(patterns)]
+
+
+def some_rows(X: Rows, y: Labels, which: NDArray[np.intp] | slice) -> tuple[Any, Labels]:
+    """Return some rows; where none are left, one of zeros, which no objective notices."""
+    if isinstance(which, slice):
+        return X, y
+    if len(which):
+        return X[which], y[which]  # type: ignore[index]
+    nothing = np.zeros((1, X.shape[1]))
+    return (sparse.csr_array(nothing) if sparse.issparse(X) else nothing), np.ones(1)
+
+
+def used_rows(
+    n_samples: RowCount, X: Floats, y: Floats, offsets: Offsets, source: RandomSource
+) -> tuple[Floats, Floats, Offsets]:
+    """Return the rows that parties use, where their numbers are not public."""
+    if not isinstance(n_samples, HiddenSize):
+        return X, y, offsets
+    sizes = np.diff(offsets)
+    party = np.repeat(np.arange(len(sizes)), sizes)
+    used = n_samples.used(len(X), source, groups=party)[0]
+    left = np.bincount(party[used], minlength=len(sizes))
+    # A party without rows gets one of zeros, at the end of the others'.
+    empty = np.flatnonzero(left == 0)
+    order = np.argsort(np.concatenate([party[used], empty]), kind="stable")
+    rows = np.concatenate([X[used], np.zeros((len(empty), X.shape[1]))])[order]
+    labels = np.concatenate([y[used], np.ones(len(empty))])[order]
+    return rows, labels, np.concatenate([[0], np.cumsum(np.maximum(left, 1))])
+
+
+def by_size(offsets: Offsets) -> list[tuple[int, NDArray[np.intp]]]:
+    """Return every number of rows that parties have, and which parties have so many."""
+    sizes = np.diff(offsets)
+    return [(int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
+
+
+# --- the output step ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeStep:
+    """Discrete Laplace noise on a lattice that hides any move of length ``2 radius``."""
+
+    epsilon: float  #: What the step spends
+    radius: float  #: Certified distance of what was computed from what it stands for
+    size: int  #: Number of coordinates
+
+    @property
+    def spacing(self) -> float:
+        """The lattice constant, the power of two next below ``radius / sqrt(size)``."""
+        return 2.0 ** math.floor(math.log2(self.radius / math.sqrt(self.size)))
+
+    @property
+    def scale(self) -> float:
+        """Scale of the integer noise: the L1 move in lattice units over epsilon."""
+        move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size
+        return move / self.epsilon * _PROBABILITIES
+
+    def release(self, point: Floats, source: RandomSource) -> Floats:
+        """Return the rounded and noised point, or points, one per row."""
+        steps = np.rint(point / self.spacing)
+        noise = discrete_laplace(self.scale, point.shape, source)
+        return np.asarray((steps + noise) * self.spacing)
+
+
+# --- perturbed objectives -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """One objective of those that see the same records: its columns and part of the noise."""
+
+    norm: Norm  #: Of its rows, in the coordinates in which the ridge is one number
+    ridge: float  #: ``L`` of the summed objective
+    weight: float = 1.0  #: Pure noise has the rate ``rho`` times this
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Objective:
+    """Minimise ``sum_i l(W x_i) + (L/2)||W - U||^2 + <B, W>`` for random ``B``, then step; priced.
+
+    Of one data set or of blocks of its columns, which have minimisers of their own.
+    """
+
+    epsilon: float  #: The whole price, solver's share included
+    #: With one the noise is Gaussian, in the coordinates in which rows are no longer than one.
+    delta: float = 0.0
+    n_samples: RowCount  #: Number of rows, or what stands for it where it is not public
+    #: Their weights sum to one, of blocks that share a row's length the squares do.
+    blocks: tuple[Columns, ...]
+    loss: Loss  #: Of all of them
+    #: Whether the parts of a row share one unit of length; else each may be one long.
+    joint: bool = False
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    prior_norm: float = 0.0  #: Public bound on the norm of any point shrunk towards
+    solver: Solver  #: Who looks for minimisers, which are certified here
+    rate: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_row_count(self.n_samples, self.neighbours)
+        if declared_count(self.n_samples) < 1 or not all(b.norm.size > 0 for b in self.blocks):
+            raise InvalidData("X needs at least one row and one column.")
+        if self.delta:
+            check_delta(self.delta, declared_count(self.n_samples))
+        budget, exposure = self.epsilon * (1 - SOLVER_SHARE), self.exposure
+        object.__setattr__(self, "rate", self._theorem.rate(budget, self.delta, exposure))
+
+    @cached_property
+    def _theorem(self) -> Theorem:
+        shared = "joint" if self.joint else "apart" if len(self.blocks) > 1 else "one"
+        law = "Gaussian" if self.delta else "pure"
+        found = [theorem(shared, block.norm.leaf, self.loss, law) for block in self.blocks]
+        return found[0]
+
+    @cached_property
+    def exposure(self) -> Exposure:
+        """What the accountant speaks of."""
+        return Exposure(
+            loss=self.loss,
+            ridges=tuple(float(block.ridge) for block in self.blocks),
+            weights=tuple(float(block.weight) for block in self.blocks),
+            joint=self.joint,
+            one_norm=self._one_norm,
+            neighbours=self.neighbours,
+        )
+
+    @property
+    def _one_norm(self) -> bool:
+        """Whether noise of several classes has one norm of the whole matrix."""
+        one = len(self.blocks) == 1 and isinstance(self.blocks[0].norm, L2)
+        return one and 2 < self.loss.n_classes < CLASSWISE_FROM
+
+    @cached_property
+    def acts(self) -> tuple[Act, ...]:
+        """What every block does; they share what the output steps spend."""
+        sigmas = gaussian_sigmas(self.rate, self.exposure) if self.delta else ()
+        free, scores = max(1, self.loss.n_scores - 1), self.loss.n_scores
+        acts = []
+        for k, block in enumerate(self.blocks):
+            law: Law = Pure(block.norm, self.rate * block.weight, scores)
+            if self.delta:
+                law = Gaussian(sigmas[k], free * block.norm.size)
+            elif self._one_norm:
+                law = Pure(L2(free * block.norm.size), self.rate)
+            acts.append(Act(self, block, law))
+        return tuple(acts)
+
+    @property
+    def act(self) -> Act:
+        """What the only block does."""
+        (one,) = self.acts
+        return one
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Epsilon of every block's own release, for rows in the unit ball."""
+        if self.delta:
+            power = 2 if self.joint else 1
+            return tuple(self.epsilon * block.weight**power for block in self.blocks)
+        slope = self.loss.slope if self.loss.n_classes == 2 else 2.0
+        return tuple(2 * slope * self.rate * block.weight for block in self.blocks)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price of all blocks together, without touching data."""
+        return self._guarantee
+
+    @cached_property
+    def _guarantee(self) -> Guarantee:
+        several = ("feature groups", "importances") if len(self.blocks) > 1 else ()
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            theorem=self._theorem.page,
+            public=public_facts(self.neighbours, *several),
+            assumptions=GAUSSIAN_ASSUMPTIONS if self.delta and not several else ASSUMPTIONS,
+        )
+
+    def event(self) -> PrivacyEvent:
+        """Return what composes: of Gaussian noise its scales, of pure noise the price."""
+        if not self.delta:
+            return Promised(self.epsilon)
+        return GaussianMinimisers(
+            sigmas=tuple(map(float, gaussian_sigmas(self.rate, self.exposure))),
+            ridges=tuple(float(block.ridge) for block in self.blocks),
+            cap=float(self.loss.slope) if self.loss.n_classes == 2 else 1.0,
+            n_classes=self.loss.n_classes,
+            joint=self.joint,
+            output_epsilon=self.epsilon * SOLVER_SHARE,
+        )
+
+    def sample(
+        self,
+        rows: Sequence[Rows],  # One array or CSR per block, inside its norm
+        y: Labels,  # Labels -1 and +1, or class codes ``0 .. K-1``
+        *,
+        source: RandomSource,
+        count: int = 1,  # Independent releases; more than one needs a seed
+        # One public point per block to shrink towards, of the shape that is released.
+        centres: Sequence[Floats | None] | None = None,
+    ) -> list[Floats]:
+        """Return ``count`` releases of every block: ``(count, d)``, or ``(count, K, d)``."""
+        stream = source.book(self.guarantee(), count)
+        points = list(centres) if centres is not None else [None] * len(self.blocks)
+        self._certify(rows, y, points)
+        patterns = row_patterns(self.n_samples, rows[0].shape[0], stream, count)
+        released = []
+        for act, X, centre in zip(self.acts, rows, points, strict=True):
+            linear = act.weights_of(act.law.draw(stream, count))
+            found = np.empty_like(linear)
+            for which, mine in patterns:
+                found[mine] = certified(
+                    self.solver,
+                    *some_rows(X, y, which),
+                    loss=self.loss,
+                    ridge=act.ridge,
+                    linear=linear[mine],
+                    centre=centre,
+                    tolerance=SOLVER_PART * act.tolerance,
+                )
+            released.append(act.output_step.release(found, stream))
+        return released
+
+    def terms(
+        self, rows: Sequence[Rows], y: Labels, centres: Sequence[Floats | None] | None = None
+    ) -> list[PerturbedTerm]:
+        """Return the densities of the blocks' releases, for an exact audit."""
+        points = centres if centres is not None else [None] * len(rows)
+        return [
+            PerturbedTerm(np.asarray(X), y, act, centre)
+            for act, X, centre in zip(self.acts, rows, points, strict=True)
+        ]
+
+    def _certify(self, rows: Sequence[Rows], y: Labels, centres: Sequence[Floats | None]) -> None:
+        """Refuse what the theorem does not speak of, before any draw."""
+        hidden = isinstance(self.n_samples, HiddenSize)
+        count = rows[0].shape[0] if hidden else self.n_samples
+        if [X.shape for X in rows] != [(count, block.norm.size) for block in self.blocks]:
+            raise InvalidData("X does not have the declared number of rows and columns.")
+        if np.shape(y) != (count,):
+            raise InvalidData("y must be one label per row of X.")
+        self.loss.check_labels(y)
+        for X, block in zip(rows, self.blocks, strict=True):
+            block.norm.certify(X)
+        if self.joint and not np.sum([row_norms(X) ** 2 for X in rows], axis=0).max() <= 1:
+            raise InvalidData("a row is longer than its groups' bound; clip the rows first.")
+        for act, centre in zip(self.acts, centres, strict=True):
+            act.check_centre(centre)
+
+
+#: What Gaussian noise assumes.
+GAUSSIAN_ASSUMPTIONS = (
+    "each person is in at most one record",
+    "tails of 104-bit uniforms (total variation below 1e-17)",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Act:
+    """What one block of an objective does: its noise, its tolerance and its output step."""
+
+    objective: Objective
+    block: Columns
+    law: Law  #: Of ``B``: where columns of several classes sum to zero, or of every class
+
+    @property
+    def loss(self) -> Loss:
+        """The objective's."""
+        return self.objective.loss
+
+    @property
+    def norm(self) -> Norm:
+        """Of the rows."""
+        return self.block.norm
+
+    @property
+    def ridge(self) -> float:
+        """``L``."""
+        return self.block.ridge
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.norm.size
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what is released."""
+        size, scores = self.norm.size, self.loss.n_scores
+        return (size,) if scores == 1 else (scores, size)
+
+    @cached_property
+    def class_basis(self) -> Floats:
+        """Orthonormal columns, one per class that the noise is free to choose.
+
+        What is added to all classes alike is seen by no loss: a law of one norm leaves it out. A
+        law that is a sum over classes keeps it, as then its density is simple.
+        """
+        scores = self.loss.n_scores
+        every = self.law.size == scores * self.norm.size
+        return np.eye(scores) if every else sum_zero_basis(scores)
+
+    def weights_of(self, drawn: Floats) -> Floats:
+        """Return coordinates of the noise, or of its draws, in the shape of what is released."""
+        basis = self.class_basis
+        found = [basis @ each.reshape(basis.shape[1], -1) for each in drawn]
+        return np.reshape(found, (len(drawn), *self.shape))
+
+    def check_centre(self, centre: Floats | None) -> None:
+        """Refuse a point to shrink towards that is longer than was said."""
+        if centre is None:
+            return
+        long = not np.linalg.norm(centre) <= self.objective.prior_norm * (1 + 1e-9)
+        if np.shape(centre) != self.shape or long:
+            raise InvalidData("the centre must have one number per weight, and no longer norm.")
+
+    @property
+    def longest(self) -> float:
+        """A bound on the norm of what is released, from public facts alone.
+
+        At the minimiser ``L (w - u)`` is the sum of n gradients, none longer than the slope, and
+        the noise: ``||w|| <= (n c + ||b||)/L + ||u||``. The output step and the solver's tolerance
+        are far below the last hundredth.
+        """
+        made = self.objective
+        slopes = largest_count(made.n_samples) * self.loss.slope / self.ridge
+        return 1.01 * (slopes + self.law.longest / self.ridge + made.prior_norm) + 1.0
+
+    @cached_property
+    def tolerance(self) -> float:
+        """A bound on the gradient that the solver can certify on every run.
+
+        A function of public quantities alone: it stands above the rounding error of the gradient
+        and of the noise for every noise vector but the longest.
+        """
+        smallest = smallest_tolerance(
+            largest_count(self.objective.n_samples),
+            self.norm.size,
+            ridge=self.ridge,
+            linear_norm=self.law.longest,
+            centre_norm=self.objective.prior_norm,
+            n_classes=self.loss.n_classes if self.loss.n_classes > 2 else None,
+        )
+        rounding = 64 * self.law.longest * float(np.finfo(np.float64).eps)
+        return max(TOLERANCE, PARTY_ROOM * smallest / SOLVER_PART, rounding)
+
+    @property
+    def output_step(self) -> LatticeStep:
+        """The step that pays for the tolerance."""
+        return LatticeStep(
+            epsilon=self.objective.epsilon * SOLVER_SHARE / len(self.objective.blocks),
+            radius=self.tolerance / self.ridge,
+            size=int(np.prod(self.shape)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedTerm:
+    """One perturbed objective on one data set, in the coordinates of its noise."""
+
+    X: Floats
+    y: Labels
+    made: Act
+    centre: Floats | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates of a release."""
+        return self.made.law.size
+
+    @property
+    def step(self) -> LatticeStep:
+        """The output step that follows."""
+        return self.made.output_step
+
+    def noise(self, released: Floats) -> Floats:
+        """Return the noise that makes these weights the minimiser, in its coordinates."""
+        W = np.reshape(released, (self.made.loss.n_scores, -1))
+        towards = 0.0 if self.centre is None else np.reshape(self.centre, W.shape)
+        pull = self.made.loss.errors(self.X @ W.T, self.y).T @ self.X
+        pull = pull + self.made.ridge * (W - towards)
+        return np.asarray(-(self.made.class_basis.T @ pull).ravel())
+
+    def log_density(self, w: Floats) -> float:
+        """Return the log density at a point of the coordinates of the noise, up to a constant."""
+        W = np.reshape(self.made.weights_of(w[None]), (self.made.loss.n_scores, -1))
+        return self.log_determinant(W) + self.made.law.log_density(self.noise(W))
+
+    def minimiser(self) -> Floats:
+        """Return the minimiser without noise, in the coordinates of the noise."""
+        act, solver = self.made, self.made.objective.solver
+        # Rows that break their bound are what an audit may be looking for.
+        longest = max(1.0, float(row_norms(self.X).max(initial=0.0)))
+        towards = np.zeros(act.shape) if self.centre is None else self.centre
+        problem = Problem(
+            rows=solver.rows(self.X, longest),
+            labels=self.y,
+            loss=act.loss,
+            ridge=act.ridge,
+            linear=np.zeros((1, towards.size)),
+            centre=towards.reshape(1, -1),
+        )
+        W = solver.solve(problem, max(TOLERANCE, 2 * problem.smallest_tolerance))
+        return np.asarray((act.class_basis.T @ W.reshape(act.loss.n_scores, -1)).ravel())
+
+    def log_determinant(self, W: Floats) -> float:
+        """Return that of the Hessian at these weights, in the coordinates of the noise."""
+        basis = self.made.class_basis
+        bends = self.made.loss.bends(self.X @ W.T, self.y)
+        reduced = np.einsum("ka,nkl,lb->nab", basis, bends, basis, optimize=True)
+        hessian = np.einsum("nab,ni,nj->aibj", reduced, self.X, self.X, optimize=True)
+        _, found = np.linalg.slogdet(
+            hessian.reshape(self.size, self.size) + self.made.ridge * np.eye(self.size)
+        )
+        return float(found)
+
+
+def sample_parties(
+    made: Mapping[int, Objective],  # Of a party of so many rows; all of one law, loss and norm
+    # Rows inside the norm and labels -1 and +1, party by party, and where each party's begin.
+    blocks: Iterable[tuple[Floats, Floats, Offsets]],
+    *,
+    source: RandomSource,
+    centre: Floats | None = None,
+) -> Floats:
+    """Return one release of every party's own rows, one party per row, two classes."""
+    prices = [one.guarantee() for one in made.values()]
+    stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
+    acts = {size: one.act for size, one in made.items()}
+    any_one = next(iter(acts.values()))
+    if any_one.loss.n_scores > 1:
+        raise InvalidParameter("many parties at once have two classes.")
+    return np.concatenate([_of_parties(acts, any_one, *each, stream, centre) for each in blocks])
+
+
+def _of_parties(
+    acts: Mapping[int, Act],
+    any_one: Act,
+    X: Floats,
+    y: Floats,
+    offsets: Offsets,
+    stream: RandomSource,
+    centre: Floats | None,
+) -> Floats:
+    any_one.norm.certify(X)
+    any_one.loss.check_labels(y)
+    any_one.check_centre(centre)
+    kinds = by_size(offsets)
+    rows, labels, starts = used_rows(any_one.objective.n_samples, X, y, offsets, stream)
+    linear = np.empty((len(offsets) - 1, X.shape[1]))
+    ridge, tolerance = np.empty(len(linear)), np.empty(len(linear))
+    for size, members in kinds:
+        linear[members] = acts[size].law.draw(stream, len(members))
+        ridge[members] = acts[size].ridge
+        tolerance[members] = SOLVER_PART * acts[size].tolerance
+    points = certified_parties(
+        any_one.objective.solver,
+        (rows, labels, starts),
+        loss=any_one.loss,
+        ridge=ridge,
+        linear=linear,
+        centre=centre,
+        tolerance=tolerance,
+    )
+    for size, members in kinds:
+        points[members] = acts[size].output_step.release(points[members], stream)
+    return points
