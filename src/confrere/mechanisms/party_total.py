@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from confrere.kernel.guarantee import FACTS, FLOATS, Guarantee, Neighbours, Unit, check_epsilon
 from confrere.kernel.accountants import check_delta
+from confrere.kernel.guarantee import FACTS, FLOATS, Guarantee, Neighbours, Unit, check_epsilon
 from confrere.mechanisms.output_step import AddedNoise
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, sum_assumptions
 
