@@ -29,7 +29,7 @@ from confrere.maths.solver.row_blocks import Engine
 from confrere.methods.party_rows import PartyRows
 from confrere.rows.engines import check_engine, opened_engine
 from confrere.schema import PublicSchema
-from confrere.schema.codes import as_rows
+from confrere.schema.codes import Coded
 
 if TYPE_CHECKING:
     from confrere.federation.sums import RawRows
@@ -70,7 +70,7 @@ class Books:
 class _Holder:
     """What one party and a group of parties have in common."""
 
-    X: Floats
+    X: Floats | Coded
     books: Books
     random_state: Seed | None
 
@@ -119,7 +119,7 @@ class LocalParty(_Holder):
     """
 
     name: str
-    X: Floats
+    X: Floats | Coded
     y: Floats
     books: Books
     random_state: Seed | None = None
@@ -133,7 +133,7 @@ class LocalParty(_Holder):
         if self.engine is not None:
             check_engine(self.engine, "engine")
         _check_name(self.name)
-        object.__setattr__(self, "X", as_rows(self.X))
+        object.__setattr__(self, "X", _rows(self.X))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
         _check_data(self.X, self.y, self.n_classes, least=_least_rows(self.books))
 
@@ -174,7 +174,7 @@ class PartyGroup(_Holder):
     """
 
     names: tuple[str, ...]
-    X: Floats  #: Of all, party by party
+    X: Floats | Coded  #: Of all, party by party
     y: Floats
     offsets: NDArray[np.int64]  #: Where each party's rows begin; the last is the number of rows
     books: Books
@@ -183,7 +183,7 @@ class PartyGroup(_Holder):
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "offsets", np.asarray(self.offsets, dtype=np.int64))
-        object.__setattr__(self, "X", as_rows(self.X))
+        object.__setattr__(self, "X", _rows(self.X))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
         least = _least_rows(self.books)
         _check_data(self.X, self.y, least=least)
@@ -276,7 +276,11 @@ def _least_rows(books: Books) -> int:
     return 0 if books.policy.neighbours == Neighbours.ADD_REMOVE else 1
 
 
-def _check_data(X: Floats, y: Floats, n_classes: int = 2, least: int = 1) -> None:
+def _rows(X: Floats | Coded) -> Floats | Coded:
+    return X if isinstance(X, Coded) else np.asarray(X, dtype=np.float64)
+
+
+def _check_data(X: Floats | Coded, y: Floats, n_classes: int = 2, least: int = 1) -> None:
     # Checked when a party is set up, so that no question can find it out.
     if len(X.shape) != 2 or X.shape[0] < least or X.shape[1] < 1 or y.shape != X.shape[:1]:
         raise InvalidData("X needs rows and columns, and y one label per row.")

@@ -64,6 +64,7 @@ from confrere.methods.party_rows import Sizes
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.rows.frame import LARGEST
 from confrere.schema import PublicSchema
+from confrere.schema.codes import Coded
 from confrere.schema.fact_counts import STEPS, FactCounts
 from confrere.schema.public_schema import PaidFacts
 
@@ -461,7 +462,7 @@ class RawRows:
     counts: FactCounts
     sums: NDArray[np.int64]
     n_samples: int
-    encode: Callable[[PublicSchema], Floats]
+    encode: Callable[[PublicSchema], Floats | Coded]
 
 
 @install

@@ -19,6 +19,7 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation, run_outp
 from confrere.methods.plan import LabelledTable
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
+from confrere.schema.codes import Coded
 
 #: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
 _MANY, _SMALL = 100, 200
@@ -44,7 +45,7 @@ class PartyRows:
         Where each party's rows begin; the last number is the number of rows.
     """
 
-    X: Floats
+    X: Floats | Coded
     y: NDArray[Any]
     offsets: NDArray[np.int64]
 
@@ -76,7 +77,7 @@ class PartyRows:
         """
         return len(self.sizes) >= _MANY and len(self.y) <= _SMALL * len(self.sizes)
 
-    def members(self) -> Iterator[tuple[Floats, Any]]:
+    def members(self) -> Iterator[tuple[Any, Any]]:
         """Yield the parties' rows and labels one by one."""
         for begin, end in zip(self.offsets, self.offsets[1:], strict=False):
             yield self.X[begin:end], self.y[begin:end]

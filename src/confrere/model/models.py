@@ -25,7 +25,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.codes import Coded, as_rows
+from confrere.schema.codes import Coded
 from confrere.schema.encoding import Encoding, Form
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -231,12 +231,13 @@ def readable_rows(X: Any, n_features: int) -> Any:
 
     Raises InvalidData if the rows have another number of columns, or values that are not finite.
     """
-    rows: Any = X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
+    coded = isinstance(X, Coded)
+    rows: Any = X if coded else X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
     if len(rows.shape) != 2 or rows.shape[1] != n_features:
         raise InvalidData(
             f"X must be rows of {n_features} features, in the order of the model's features."
         )
-    if isinstance(rows, Coded):
+    if coded:
         return rows
     values = rows.data if is_sparse(rows) else rows
     # Two passes that copy nothing: NaN is the smallest and the largest of whatever holds it.
@@ -258,7 +259,7 @@ def is_sparse(rows: Any) -> bool:
 
 def _dense(X: Any) -> Floats:
     try:
-        return as_rows(X)  # type: ignore[no-any-return]
+        return np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidData("X must be rows of numbers; encode text columns first.") from None
 

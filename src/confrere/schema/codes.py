@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -97,24 +97,19 @@ class Coded:
     stores: tuple[PackedCodes, ...]
     tables: tuple[Floats, ...]  #: ``V_j`` of every raw column: one row per vertex
     shrink: Floats | None = None
+    shape: tuple[int, int] = field(init=False)  #: Rows and columns
+    width: int = field(init=False)  #: Stored numbers per row
+    parts: list[slice] = field(init=False)  #: Where the numbers of every raw column are
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return len(self.stores[0].codes), sum(table.shape[1] for table in self.tables)
-
-    @property
-    def width(self) -> int:
-        """Stored numbers per row."""
-        return len(self.stores)
-
-    @property
-    def parts(self) -> list[slice]:
-        """Where the numbers of every raw column are."""
+    def __post_init__(self) -> None:
         ends = np.cumsum([table.shape[1] for table in self.tables]).tolist()
-        return [
-            slice(end - table.shape[1], end) for end, table in zip(ends, self.tables, strict=True)
-        ]
+        pairs = zip(ends, self.tables, strict=True)
+        facts: dict[str, object] = {
+            "shape": (len(self.stores[0].codes), ends[-1]),
+            "width": len(self.stores),
+            "parts": [slice(end - table.shape[1], end) for end, table in pairs],
+        }
+        vars(self).update(facts)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -211,11 +206,6 @@ class Coded:
     def __pow__(self, power: int) -> Coded:
         shrink = None if self.shrink is None else np.asarray(self.shrink) ** power
         return replace(self, tables=tuple(table**power for table in self.tables), shrink=shrink)
-
-
-def as_rows(X: Any) -> Any:
-    """Return rows as they are if they are codes, else in doubles."""
-    return X if isinstance(X, Coded) else np.asarray(X, dtype=np.float64)
 
 
 def _weighted(counts: Floats, table: Floats) -> Floats:

@@ -21,7 +21,7 @@ from confrere.files import write_whole
 from confrere.methods.plan import encode_labels
 from confrere.model import Model
 from confrere.release import Release, read_folder
-from confrere.rows.row_tables import Batch, Block, RowTable, gathered, open_table
+from confrere.rows.row_tables import Batch, RowTable, gathered_codes, open_table
 from confrere.schema import DataReport, data_report
 from confrere.schema.cells import (
     Container,
@@ -31,6 +31,7 @@ from confrere.schema.cells import (
     plain_labels,
     read_numbers,
 )
+from confrere.schema.codes import Coded, PackedCodes
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.study_file import Study, study_from_bytes
 
@@ -39,11 +40,11 @@ from confrere.study.study_file import Study, study_from_bytes
 class Rows:
     """What a method learns from: bounded rows, and labels.
 
-    Rows that are many lie in a private file, which the system reads when they are touched. ``sums``
-    are those of the raw rows, where the study learns facts of its schema first.
+    Codes that are many lie in a private file, which the system reads when they are touched.
+    ``sums`` are those of the raw rows, where the study learns facts of its schema first.
     """
 
-    X: NDArray[np.float64]
+    X: Coded
     y: NDArray[Any]
     sums: NDArray[np.int64] | None = None
 
@@ -67,17 +68,17 @@ def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
     counts = FactCounts(schema) if counted else None
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[tuple[list[PackedCodes], NDArray[Any]]]:
         for batch in table.read(list(columns)):
             kept = seen.bounded(batch)
             if len(kept):
                 if counts is not None:
                     sums[:] += counts.sums(kept)
-                yield [encoder.transform(kept)], schema.label(kept)
+                yield encoder.codes(kept), schema.label(kept)
 
-    (rows,), labels = gathered(blocks(), table.rows)
+    codes, labels = gathered_codes(blocks(), table.rows)
     assert labels is not None
-    return Rows(rows[:], labels, sums if counted else None)
+    return Rows(encoder.encoding().coded(codes), labels, sums if counted else None)
 
 
 def predict(

@@ -326,7 +326,7 @@ def local_party(
     X, y = rows.X, rows.codes(study)
     ballot = None
     if local.classifier is not None and auxiliary is not None and study.method.voted:
-        ballot = local.classifier.votes(X, y, auxiliary, study.n_classes)
+        ballot = local.classifier.votes(X.toarray(), y, auxiliary, study.n_classes)
     if has_answered(local, policy.runs):
         ledger = Ledger(local.ledger_path)  # who goes on need not afford all of it again
     else:
