@@ -22,7 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
@@ -208,7 +209,7 @@ class Parquet(Files):
                     f"{self.files[0].name}: the files of a folder need one schema."
                 )
         self.names = schemas[0].names
-        self._texts = [field.name for field in schemas[0] if field.type == pa.string()]
+        self._texts = [field.name for field in schemas[0] if str(field.type).endswith("string")]
 
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Return the row groups of one file, in batches."""
@@ -232,8 +233,10 @@ class Dialect:
     Numbers of a file with semicolons may have a decimal comma, since commas do not separate there.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     separator: str | None = None
-    decimal: str | None = None  #: ``"."`` or ``","``
+    decimal: Literal[".", ","] | None = None
     encoding: str | None = None
     #: The names of the columns where the first line is a row; or true where it does name them.
     header: bool | tuple[str, ...] | None = None
@@ -256,7 +259,7 @@ class Dialect:
         bare = re.sub('"[^"]*"', "", text)
         named = not isinstance(self.header, tuple)
         separator = self.separator or (max(",;\t|", key=bare.count) if named else ",")
-        decimal = self.decimal or ("," if separator == ";" else ".")
+        decimal: Literal[".", ","] = self.decimal or ("," if separator == ";" else ".")
         names = next(csv.reader([text], delimiter=separator), [])
         if not any(names):
             raise InvalidData(f"data: {file.name} is empty; its first line names the columns.")

@@ -671,15 +671,20 @@ class PublicSchema(Shown):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> PublicSchema:
-        """Read what :meth:`to_dict` wrote, or the ``data`` table of a study file."""
-        _refuse_unknown("the schema", facts, {"label", "clip_norm", "note", "features", "paid"})
+        """Read what :meth:`to_dict` wrote, or the ``data`` table of a study file.
+
+        ``na`` and ``missing`` beside the features are of all that do not declare their own.
+        """
+        shared = {key: facts[key] for key in ("na", "missing") if key in facts}
+        known = {"label", "clip_norm", "note", "features", "paid", *shared}
+        _refuse_unknown("the schema", facts, known)
         paid, label, note = facts.get("paid", []), facts.get("label"), facts.get("note", "")
         if not isinstance(paid, list):
             raise SchemaError("paid must be a list of tables: learned and receipts.")
         if not isinstance(note, str):
             raise SchemaError("note must be a text.")
         return cls(
-            tuple(map(_read_feature, _entries(facts.get("features")))),
+            tuple(_read_feature({**shared, **one}) for one in _entries(facts.get("features"))),
             None if label is None else _build(Label, "label", label),
             facts.get("clip_norm", "rms"),
             note,

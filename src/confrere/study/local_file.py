@@ -23,7 +23,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +45,7 @@ from confrere.kernel.guarantee import Unit
 from confrere.ledger import Decision, LedgerReader
 from confrere.mechanisms.secure_sum import fewest_of
 from confrere.release.signing import fingerprint
-from confrere.rows.row_tables import RowTable, Sql, open_table
+from confrere.rows.row_tables import Dialect, RowTable, Sql, open_table
 from confrere.study.study_file import (
     Digest,
     Fingerprint,
@@ -93,6 +93,9 @@ def _beside(text: Path, info: ValidationInfo) -> Path:
 FilePath = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
 
 
+Written = Annotated[Dialect, BeforeValidator(TypeAdapter(Dialect).validate_python)]
+
+
 class Query(Table):
     """A table in a database: ``[data]``."""
 
@@ -106,6 +109,7 @@ class DataSet(Table):
 
     path: FilePath | None = None  #: A CSV or Parquet file, or a folder of either
     data: Query | None = None  #: The same, where it is a query to a database
+    dialect: Written | None = None  #: How a file of text is written, if not as its first line says
     #: Whose rows they are: a study that counts other units is not answered.
     unit_column: Text | None = None
     sha256: Digest | None = None  #: Of a file that does not change
@@ -352,6 +356,7 @@ class Local(Table):
     ledger_path: FilePath
     data_path: FilePath | None = None  #: Its table: a CSV or Parquet file, or a folder of either
     data: Query | None = None  #: Its table, where it is a query to a database
+    dialect: Written | None = None  #: How a file of text is written, if not as its first line says
     #: Who reads the rows: "loop" (the default), "joblib", "dask" or a scheduler's address.
     engine: Text | None = None
     key_path: FilePath | None = None  #: The private key that it signs with
@@ -387,7 +392,7 @@ class Local(Table):
             )
         if self.data is not None:
             raise StudyError(f"data: the local file of {self.party} has data_path too; keep one.")
-        return open_table(self.data_path)
+        return open_table(self.data_path, dialect=self.dialect)
 
 
 class LocalFile(Local):
@@ -409,7 +414,7 @@ def read_local(path: str | Path) -> Local:
 
 def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Return what the organisation's home says about the data set that a local file names."""
-    told = ("data_path", "data", "ledger_path", "policy", "peers")
+    told = ("data_path", "data", "dialect", "ledger_path", "policy", "peers")
     twice = [key for key in told if key in values]
     if twice:
         raise StudyError(
@@ -423,6 +428,7 @@ def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
         "ledger_path": str(home.ledger_of(name)),
         "data_path": None if one.path is None else str(one.path),
         "data": None if one.data is None else one.data.model_dump(),
+        "dialect": None if one.dialect is None else asdict(one.dialect),
         "unit_column": one.unit_column,
         "sha256": one.sha256,
         "policy": home.policy(),

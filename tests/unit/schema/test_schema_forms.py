@@ -184,3 +184,15 @@ def test_wrong_python_says_what_is_wrong(tmp_path):
         PublicSchema([Flag("x")], outcome="y")
     with pytest.raises(SchemaError, match="cannot be read"):
         PublicSchema.from_toml(tmp_path / "absent.toml")
+
+
+def test_what_is_missing_is_said_once_for_all_columns():
+    features = {
+        "age": {"kind": "number", "bounds": [0, 100]},
+        "smoker": {"kind": "flag", "missing": "center", "na": ["x"]},
+    }
+    schema = PublicSchema.from_dict({"na": ["?", -9], "missing": "indicator", "features": features})
+    age, smoker = schema.features
+    assert (age.na, age.missing) == (("?", -9), "indicator")
+    assert (smoker.na, smoker.missing) == (("x",), "center")
+    assert PublicSchema.from_dict(schema.to_dict()) == schema

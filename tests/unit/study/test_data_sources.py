@@ -27,7 +27,7 @@ def small_batches(tmp_path, monkeypatch):
 def moved(folder, line):
     """Say in the local file of a party where its rows are now."""
     file = folder / "local" / "main.toml"
-    text = re.sub(r"^(data|data_path|engine) = .*$", "", file.read_text(), flags=re.M)
+    text = re.sub(r"^(data|data_path|dialect|engine) = .*$", "", file.read_text(), flags=re.M)
     head, policy = text.split("[policy]")
     file.write_text(f"{head}\n{line}\n[policy]{policy}")
     return file
@@ -50,7 +50,8 @@ def test_parquet_and_databases_are_read_as_text_is(edit, folder):
         assert np.array_equal(found.X, expected.X)
         assert np.array_equal(found.y, expected.y)
         moved(folder, 'data_path = "main.csv"')
-    assert open_table(folder / "local" / "rows.parquet").whole().to_pandas().equals(table)
+    found = open_table(folder / "local" / "rows.parquet").whole().to_pydict()
+    assert found == table.to_dict(orient="list")
 
 
 def test_the_owners_look_reads_what_the_study_would(edit, folder):
@@ -72,6 +73,21 @@ def test_the_owners_look_reads_what_the_study_would(edit, folder):
     table[:5].drop(columns=table.columns[0]).to_csv(parts / "2.csv", index=False)
     with pytest.raises(InvalidData, match="different columns"):
         check_table(study, open_table(parts))
+
+
+def test_a_local_file_says_how_its_table_is_written(edit, folder):
+    study, locals_, _ = ready(edit())
+    expected = read_rows(study, locals_["main"].table())
+    table = pd.read_csv(folder / "local" / "main.csv")
+    place, names = folder / "local" / "other.csv", list(table.columns)
+    table.to_csv(place, index=False, header=False, sep=";", decimal=",", encoding="cp1252")
+    dialect = f'{{ separator = ";", encoding = "cp1252", header = {names} }}'
+    local = read_local(moved(folder, f'data_path = "other.csv"\ndialect = {dialect}'))
+    found = read_rows(study, local.table())
+    assert np.array_equal(found.X, expected.X)
+    assert np.array_equal(found.y, expected.y)
+    with pytest.raises(StudyError, match="dialect"):
+        read_local(moved(folder, 'data_path = "other.csv"\ndialect = { decimal = ";" }'))
 
 
 def test_where_rows_are_is_said_once_and_secrets_are_not_told(folder, monkeypatch):
