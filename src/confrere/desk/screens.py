@@ -15,6 +15,7 @@ import jinja2
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from confrere.desk import pictures
@@ -78,9 +79,20 @@ class Screens:
         """Return a part of a page."""
         return self._templates.get_template(name).render(**values)
 
-    def missing(self, request: Request, what: str) -> Response:
-        """Say that something is not there, or not any more."""
-        return self.page(request, "missing.html.j2", 404, title="Not here", what=what)
+    def place(self, kind: str, name: str) -> Place:
+        """Return a ledger, study, release or run; or say that it is not there any more."""
+        found = self.desk.place(kind, name)
+        if found is None:
+            raise gone(f"That {_SINGULAR[kind]} is not in the desk's folders any more.")
+        return found
+
+
+_SINGULAR = {"ledgers": "ledger", "studies": "study", "releases": "release", "runs": "run"}
+
+
+def gone(what: str) -> HTTPException:
+    """Return what says that something is not there, or not any more."""
+    return HTTPException(404, what)
 
 
 def visitor(request: Request) -> str:
@@ -99,11 +111,10 @@ def study_page(
     status: int = 200,
 ) -> Response:
     """Return a study in words, as it stands at one party, with a way to decide."""
-    desk = screens.desk
-    place = desk.place("studies", name)
-    study = None if place is None else desk.study(place)
-    if place is None or study is None or party not in study.get("parties", {}):
-        return screens.missing(request, "That study is not in the desk's folders any more.")
+    desk, place = screens.desk, screens.place("studies", name)
+    study = desk.study(place)
+    if party not in study.get("parties", {}):
+        raise gone("That study is not one of that party's.")
     return screens.page(
         request,
         "study.html.j2",
@@ -123,21 +134,17 @@ def release_page(
     screens: Screens, request: Request, name: str, tried: dict[str, str] | None = None
 ) -> Response:
     """Return a release with its card, and what it says of somebody if that was asked."""
-    desk = screens.desk
-    place = desk.place("releases", name)
-    if place is None:
-        return screens.missing(request, "That release is not in the desk's folders any more.")
+    desk, place = screens.desk, screens.place("releases", name)
     release = desk.release(place)
     outcome = None
     if tried is not None and "fault" not in release:
         outcome = desk.clerk.ask("tried", str(place.path), tried)
-    books = desk.ledgers()
     return screens.page(
         request,
         "release.html.j2",
         title=release["name"],
         release=release,
-        books=books,
+        books=desk.ledgers(),
         tried=tried or {},
         outcome=outcome,
     )
@@ -149,16 +156,12 @@ def writing_routes(screens: Screens) -> APIRouter:
 
     @router.post("/releases/{name}")
     async def tried(request: Request, name: str) -> Response:
-        form = await form_of(request)
-        if not screens.keeper.holds(visitor(request), form.pop("form_key", "")):
-            return _foreign(screens, request)
+        form = await own_form(screens, request)
         return await run_in_threadpool(release_page, screens, request, name, form)
 
     @router.post("/studies/{name}/{party}")
     async def decided(request: Request, name: str, party: str) -> Response:
-        form = await form_of(request)
-        if not screens.keeper.holds(visitor(request), form.pop("form_key", "")):
-            return _foreign(screens, request)
+        form = await own_form(screens, request)
         return await run_in_threadpool(_decide, screens, request, name, party, form)
 
     return router
@@ -167,13 +170,11 @@ def writing_routes(screens: Screens) -> APIRouter:
 def _decide(
     screens: Screens, request: Request, name: str, party: str, form: dict[str, str]
 ) -> Response:
-    desk = screens.desk
-    place = desk.place("studies", name)
-    if place is None:
-        return screens.missing(request, "That study is not in the desk's folders any more.")
+    desk, place = screens.desk, screens.place("studies", name)
     if not screens.keeper.may_decide(visitor(request)):
-        what = "You may look, and are not among those who decide. Nothing was done."
-        return screens.page(request, "missing.html.j2", 403, title="Not taken", what=what)
+        raise HTTPException(
+            403, "You may look, and are not among those who decide. Nothing was done."
+        )
     if visitor(request):
         form["name"] = visitor(request)  # who signed in is who approves
     agree = form.get("decision") == "approve"
@@ -189,18 +190,15 @@ def _decide(
     return RedirectResponse(f"/studies/{name}/{party}", status_code=303)
 
 
-async def form_of(request: Request) -> dict[str, str]:
-    """Return the fields of a form; the last of several counts."""
+async def own_form(screens: Screens, request: Request) -> dict[str, str]:
+    """Return the fields of a form, the last of several counts; turn away what is not the desk's."""
     body = (await request.body()).decode("utf-8", "replace")
-    return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=300))
-
-
-def _foreign(screens: Screens, request: Request) -> Response:
-    """Turn away a form that is not the desk's own, or of before it was started again."""
-    what = (
-        "That form is not one of this desk's, or is from before it was started. Nothing was done."
-    )
-    return screens.page(request, "missing.html.j2", 403, title="Not taken", what=what)
+    form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=300))
+    if not screens.keeper.holds(visitor(request), form.pop("form_key", "")):
+        raise HTTPException(
+            403, "That form is not one of this desk's, or is older than it is. Nothing was done."
+        )
+    return form
 
 
 def _form_fault(study: Mapping[str, Any], form: Mapping[str, str], *, agree: bool) -> str | None:
@@ -252,10 +250,7 @@ def reading_routes(screens: Screens) -> APIRouter:
     def ledger(
         request: Request, name: str, page: int = 1, account: str = "", delta: str = ""
     ) -> Response:
-        place = desk.place("ledgers", name)
-        if place is None:
-            return screens.missing(request, "That ledger is not in the desk's folders any more.")
-        book = desk.book(place)
+        book = desk.book(screens.place("ledgers", name))
         if book.fault is not None:
             return screens.page(request, "broken.html.j2", title=book.name, book=book)
         chosen = next((one for one in book.accounts if one.name == account), None)
@@ -273,13 +268,10 @@ def reading_routes(screens: Screens) -> APIRouter:
 
     @router.get("/ledger/{name}/row/{number}")
     def row(request: Request, name: str, number: int) -> Response:
-        place = desk.place("ledgers", name)
-        book = None if place is None else desk.book(place)
-        if book is None or book.fault is not None:
-            return screens.missing(request, "That ledger cannot be read.")
-        entry = book.reader.entry_at(number)
+        book = desk.book(screens.place("ledgers", name))
+        entry = None if book.fault is not None else book.reader.entry_at(number)
         if entry is None:
-            return screens.missing(request, f"Row {number} of {book.name} is no charge.")
+            raise gone(f"Row {number} of {book.name} is no charge that can be read.")
         release = desk.paid_rows().get((book.ledger_id, number))
         study = next((s for s in desk.studies() if s.get("sha256") == entry.study_sha256), None)
         return screens.page(
@@ -306,18 +298,15 @@ def reading_routes(screens: Screens) -> APIRouter:
 
     @router.get("/runs/{name}")
     def run(request: Request, name: str) -> Response:
-        place = desk.place("runs", name)
-        facts = None if place is None else run_facts(place)
-        if place is None or facts is None:
-            return screens.missing(request, "That run's folder is gone.")
-        part = _run_part(screens, place)
+        place = screens.place("runs", name)
+        facts, part = run_facts(place), _run_part(screens, place)
+        if facts is None:
+            raise gone("That run's folder is gone.")
         return screens.page(request, "run.html.j2", title="Run", run=facts, part=part)
 
     @router.get("/runs/{name}/events")
     def events(request: Request, name: str) -> Response:
-        place = desk.place("runs", name)
-        if place is None:
-            return PlainTextResponse("gone\n", status_code=404)
+        place = screens.place("runs", name)
         stream = changes(place, lambda: _run_part(screens, place), request.is_disconnected)
         return StreamingResponse(stream, media_type="text/event-stream")
 

@@ -35,9 +35,9 @@ def make_app(desk: Desk, keeper: Doorkeeper) -> Guarded:
 
     @app.exception_handler(HTTPException)
     async def not_there(request: Request, error: HTTPException) -> Response:
-        return screens.page(
-            request, "missing.html.j2", error.status_code, title="Not here", what="No such page."
-        )
+        title = "Not taken" if error.status_code == 403 else "Not here"
+        what = "No such page." if error.detail == "Not Found" else error.detail
+        return screens.page(request, "missing.html.j2", error.status_code, title=title, what=what)
 
     @app.exception_handler(RequestValidationError)
     async def not_so(request: Request, error: RequestValidationError) -> Response:  # noqa: ARG001
