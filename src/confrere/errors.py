@@ -126,29 +126,15 @@ class UnknownAccount(LedgerError, KeyError):
 
 
 class BudgetExceeded(LedgerError):
-    """A limit does not cover the price.
-
-    Attributes
-    ----------
-    account : str
-        The account that was to pay.
-    asked : float
-        What the operation costs.
-    left : float
-        What the limit still allows.
-    currency : str
-        Which of the two ran short: ``"epsilon"`` or ``"delta"``.
-    bound : str
-        Which limit it is: one of :data:`LIMITS`.
-    """
+    """A limit does not cover the price."""
 
     def __init__(
         self,
-        account: str,
-        asked: float,
-        left: float,
-        currency: str = "epsilon",
-        bound: str = "ledger",
+        account: str,  # That was to pay
+        asked: float,  # What the operation costs
+        left: float,  # What the limit still allows
+        currency: str = "epsilon",  # Which of the two ran short, or "delta"
+        bound: str = "ledger",  # Which limit it is: one of :data:`LIMITS`
     ) -> None:
         super().__init__(account, asked, left, currency, bound)
         self.account = account
@@ -239,13 +225,7 @@ class InvalidMessage(FederationError, ValueError):
 
 
 class OperationRefused(FederationError):
-    """A party's own policy does not allow the operation.
-
-    Attributes
-    ----------
-    reason : str
-        One word that may cross the wire: which rule said no.
-    """
+    """A party's own policy does not allow the operation; which rule said no may cross the wire."""
 
     def __init__(self, message: str, reason: str = "policy") -> None:
         super().__init__(message)
@@ -257,13 +237,7 @@ class GrantRefused(FederationError):
 
 
 class QuorumMissed(FederationError):
-    """Too few parties answered in time.
-
-    Attributes
-    ----------
-    codes : dict of str to str
-        Who did not, and why.
-    """
+    """Too few parties answered in time: who did not, and why."""
 
     def __init__(self, message: str, codes: Mapping[str, str] | None = None) -> None:
         super().__init__(message)

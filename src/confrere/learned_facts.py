@@ -135,17 +135,12 @@ def learn_facts(
 ) -> PublicSchema:
     """Return a schema with facts that it lacks, learned from private records.
 
-    Returns
-    -------
-    PublicSchema
-        With the receipt in ``paid``. A mean and a deviation that the noise drowns are left out:
-        the column stays as it was declared, and the price is paid all the same.
+    The receipt is in ``paid``. A mean and a deviation that the noise drowns are left out: the
+    column stays as it was declared, and the price is paid all the same.
 
-    Notes
-    -----
-    Unit : record, or with ``party`` party. Neighbours : replace one row of ``table``, or add or
-    remove one; or replace all rows of a party. Guarantee : ``epsilon``-DP, pure. Spends :
-    ``epsilon`` on ``account`` before noise is drawn. Proof : docs/proofs/learned_facts.md.
+    Unit: record, or with ``party`` party. Neighbours: replace one row of ``table``, or add or
+    remove one; or replace all rows of a party. Guarantee: ``epsilon``-DP, pure. Spends: ``epsilon``
+    on ``account`` before noise is drawn. Proof: docs/proofs/learned_facts.md.
     """
     if not isinstance(schema, PublicSchema):
         raise InvalidParameter("schema must be a PublicSchema.")

@@ -32,17 +32,7 @@ _CONNECTED = (
 
 
 class Progress:
-    """The truth while waiting, told when it changes.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the file goes.
-    tell : callable, optional
-        Is given every new state in words.
-    **facts
-        What stays as it is: who, which study.
-    """
+    """The truth while waiting, told when it changes; who and which study stay as they are."""
 
     def __init__(
         self, folder: Path, tell: Callable[[str], None] | None = None, **facts: Any
@@ -77,12 +67,9 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
 def summary(told: Mapping[str, Any]) -> dict[str, Any]:
     """Return for machines what a folder's file says: who is where, and how many.
 
-    Returns
-    -------
-    dict
-        ``role``; ``parties``, where everyone is now; ``steps``, who was asked what and how that
-        ended; and ``counts`` of parties that are connected, asked, have answered, have paid, or
-        were dropped from their last step.
+    ``role``; ``parties``, where everyone is now; ``steps``, who was asked what and how that ended;
+    and ``counts`` of parties that are connected, asked, have answered, have paid, or were dropped
+    from their last step.
     """
     own = told.get("party")
     state = str(told.get("state", ""))

@@ -44,12 +44,7 @@ def noise_audit(
 ) -> tuple[float, str]:
     """Return how far the noise of these terms is from its law, and where; above one is refuted.
 
-    Returns
-    -------
-    share : float
-        The logarithm of the smallest p-value over that of one in 10^9.
-    where : str
-        What was tested.
+    That is the logarithm of the smallest p-value over that of one in 10^9, and what was tested.
     """
     slow = any(_classes(term.mechanism) > 2 and _solved(term) for term in terms)
     most = runs or (max(_LEAST, _SOLVED // len(terms)) if slow else RUNS)

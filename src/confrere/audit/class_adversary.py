@@ -38,39 +38,21 @@ class SoftmaxComparison:
 
 def worst_softmax_loss(
     n_classes: int,
-    norm: Norm,
+    norm: Norm,  # Of the rows; the noise's density has it of every class, summed
     *,
     rho: float,
     ridge: float,
     change: Neighbours = Neighbours.REPLACE_ONE,
-    one_norm: bool = False,
-    length: float = 1.0,
+    one_norm: bool = False,  # Whether the density has one L2 norm of the whole matrix instead
+    length: float = 1.0,  # Of the rows, where groups share a row's length
+    # Whether the loss counts first over second alone, as losses of groups that see the same
+    # records add up in one direction; else in both.
     signed: bool = False,
+    # ``seed``, ``draws``: of the random cases.
     seed: int = 0,
     draws: int = 60,
 ) -> float:
-    """Return the largest loss over random and constructed cases.
-
-    Parameters
-    ----------
-    n_classes : int
-        ``K``.
-    norm : Norm
-        Of the rows; the noise's density has it of every class, summed.
-    rho, ridge : float
-        Of the noise and the objective.
-    change : Neighbours
-        Which change is hidden.
-    one_norm : bool, default=False
-        Whether the density has one Euclidean norm of the whole matrix instead.
-    length : float, default=1.0
-        Of the rows, where groups share a row's length.
-    signed : bool, default=False
-        Whether the loss counts first over second alone, as losses of groups that see the same
-        records add up in one direction; else in both.
-    seed, draws : int
-        Of the random cases.
-    """
+    """Return the largest loss over random and constructed cases."""
 
     def needed(B: Floats) -> float:
         return rho * float(np.linalg.norm(B) if one_norm else norm.of(B).sum())

@@ -55,14 +55,10 @@ def worst_pairs(
 ) -> list[Pair]:
     """Return neighbours that expose common faults of ``fit(X, y)``.
 
-    Returns
-    -------
-    list of Pair
-        A flipped label among equal rows (composition that was not paid for); a badly fitted record
-        that becomes another one pulling the opposite way (too little noise), at the first and at
-        the last position (splits); a record that grows a thousandfold (scaling by the data). Where
-        only labels may change, the two kinds with a label; where records come and go, the badly
-        fitted record and the long one are there or not.
+    A flipped label among equal rows (composition that was not paid for); a badly fitted record that
+    becomes another one pulling the opposite way (too little noise), at the first and at the last
+    position (splits); a record that grows a thousandfold (scaling by the data). Where records come
+    and go, the badly fitted record and the long one are there or not.
     """
     needed = [
         name

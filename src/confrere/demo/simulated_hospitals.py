@@ -180,20 +180,11 @@ class SimulatedHospitals:
 
 
 def ruijin_like(seed: int) -> SimulatedHospitals:
-    """Simulate the main hospital and the branches of Yao et al. (2019).
+    """Simulate the main hospital and the branches of Yao et al. (2019): 92,007 patients.
 
     Features go together through shared factors. Every centre has its own patients (shifted
-    factors and features), its own prevalence (8% to 15%) and slightly its own effects.
-
-    Parameters
-    ----------
-    seed : int
-        The world; the same seed gives the same patients.
-
-    Returns
-    -------
-    SimulatedHospitals
-        92,007 patients in seventeen centres, 50 features.
+    factors and features), its own prevalence (8% to 15%) and slightly its own effects. The same
+    seed gives the same patients.
     """
     streams = np.random.SeedSequence(seed).spawn(1 + len(RUIJIN_BRANCH_SIZES))
     main, *branches = (

@@ -42,23 +42,14 @@ _STUDY_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Place:
-    """One thing that was found.
-
-    Attributes
-    ----------
-    path : Path
-    shown : str
-        The same for people: from the folder on that the desk was given.
-    id : str
-        Names it in addresses; says nothing about the path.
-    """
+    """One thing that was found."""
 
     path: Path
-    shown: str
+    shown: str  #: The same for people: from the folder on that the desk was given
 
     @property
     def id(self) -> str:
-        """A short name that follows from the path alone."""
+        """What names it in addresses: follows from the path alone, and says nothing about it."""
         return hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
 
 
@@ -390,13 +381,7 @@ _GONE = {"fault": "the desk's second process has ended while it worked on this; 
 
 
 class ClerkProcess:
-    """A second process that calls functions by their names, one at a time.
-
-    Parameters
-    ----------
-    idle : float, default=30
-        Seconds without a question after which it ends.
-    """
+    """A second process that calls functions by their names, and ends after idle seconds."""
 
     def __init__(self, idle: float = _IDLE_SECONDS) -> None:
         self._idle = idle
@@ -520,21 +505,14 @@ AskPassphrase = Callable[[str], str | None]
 
 
 class Desk:
-    """The folders of an organisation, and the clerk who reads them.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-    clerk : ClerkProcess, optional
-    ask_passphrase : callable, optional
-        Is given what is to be signed; returns what was typed in the terminal.
-    """
+    """The folders of an organisation, and the clerk who reads them."""
 
     def __init__(
         self,
         folders: Sequence[Path],
         *,
         clerk: ClerkProcess | None = None,
+        # Is given what is to be signed; returns what was typed in the terminal.
         ask_passphrase: AskPassphrase | None = None,
     ) -> None:
         self.folders = tuple(folders)

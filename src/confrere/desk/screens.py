@@ -35,14 +35,7 @@ from confrere.views import amount, shown
 
 
 class Screens:
-    """Makes pages from what a desk knows.
-
-    Parameters
-    ----------
-    desk : Desk
-    keeper : Doorkeeper
-        Knows what a form must carry.
-    """
+    """Makes pages from what a desk knows; the keeper knows what a form must carry."""
 
     def __init__(self, desk: Desk, keeper: Doorkeeper) -> None:
         self.desk = desk
