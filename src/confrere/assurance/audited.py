@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -43,7 +43,7 @@ class Fault:
     at_least: float  #: What these runs must find
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Audited:
     """One line of the table."""
 
@@ -52,23 +52,24 @@ class Audited:
     title: str
     sound: bool  #: Whether the library stands by the promise; faults are there to be found
     claimed: float  #: What is promised
-    counted: int  #: Runs per data set that counted the event; as many chose it
-    found: float  #: The bound by sampling, at ``confidence``: the largest over the cases
-    attainable: float  #: What no epsilon-private mechanism would exceed in so many runs, on average
+    confidence: float  #: Of a line
+    #: The largest bound by sampling over the cases; None where no fit was sampled.
+    sampled: AuditResult | None
     #: The bound by ratios of densities, where there are any: on the cases, and in the table.
-    exact: float | None
-    whole: float | None  #: The bound by whole fits, which read everything that a fit leaves behind
+    exact: float | None = None
+    whole: float | None = None  #: The bound by whole fits, which read all that a fit leaves behind
     #: What is wrong with the lattice that releases are stepped to, or with rows that a mechanism
     #: refuses: in words, for there is no number.
-    fault: str | None
-    confidence: float
-    #: ``pair``, ``event``: on what ``found`` rests.
-    pair: str
-    event: str
+    fault: str | None = None
+    rows: tuple[RowAudit, ...] = ()  #: What was found in the table's rows
     #: ``seconds``, ``cpu_seconds``: what everything took.
     seconds: float
     cpu_seconds: float
-    rows: tuple[RowAudit, ...] = ()  #: What was found in the table's rows
+
+    @property
+    def found(self) -> float:
+        """The bound by sampling."""
+        return 0.0 if self.sampled is None else self.sampled.epsilon
 
     @property
     def refuted(self) -> bool:
@@ -79,8 +80,13 @@ class Audited:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        rows = [row.to_dict() for row in self.rows]
-        return {**asdict(self), "rows": rows, "refuted": self.refuted}
+        names = ("name", "title", "sound", "claimed", "found", "exact", "whole", "fault")
+        told = {one: getattr(self, one) for one in (*names, "confidence", "seconds", "cpu_seconds")}
+        told |= {"counted": 0, "attainable": 0.0, "pair": "", "event": ""}
+        if self.sampled is not None:
+            told |= {one: getattr(self.sampled, one) for one in ("attainable", "pair", "event")}
+            told["counted"] = self.sampled.likely[1]
+        return told | {"rows": [row.to_dict() for row in self.rows], "refuted": self.refuted}
 
 
 def audit_all(
@@ -111,7 +117,15 @@ def audit_all(
             random_state=random_state,
             progress=False,
         )
-        yield _line(name, fault.title, result, start, confidence=confidence)
+        yield Audited(
+            name=name,
+            title=fault.title,
+            sound=False,
+            claimed=1.0,
+            confidence=confidence,
+            sampled=result,
+            **start.took(),
+        )
 
 
 def audit_method(
@@ -149,19 +163,18 @@ def audit_method(
             few = min(runs or WHOLE_FITS, WHOLE_FITS)
             pair = cases[0].pairs[0]
             whole = audit(cases[0].estimator, pair, runs=few, whole_fits=True, **common).epsilon
-    if not sampled:
-        sampled.append(_nothing(epsilon, confidence))
-    best = max(sampled, key=lambda result: result.epsilon)
-    return _line(
-        name,
-        CATALOGUE[name].title if name in CATALOGUE else _OTHERS[name],
-        best,
-        start,
+    return Audited(
+        name=name,
+        title=CATALOGUE[name].title if name in CATALOGUE else _OTHERS[name],
+        sound=True,
+        claimed=epsilon,
+        confidence=confidence,
+        sampled=max(sampled, key=lambda result: result.epsilon, default=None),
         exact=max(exact, default=None),
         whole=whole,
         fault=fault,
-        confidence=confidence,
         rows=rows,
+        **start.took(),
     )
 
 
@@ -175,58 +188,8 @@ class _Clock:
     def __init__(self) -> None:
         self._start, self._cpu = time.perf_counter(), time.process_time()
 
-    def took(self) -> dict[str, float]:
+    def took(self) -> dict[str, Any]:
         return {
             "seconds": time.perf_counter() - self._start,
             "cpu_seconds": time.process_time() - self._cpu,
         }
-
-
-def _nothing(epsilon: float, confidence: float) -> AuditResult:
-    """Return the result of an audit whose every run was refused."""
-    none = np.zeros(1)
-    return AuditResult(
-        epsilon=0.0,
-        claimed=epsilon,
-        confidence=confidence,
-        delta=0.0,
-        runs=0,
-        pair="",
-        event="",
-        likely=(0, 1),
-        rare=(0, 1),
-        values=(none, none),
-        threshold=0.0,
-        above=True,
-    )
-
-
-def _line(
-    name: str,
-    title: str,
-    result: AuditResult,
-    start: _Clock,
-    *,
-    confidence: float,
-    exact: float | None = None,
-    whole: float | None = None,
-    fault: str | None = None,
-    rows: tuple[RowAudit, ...] = (),
-) -> Audited:
-    return Audited(
-        name=name,
-        title=title,
-        sound=name in IN_TABLE,
-        claimed=float(result.claimed or 0.0),
-        counted=result.likely[1],
-        found=result.epsilon,
-        attainable=result.attainable or 0.0,
-        exact=exact,
-        whole=whole,
-        fault=fault,
-        confidence=confidence,
-        pair=result.pair,
-        event=result.event,
-        rows=rows,
-        **start.took(),
-    )
