@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from confrere.federation import (
-    Averaging,
-    Books,
-    Frame,
-    LocalFederation,
-    PartyGroup,
-    Policy,
-    average,
-)
-from confrere.kernel.guarantee import Neighbours
+from confrere.federation import Averaging, Frame
 from confrere.kernel.streams import SeededSource
-from confrere.ledger import Ledger
 from confrere.maths.parties import minimise_parties, solve_parties, solve_parties_softmax
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.measurements import SOLVER_PART, sample_parties
-from confrere.methods.party_rows import Sizes
+from confrere.methods.asking import PartyRows, Sizes, in_process
 
 ROUNDS = 3
 FITS = 60
@@ -55,7 +46,7 @@ def main() -> None:
         rounds.add_row(*_round_row(20_000, n_rows, n_features))
     console.print(
         "One round of averaging (objective perturbation, epsilon 1): the solver alone, with rows "
-        "bounded and noise drawn, and with questions, answers and books",
+        "bounded and noise drawn, and as a protocol",
         rounds,
     )
     votes = Table("models x rows", "product, s", "votes, s", "ratio", "peak, MB")
@@ -107,17 +98,13 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
     X = rng.standard_normal((n_parties * n_rows, n_features)) / np.sqrt(n_features)
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     names = tuple(map(str, range(n_parties)))
-    ledger = Ledger()
-    ledger.open_account("all")
-    offsets = np.arange(n_parties + 1) * n_rows
-    policy = Policy.anything(unit="record", neighbours="replace-one")
-    group = PartyGroup(names, X, y, offsets, Books(ledger=ledger, account="all", policy=policy))
+    group = PartyRows(X, y, np.arange(n_parties + 1) * n_rows)
     frame = Frame(n_features, data_norm=2.0)
     plan = Averaging(frame=frame, epsilon=1.0)
-    sizes = Sizes(dict.fromkeys(names, n_rows), Neighbours.REPLACE_ONE, {})
-    mechanism = plan.request(1.0, sizes, None).objective(n_rows)
+    sizes = Sizes(dict.fromkeys(names, n_rows))
+    mechanism: Any = plan.request(1.0, sizes, None).mechanism(n_rows)
     act = mechanism.act
-    bounded = [(frame.rows(block.X), block.y, block.offsets) for block in group.rows.blocks()]
+    bounded = [(frame.rows(one.X).written(), one.y, one.offsets) for one in group.blocks()]
     linear = act.law.draw(SeededSource(0), n_parties)
 
     def solver() -> None:
@@ -139,7 +126,7 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
         sample_parties({n_rows: mechanism}, bounded, source=SeededSource(0))
 
     def one_round() -> None:
-        average(LocalFederation(group), plan)
+        in_process(plan.steps(sizes), group, sizes, SeededSource(0))
 
     times = np.array(
         [[_cpu_seconds(f) for f in (solver, mathematics, one_round)] for _ in range(5)]

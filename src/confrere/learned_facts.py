@@ -28,7 +28,7 @@ from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, payer
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.party_total import party_guarantee
-from confrere.methods.party_rows import party_codes
+from confrere.methods.asking import party_codes
 from confrere.schema import PublicSchema
 from confrere.schema.cells import n_rows_of, party_column
 from confrere.schema.fact_counts import STEPS, FactCounts

@@ -15,12 +15,12 @@ from confrere.catalogue import CATALOGUE
 from confrere.errors import CompositionError, ConfrereError
 from confrere.kernel.guarantee import exact
 from confrere.methods import PublicFacts
+from confrere.methods.asking import Sizes
+from confrere.methods.average import CollaborativePlan
 from confrere.methods.checked import CheckedPlan, plan_near
 from confrere.methods.design import allowance
 from confrere.methods.linear import linear_frame, plan_linear
-from confrere.methods.party_rows import Sizes
 from confrere.methods.priors import Prior
-from confrere.methods.together import CollaborativePlan
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere.study import read_study, write_example
 from confrere.study.priced_plan import price_of
@@ -69,7 +69,7 @@ def every_round(averaging, sizes):
     (n, *_) = sizes.counts.values()
     averaging = averaging.at(sizes)
     request = [averaging.request(e, sizes, averaging.centre) for e in averaging.round_epsilons]
-    return [averaging.mechanism(each, n).guarantee() for each in request]
+    return [each.mechanism(n).guarantee() for each in request]
 
 
 def costs(plan):
@@ -78,7 +78,7 @@ def costs(plan):
         return plan.check.guarantee(), outcomes(plan.check, lambda b: [plan.fit(b).guarantee()])
     protocol, sizes = plan.protocol, plan.sizes
     (n, *_) = sizes.counts.values()
-    check = protocol.party_check(n, sizes).guarantee()
+    check = protocol.prior_question(sizes).mechanism(n).guarantee()
     fits = outcomes(protocol.check(sizes), lambda b: every_round(protocol.after(b), sizes))
     return check, fits
 

@@ -12,9 +12,10 @@ from scipy import sparse
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.catalogue import CATALOGUE
 from confrere.errors import ConfrereError, InvalidData
-from confrere.federation import Books, LocalFederation, LocalParty, Policy, average
+from confrere.federation import Books, LocalFederation, LocalParty, Policy, collaborate
 from confrere.learned_facts import learn_facts
-from confrere.methods.collaborative import Averaging
+from confrere.methods.asking import Sizes
+from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere.rows import Frames, open_table
 from confrere.rows.frame import Frame
@@ -136,9 +137,7 @@ def test_facts_of_no_rows_are_refused_where_their_number_is_public():
 def party(name, n):
     ledger = Ledger()
     ledger.open_account("all", epsilon=1.0, delta=1e-3, neighbours="add-remove")
-    policy = Policy(
-        operations=("count", "check", "objective"), unit="record", neighbours="add-remove"
-    )
+    policy = Policy(operations=("check", "objective"), unit="record", neighbours="add-remove")
     X, y = arrays(n)
     books = Books(ledger=ledger, policy=policy, account="all")
     return LocalParty(name, X, 2.0 * y - 1, books=books), ledger
@@ -148,11 +147,12 @@ def party(name, n):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_party_without_rows_answers_like_one_with_a_single_row(checked, delta):
     near = {"prior": Prior(np.array([1.0, 0.0, 0.0])), "checked": True} if checked else {}
-    plan = Averaging(frame=Frame(3), epsilon=1.0, delta=delta, count_epsilon=0.1, **near)
+    plan = Averaging(frame=Frame(3), epsilon=1.0, delta=delta, **near)
     seen = []
     for n in (0, 1):
         (own, ledger), (other, _) = party("a", n), party("b", 200)
-        outcome = average(LocalFederation([own, other], on_error="raise"), plan)
+        federation = LocalFederation([own, other], on_error="raise")
+        outcome = collaborate(federation, plan, sizes=Sizes.declared("ab", 200))
         paid = [str(receipt.guarantee) for receipt in outcome.receipts["a"]]
         seen.append((paid, [entry.state for entry in ledger.entries()], outcome.weights.shape))
     assert seen[0] == seen[1]

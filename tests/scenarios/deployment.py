@@ -254,7 +254,8 @@ class Deployment:
             )
             seed = self.study.seed_for(party.name)
             parties.append(LocalParty(party.name, rows.X, rows.codes(self.study), books, seed))
-        (learned,) = protocol_of(self.study)(LocalFederation(parties))
+        steps = protocol_of(self.study)([party.name for party in parties])
+        (learned,) = LocalFederation(parties).run_protocol(steps)
         return learned.model.coef[0]
 
     def remains(self) -> list[str]:

@@ -12,8 +12,8 @@ import time
 import numpy as np
 import pytest
 
-from confrere.federation.protocols import combined
 from confrere.ledger import Ledger
+from confrere.methods.asking import combine_weights
 from confrere.release import load_rehearsal, load_release
 from confrere.study.study_file import estimator_for
 from tests.scenarios.deployment import PARTIES, Deployment
@@ -95,7 +95,8 @@ def check_model(deployment: Deployment, release) -> None:
     plan = estimator_for(deployment.study, deployment.study.method).protocol(
         len(deployment.study.schema.feature_names)
     )
-    weights = combined(last, sizes, (plan.frame.size,), "mean")
+    told = np.stack([payload.arrays["weights"] for payload in last.values()])
+    weights = combine_weights(told, [sizes[name] for name in last], "mean")
     np.testing.assert_array_equal(release.model.coef[0], plan.frame.coefficients(weights)[0])
     for name in PARTIES:
         had = load_rehearsal(deployment.folder / f"had/{name}/diabetes-2026")

@@ -25,7 +25,7 @@ from confrere.federation.protocols import ObjectiveWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import LedgerWriter
 from confrere.ledger import Ledger
-from confrere.methods.party_rows import Sizes
+from confrere.methods.asking import Sizes
 
 EPSILON = 0.5
 

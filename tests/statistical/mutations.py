@@ -50,7 +50,7 @@ from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.measurements import Act, LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
-from confrere.methods import multiparty
+from confrere.methods import votes
 from confrere.rows import body as rows_body
 from confrere.rows.frame import BoundedRows
 
@@ -313,7 +313,7 @@ def _rows_not_shared(patch: Patch) -> None:
         real = shares_of_parties(cells, codes, offsets, shape)
         return real * np.diff(offsets)[:, None, None]
 
-    patch(multiparty, "shares_of_parties", whole)
+    patch(votes, "shares_of_parties", whole)
     patch(PartyCells, "clipped", lambda self, uploads: uploads)
     patch(PartyCells, "_point", lambda self, total: np.asarray(total, dtype=np.int64).ravel())
 

@@ -18,7 +18,7 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import ROUNDING_SHARE
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
-from confrere.methods.party_rows import Sizes
+from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.rows.frame import Frame
 

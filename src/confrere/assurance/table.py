@@ -39,9 +39,9 @@ from confrere.ledger import Ledger
 from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.methods.asking import PartyRows
+from confrere.methods.average import Averaging
 from confrere.methods.checked import CheckedPlan
-from confrere.methods.collaborative import Averaging
-from confrere.methods.party_rows import PartyRows
 from confrere.methods.plan import Plan, Term
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
@@ -452,8 +452,8 @@ def _facts(row: AuditCase, epsilon: float) -> Sides:
     hides = {"replace-one": "record", "add-remove": "presence"}[row.relation]
     summed = FactsOfAll.among(
         3,
-        1,
-        1.0,
+        colluding=1,
+        quorum=1.0,
         hides=hides,
         epsilon=epsilon,
         reserve=_RESERVE,

@@ -27,8 +27,9 @@ from confrere.estimators.constraints import (
 )
 from confrere.kernel.guarantee import Guarantee
 from confrere.mechanisms.measurements import HiddenSize
+from confrere.methods.asking import Sizes, party_codes
+from confrere.methods.average import Averaging, Collaboration, CollaborativePlan
 from confrere.methods.body import Leaf, Noise, choose_form, declared_number, encodes
-from confrere.methods.collaborative import Averaging
 from confrere.methods.design import allowance, slope_of
 from confrere.methods.expansion import Expansion
 from confrere.methods.linear import (
@@ -36,11 +37,9 @@ from confrere.methods.linear import (
     SchemaGeometry,
     linear_frame,
 )
-from confrere.methods.party_rows import Sizes, party_codes
 from confrere.methods.plan import LabelledTable, PublicFacts
 from confrere.methods.priors import Prior
 from confrere.methods.sums import GradientRounds, OneMessage
-from confrere.methods.together import Collaboration, CollaborativePlan
 from confrere.rows.row_tables import RowTable
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.cells import party_column

@@ -26,17 +26,20 @@ from confrere.estimators.constraints import (
 )
 from confrere.kernel.guarantee import Guarantee
 from confrere.methods.linear import linear_frame
-from confrere.methods.multiparty import MultipartyPlan, MultipartyResult, local_of
-from confrere.methods.party_tables import (
+from confrere.methods.plan import PublicFacts
+from confrere.methods.votes import (
+    Method,
+    MultipartyPlan,
+    MultipartyResult,
     Parties,
+    Voting,
     apply_policy,
     dense,
     group_rows,
+    local_of,
     stack_tables,
     tables_of_parties,
 )
-from confrere.methods.plan import PublicFacts
-from confrere.methods.voting import Method, Voting
 from confrere.model import Linear
 from confrere.schema import SchemaEncoder
 from confrere.schema.cells import is_table, party_column

@@ -125,21 +125,16 @@ class Answers:
             (self.id,) = db.execute("SELECT id FROM identity").fetchone()
 
     def claim(
-        self, key: Key, *, question: str, epsilon: float, cap: float | None, once: bool = False
+        self,
+        key: Key,
+        *,
+        question: str,  # Digest of everything that was asked
+        epsilon: float,  # Its price; 0 for public facts
+        cap: float | None,  # The most that all questions of the run may cost together
+        # Whether the price is for all steps of the operation in the run: the first pays it
+        once: bool = False,
     ) -> Claim:
         """Reserve a question, or find what became of it.
-
-        Parameters
-        ----------
-        key : Key
-        question : str
-            Digest of everything that was asked.
-        epsilon : float
-            Its price; 0 for public facts.
-        cap : float, optional
-            The most that all questions of the run may cost together.
-        once : bool, default=False
-            Whether the price is for all steps of the operation in the run: the first pays it.
 
         Raises
         ------

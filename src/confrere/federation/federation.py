@@ -1,6 +1,6 @@
 """The boundary: a coordinator asks parties, and gets payloads or codes.
 
-With it the in-process engine, for parties that live here, from three to twenty thousand.
+With it the in-process engine, for parties with books of their own that live here.
 """
 
 from __future__ import annotations
@@ -8,22 +8,27 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeVar
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
-from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
+from confrere.errors import InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
 from confrere.federation.masks import Announcement, Masking
-from confrere.federation.messages import Expect, PartyError, Payload, check_run, new_run
-from confrere.federation.operation import Operation, SumOperation
-from confrere.federation.party import LocalParty, PartyGroup, check_names
+from confrere.federation.messages import (
+    Expect,
+    PartyError,
+    Payload,
+    check_run,
+    new_run,
+    receipts_of,
+)
+from confrere.federation.operation import Operation, SumOperation, request_for
+from confrere.federation.party import LocalParty, check_names
 from confrere.federation.serving import serve
 from confrere.federation.summing import (
     Ready,
@@ -33,22 +38,19 @@ from confrere.federation.summing import (
     read_key,
     share_question,
 )
-from confrere.schema import PublicSchema
+from confrere.methods.asking import Ask, Protocol, Receipts, Told, stacked
+from confrere.schema import SchemaEncoder
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
 class LostTries:
-    """What the tries of a run have told about its parties.
+    """What the tries of a run have told about its parties."""
 
-    Attributes
-    ----------
-    silent : dict of str to str
-        Who was on a roster and sent nothing of use, and the code for it.
-    named : set of str
-        Without whom a sum was good that was spoiled with them.
-    """
-
+    #: Who was on a roster and sent nothing of use, and the code for it
     silent: dict[str, str] = field(default_factory=dict)
+    #: Without whom a sum was good that was spoiled with them
     named: set[str] = field(default_factory=set)
     _suspects: set[str] = field(default_factory=set)
 
@@ -75,19 +77,16 @@ class LostTries:
             said += f"Sent something that no sum can hold: one of {_listed(self._suspects)}. "
         return said
 
-    def roster(self, parties: Sequence[str], *, fewest: int, tries: int) -> list[str]:
-        """Return whom to ask next.
-
-        Parameters
-        ----------
-        parties : sequence of str
-            Who may take part.
-        fewest : int
-            The shortest roster.
-        tries : int
-            How many are left for this sum: as many are left out at a time as it takes to come
-            through all suspects, and no more.
-        """
+    def roster(
+        self,
+        parties: Sequence[str],  # Who may take part
+        *,
+        fewest: int,  # The shortest roster
+        # How many are left for this sum: as many are left out at a time as it takes to come through
+        # all suspects, and no more
+        tries: int,
+    ) -> list[str]:
+        """Return whom to ask next."""
         out = [name for name in parties if name in self.named or name in self.silent]
         suspects = [name for name in parties if name in self._suspects and name not in out]
         out += suspects[: math.ceil(len(suspects) / max(1, tries))]
@@ -109,33 +108,59 @@ logger = logging.getLogger("confrere.federation")
 SPOILED = "InvalidReply:sum"
 
 
+def changed(protocol: Protocol[T], change: Callable[[Ask], Ask]) -> Protocol[T]:
+    """Run a protocol as part of another, whose questions are changed before they are asked."""
+    try:
+        ask = next(protocol)
+        while True:
+            ask = protocol.send((yield change(ask)))
+    except StopIteration as end:
+        found: T = end.value
+        return found
+
+
+def with_quorum(protocol: Protocol[T], quorum: float) -> Protocol[T]:
+    """Run a protocol as part of another, in which such a share of the parties must answer."""
+    if isinstance(quorum, bool) or not 0 < quorum <= 1:
+        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
+    return changed(protocol, lambda ask: replace(ask, quorum=quorum))
+
+
+def with_receipts(protocol: Protocol[T]) -> Protocol[tuple[T, Receipts]]:
+    """Run a protocol as part of another, and return also what parties have paid for it."""
+    paid: Receipts = {}
+    try:
+        ask = next(protocol)
+        while True:
+            told = yield ask
+            paid = joined(paid, told.receipts)
+            ask = protocol.send(told)
+    except StopIteration as end:
+        return end.value, paid
+
+
+def joined(earlier: Receipts, later: Receipts) -> Receipts:
+    """Append receipts, party by party; one that several answers share counts once."""
+    return {
+        name: tuple(dict.fromkeys(earlier.get(name, ()) + later.get(name, ())))
+        for name in {**earlier, **later}
+    }
+
+
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One question to several parties, and what their answers must be; see :meth:`gather`.
+    """One question to several parties, and what their answers must be; see :meth:`gather`."""
 
-    Attributes
-    ----------
-    operation, payload, step, timeout, quorum
-        What is asked, and how.
-    to : tuple of str
-        Who is asked.
-    expect : callable or None
-        From a party's name to what its answer must be.
-    whole : callable or None
-        Is given all answers together before they are kept, and raises if they are not to be.
-    later : int
-        Of a sum: how many more of the run need a try of their own.
-    """
-
-    operation: str
+    operation: str  #: What is asked, and how
     payload: Payload
-    to: tuple[str, ...]
+    to: tuple[str, ...]  #: Who is asked
     step: int = 0
     timeout: float | None = None
     quorum: float = 1.0
-    expect: Expect | None = None
+    expect: Expect | None = None  #: From a party's name to what its answer must be
+    #: Is given all answers together before they are kept, and raises if they are not to be
     whole: Callable[[Mapping[str, Payload]], object] | None = None
-    later: int = 0
+    later: int = 0  #: Of a sum: how many more of the run need a try of their own
 
 
 class Federation(ABC):
@@ -163,6 +188,7 @@ class Federation(ABC):
         self.left_out: dict[str, str] = {}
         self._tries: dict[str, int] = {}
         self._lost = LostTries()
+        self._encoder: SchemaEncoder | None = None
 
     @abstractmethod
     def parties(self) -> list[str]:
@@ -170,27 +196,15 @@ class Federation(ABC):
 
     def ask(
         self,
-        operation: str,
-        payload: Payload,
+        operation: str,  # Name of an operation that the parties have installed and allow
+        payload: Payload,  # The same request for every party
         *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
+        to: Sequence[str] | None = None,  # Whom to ask; everyone by default
+        step: int = 0,  # Which time it is in this run that the operation is asked for
+        # Seconds to wait; a party that did not answer by then has code ``"Timeout"``
         timeout: float | None = None,
     ) -> Mapping[str, Payload | PartyError]:
         """Ask parties to run an operation.
-
-        Parameters
-        ----------
-        operation : str
-            Name of an operation that the parties have installed and allow.
-        payload : Payload
-            The same request for every party.
-        to : sequence of str, optional
-            Whom to ask; everyone by default.
-        step : int, default=0
-            Which time it is in this run that the operation is asked for.
-        timeout : float, optional
-            Seconds to wait; a party that did not answer by then has code ``"Timeout"``.
 
         Returns
         -------
@@ -206,33 +220,54 @@ class Federation(ABC):
     def _named(self, to: Sequence[str] | None) -> tuple[str, ...]:
         return tuple(self.parties() if to is None else to)
 
-    def use_schema(self, schema: PublicSchema) -> None:  # noqa: B027  nobody need live here
-        """Have parties that live here encode their rows by facts that the run has learned."""
+    def run_protocol(
+        self,
+        protocol: Protocol[T],
+        *,
+        timeout: float | None = None,  # Seconds to wait for a question
+        trusted: Any = None,  # Who adds noise to what parties send without: a :class:`Trusted`
+    ) -> T:
+        """Drive a protocol: ask what it asks, and return what it makes of the answers."""
+        try:
+            ask = next(protocol)
+            while True:
+                ask = protocol.send(self._answered_to(ask, timeout, trusted))
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+    def _answered_to(self, ask: Ask, timeout: float | None, trusted: Any) -> Told:
+        """Ask one question of a protocol."""
+        request = request_for(ask.asked)
+        self._encoder = ask.encoder
+        if not request.noised:
+            if self.pretends:
+                self.ask(request.operation, request.write(), to=list(ask.to))
+                raise QuorumMissed(f"{request.operation}: nobody but a coordinator sees answers.")
+            told: Told = trusted.poll(self, ask.asked, timeout)
+            return told
+        if isinstance(request, SumOperation):
+            summed = self.sum(request, list(ask.to), timeout=timeout, later=ask.later)
+            whole = {"sum": summed.value}
+            return Told(summed.roster, whole, summed.receipts, self.rehearses)
+        answers = self.gather(request, ask.to, step=ask.step, timeout=timeout, quorum=ask.quorum)
+        arrays = stacked([one.arrays for one in answers.values()])
+        receipts = {name: receipts_of(one) for name, one in answers.items()}
+        return Told(tuple(answers), arrays, receipts, self.rehearses)
 
     def gather(
         self,
-        request: Operation,
-        to: Mapping[str, int],
+        request: Operation,  # The same for every party
+        to: Mapping[str, int],  # Whom to ask, with their public numbers of records
         *,
-        step: int = 0,
+        step: int = 0,  # As for :meth:`ask`
         timeout: float | None = None,
-        quorum: float = 1.0,
+        quorum: float = 1.0,  # Share of the parties asked that must answer
     ) -> Mapping[str, Payload]:
         """Ask, drop errors and answers that are not as they must be, and insist on enough.
 
         What an answer must be follows from the request and the party's size. One that is not has
         the code ``"InvalidReply:"`` and a word: nobody uses it, and it is not kept.
-
-        Parameters
-        ----------
-        request : Operation
-            The same for every party.
-        to : mapping of str to int
-            Whom to ask, with their public numbers of records.
-        step, timeout
-            As for :meth:`ask`.
-        quorum : float, default=1.0
-            Share of the parties asked that must answer.
 
         Raises
         ------
@@ -259,8 +294,6 @@ class Federation(ABC):
         answers = self.ask(
             asked.operation, asked.payload, to=asked.to, step=asked.step, timeout=asked.timeout
         )
-        if isinstance(answers, StackedAnswers):
-            return answers  # a group answers as a whole, in this process
         if asked.expect is not None:
             answers = {name: checked(a, name, asked.expect) for name, a in answers.items()}
         bad = {n: a.code for n, a in answers.items() if isinstance(a, PartyError)}
@@ -282,11 +315,11 @@ class Federation(ABC):
 
     def sum(
         self,
-        request: SumOperation,
-        to: Sequence[str],
+        request: SumOperation,  # The same for every party
+        to: Sequence[str],  # Whom to ask
         *,
-        timeout: float | None = None,
-        later: int = 0,
+        timeout: float | None = None,  # Seconds to wait, for keys and again for the sum
+        later: int = 0,  # How many sums of the same operation follow in this run
     ) -> Summed:
         """Add up what parties have, each under masks that only the sum of all undoes.
 
@@ -295,17 +328,6 @@ class Federation(ABC):
         and paid for. The next one has fresh keys, fresh noise and a roster without those who sent
         nothing; who spoiled a sum is found by leaving parties out in turn (:class:`LostTries`). It
         goes on as long as the price covers another try, and each sum that follows.
-
-        Parameters
-        ----------
-        request : SumOperation
-            The same for every party.
-        to : sequence of str
-            Whom to ask.
-        timeout : float, optional
-            Seconds to wait, for keys and again for the sum.
-        later : int, default=0
-            How many sums of the same operation follow in this run.
 
         Raises
         ------
@@ -410,67 +432,13 @@ def _told(bad: Mapping[str, str]) -> str:
     return ", ".join(codes[:5]) + more
 
 
-@final
-class StackedAnswers(Mapping[str, Payload]):
-    """What twenty thousand parties answered, without twenty thousand objects.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The parties.
-    whole : Payload
-        Every array has one row per party; the values are everyone's.
-    """
-
-    def __init__(self, names: Sequence[str], whole: Payload) -> None:
-        if any(a.ndim == 0 or len(a) != len(names) for a in whole.arrays.values()):
-            raise InvalidMessage("every array must have one row per party.")
-        self._rows = {name: row for row, name in enumerate(names)}
-        self.whole = whole
-
-    def __getitem__(self, name: str) -> Payload:
-        row = self._rows[name]
-        return Payload(
-            self.whole.values, {key: array[row] for key, array in self.whole.arrays.items()}
-        )
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
-def stacked(
-    answers: Mapping[str, Payload], name: str, shape: tuple[int, ...], dtype: str = "<f8"
-) -> NDArray[Any]:
-    """Return everyone's array of that name, one row per party, in order.
-
-    Raises
-    ------
-    InvalidMessage
-        If a party's answer has no such array, or one of another shape or type.
-    """
-    if isinstance(answers, StackedAnswers):
-        whole = answers.whole.arrays.get(name)
-        rows = [] if whole is None else [whole[0]]
-    else:
-        whole = None
-        rows = [a.arrays[name] for a in answers.values() if name in a.arrays]
-        if len(rows) < len(answers):
-            rows = []
-    if not rows or any(row.shape != shape or row.dtype.str != dtype for row in rows):
-        raise InvalidMessage(f"a party's answer has no {name} of the agreed shape.")
-    return np.stack(rows) if whole is None else whole
-
-
 class LocalFederation(Federation):
     """Parties in this process.
 
     Parameters
     ----------
-    parties : sequence of LocalParty, or PartyGroup
-        Separate parties with books of their own, or a group that is simulated at once.
+    parties : sequence of LocalParty
+        Separate parties with books of their own.
     run : str, optional
         Name of the run.
     study : str, optional
@@ -485,7 +453,7 @@ class LocalFederation(Federation):
 
     def __init__(
         self,
-        parties: Sequence[LocalParty] | PartyGroup,
+        parties: Sequence[LocalParty],
         *,
         run: str | None = None,
         study: str | None = None,
@@ -495,36 +463,29 @@ class LocalFederation(Federation):
         super().__init__(run)
         if on_error not in ("report", "raise"):
             raise InvalidParameter("on_error must be 'report' or 'raise'.")
-        self._group = parties if isinstance(parties, PartyGroup) else None
-        self._parties = {} if isinstance(parties, PartyGroup) else {p.name: p for p in parties}
-        if not isinstance(parties, PartyGroup):
-            check_names([party.name for party in parties])
+        self._parties = {party.name: party for party in parties}
+        check_names([party.name for party in parties])
         self._study = study
         self._n_jobs = n_jobs
         self._raises = on_error == "raise"
 
     def parties(self) -> list[str]:
         """Return the parties' names."""
-        return list(self._group.names if self._group is not None else self._parties)
+        return list(self._parties)
 
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
-        """Ask parties one after the other, ``n_jobs`` at a time, or all at once as a group."""
+        """Ask parties one after the other, ``n_jobs`` at a time."""
         names = list(asked.to)
         if asked.operation == Ready.operation:
             self._introduce()
-        if self._group is not None:
-            return self._ask_group(self._group, names, asked)
         unknown = [name for name in names if name not in self._parties]
         if unknown:
             raise InvalidParameter(f"to: there is no party {unknown[0]!r}.")
         served = Parallel(n_jobs=self._n_jobs, prefer="threads")(
-            delayed(self._served)(self._parties[name], asked) for name in names
+            delayed(self._served)(self._parties[name].encoded_by(self._encoder), asked)
+            for name in names
         )
         return dict(zip(names, served, strict=True))
-
-    def use_schema(self, schema: PublicSchema) -> None:
-        """Have everyone encode its rows anew."""
-        self._parties = {name: one.encoded_by(schema) for name, one in self._parties.items()}
 
     def _added(self, asked: Round, request: SumOperation) -> Summed:
         """Add up; or, where a run goes on, add up again what everyone has sent already.
@@ -557,17 +518,7 @@ class LocalFederation(Federation):
         for name, party in self._parties.items():
             self._parties[name] = replace(party, masking=Masking(name, own[name], public))
 
-    def _ask_group(
-        self, group: PartyGroup, names: list[str], asked: Round
-    ) -> Mapping[str, Payload | PartyError]:
-        if tuple(names) != group.names:
-            raise InvalidParameter("to: a group is asked as a whole.")
-        answer = self._served(group, asked)
-        if isinstance(answer, PartyError):
-            return dict.fromkeys(names, answer)
-        return StackedAnswers(names, answer)
-
-    def _served(self, local: LocalParty | PartyGroup, asked: Round) -> Payload | PartyError:
+    def _served(self, local: LocalParty, asked: Round) -> Payload | PartyError:
         try:
             return serve(
                 asked.operation,

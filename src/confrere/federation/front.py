@@ -6,15 +6,15 @@ from confrere.federation.federation import Federation, LocalFederation
 from confrere.federation.grant import Grant, Policy, run_name
 from confrere.federation.messages import PROTOCOL, PartyError, Payload, Question, SignedAnswer
 from confrere.federation.operation import OPERATIONS, Operation, PartyFacts, SumOperation, install
-from confrere.federation.party import Books, LocalParty, PartyGroup
-from confrere.federation.protocols import FederatedEvaluation, Outcome, average, evaluate, expand
+from confrere.federation.party import Books, LocalParty
+from confrere.federation.protocols import FederatedEvaluation, Outcome, collaborate, evaluation
 from confrere.federation.serving import serve
 from confrere.federation.summing import Summed
-from confrere.federation.sums import add_up, evaluate_together, total_records
+from confrere.federation.sums import evaluation_together, total_records
 from confrere.federation.votes import VotingOutcome, poll
-from confrere.methods.collaborative import Averaging
+from confrere.methods.average import Averaging
 from confrere.methods.expansion import Expansion
-from confrere.methods.voting import Released, Voting
+from confrere.methods.votes import Released, Voting
 from confrere.rows.frame import Frame
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "Outcome",
     "PartyError",
     "PartyFacts",
-    "PartyGroup",
     "Payload",
     "Policy",
     "Question",
@@ -46,11 +45,9 @@ __all__ = [
     "Summed",
     "Voting",
     "VotingOutcome",
-    "add_up",
-    "average",
-    "evaluate",
-    "evaluate_together",
-    "expand",
+    "collaborate",
+    "evaluation",
+    "evaluation_together",
     "install",
     "poll",
     "run_name",

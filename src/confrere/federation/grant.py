@@ -52,35 +52,20 @@ class Stated(BaseModel):
 
 
 class Request(Stated):
-    """One question that a party may be asked, as far as it is known beforehand.
-
-    Parameters
-    ----------
-    operation : str
-    step : int
-        Which time in the run.
-    epsilon, delta : float
-        What answering costs; 0 where only public facts leave.
-    values : dict
-        Plain values that a question must have, exactly.
-    arrays : dict of str to digest
-        Arrays that it must have, by the hash of their bytes.
-    derived : tuple of str
-        Values and arrays that the party computes itself from what others have signed.
-    chosen : tuple of str
-        Values that the coordinator may choose: names that mean nothing to the data.
-    steps : int, default=1
-        How many times in the run, from ``step`` on, for one price together.
-    """
+    """One question that a party may be asked, as far as it is known beforehand."""
 
     operation: Name
-    step: Annotated[int, Field(ge=0)]
+    step: Annotated[int, Field(ge=0)]  #: Which time in the run
+    #: What answering costs; 0 where only public facts leave
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     delta: Delta = 0.0
-    values: dict[str, Any] = {}
-    arrays: dict[str, Digest] = {}
+    values: dict[str, Any] = {}  #: Plain values that a question must have, exactly
+    arrays: dict[str, Digest] = {}  #: Arrays that it must have, by the hash of their bytes
+    #: Values and arrays that the party computes itself from what others have signed
     derived: tuple[str, ...] = ()
+    #: Values that the coordinator may choose: names that mean nothing to the data
     chosen: tuple[str, ...] = ()
+    #: How many times in the run, from ``step`` on, for one price together
     steps: Annotated[int, Field(ge=1)] = 1
 
     def is_about(self, operation: str, step: int) -> bool:
@@ -178,56 +163,28 @@ class Policy(Stated):
 
 
 class Grant(Stated):
-    """A party's word, signed: what it will answer, once, at which price.
+    """A party's word, signed: what it will answer, once, at which price."""
 
-    Parameters
-    ----------
-    format : str
-        The version of this file.
-    party, account : str
-        Who agrees, and which account of its ledger pays.
-    study_id, study_sha256 : str
-        The study; the hash is of the file's bytes.
-    requests : tuple of Request
-        What may be asked in a run.
-    unit, relation : str
-        Whom every answer protects, and against which change.
-    trust : str
-        Who must be trusted for that: see :class:`~confrere.trust.Trust`.
-    epsilon_per_run, delta_per_run : float
-        What one run costs.
-    epsilon, delta : float
-        What all attempts may cost together.
-    attempts : int
-        How many runs there may be; each pays anew.
-    expires : datetime
-        When the party's word ends.
-    approved_by, reason : str
-        Who agreed, and why.
-    approved_at : datetime
-    justification : str or None
-        Why this epsilon.
-    """
-
-    format: Literal["confrere-grant/1"] = FORMAT
-    party: Name
+    format: Literal["confrere-grant/1"] = FORMAT  #: The version of this file
+    party: Name  #: Who agrees, and which account of its ledger pays
     account: Text
-    study_id: Name
+    study_id: Name  #: The study; the hash is of the file's bytes
     study_sha256: Digest
-    requests: Annotated[tuple[Request, ...], Field(min_length=1)]
-    unit: Unit
+    requests: Annotated[tuple[Request, ...], Field(min_length=1)]  #: What may be asked in a run
+    unit: Unit  #: Whom every answer protects, and against which change
     relation: Neighbours
+    #: Who must be trusted for that: see :class:`~confrere.trust.Trust`
     trust: Name = str(OWN_NOISE)
-    epsilon_per_run: Epsilon
+    epsilon_per_run: Epsilon  #: What one run costs
     delta_per_run: Delta
-    epsilon: Epsilon
+    epsilon: Epsilon  #: What all attempts may cost together
     delta: Delta
-    attempts: Annotated[int, Field(ge=1, le=100)]
-    expires: datetime
-    approved_by: Text
+    attempts: Annotated[int, Field(ge=1, le=100)]  #: How many runs there may be; each pays anew
+    expires: datetime  #: When the party's word ends
+    approved_by: Text  #: Who agreed, and why
     reason: Text
     approved_at: datetime
-    justification: LongText | None = None
+    justification: LongText | None = None  #: Why this epsilon
 
     @model_validator(mode="after")
     def _totals_add_up(self) -> Self:

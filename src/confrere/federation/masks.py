@@ -36,21 +36,12 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class SumContext:
-    """Everything that names one attempt at one sum; two attempts never share a stream.
+    """Everything that names one attempt at one sum; two attempts never share a stream."""
 
-    Parameters
-    ----------
-    study, question : str
-        SHA-256 digests, in hex: of the study that all agreed to, and of the question asked.
-    run : str
-        Name of the run.
-    step, attempt : int
-        Which sum of the run, and which time it is tried.
-    """
-
+    #: SHA-256 digests, in hex: of the study that all agreed to, and of the question asked
     study: str
-    run: str
-    step: int
+    run: str  #: Name of the run
+    step: int  #: Which sum of the run, and which time it is tried
     attempt: int
     question: str
 
@@ -70,21 +61,11 @@ class SumContext:
 
 @dataclass(frozen=True)
 class Announcement:
-    """A party's word that it is ready: a key for one sum, signed by its identity.
+    """A party's word that it is ready: a key for one sum, signed by its identity."""
 
-    Parameters
-    ----------
-    party : str
-        Whose it is.
-    key : bytes
-        The public half of a key made for this sum, 32 bytes.
-    signature : bytes
-        By the party's identity, over the context, its name and the key; 64 bytes.
-    """
-
-    party: str
-    key: bytes
-    signature: bytes
+    party: str  #: Whose it is
+    key: bytes  #: The public half of a key made for this sum, 32 bytes
+    signature: bytes  #: By the party's identity, over the context, its name and the key; 64 bytes
 
     @classmethod
     def read(cls, party: str, told: object) -> Self:
@@ -142,21 +123,12 @@ class SumKey:
 
     def agree(
         self,
-        roster: Sequence[Announcement],
-        identities: Mapping[str, Ed25519PublicKey],
+        roster: Sequence[Announcement],  # Everyone in this sum, oneself included
+        identities: Mapping[str, Ed25519PublicKey],  # Who the study says they are
         *,
-        fewest: int,
+        fewest: int,  # Parties that the noise was calibrated for; a shorter roster is refused
     ) -> Masks:
         """Check the roster and agree with everyone on it; works once, and touches no data.
-
-        Parameters
-        ----------
-        roster : sequence of Announcement
-            Everyone in this sum, oneself included.
-        identities : mapping of str to Ed25519PublicKey
-            Who the study says they are.
-        fewest : int
-            Parties that the noise was calibrated for; a shorter roster is refused.
 
         Raises
         ------
@@ -220,20 +192,11 @@ class Masking:
 
     Keys are in memory alone: whoever restarts between saying that it is ready and sending its
     share has lost its key, refuses, and has told nothing.
-
-    Parameters
-    ----------
-    party : str
-        Whose side it is.
-    identity : Ed25519PrivateKey
-        Its own.
-    identities : mapping of str to Ed25519PublicKey
-        Who the study says that everybody is.
     """
 
-    party: str
-    identity: Ed25519PrivateKey = field(repr=False)
-    identities: Mapping[str, Ed25519PublicKey]
+    party: str  #: Whose side it is
+    identity: Ed25519PrivateKey = field(repr=False)  #: Its own
+    identities: Mapping[str, Ed25519PublicKey]  #: Who the study says that everybody is
     _waiting: dict[tuple[str, str, int], SumKey] = field(default_factory=dict, repr=False)
 
     def ready(self, operation: str, context: SumContext) -> Announcement:

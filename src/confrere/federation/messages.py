@@ -61,13 +61,6 @@ _MAX_TEXT = 4096
 class Payload:
     """Named arrays and plain values; immutable, validated when made.
 
-    Parameters
-    ----------
-    values : mapping, optional
-        Plain JSON values: None, bool, int of 64 bits, finite float, printable str, list, dict.
-    arrays : mapping, optional
-        Arrays of float64, float32, int64, bool or uint8 (bytes); finite.
-
     Raises
     ------
     InvalidMessage
@@ -76,7 +69,9 @@ class Payload:
 
     __slots__ = ("_bytes", "arrays", "values")
 
+    #: Arrays of float64, float32, int64, bool or uint8 (bytes); finite
     arrays: Mapping[str, NDArray[Any]]
+    #: Plain JSON values: None, bool, int of 64 bits, finite float, printable str, list, dict
     values: Mapping[str, Any]
 
     def __init__(
@@ -243,22 +238,12 @@ _RECEIPT = "receipt"
 
 @dataclass(frozen=True)
 class Numbers:
-    """One array of an answer.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    dtype : str, default="<f8"
-    longest : float, default=inf
-        The largest Euclidean norm.
-    lowest, highest : float
-        Of every entry.
-    """
+    """One array of an answer."""
 
     shape: tuple[int, ...]
     dtype: str = "<f8"
-    longest: float = math.inf
-    lowest: float = -math.inf
+    longest: float = math.inf  #: The largest Euclidean norm
+    lowest: float = -math.inf  #: Of every entry
     highest: float = math.inf
 
     def fault(self, array: NDArray[Any] | None) -> str | None:
@@ -288,20 +273,11 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Expected:
-    """An answer of one party, as far as it is known before it comes.
+    """An answer of one party, as far as it is known before it comes."""
 
-    Parameters
-    ----------
-    arrays : mapping of str to Numbers
-        Exactly these.
-    price : Guarantee or None
-        What the party pays for it; None if only public facts leave.
-    receipted : bool, default=False
-        Whether what is paid for must come with a receipt; within a process nobody doubts it.
-    """
-
-    arrays: Mapping[str, Numbers]
-    price: Guarantee | None = None
+    arrays: Mapping[str, Numbers]  #: Exactly these
+    price: Guarantee | None = None  #: What the party pays for it; None if only public facts leave
+    #: Whether what is paid for must come with a receipt; within a process nobody doubts it
     receipted: bool = False
 
     def fault(self, answer: Payload) -> str | None:
@@ -346,6 +322,12 @@ def receipt_of(answer: Payload) -> Receipt | None:
         raise InvalidMessage("an answer's receipt is not one.") from None
 
 
+def receipts_of(answer: Payload) -> tuple[Receipt, ...]:
+    """Return the receipt that came with an answer, if there is one."""
+    receipt = receipt_of(answer)
+    return () if receipt is None else (receipt,)
+
+
 def terms(guarantee: Guarantee) -> tuple[float, float, str, str]:
     """Return what a price is compared by."""
     return (guarantee.epsilon, guarantee.delta, str(guarantee.unit), str(guarantee.neighbours))
@@ -367,14 +349,9 @@ _PARTS_MAGIC = b"CONFRERE-PARTS-1"
 
 @dataclass(frozen=True, slots=True)
 class PartyError:
-    """Why a party did not answer: a code, and nothing that could quote its data.
+    """Why a party did not answer: a code, and nothing that could quote its data."""
 
-    Parameters
-    ----------
-    code : str
-        ``"BudgetExceeded"``, ``"OperationRefused:schema"``, ``"Unreachable"`` and the like.
-    """
-
+    #: ``"BudgetExceeded"``, ``"OperationRefused:schema"``, ``"Unreachable"`` and the like
     code: str
 
     def __post_init__(self) -> None:
@@ -403,30 +380,14 @@ def check_run(run: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a party is asked.
+    """What a party is asked."""
 
-    Parameters
-    ----------
-    run : str
-        Name of the run.
-    study : str or None
-        Hash of the study that it is about, or fingerprint of the schema.
-    operation : str
-        What is asked for.
-    payload : Payload
-        The request.
-    step : int, default=0
-        Which time in the run.
-    protocol : int
-        The asker's version.
-    """
-
-    run: str
-    study: str | None
-    operation: str
-    payload: Payload
-    step: int = 0
-    protocol: int = PROTOCOL
+    run: str  #: Name of the run
+    study: str | None  #: Hash of the study that it is about, or fingerprint of the schema
+    operation: str  #: What is asked for
+    payload: Payload  #: The request
+    step: int = 0  #: Which time in the run
+    protocol: int = PROTOCOL  #: The asker's version
 
     @property
     def digest(self) -> str:
@@ -497,18 +458,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class SignedAnswer:
-    """What a party sent, as it signed it.
+    """What a party sent, as it signed it."""
 
-    Parameters
-    ----------
-    payload : Payload
-        Arrays, receipt, the ledger's head, and what it is about.
-    signature : bytes
-        Of the party, over the whole payload.
-    """
-
-    payload: Payload
-    signature: bytes
+    payload: Payload  #: Arrays, receipt, the ledger's head, and what it is about
+    signature: bytes  #: Of the party, over the whole payload
 
     @classmethod
     def sign(cls, payload: Payload, key: PrivateKey) -> Self:

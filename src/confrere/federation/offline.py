@@ -78,13 +78,6 @@ def without_network(make: Callable[[], AtHome], tell: Callable[[str], None]) -> 
 
     To be called in the main thread, before a line is open and threads hold locks: it forks.
 
-    Parameters
-    ----------
-    make : callable
-        Reads the rows and returns what answers; called in the process without a network.
-    tell : callable
-        Is told in one line if the system does not allow it: then ``make`` is called here.
-
     Raises
     ------
     ConfrereError, OSError

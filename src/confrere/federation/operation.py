@@ -17,7 +17,6 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
@@ -30,15 +29,16 @@ from confrere.errors import (
     OperationRefused,
 )
 from confrere.federation.messages import MOST_RECORDS, Expected, Numbers, Payload
-from confrere.kernel.guarantee import RELATIONS, Guarantee, Split
+from confrere.kernel.guarantee import RELATIONS, Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.secure_sum import SecureSum
+from confrere.methods.asking import Asked, AskedSum, Measured
 from confrere.methods.linear import Coordinates
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import FACTS, LARGEST, Frame
 
 if TYPE_CHECKING:
-    from confrere.federation.party import LocalParty, PartyGroup
+    from confrere.federation.party import LocalParty
 
 Arrays = dict[str, NDArray[Any]]
 Values = dict[str, Any]
@@ -294,19 +294,22 @@ class Operation(ABC):
     def expected(self, n_samples: int) -> Expected:
         """Return what a party of that size may answer, and what it spends; touches no data."""
 
-    @abstractmethod
+    @property
+    def asked(self) -> Asked:
+        """What a protocol asks by it."""
+        assert isinstance(self, Asked)
+        return self
+
+    @classmethod
+    def to_ask(cls, asked: Asked) -> Self:
+        """Return the request for what a protocol asks."""
+        return asked if isinstance(asked, cls) else cls.of(asked)
+
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
         """Return the arrays of an answer, once its price is on disk."""
-
-    def answers(self, group: PartyGroup, source: RandomSource) -> Arrays:
-        """Return everybody's arrays, one row per party."""
-        made = [
-            self.answer(member, own)
-            for member, own in zip(
-                group.members(), source.apart(Split.BY_ORGANISATION), strict=False
-            )
-        ]
-        return {name: np.stack([one[name] for one in made]) for name in made[0]}
+        with party.opened_engine() as engine:
+            assert isinstance(self.asked, Measured)
+            return self.asked.release(party.X, party.y, source, engine)
 
     def price(self, n_samples: int) -> Guarantee | None:
         """Return what answering spends, or say that the request is wrong; nothing is spent by it.
@@ -331,13 +334,10 @@ class SumOperation(Operation):
     chosen: ClassVar[tuple[str, ...]] = (ROSTER,)
 
     @property
-    @abstractmethod
     def mechanism(self) -> SecureSum:
         """The sum that answers belong to: its law, its lattice, its price."""
-
-    @abstractmethod
-    def vector(self, party: LocalParty) -> Floats:
-        """Return what a party adds, before its share of the noise."""
+        assert isinstance(self.asked, AskedSum)
+        return self.asked.mechanism
 
     @classmethod
     def read(cls, payload: Payload, facts: PartyFacts) -> Self:
@@ -356,11 +356,6 @@ class SumOperation(Operation):
     def expected(self, n_samples: int) -> Expected:
         words = Numbers((self.mechanism.size,), "<i8")
         return Expected({"masked": words}, self.mechanism.guarantee())
-
-    @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        upload = self.mechanism.upload(self.vector(party), source=source)
-        return {"masked": upload.view(np.int64)}
 
 
 @contextmanager
@@ -396,3 +391,8 @@ def installed(name: str) -> type[Operation]:
         return _installed[name]
     except KeyError:
         raise OperationRefused("the operation is not installed here.", "unknown") from None
+
+
+def request_for(asked: Asked) -> Operation:
+    """Return the request, as messages have it, for what a protocol asks."""
+    return installed(asked.operation).to_ask(asked)

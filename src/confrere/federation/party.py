@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,16 +20,16 @@ from confrere.federation.grant import Policy
 from confrere.federation.masks import Masking
 from confrere.federation.messages import Payload
 from confrere.federation.operation import Operation, PartyFacts
-from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.ledger import witness_folder
 from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Ledger, Limit
 from confrere.ledger.witness import shared_storage
 from confrere.maths.solver.row_blocks import Engine
-from confrere.methods.party_rows import PartyRows
 from confrere.rows.engines import check_engine, opened_engine
-from confrere.schema import PublicSchema
+from confrere.schema import SchemaEncoder
 from confrere.schema.codes import Coded
+from confrere.schema.encoding import Encoding
 
 if TYPE_CHECKING:
     from confrere.federation.sums import RawRows
@@ -67,12 +67,70 @@ class Books:
             )
 
 
-class _Holder:
-    """What one party and a group of parties have in common."""
+@dataclass(frozen=True)
+class LocalParty:
+    """One organisation's side of a federation.
 
+    Parameters
+    ----------
+    name : str
+        What others call it.
+    X : (n, d) array
+        Rows, encoded by the public schema; finite.
+    y : (n,) array
+        Labels -1 and +1; of more than two classes their codes, from 0.
+    masking : Masking, optional
+        Its keys, for sums that nobody sees into.
+    ballot : (N,) array of bool, optional
+        What its own classifier votes on the public rows of its study, of more than two classes
+        their codes; by default logistic regression does. It is of the party's making alone, and
+        made before anything is asked.
+    engine : str, optional
+        Who reads its rows, where an answer takes many passes over them.
+    raw : RawRows, optional
+        What it can count, where facts of the schema are learned first.
+    encode : callable, optional
+        From an encoder to its rows, encoded by it, where that is known only in the run.
+    """
+
+    name: str
     X: Floats | Coded
+    y: Floats
     books: Books
-    random_state: Seed | None
+    random_state: Seed | None = None
+    masking: Masking | None = None
+    n_classes: int = 2
+    ballot: NDArray[np.bool_] | NDArray[np.int64] | None = None
+    engine: str | None = None
+    raw: RawRows | None = None
+    encode: Callable[[SchemaEncoder], Floats | Coded] | None = None
+
+    def __post_init__(self) -> None:
+        if self.engine is not None:
+            check_engine(self.engine, "engine")
+        _check_name(self.name)
+        object.__setattr__(self, "X", _rows(self.X))
+        object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
+        _check_data(self.X, self.y, self.n_classes, least=_least_rows(self.books))
+
+    def opened_engine(self) -> AbstractContextManager[Engine | None]:
+        """Return who reads the rows, to be closed: a loop unless one is named."""
+        return nullcontext() if self.engine is None else opened_engine(self.engine)
+
+    def encoded_by(self, encoder: SchemaEncoder | None) -> LocalParty:
+        """Return the party with rows as a question has them encoded; None, as they are."""
+        if encoder is None:
+            return self
+        if self.encode is None:
+            raise InvalidParameter("encode: this party cannot encode its rows anew.")
+        wanted = encoder.encoding()
+        if not self._encoded or self._encoded[0][0] != wanted:  # a run has one encoding
+            self._encoded[:] = [(wanted, replace(self, X=self.encode(encoder)))]
+        return self._encoded[0][1]
+
+    @cached_property
+    def _encoded(self) -> list[tuple[Encoding, LocalParty]]:
+        return []
 
     @property
     def n_features(self) -> int:
@@ -93,60 +151,6 @@ class _Holder:
         """Return the seeded stream of one answer, where noise is not real."""
         return None if self._seeded is None else self._seeded.stream(operation, step)
 
-
-@dataclass(frozen=True)
-class LocalParty(_Holder):
-    """One organisation's side of a federation.
-
-    Parameters
-    ----------
-    name : str
-        What others call it.
-    X : (n, d) array
-        Rows, encoded by the public schema; finite.
-    y : (n,) array
-        Labels -1 and +1; of more than two classes their codes, from 0.
-    masking : Masking, optional
-        Its keys, for sums that nobody sees into.
-    ballot : (N,) array of bool, optional
-        What its own classifier votes on the public rows of its study, of more than two classes
-        their codes; by default logistic regression does. It is of the party's making alone, and
-        made before anything is asked.
-    engine : str, optional
-        Who reads its rows, where an answer takes many passes over them.
-    raw : RawRows, optional
-        Its rows before they are encoded, where facts of the schema are learned first.
-    """
-
-    name: str
-    X: Floats | Coded
-    y: Floats
-    books: Books
-    random_state: Seed | None = None
-    masking: Masking | None = None
-    n_classes: int = 2
-    ballot: NDArray[np.bool_] | NDArray[np.int64] | None = None
-    engine: str | None = None
-    raw: RawRows | None = None
-
-    def __post_init__(self) -> None:
-        if self.engine is not None:
-            check_engine(self.engine, "engine")
-        _check_name(self.name)
-        object.__setattr__(self, "X", _rows(self.X))
-        object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
-        _check_data(self.X, self.y, self.n_classes, least=_least_rows(self.books))
-
-    def opened_engine(self) -> AbstractContextManager[Engine | None]:
-        """Return who reads the rows, to be closed: a loop unless one is named."""
-        return nullcontext() if self.engine is None else opened_engine(self.engine)
-
-    def encoded_by(self, schema: PublicSchema) -> LocalParty:
-        """Return the party with rows that are encoded by a schema whose facts were learned."""
-        if self.raw is None:
-            raise InvalidParameter("raw: this party cannot encode its rows anew.")
-        return replace(self, X=self.raw.encode(schema))
-
     @property
     def codes(self) -> NDArray[np.intp]:
         """The class of every row, from 0."""
@@ -164,75 +168,6 @@ class LocalParty(_Holder):
     def release(self, request: Operation, source: RandomSource) -> Payload:
         """Do what is asked, once it is paid for."""
         return Payload(arrays=request.answer(self, source))
-
-
-@dataclass(frozen=True)
-class PartyGroup(_Holder):
-    """Many simulated parties whose rows lie one after the other, with one set of books.
-
-    They hold disjoint records, so asking all of them is charged once, composed in parallel.
-    """
-
-    names: tuple[str, ...]
-    X: Floats | Coded  #: Of all, party by party
-    y: Floats
-    offsets: NDArray[np.int64]  #: Where each party's rows begin; the last is the number of rows
-    books: Books
-    random_state: Seed | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "offsets", np.asarray(self.offsets, dtype=np.int64))
-        object.__setattr__(self, "X", _rows(self.X))
-        object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
-        least = _least_rows(self.books)
-        _check_data(self.X, self.y, least=least)
-        check_names(self.names)
-        if (
-            self.offsets.shape != (len(self.names) + 1,)
-            or self.offsets[0] != 0
-            or self.offsets[-1] != len(self.y)
-            or np.any(np.diff(self.offsets) < least)
-        ):
-            raise InvalidParameter("offsets must rise from 0 to the number of rows, by party.")
-
-    @property
-    def name(self) -> str:
-        """What its one line in the books says."""
-        return f"{len(self.names)} parties" if len(self.names) > 1 else self.names[0]
-
-    @cached_property
-    def rows(self) -> PartyRows:
-        """The members' rows and labels."""
-        return PartyRows(self.X, self.y, self.offsets)
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of rows of every party."""
-        return self.rows.sizes
-
-    @property
-    def facts(self) -> PartyFacts:
-        """What all members have in common, and how many records there are."""
-        return PartyFacts(len(self.y), self.n_features)
-
-    def price(self, request: Operation) -> Guarantee | None:
-        """Return the price of asking all members: they hold disjoint records."""
-        prices = [request.price(size) for size in self.rows.distinct_sizes]
-        guarantees = [price for price in prices if price is not None]
-        if len(guarantees) <= 1 and len(self.names) == 1:
-            return prices[0]
-        return in_parallel(guarantees, split=Split.BY_ORGANISATION) if guarantees else None
-
-    def release(self, request: Operation, source: RandomSource) -> Payload:
-        """Do what is asked for all members, and stack what they release."""
-        return Payload(arrays=request.answers(self, source))
-
-    def members(self) -> Iterator[LocalParty]:
-        """Yield the parties one by one."""
-        for name, begin, end in zip(self.names, self.offsets, self.offsets[1:], strict=False):
-            rows = slice(int(begin), int(end))
-            yield LocalParty(name, self.X[rows], self.y[rows], self.books, self.random_state)
 
 
 def check_witness(ledger: Path, *, allowed: bool) -> str | None:

@@ -29,7 +29,7 @@ from confrere.federation.messages import (
     receipt_of,
 )
 from confrere.federation.operation import Operation, SumOperation, installed
-from confrere.federation.party import LocalParty, PartyGroup
+from confrere.federation.party import LocalParty
 from confrere.federation.summing import (
     Ready,
     agreed_masks,
@@ -50,7 +50,7 @@ logger = logging.getLogger("confrere.federation")
 def serve(
     operation: str,
     payload: Payload,
-    local: LocalParty | PartyGroup,
+    local: LocalParty,
     *,
     run: str,
     step: int = 0,
@@ -65,7 +65,7 @@ def serve(
         What is asked for.
     payload : Payload
         The request.
-    local : LocalParty or PartyGroup
+    local : LocalParty
         Who is asked.
     run : str
         Name of the run.
@@ -80,8 +80,7 @@ def serve(
     -------
     Payload
         The released arrays; ``values`` hold the ledger's receipt (None if only public facts
-        leave), its head, and which question of whose is answered: what a party signs. For a
-        group, arrays have one row per member.
+        leave), its head, and which question of whose is answered: what a party signs.
 
     Raises
     ------
@@ -95,7 +94,7 @@ def serve(
     return answer(Question(run, study, operation, payload, step, protocol), local)
 
 
-def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
+def answer(question: Question, local: LocalParty) -> Payload:
     """Answer one question, or refuse it; see :func:`serve`."""
     policy, answers = local.books.policy, local.books.answers
     if question.protocol != PROTOCOL:
@@ -161,7 +160,7 @@ def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
         return _sent(kept, local, key, asked, again=False)
 
 
-def _ready(question: Question, asked: Ready, local: LocalParty | PartyGroup) -> Payload:
+def _ready(question: Question, asked: Ready, local: LocalParty) -> Payload:
     """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
     _terms(asked.summed, local, question.step)
     if local.books.answers.asked(Key(question.run, asked.summed.operation, question.step)):
@@ -169,10 +168,8 @@ def _ready(question: Question, asked: Ready, local: LocalParty | PartyGroup) -> 
     return _signable(announce(asked.summed, question, local), None, local, question)
 
 
-def _terms(asked: SumOperation, local: LocalParty | PartyGroup, step: int) -> PrivacyEvent:
+def _terms(asked: SumOperation, local: LocalParty, step: int) -> PrivacyEvent:
     """Return what a sum's mechanism does, of which a run has one, if there is a try left."""
-    if isinstance(local, PartyGroup):
-        raise OperationRefused("members of a group have no masks of their own.", "identity")
     check_try(asked.mechanism, step)
     local.books.policy.check_price(asked.mechanism.guarantee())
     return asked.mechanism.event()
@@ -185,7 +182,7 @@ def _check_step(step: object) -> None:
 
 @contextmanager
 def _paying(
-    local: LocalParty | PartyGroup,
+    local: LocalParty,
     key: Key,
     price: Guarantee | None,
     question: Question,
@@ -220,7 +217,7 @@ def _paying(
         yield ticket
 
 
-def _recognise(receipt: Receipt, local: LocalParty | PartyGroup, key: Key) -> None:
+def _recognise(receipt: Receipt, local: LocalParty, key: Key) -> None:
     """Refuse another sum of a run whose earlier ones the answer file does not know any more.
 
     One charge pays for so many sums, and only that file tells which tries were used: put back from
@@ -237,7 +234,7 @@ def _recognise(receipt: Receipt, local: LocalParty | PartyGroup, key: Key) -> No
 
 
 def _signable(
-    made: Payload, receipt: Receipt | None, local: LocalParty | PartyGroup, question: Question
+    made: Payload, receipt: Receipt | None, local: LocalParty, question: Question
 ) -> Payload:
     """Put with the arrays what a signature is to cover: receipt, ledger's head, and the question.
 
@@ -249,9 +246,7 @@ def _signable(
     return Payload({"receipt": paid, "head": head, "about": about}, made.arrays)
 
 
-def _sent(
-    content: bytes, local: LocalParty | PartyGroup, key: Key, asked: Operation, *, again: bool
-) -> Payload:
+def _sent(content: bytes, local: LocalParty, key: Key, asked: Operation, *, again: bool) -> Payload:
     answer = Payload.decode(content)
     receipt = receipt_of(answer)
     if receipt is not None:

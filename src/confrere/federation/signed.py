@@ -21,8 +21,8 @@ whole study::
 The last message of a run hands the release to the parties, through the same ``exchange``; there is
 no other kind of message. Started again on the same folder it goes on where it was.
 
-**A protocol** is a function of a federation. Run over made-up answers it tells, before anything is
-asked, which questions there will be (:func:`rehearse`). Run over the answers that the parties have
+**A protocol** is a generator of questions. Driven by made-up answers it tells, before anything is
+asked, which questions there will be (:func:`rehearse`). Driven by the answers that the parties have
 signed it tells which question is next, to the last number, or what the outcome is (:func:`replay`):
 so a party can see for itself that it is asked what was agreed, and that what is released is what
 everybody sent.
@@ -85,10 +85,11 @@ from confrere.federation.summing import (
     without_roster,
 )
 from confrere.ledger import Receipt
+from confrere.methods.asking import Protocol
 from confrere.release.card import presentable
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
 from confrere.release.signing import read_public_key as _public
-from confrere.schema import PublicSchema
+from confrere.schema import SchemaEncoder
 
 #: More steps than this are not remembered: a page with them could not be read.
 _MOST = 200
@@ -155,8 +156,8 @@ class RunSteps:
 
 T = TypeVar("T")
 
-#: A protocol: the coordinator's side of an algorithm, as a function of whom to ask.
-Protocol = Callable[[Federation], T]
+#: The coordinator's side of an algorithm: from whom to ask to its questions.
+Steps = Callable[[Sequence[str]], Protocol[T]]
 
 #: Relative agreement of numbers that two machines derive: mathematical libraries differ in the
 #: last bits.
@@ -172,8 +173,8 @@ _SIGNED = 4096
 class Next:
     """The question that follows from a transcript.
 
-    That for a sum is without its roster, and in any of so many tries. Where facts of the schema
-    were learned before it, rows are to be encoded by them.
+    That for a sum is without its roster, and in any of so many tries. Where it follows from the
+    run by what rows are encoded, that is the encoder.
     """
 
     operation: str
@@ -181,7 +182,7 @@ class Next:
     payload: Payload
     to: tuple[str, ...]
     tries: int = 0
-    schema: PublicSchema | None = None
+    encoder: SchemaEncoder | None = None
 
 
 class _Stop(Exception):
@@ -191,32 +192,20 @@ class _Stop(Exception):
 
 
 def rehearse(
-    protocol: Protocol[Any],
-    parties: Sequence[str],
-    study: str,
-    n_features: int,
+    protocol: Steps[Any],  # The coordinator's side
+    parties: Sequence[str],  # Everyone in the study
+    study: str,  # Its hash
+    n_features: int,  # Columns of encoded rows and declared labels, for the prices
     *,
     n_classes: int = 2,
+    # Bytes of a message that can be carried: a run whose evidence grows beyond would end in the
+    # middle, and paid for
     most: int | None = None,
 ) -> dict[str, tuple[Request, ...]]:
     """Return every question that a run may ask each party, and what in it depends on answers.
 
     Two rehearsals with different made-up answers, of parties with one record and with a million:
     what is the same in both is fixed.
-
-    Parameters
-    ----------
-    protocol : callable
-        The coordinator's side.
-    parties : sequence of str
-        Everyone in the study.
-    study : str
-        Its hash.
-    n_features, n_classes : int
-        Columns of encoded rows and declared labels, for the prices.
-    most : int, optional
-        Bytes of a message that can be carried: a run whose evidence grows beyond would end in the
-        middle, and paid for.
 
     Raises
     ------
@@ -226,7 +215,7 @@ def rehearse(
     first, second = (_Rehearsal(parties, study, seed) for seed in (0, 1))
     for federation in (first, second):
         try:
-            protocol(federation)
+            federation.run_protocol(protocol(list(parties)))
         except QuorumMissed:
             if not federation.asked:
                 raise
@@ -355,9 +344,7 @@ class Step:
         return cls(question, answers)
 
 
-def replay(
-    protocol: Protocol[T], parties: Sequence[str], run: str, steps: Sequence[Step]
-) -> T | Next:
+def replay(protocol: Steps[T], parties: Sequence[str], run: str, steps: Sequence[Step]) -> T | Next:
     """Run a protocol over what was signed.
 
     Returns
@@ -372,9 +359,9 @@ def replay(
     """
     federation = _Replay(parties, run, steps)
     try:
-        outcome = protocol(federation)
+        outcome = federation.run_protocol(protocol(list(parties)))
     except _Stop as stop:
-        found: T | Next = replace(stop.question, schema=federation.schema)
+        found: T | Next = replace(stop.question, encoder=federation.encoder)
     except (QuorumMissed, InvalidMessage) as error:
         told = f"the evidence does not bear the question: {error}"
         raise OperationRefused(told, "evidence") from None
@@ -393,7 +380,6 @@ class _Replay(Federation):
     def __init__(self, parties: Sequence[str], run: str, steps: Sequence[Step]) -> None:
         super().__init__(run)
         self._names = list(parties)
-        self.schema: PublicSchema | None = None
         self.left = {(s.question.operation, s.question.step): s for s in steps}
         if len(self.left) < len(steps):
             raise OperationRefused("the evidence holds a step twice.", "evidence")
@@ -401,8 +387,10 @@ class _Replay(Federation):
     def parties(self) -> list[str]:
         return list(self._names)
 
-    def use_schema(self, schema: PublicSchema) -> None:
-        self.schema = schema
+    @property
+    def encoder(self) -> SchemaEncoder | None:
+        """By what rows of the last question are encoded, if that follows from the run."""
+        return self._encoder
 
     def _asked(self, asked: Round) -> NoReturn:
         # Answers without noise of their own are nobody's evidence: such a question stands alone.
@@ -690,7 +678,7 @@ class PartySession(Generic[T]):
         local: LocalParty,
         grant: Grant,
         *,
-        protocol: Protocol[T],
+        protocol: Steps[T],
         parties: Mapping[str, PublicKey],
         coordinator: PublicKey,
         key: PrivateKey,
@@ -707,7 +695,6 @@ class PartySession(Generic[T]):
         self._share = share
         self._one_at_a_time = threading.Lock()
         self._seen: set[str] = set()
-        self._by_facts: tuple[PublicSchema, LocalParty] | None = None
         self.finished = False
         self._released = False
         self.state = "waiting"
@@ -782,7 +769,7 @@ class PartySession(Generic[T]):
         self._steps.asked(question.operation, question.step, [self.name])
         try:
             self._grant.check()
-            made = answer(question, self._encoded(found.schema))
+            made = answer(question, self._local.encoded_by(found.encoder))
         except Exception as error:
             code = PartyError.of(error).code
             self._steps.dropped(question.operation, question.step, self.name, code)
@@ -797,14 +784,6 @@ class PartySession(Generic[T]):
         standing = self._local.books.ledger.refusal(self._grant.study_sha256)
         self.finished = True
         self.state = "agreed to anew since" if standing is None else str(standing)
-
-    def _encoded(self, schema: PublicSchema | None) -> LocalParty:
-        """Return the party with rows as the evidence has them encoded, read again once."""
-        if schema is None:
-            return self._local
-        if self._by_facts is None or self._by_facts[0] != schema:
-            self._by_facts = schema, self._local.encoded_by(schema)
-        return self._by_facts[1]
 
     def _compare(self, question: Question, found: Next) -> None:
         if found.tries > 0:

@@ -22,7 +22,7 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, OperationRefused
 from confrere.federation.masks import Announcement, Masking, Masks, SumContext, add_masked
-from confrere.federation.messages import Expected, Numbers, Payload, Question, receipt_of
+from confrere.federation.messages import Expected, Numbers, Payload, Question, receipts_of
 from confrere.federation.operation import (
     ROSTER,
     Operation,
@@ -31,7 +31,7 @@ from confrere.federation.operation import (
     install,
     installed,
 )
-from confrere.federation.party import LocalParty, PartyGroup
+from confrere.federation.party import LocalParty
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.mechanisms.secure_sum import SecureSum
@@ -46,21 +46,11 @@ class SpoiledSum(InvalidMessage):
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """A sum, as everybody may know it.
+    """A sum, as everybody may know it."""
 
-    Parameters
-    ----------
-    value : array
-        The noised sum.
-    roster : tuple of str
-        Whose vectors are in it.
-    receipts : mapping of str to tuple of Receipt
-        What they paid, for all sums of the run.
-    """
-
-    value: Floats
-    roster: tuple[str, ...]
-    receipts: Mapping[str, tuple[Receipt, ...]]
+    value: Floats  #: The noised sum
+    roster: tuple[str, ...]  #: Whose vectors are in it
+    receipts: Mapping[str, tuple[Receipt, ...]]  #: What they paid, for all sums of the run
 
 
 @install
@@ -145,14 +135,14 @@ def check_try(mechanism: SecureSum, step: int) -> None:
         )
 
 
-def announce(asked: SumOperation, question: Question, local: LocalParty | PartyGroup) -> Payload:
+def announce(asked: SumOperation, question: Question, local: LocalParty) -> Payload:
     """Return a party's key for a try."""
     one = _masking(local).ready(asked.operation, context_of(asked, question))
     told = np.frombuffer(one.key + one.signature, dtype=np.uint8)
     return Payload(arrays={"announcement": told})
 
 
-def agreed_masks(asked: SumOperation, question: Question, local: LocalParty | PartyGroup) -> Masks:
+def agreed_masks(asked: SumOperation, question: Question, local: LocalParty) -> Masks:
     """Check a roster against the identities that the party knows, and agree with everyone on it."""
     masking, mechanism = _masking(local), asked.mechanism
     roster = roster_of(question.payload)
@@ -192,8 +182,7 @@ def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Summed:
             "the sum is longer than honest parties can make it: somebody sent something else. "
             "Nothing of it is used."
         )
-    paid = {name: receipt_of(answer) for name, answer in answers.items()}
-    receipts = {name: () if one is None else (one,) for name, one in paid.items()}
+    receipts = {name: receipts_of(answer) for name, answer in answers.items()}
     return Summed(value, tuple(answers), receipts)
 
 
@@ -203,7 +192,7 @@ def rehearsed(mechanism: SecureSum, names: Sequence[str], rng: np.random.Generat
     return Summed(value, tuple(names), {})
 
 
-def _masking(local: LocalParty | PartyGroup) -> Masking:
-    if isinstance(local, PartyGroup) or local.masking is None:
+def _masking(local: LocalParty) -> Masking:
+    if local.masking is None:
         raise OperationRefused("this party has no identity to sign a key with.", "identity")
     return local.masking

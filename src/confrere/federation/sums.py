@@ -11,11 +11,12 @@ Proofs: docs/proofs/secure_sums.md, docs/proofs/learned_facts.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,15 +24,16 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, InvalidParameter, SchemaError
-from confrere.federation.federation import Federation
 from confrere.federation.messages import MOST_RECORDS
 from confrere.federation.operation import (
+    Arrays,
     Delta,
     Epsilon,
     InCoordinates,
     PartyFacts,
     Positive,
     Records,
+    Relation,
     Share,
     SumOperation,
     Weights,
@@ -42,16 +44,9 @@ from confrere.federation.operation import (
     one_of,
 )
 from confrere.federation.party import LocalParty
-from confrere.federation.protocols import (
-    FederatedEvaluation,
-    Outcome,
-    Scored,
-    ask_sizes,
-    joined,
-    public_coef,
-)
-from confrere.federation.summing import Summed
+from confrere.federation.protocols import FederatedEvaluation, Scored, public_coef
 from confrere.kernel.guarantee import Neighbours, Unit
+from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.secure_sum import (
     Colluding,
     SecureSum,
@@ -59,14 +54,15 @@ from confrere.mechanisms.secure_sum import (
     colluders_of,
     fewest_of,
 )
+from confrere.methods.asking import Ask, AskedSum, Labels, Protocol, Rows, Sizes, Told, known_sizes
 from confrere.methods.design import Alpha
-from confrere.methods.party_rows import Sizes
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
 from confrere.rows.frame import LARGEST
 from confrere.schema import PublicSchema
-from confrere.schema.codes import Coded
 from confrere.schema.fact_counts import STEPS, FactCounts
 from confrere.schema.public_schema import PaidFacts
+
+P = TypeVar("P", OneMessage, GradientRounds)
 
 #: What reading a stranger's schema may raise.
 UNREADABLE = (
@@ -100,9 +96,6 @@ def received_schema(written: NDArray[np.uint8]) -> PublicSchema:
         raise InvalidMessage("schema is not one that can be read.") from None
 
 
-Sums = OneMessage | GradientRounds
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Addend(SumOperation):
     """What a party adds to a sum of all, whose sizes are known."""
@@ -115,46 +108,33 @@ class _Addend(SumOperation):
     quorum: Share
     sizes: Records
     spacing: Positive
+    neighbours: Relation
     weights: Weights = None
 
-    #: The plan that it is of.
-    kind: ClassVar[type[OneMessage | GradientRounds]]
-
     @classmethod
-    def at(
-        cls, plan: Sums, sizes: Sizes, mechanism: SecureSum, weights: Floats | None, **more: Any
-    ) -> Self:
-        """Return the request for a sum of parties of these sizes."""
+    @override
+    def to_ask(cls, asked: Any) -> Self:
+        plan, mechanism = asked.plan, asked.mechanism
         told = {
             "frame": plan.space,
-            "sizes": sizes.counts,
+            "sizes": asked.sizes.counts,
+            "neighbours": asked.sizes.neighbours,
             "spacing": mechanism.spacing,
             "colluding": mechanism.colluders,
-            "weights": weights,
-            **more,
         }
-        return cls.of(plan, **told)
+        return cls.of(plan, **told, **cls._told(asked))
 
-    @cached_property
-    def counts(self) -> Sizes:
-        """Everybody's number of records."""
-        return Sizes(self.sizes)
+    @classmethod
+    @abstractmethod
+    def _told(cls, asked: Any) -> dict[str, Any]:
+        """Return what is not the plan's or the sizes'."""
 
-    @cached_property
-    def plan(self) -> Any:
-        """What everybody carries out."""
-        names = {one.name for one in fields(self.kind)} & {one.name for one in fields(self)}
-        return self.kind(**{name: getattr(self, name) for name in names}, prior=self._prior)
+    def _plan(self, kind: type[P], **more: Any) -> tuple[P, Sizes]:
+        names = {one.name for one in fields(kind)} & {one.name for one in fields(self)}
+        plan = kind(**{name: getattr(self, name) for name in names}, **more)
+        return plan, Sizes(self.sizes, Neighbours(self.neighbours))
 
-    @property
-    def _prior(self) -> Floats | None:
-        return None
-
-    @cached_property
-    def mechanism(self) -> SecureSum:
-        mechanism: SecureSum = self.plan.mechanism(self.counts)
-        return mechanism
-
+    @override
     def check(self, facts: PartyFacts) -> None:
         shape = (self.frame.size,) if facts.n_classes == 2 else (facts.n_classes, self.frame.size)
         if self.weights is not None and self.weights.shape != shape:
@@ -164,35 +144,37 @@ class _Addend(SumOperation):
 
 @install
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Minimiser(_Addend):
+class MinimiserOf(_Addend):
     """A party's minimiser, near public weights."""
 
-    operation: ClassVar[str] = "minimiser"
-    kind: ClassVar[type[OneMessage | GradientRounds]] = OneMessage
+    operation: ClassVar[str] = Minimiser.operation
     alpha: Annotated[Alpha, number(float, above=0.0, highest=LARGEST, others=("auto",))]
 
-    @property
-    def _prior(self) -> Floats | None:
-        return self.weights
-
+    @classmethod
     @override
-    def vector(self, party: LocalParty) -> Floats:
-        made: Floats = self.plan.message(
-            self.frame.rows(party.X), party.y, self.counts, len(party.y)
-        )
-        return made
+    def _told(cls, asked: Minimiser) -> dict[str, Any]:
+        return {"weights": asked.plan.told}
+
+    @cached_property
+    @override
+    def asked(self) -> Minimiser:
+        return Minimiser(*self._plan(OneMessage, prior=self.weights))
 
 
 @install
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Gradient(_Addend):
+class GradientOf(_Addend):
     """A party's gradient at public weights."""
 
-    operation: ClassVar[str] = "gradient"
-    kind: ClassVar[type[OneMessage | GradientRounds]] = GradientRounds
+    operation: ClassVar[str] = Gradient.operation
     delta: Delta
     rounds: Annotated[int, number(int, 1, 10**6)]
     round: Whole
+
+    @classmethod
+    @override
+    def _told(cls, asked: Gradient) -> dict[str, Any]:
+        return {"weights": asked.weights, "round": asked.round}
 
     @override
     def check(self, facts: PartyFacts) -> None:
@@ -200,70 +182,11 @@ class Gradient(_Addend):
         if self.weights is None or self.round >= self.rounds:
             raise InvalidMessage("a gradient is asked for at weights, in one of the rounds.")
 
+    @cached_property
     @override
-    def vector(self, party: LocalParty) -> Floats:
-        made: Floats = self.plan.message(self.frame.rows(party.X), party.y, self.weights)
-        return made
-
-
-def add_up(
-    federation: Federation,
-    plan: OneMessage | GradientRounds,
-    *,
-    quorum: float = 1.0,
-    timeout: float | None = None,
-) -> Outcome:
-    """Run the protocol.
-
-    Parameters
-    ----------
-    federation : Federation
-        Whom to ask, and under which run.
-    plan : OneMessage or GradientRounds
-        What to ask.
-    quorum : float, default=1.0
-        Share of the parties that must take part in every sum; the noise is made for it.
-    timeout : float, optional
-        Seconds to wait for a question.
-
-    Returns
-    -------
-    Outcome
-        Weights of all parties in the last sum.
-    """
-    # Who does not tell its size must not lower the number of those who may collude.
-    colluding = colluders_of(plan.colluding, len(federation.parties()), quorum)
-    plan = replace(plan, quorum=float(quorum), colluding=colluding)
-    sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
-    plan = plan.at(sizes)
-    mechanism = plan.mechanism(sizes)
-    names = list(sizes.counts)
-    if isinstance(plan, OneMessage):
-        one = Minimiser.at(plan, sizes, mechanism, plan.told)
-        summed = federation.sum(one, names, timeout=timeout)
-        weights = plan.weights_of(_whole(summed, sizes), sizes)
-        return _outcome(plan, weights, sizes, summed, dict(summed.receipts))
-    descent = plan.descent(sizes)
-    receipts: dict[str, Any] = {}
-    for step in range(plan.rounds):
-        asked = Gradient.at(plan, sizes, mechanism, descent.weights, round=step)
-        summed = federation.sum(asked, names, timeout=timeout, later=plan.rounds - step - 1)
-        receipts = joined(receipts, summed.receipts)
-        descent.take(_whole(summed, sizes))
-    return _outcome(plan, descent.average, sizes, summed, receipts)
-
-
-def _outcome(
-    plan: Sums, weights: Floats, sizes: Sizes, summed: Summed, receipts: dict[str, Any]
-) -> Outcome:
-    counts = {name: sizes.counts[name] for name in summed.roster}
-    return Outcome(plan.space, np.asarray(weights), counts, receipts)
-
-
-def _whole(summed: Summed, sizes: Sizes) -> Floats:
-    """Return a sum as if everyone were in it: those who are stand for those who are not."""
-    there = sum(sizes.counts[name] for name in summed.roster)
-    return np.asarray(summed.value * (sizes.total / there))
+    def asked(self) -> Gradient:
+        assert self.weights is not None
+        return Gradient(*self._plan(GradientRounds), self.weights, self.round)
 
 
 #: What stands for all parties where their counts are one.
@@ -271,7 +194,7 @@ ALL = "all parties"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CountOfAll(SumOperation):
+class CountOfAll(SumOperation, AskedSum):
     """Counts of all parties, of which one record moves each by one."""
 
     epsilon: Epsilon
@@ -282,10 +205,18 @@ class CountOfAll(SumOperation):
     largest: Annotated[int, number(int, 1, MOST_RECORDS)]  #: No party counts more
 
     @classmethod
-    def among(cls, n_parties: int, colluding: Colluding, quorum: float, **told: Any) -> Self:
+    def among(
+        cls,
+        n_parties: int,
+        *,
+        quorum: float,
+        colluding: Colluding = "auto",
+        reserve: int = 1,
+        **told: Any,
+    ) -> Self:
         """Return the request to so many parties, of which by default a minority may collude."""
         known = colluders_of(colluding, n_parties, quorum)
-        return cls(n_parties=n_parties, colluding=known, quorum=quorum, **told)
+        return cls(n_parties=n_parties, colluding=known, quorum=quorum, reserve=reserve, **told)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -323,8 +254,8 @@ class RecordsOfAll(CountOfAll):
         return Neighbours.ADD_REMOVE
 
     @override
-    def vector(self, party: LocalParty) -> Floats:
-        return np.array([float(party.facts.n_samples)])
+    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
+        return np.array([float(len(y))])
 
 
 @install
@@ -335,76 +266,46 @@ class ErrorsOfAll(CountOfAll, Scored):
     operation: ClassVar[str] = "errors_of_all"
 
     @override
-    def vector(self, party: LocalParty) -> Floats:
-        return np.array([float(self.errors_of(party))])
+    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
+        return np.array([float(self.errors_of(X, y))])
 
 
 def total_records(
-    federation: Federation,
-    *,
-    epsilon: float,
-    colluding: Colluding = "auto",
-    reserve: int = 1,
-    quorum: float = 1.0,
-    timeout: float | None = None,
-) -> Summed:
+    parties: Sequence[str], *, epsilon: float, quorum: float = 1.0, **tries: Any
+) -> Protocol[Told]:
     """Count the records of all parties, under add-remove neighbours: nobody's number is told.
 
-    Parameters
-    ----------
-    federation : Federation
-    epsilon : float
-        What each party spends.
-    colluding, reserve : int
-        How many parties may pool what they know, by default a minority of those of a sum, and how
-        many lost sums are paid for.
-    quorum, timeout
-        As for :meth:`~confrere.federation.Federation.sum`.
+    ``tries`` are as for :func:`evaluation_together`.
     """
-    names = federation.parties()
-    told: dict[str, Any] = {"epsilon": epsilon, "reserve": reserve, "largest": MOST_RECORDS}
-    asked = RecordsOfAll.among(len(names), colluding, quorum, **told)
-    return federation.sum(asked, names, timeout=timeout)
+    told: dict[str, Any] = {"epsilon": epsilon, "largest": MOST_RECORDS}
+    asked = RecordsOfAll.among(len(parties), quorum=quorum, **told, **tries)
+    return (yield Ask(asked, dict.fromkeys(parties, 0)))
 
 
-def evaluate_together(
-    federation: Federation,
+def evaluation_together(
     coef: ArrayLike,
-    intercept: float = 0.0,
+    intercept: float,
+    sizes: Mapping[str, int],
     *,
     epsilon: float,
-    colluding: Colluding = "auto",
-    reserve: int = 1,
-    sizes: Mapping[str, int] | None = None,
-    quorum: float = 1.0,
-    timeout: float | None = None,
-) -> FederatedEvaluation:
-    """Count, over all parties as one, the errors of a public model.
-
-    Parameters
-    ----------
-    federation, coef, intercept, epsilon, sizes, quorum, timeout
-        As for :func:`confrere.federation.evaluate`.
-    colluding, reserve : int
-        How many parties may pool what they know, by default a minority of those of a sum, and how
-        many lost sums are paid for.
-    """
-    known = sizes
-    if known is None:
-        known = ask_sizes(federation, quorum=quorum, timeout=timeout).counts
+    quorum: float = 1.0,  # Share of the parties that a sum needs
+    # ``colluding``: how many parties may pool what they know, by default a minority of those of a
+    # sum; ``reserve``: how many lost sums are paid for.
+    **tries: Any,
+) -> Protocol[FederatedEvaluation]:
+    """Count, over all parties as one, the errors of a public model."""
     asked = ErrorsOfAll.among(
-        len(known),
-        colluding,
-        quorum,
+        len(sizes),
+        quorum=quorum,
         epsilon=epsilon,
-        reserve=reserve,
-        largest=max(known.values()),
+        largest=max(sizes.values()),
         coef=public_coef(coef),
         intercept=intercept,
+        **tries,
     )
-    summed = federation.sum(asked, list(known), timeout=timeout)
-    there = {name: known[name] for name in summed.roster}
-    return FederatedEvaluation({ALL: float(summed.value[0])}, there, summed.receipts)
+    told = yield Ask(asked, sizes)
+    there = {name: sizes[name] for name in told.names}
+    return FederatedEvaluation({ALL: float(told.arrays["sum"][0])}, there, told.receipts)
 
 
 #: Sizes are asked for once by facts, and by what comes after in its own steps.
@@ -445,24 +346,11 @@ class Hides(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class RawRows:
-    """What a party can count, and encode anew, where facts are learned before a model is.
+    """What a party can count where facts are learned before a model is."""
 
-    Parameters
-    ----------
-    counts : FactCounts
-        What is counted.
-    sums : array of int
-        The sums of its own records, without noise.
-    n_samples : int
-        How many records those are.
-    encode : callable
-        From a schema to its rows, encoded by it.
-    """
-
-    counts: FactCounts
-    sums: NDArray[np.int64]
-    n_samples: int
-    encode: Callable[[PublicSchema], Floats | Coded]
+    counts: FactCounts  #: What is counted
+    sums: NDArray[np.int64]  #: The sums of its own records, without noise
+    n_samples: int  #: How many records those are
 
 
 @install
@@ -515,8 +403,12 @@ class FactsOfAll(CountOfAll):
             raise InvalidMessage("largest must be 1: whole parties add means.")
 
     @override
-    def vector(self, party: LocalParty) -> Floats:
-        raw = party.raw
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        own = self.sums_of(party.raw)
+        return self.upload(lambda _: own, source)
+
+    def sums_of(self, raw: RawRows | None) -> Floats:
+        """Return what a party with these raw rows adds."""
         if raw is None or not np.array_equal(sent_schema(raw.counts.schema), self.schema):
             raise InvalidMessage("this party has no raw rows of that schema to count.")
         sums = raw.sums
@@ -526,73 +418,49 @@ class FactsOfAll(CountOfAll):
             sums = np.append(sums, STEPS * raw.n_samples)
         return sums.astype(np.float64)
 
+    @override
+    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> NoReturn:
+        raise InvalidMessage("facts are counted of raw rows.")
 
-def learn_together(
-    federation: Federation,
-    schema: PublicSchema,
+
+def facts_together(
+    parties: Sequence[str],
+    schema: PublicSchema,  # What it declares is not learned again
     *,
-    epsilon: float,
+    epsilon: float,  # What each party spends
+    # What is hidden: a record that is replaced, or that comes or goes, in which case the number of
+    # records is counted with the rest; or all records of a party, in which case facts are means
+    # over parties of their means, and nobody tells how many records it has.
     unit: Unit = Unit.RECORD,
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    # Where records may come or go, a public bound on a party's number of them: sums beyond it are
+    # cut.
     most_records: int = MOST_HIDDEN,
-    colluding: Colluding = "auto",
-    reserve: int = 1,
     quorum: float = 1.0,
-    timeout: float | None = None,
-) -> PublicSchema:
-    """Learn the facts that a schema lacks from the records of all parties.
-
-    Everyone is told the schema that comes out, and encodes its rows by it from then on.
-
-    Parameters
-    ----------
-    federation : Federation
-    schema : PublicSchema
-        What it declares is not learned again.
-    epsilon : float
-        What each party spends.
-    unit, neighbours
-        What is hidden: a record that is replaced, or that comes or goes, in which case the number
-        of records is counted with the rest; or all records of a party, in which case facts are
-        means over parties of their means, and nobody tells how many records it has.
-    most_records : int, default=1048576
-        Where records may come or go, a public bound on a party's number of them: sums beyond it
-        are cut.
-    colluding, reserve : int
-        How many parties may pool what they know, by default a minority of those of a sum, and how
-        many lost sums are paid for.
-    quorum, timeout
-        As for :meth:`~confrere.federation.Federation.sum`.
-
-    Returns
-    -------
-    PublicSchema
-        With everyone's receipts in ``paid``.
-    """
+    **tries: Any,  # As for :func:`evaluation_together`
+) -> Protocol[PublicSchema]:
+    """Learn the facts that a schema lacks from the records of all; receipts are in ``paid``."""
     hides = Hides.of(unit, neighbours)
-    names = federation.parties()
-    sizes = dict.fromkeys(names, 1 if hides is Hides.PARTY else most_records)
+    sizes = dict.fromkeys(parties, 1 if hides is Hides.PARTY else most_records)
     if hides is Hides.RECORD:
-        told = ask_sizes(federation, step=_SIZES_STEP, quorum=quorum, timeout=timeout)
-        sizes = dict(told.counts)
+        known = yield from known_sizes(parties, step=_SIZES_STEP)
+        sizes = dict(known.counts)
     asked = FactsOfAll.among(
-        len(names),
-        colluding,
-        quorum,
+        len(parties),
+        quorum=quorum,
         epsilon=epsilon,
-        reserve=reserve,
         largest=max(sizes.values()),
         hides=str(hides),
         schema=sent_schema(schema),
+        **tries,
     )
-    summed = federation.sum(asked, list(sizes), timeout=timeout)
-    n_samples = float(sum(sizes[name] for name in summed.roster))
+    told = yield Ask(asked, sizes)
+    n_samples, summed = float(sum(sizes[name] for name in told.names)), told.arrays["sum"]
     if hides is Hides.PRESENCE:
-        n_samples = max(1.0, float(summed.value[-1]) / STEPS)
-    total = summed.value[: asked.counts.size]
+        n_samples = max(1.0, float(summed[-1]) / STEPS)
+    total = summed[: asked.counts.size]
     learned, what = asked.counts.learned(total, n_samples, asked.mechanism.deviation)
-    receipts = {name: paid[0].to_dict() for name, paid in summed.receipts.items() if paid}
+    receipts = {name: paid[0].to_dict() for name, paid in told.receipts.items() if paid}
     if receipts:  # in a rehearsal nobody has paid
         learned = replace(learned, paid=(*schema.paid, PaidFacts(what, receipts)))
-    federation.use_schema(learned)
     return learned

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self, cast, get_args
 
@@ -26,8 +26,8 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
-from confrere.federation.federation import Federation, StackedAnswers, checked
-from confrere.federation.messages import Expected, Numbers, PartyError, Payload
+from confrere.federation.federation import Federation, checked, with_receipts
+from confrere.federation.messages import Expected, Numbers, PartyError, Payload, receipts_of
 from confrere.federation.operation import (
     Arrays,
     Delta,
@@ -43,24 +43,23 @@ from confrere.federation.operation import (
     Whole,
     framed,
     install,
+    installed,
     number,
     numbers,
     one_of,
 )
 from confrere.federation.party import LocalParty
-from confrere.federation.protocols import receipts_in
-from confrere.federation.summing import Summed
 from confrere.kernel.release import paid_by_parties
-from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
+from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Receipt
-from confrere.maths.parties import PartySolutions, solve_parties, solve_parties_softmax
+from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, accumulate_votes, count_votes
-from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
-from confrere.mechanisms.party_statistic import PartyStatistic, Radius
+from confrere.mechanisms.party_cells import WHOLE, shares_of_parties
+from confrere.mechanisms.party_statistic import Radius
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.methods.voting import Method, Released, Voting
-from confrere.rows.frame import Frame
+from confrere.methods.asking import Receipts, Told
+from confrere.methods.votes import Added, Method, Polled, Released, Voting
 
 Classes = Annotated[int, number(int, 2, 10**4)]
 Rows = Annotated[Floats | None, numbers(2)]
@@ -101,25 +100,6 @@ class _Polled(Operation):
             raise InvalidMessage("the request has missing or unknown arrays.")
 
 
-def sum_parties(
-    federation: Federation, plan: Voting, *, timeout: float | None = None
-) -> tuple[Released, Summed]:
-    """Have every party add its part, and make the model of the noised sum.
-
-    Parameters
-    ----------
-    federation : Federation
-        Whom to ask. The number of its parties is public; who is not there adds nothing.
-    plan : Voting
-        What is added up, with ``trust="sum"``.
-    timeout : float, optional
-        Seconds to wait for a question.
-    """
-    names = federation.parties()
-    summed = federation.sum(PartyShare.at(plan, len(names)), names, timeout=timeout)
-    return plan.release_sum(summed.value, len(names)), summed
-
-
 @install
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartyShare(SumOperation, _Polled):
@@ -137,8 +117,9 @@ class PartyShare(SumOperation, _Polled):
     spacing: Positive
 
     @classmethod
-    def at(cls, plan: Voting, n_parties: int) -> Self:
-        """Return the request to so many parties."""
+    @override
+    def to_ask(cls, asked: Any) -> Self:
+        plan, n_parties = asked.voting, asked.n_parties
         mechanism = plan.shared(n_parties)
         weights = plan.method == "weights"
         return cls.of(
@@ -152,16 +133,18 @@ class PartyShare(SumOperation, _Polled):
         )
 
     @cached_property
-    def plan(self) -> Voting:
-        """What everybody carries out."""
-        return Voting(
+    @override
+    def asked(self) -> Polled:
+        weights = self.method == "weights"
+        voting = Voting(
             frame=self.frame,
             epsilon=self.epsilon,
             delta=self.delta,
             method=cast(Method, self.method),
             auxiliary=self.auxiliary,
             n_classes=self.n_classes,
-            alpha=self.alpha if self.method == "weights" else "auto",
+            alpha=self.alpha if weights else "auto",
+            local_alpha=1e-4 if weights else self.alpha,
             radius=cast(Radius, self.radius),
             normalise=self.normalise,
             trust="sum",
@@ -170,57 +153,57 @@ class PartyShare(SumOperation, _Polled):
             quorum=self.quorum,
             partition=self.partition,
         )
+        return Added(voting, self.n_parties)
 
     @cached_property
     @override
     def mechanism(self) -> SecureSum:
-        return self.plan.shared(self.n_parties)
+        return self.asked.voting.shared(self.n_parties)
 
     @override
     def check(self, facts: PartyFacts) -> None:
         self.given(*_ARRAYS.get(self.method, ()))
         super().check(facts)
 
-    def vector(self, party: LocalParty) -> Floats:
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        return {"masked": self.mechanism.upload(self.part(party), source=source).view(np.int64)}
+
+    def part(self, party: LocalParty) -> Floats:
         """Return what a party adds; one whose own problem cannot be solved adds nothing."""
-        plan = self.plan
-        summand = plan.summand(self.n_parties)
-        if isinstance(summand, PartyCells):
-            return summand.part(own_shares(party, plan.frame, plan.cells(self.n_parties)))
-        if isinstance(summand, PartyStatistic):
-            ballot = own_ballot(party, len(plan.rows))
-            if ballot is not None:
-                return summand.part(ballot)
-        found = own_solution(party, plan.frame, self.alpha)
-        if not found.solved[0]:
-            return np.zeros(plan.frame.size * (plan.n_classes - 1))
-        if isinstance(summand, PartyStatistic):
-            return summand.part(ballot_of(found.W, plan.rows))
-        return summand.part(found.W[0])
+        voting, (sent, solved) = self.asked.voting, sent_by(party, self.asked)
+        if not solved:
+            return np.zeros(voting.frame.size * (voting.n_classes - 1))
+        return voting.summand(self.n_parties).part(sent)
+
+
+def sent_by(party: LocalParty, asked: Polled) -> tuple[NDArray[Any], bool]:
+    """Return what a party sends, without noise, and whether its own problem was solved.
+
+    Who has a classifier of its own votes by that; others by logistic regression.
+    """
+    plan, count = asked.voting, np.array([0, len(party.y)])
+    rows = plan.frame.rows(party.X).written()
+    if plan.method == "cells":
+        cells = plan.cells(asked.n_parties)
+        shape = (len(cells), plan.n_classes)
+        return np.asarray(shares_of_parties(cells.of(rows), party.codes, count, shape)[0]), True
+    if plan.votes and party.ballot is not None and len(party.ballot) == len(plan.rows):
+        return party.ballot, True
+    alpha = plan.local_alpha if plan.votes else plan.average(asked.n_parties).alpha
+    if plan.n_classes == 2:
+        found = solve_parties(rows, party.y, count, alpha=alpha)
+    else:
+        found = solve_parties_softmax(rows, party.codes, count, plan.n_classes, alpha=alpha)
+    if not plan.votes:
+        return np.asarray(found.W[0]), bool(found.solved[0])
+    votes = count_votes(found.W, plan.rows)
+    ballot = votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
+    return ballot, bool(found.solved[0])
 
 
 #: The arrays that a request of a method has besides the frame's.
 _ARRAYS = {"statistic": ("auxiliary",), "cells": ("directions", "offsets")}
-
-
-def own_solution(party: LocalParty, frame: Frame, alpha: float) -> PartySolutions:
-    """Return a party's own classifier, a logistic regression with this ridge."""
-    rows, offsets = frame.rows(party.X).written(), np.array([0, len(party.y)])
-    if party.n_classes == 2:
-        return solve_parties(rows, party.y, offsets, alpha=alpha)
-    return solve_parties_softmax(rows, party.codes, offsets, party.n_classes, alpha=alpha)
-
-
-def own_ballot(party: LocalParty, n_rows: int) -> NDArray[np.bool_] | NDArray[np.int64] | None:
-    """Return how a party's own classifier votes; None if it has none for so many rows."""
-    ballot = party.ballot
-    return ballot if ballot is not None and len(ballot) == n_rows else None
-
-
-def ballot_of(W: Floats, rows: Floats) -> NDArray[np.bool_] | NDArray[np.int64]:
-    """Return how one linear classifier votes on every row; of more than two classes, codes."""
-    votes = count_votes(W, rows)
-    return votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
 
 
 def cell_arrays(plan: Voting, n_parties: int) -> dict[str, Floats | None]:
@@ -232,144 +215,122 @@ def cell_arrays(plan: Voting, n_parties: int) -> dict[str, Floats | None]:
     }
 
 
-def own_shares(party: LocalParty, frame: Frame, cells: Cells) -> NDArray[np.int64]:
-    """Return how a party's rows are shared over cells and classes, in whole numbers."""
-    offsets, shape = np.array([0, len(party.y)]), (len(cells), party.n_classes)
-    own = cells.of(frame.rows(party.X).written())
-    found = shares_of_parties(own, party.codes, offsets, shape)
-    return np.asarray(found[0])
-
-
 OnFaulty = Literal["leave-out", "refuse"]
 
 
 @dataclass(frozen=True, eq=False)
-class VotingOutcome:
-    """A model of many parties, and what stands behind it.
+class Trusted:
+    """How a coordinator whom parties trust adds the noise: once per run, and kept on disk.
 
-    Parameters
-    ----------
-    plan : Voting
-        How it was made.
-    released : Released
-        What may be published.
-    receipts : mapping of str to tuple of Receipt
-        What each party paid.
-    left_out : mapping of str to str
-        Parties without a valid answer and why; the coordinator's business, not to be published.
-    simulated : bool
-        Whether any noise was seeded.
+    Every question carries a digest of the whole plan and names the file of releases, so that
+    another plan, or another file, under the same run is another question: every party refuses it
+    and spends nothing.
     """
 
-    plan: Voting
-    released: Released
-    receipts: Mapping[str, tuple[Receipt, ...]]
-    left_out: Mapping[str, str]
-    simulated: bool
+    #: The file that what is released is kept in. Only a simulation can do without.
+    releases: Answers | None = None
+    #: Without a party's valid answer: count it as a split vote (zero weights), or release nothing.
+    on_faulty: OnFaulty = "leave-out"
+    random_state: Seed | None = None  #: Of the coordinator's noise, for simulation only
 
-    def to_payload(self) -> Payload:
-        """Return all but the plan as one payload, to be kept."""
-        # Members of a group share their receipts: each is written once.
-        distinct = list(dict.fromkeys(self.receipts.values()))
-        places = {paid: place for place, paid in enumerate(distinct)}
+    def __post_init__(self) -> None:
+        if self.on_faulty not in get_args(OnFaulty):
+            raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
+
+    def poll(self, federation: Federation, asked: Polled, timeout: float | None) -> Told:
+        """Ask everyone, add up what is valid, and noise it; or return what was released before."""
+        releases = self.releases
+        if releases is None:
+            if self.random_state is None and not federation.pretends:
+                raise InvalidParameter(
+                    "releases must be the Answers file that keeps what is released: noise is drawn "
+                    "once per run."
+                )
+            releases = Answers()
+        plan, names = asked.voting, federation.parties()
+        request = installed(asked.operation).to_ask(asked)
+        assert isinstance(request, _Told)
+        key = Key(federation.run, "released", 0)
+        kept = releases.claim(key, question=request.plan, epsilon=plan.epsilon, cap=None).answer
+        if kept is None:
+            told = replace(request, releases=releases.id)
+            answers = federation.ask(told.operation, told.write(), to=names, timeout=timeout)
+            kept = releases.keep(key, self._noised(asked, request, answers).encode())
+        found = Payload.decode(kept)
+        federation.left_out |= found.values["left_out"]
+        paid = [tuple(map(Receipt.from_dict, each)) for each in found.values["receipts"]]
+        receipts = dict(zip(found.values["parties"], paid, strict=True))
+        return Told(tuple(receipts), {"noised": found.arrays["noised"]}, receipts)
+
+    def _noised(
+        self, asked: Polled, request: _Told, answers: Mapping[str, Payload | PartyError]
+    ) -> Payload:
+        wanted, plan, count = request.expected(0), asked.voting, len(answers)
+        found = {name: checked(one, name, lambda _: wanted) for name, one in answers.items()}
+        valid = {name: one for name, one in found.items() if isinstance(one, Payload)}
+        left_out = {name: one.code for name, one in found.items() if isinstance(one, PartyError)}
+        if not valid or (left_out and self.on_faulty == "refuse"):
+            told = ", ".join(f"{name}: {why}" for name, why in list(left_out.items())[:5])
+            raise QuorumMissed(f"{len(left_out)} of {count} parties sent nothing valid. {told}")
+        receipts = {name: receipts_of(answer) for name, answer in valid.items()}
+        paid = [receipt for each in receipts.values() for receipt in each]
+        sent = [answer.arrays[request.sent] for answer in valid.values()]
+        simulation = simulation_of(self.random_state)
+        with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
+            noised = plan.noised(_total(plan, sent, count), count, source=ticket)
         values = {
-            "alpha": float(self.released.alpha),
-            "parties": list(self.receipts),
-            "receipts": [[receipt.to_dict() for receipt in paid] for paid in distinct],
-            "left_out": dict(self.left_out),
-            "simulated": bool(self.simulated),
+            "parties": list(receipts),
+            "receipts": [[one.to_dict() for one in each] for each in receipts.values()],
+            "left_out": left_out,
         }
-        arrays = {
-            "weights": self.released.weights,
-            "statistic": self.released.statistic,
-            "paid": np.array([places[paid] for paid in self.receipts.values()], dtype=np.int64),
-        }
-        return Payload(values, {n: array for n, array in arrays.items() if array is not None})
+        return Payload(values, {"noised": noised})
 
-    @classmethod
-    def from_payload(cls, plan: Voting, payload: Payload) -> VotingOutcome:
-        """Read what :meth:`to_payload` wrote."""
-        values, arrays = payload.values, payload.arrays
-        paid = [tuple(Receipt.from_dict(one) for one in each) for each in values["receipts"]]
-        places = arrays["paid"].tolist()
-        return cls(
-            plan,
-            Released(arrays["weights"], values["alpha"], arrays.get("statistic")),
-            {name: paid[k] for name, k in zip(values["parties"], places, strict=True)},
-            values["left_out"],
-            values["simulated"],
-        )
+
+def _total(plan: Voting, sent: Sequence[NDArray[Any]], n_parties: int) -> Tally | Floats:
+    """Return valid ballots or uploads, added up."""
+    if plan.votes:
+        codes = (ballot.astype(np.int64) for ballot in sent)
+        votes, counted = accumulate_votes(codes, n_rows=len(plan.rows), n_classes=plan.n_classes)
+        return Tally(votes, counted, n_parties)
+    mechanism = plan.mean(n_parties)
+    total = np.zeros(mechanism.shape)
+    for upload in sent:
+        total += mechanism.clipped(upload[None])[0]
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class VotingOutcome:
+    """A model of many parties, and what stands behind it."""
+
+    plan: Voting  #: How it was made
+    released: Released  #: What may be published
+    receipts: Receipts  #: What each party paid
+    #: Parties without a valid answer and why; the coordinator's business, not to be published.
+    left_out: Mapping[str, str]
+    simulated: bool  #: Whether any noise was seeded
 
 
 def poll(
-    federation: Federation,
+    federation: Federation,  # Whom to ask; the number of its parties is public, answered or not
     plan: Voting,
     *,
-    releases: Answers | None = None,
-    on_faulty: OnFaulty = "leave-out",
     timeout: float | None = None,
-    random_state: Seed | None = None,
+    **trusted: Any,  # As for :class:`Trusted`; they mean nothing where ``trust="sum"``
 ) -> VotingOutcome:
-    """Run the protocol, as the coordinator whom the parties trust to add the noise, or who adds up.
-
-    Where the plan has ``trust="sum"`` the parties draw the noise; ``releases``, ``on_faulty`` and
-    ``random_state`` mean nothing then. Elsewhere noise is drawn once per run: what was released is
-    on disk before it is returned, and polling again under the same run returns the same bytes.
-    Every question carries a digest of the whole
-    plan and names the file of releases, so that another plan, or another file, under the same run
-    is another question: every party refuses it and spends nothing.
-
-    Parameters
-    ----------
-    federation : Federation
-        Whom to ask. The number of its parties is public, answered or not.
-    plan : Voting
-        What to ask, and what to make of it.
-    releases : Answers, optional
-        The file that what is released is kept in. Only a simulation can do without.
-    on_faulty : {"leave-out", "refuse"}, default="leave-out"
-        What to do without a party's valid answer: count it as a split vote (as zero weights), or
-        release nothing.
-    timeout : float, optional
-        Seconds to wait.
-    random_state : int or generator, optional
-        Of the coordinator's noise, for simulation only.
-    """
-    if plan.trust == "sum":
-        return _summed(federation, plan, timeout)
-    if on_faulty not in ("leave-out", "refuse"):
-        raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
-    if releases is None:
-        if random_state is None and not federation.pretends:
-            raise InvalidParameter(
-                "releases must be the Answers file that keeps what is released: noise is drawn "
-                "once per run."
-            )
-        releases = Answers()
-    names = federation.parties()
-    key, digest = Key(federation.run, "released", 0), plan_digest(plan, len(names))
-    kept = releases.claim(key, question=digest, epsilon=plan.epsilon, cap=None).answer
-    if kept is None:
-        request = _operation(plan).at(plan, len(names), digest, releases.id)
-        answers = federation.ask(request.operation, request.write(), to=names, timeout=timeout)
-        if not isinstance(answers, StackedAnswers):  # a group answers as a whole, in this process
-            wanted = request.expected(0)
-            answers = {n: checked(answer, n, lambda _: wanted) for n, answer in answers.items()}
-        elected = _elected(plan, answers, on_faulty, simulation_of(random_state))
-        kept = releases.keep(key, elected.to_payload().encode())
-    return VotingOutcome.from_payload(plan, Payload.decode(kept))
-
-
-def _summed(federation: Federation, plan: Voting, timeout: float | None) -> VotingOutcome:
-    """Add up what parties noise themselves; who is not on the last roster is left out."""
-    released, summed = sum_parties(federation, plan, timeout=timeout)
+    """Run the protocol, as the coordinator whom parties trust to add the noise, or who adds up."""
+    steps = with_receipts(plan.steps(federation.parties()))
+    coordinator = Trusted(**trusted)
+    released, receipts = federation.run_protocol(steps, timeout=timeout, trusted=coordinator)
+    seeded = any(receipt.simulated for paid in receipts.values() for receipt in paid)
     left_out = {
         name: federation.left_out.get(name, "NotReady")
         for name in federation.parties()
-        if name not in summed.roster
+        if name not in receipts
     }
-    seeded = any(receipt.simulated for paid in summed.receipts.values() for receipt in paid)
-    return VotingOutcome(plan, released, summed.receipts, left_out, seeded)
+    return VotingOutcome(
+        plan, released, receipts, left_out, seeded or coordinator.random_state is not None
+    )
 
 
 def plan_digest(plan: Voting, n_parties: int) -> str:
@@ -383,53 +344,8 @@ def plan_digest(plan: Voting, n_parties: int) -> str:
     return framed(plan.frame, values, **arrays).digest
 
 
-def _elected(
-    plan: Voting,
-    answers: Mapping[str, Payload | PartyError],
-    on_faulty: OnFaulty,
-    simulation: SeededSource | None,
-) -> VotingOutcome:
-    """Add up what parties sent, and draw the noise."""
-    read = {name: _sent_by(answer, plan) for name, answer in answers.items()}
-    left_out = {name: why for name, why in read.items() if isinstance(why, str)}
-    if len(left_out) == len(answers) or (left_out and on_faulty == "refuse"):
-        told = ", ".join(f"{name}: {why}" for name, why in list(left_out.items())[:5])
-        raise QuorumMissed(f"{len(left_out)} of {len(answers)} parties sent nothing valid. {told}")
-    valid = {n: a for n, a in answers.items() if isinstance(a, Payload) and n not in left_out}
-    receipts = receipts_in(valid)
-    paid = [receipt for each in receipts.values() for receipt in each]
-    sent = [array for array in read.values() if not isinstance(array, str)]
-    with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
-        released = _noised(plan, sent, len(answers), ticket)
-    seeded = simulation is not None or any(receipt.simulated for receipt in paid)
-    return VotingOutcome(plan, released, receipts, left_out, seeded)
-
-
-def _noised(
-    plan: Voting, sent: Sequence[NDArray[Any]], n_parties: int, source: RandomSource
-) -> Released:
-    """Return what is made of the valid ballots or uploads, with noise."""
-    if plan.votes:
-        codes = (ballot.astype(np.int64) for ballot in sent)
-        votes, counted = accumulate_votes(codes, n_rows=len(plan.rows), n_classes=plan.n_classes)
-        return plan.release_votes(Tally(votes, counted, n_parties), source=source)
-    mechanism = plan.mean(n_parties)
-    total = np.zeros(mechanism.shape)
-    for upload in sent:
-        total += mechanism.clipped(upload[None])[0]
-    return plan.release_mean(total, n_parties, source=source)
-
-
-def _operation(plan: Voting) -> type[_Told]:
-    known: dict[str, type[_Told]] = {"weights": Upload, "cells": Shares}
-    return known.get(plan.method, Ballot)
-
-
-def _sent_by(answer: Payload | PartyError, plan: Voting) -> NDArray[Any] | str:
-    """Return what a party sent, or why it does not count."""
-    if isinstance(answer, PartyError):
-        return answer.code
-    return answer.arrays[_operation(plan).sent]
+#: A file of releases that is none.
+_NOWHERE = "0" * 32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -446,21 +362,24 @@ class _Told(_Polled):
     releases: Digest
 
     @classmethod
-    def at(cls, plan: Voting, n_parties: int, digest: str, releases: str) -> Self:
-        """Return the request to so many parties."""
-        more: dict[str, Any] = {}
+    @override
+    def to_ask(cls, asked: Any) -> Self:
+        plan, n_parties, more = asked.voting, asked.n_parties, {}
         if plan.method == "weights":
             more["alpha"] = plan.average(1).alpha
         elif plan.votes:
             more["alpha"] = plan.local_alpha
         rows = plan.auxiliary if plan.votes else None
         arrays = {"auxiliary": rows, **cell_arrays(plan, n_parties)}
-        return cls.of(plan, plan=digest, releases=releases, **more, **arrays)
+        digest = plan_digest(plan, n_parties)
+        return cls.of(plan, plan=digest, releases=_NOWHERE, **more, **arrays)
 
     @cached_property
-    def voting(self) -> Voting:
-        """The plan, as far as a party has to know it."""
-        return Voting(
+    @override
+    def asked(self) -> Polled:
+        # As far as a party has to know it.
+        alpha, votes = getattr(self, "alpha", 1e-4), self.method not in ("weights", "cells")
+        voting = Voting(
             frame=self.frame,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -469,11 +388,14 @@ class _Told(_Polled):
             auxiliary=self.auxiliary,
             auxiliary_private=getattr(self, "auxiliary_private", False),
             partition=self.partition,
+            alpha=alpha if self.method == "weights" else "auto",
+            local_alpha=alpha if votes else 1e-4,
         )
+        return voting.asked(1)
 
     def check(self, facts: PartyFacts) -> None:
         super().check(facts)
-        if _operation(self.voting) is not type(self):
+        if self.asked.operation != self.operation:
             raise InvalidMessage("the method asks for something else.")
 
     @property
@@ -483,7 +405,11 @@ class _Told(_Polled):
 
     @override
     def expected(self, n_samples: int) -> Expected:
-        return Expected({self.sent: self.numbers}, self.voting.guarantee())
+        return Expected({self.sent: self.numbers}, self.asked.voting.guarantee())
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        return {self.sent: sent_by(party, self.asked)[0]}
 
 
 @install
@@ -504,18 +430,10 @@ class Ballot(_Told):
     @property
     @override
     def numbers(self) -> Numbers:
-        n_rows = len(self.voting.rows)
+        n_rows = len(self.asked.voting.rows)
         if self.n_classes == 2:
             return Numbers((n_rows,), "|b1")
         return Numbers((n_rows,), "<i8", lowest=0, highest=self.n_classes - 1)
-
-    @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        ballot = own_ballot(party, len(self.voting.rows))
-        if ballot is None:
-            found = own_solution(party, self.frame, self.alpha)
-            ballot = ballot_of(found.W, self.voting.rows)
-        return {self.sent: ballot}
 
 
 @install
@@ -535,11 +453,7 @@ class Upload(_Told):
     @property
     @override
     def numbers(self) -> Numbers:
-        return Numbers(self.voting.mean(1).shape)
-
-    @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        return {self.sent: np.asarray(own_solution(party, self.frame, self.alpha).W[0])}
+        return Numbers(self.asked.voting.mean(1).shape)
 
 
 @install
@@ -557,9 +471,4 @@ class Shares(_Told):
     @property
     @override
     def numbers(self) -> Numbers:
-        return Numbers(self.voting.shares(1).shape, "<i8", lowest=0, highest=WHOLE)
-
-    @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        assert self.partition is not None
-        return {self.sent: own_shares(party, self.frame, self.partition)}
+        return Numbers(self.asked.voting.shares(1).shape, "<i8", lowest=0, highest=WHOLE)

@@ -38,27 +38,14 @@ LossName = Literal["logistic", "capped"]
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """The price of a fit, its loss, and the records that it may know of.
+    """The price of a fit, its loss, and the records that it may know of."""
 
-    Parameters
-    ----------
-    epsilon : float
-        The whole price.
-    delta : float, default=0.0
-        With one noise may be Gaussian.
-    loss : Loss
-        Of the model; it knows how many classes there are.
-    count : int or HiddenSize
-        The public number of records, or what stands for it: then neighbours are add-remove.
-    cap : float, default=0.5
-        Largest slope of levels that have two classes, however many there are.
-    """
-
-    epsilon: float
-    delta: float = 0.0
-    loss: Loss
+    epsilon: float  #: The whole price
+    delta: float = 0.0  #: With one noise may be Gaussian
+    loss: Loss  #: Of the model; it knows how many classes there are
+    #: The public number of records, or what stands for it: then neighbours are add-remove
     count: RowCount
-    cap: float = 0.5
+    cap: float = 0.5  #: Largest slope of levels that have two classes, however many there are
 
     @property
     def relation(self) -> Neighbours:
@@ -144,57 +131,31 @@ def allowance(
 
 @dataclass(frozen=True, kw_only=True)
 class Near:
-    """What is known of a prior that a fit shrinks towards.
+    """What is known of a prior that a fit shrinks towards."""
 
-    Parameters
-    ----------
-    variance : float
-        Of the log odds around it.
-    base_rate : float, default=0.5
-        Declared share of positive rows, which says how curved the loss is.
-    precise : bool, default=False
-        Whether it is so near that the error of a few records counts as well.
-    """
-
-    variance: float
-    base_rate: float = 0.5
-    precise: bool = False
+    variance: float  #: Of the log odds around it
+    base_rate: float = 0.5  #: Declared share of positive rows, which says how curved the loss is
+    precise: bool = False  #: Whether it is so near that the error of a few records counts as well
 
 
 def ridge_for(
+    # Of the fit; the records are those behind what is used, of all parties if they are averaged
     allowed: Allowance,
-    size: int,
-    alpha: Alpha = "auto",
+    size: int,  # Number of weights ``d``
+    alpha: Alpha = "auto",  # Ridge on the mean loss, in place of the rule
     *,
-    near: Near | None = None,
-    floor: float = 2.0,
-    share: float = 1.0,
+    near: Near | None = None,  # What is shrunk towards, where something is known of it
+    floor: float = 2.0,  # Raised for more than two classes, where noise is pure
+    share: float = 1.0,  # Part of the budget, of one group among several
+    # Columns over which a row's length is spread, where that is more than these
     spread: int | None = None,
+    # Variance of one coordinate of Gaussian noise, unless it is that of one objective
     noise: float | None = None,
 ) -> float:
     """Return ``L`` of the summed objective of rows in the unit ball: the one public rule.
 
     The variance of the noise over prior variance times curvature, and at least ``floor`` over what
     pays for the noise: at 2 the Jacobian costs nothing, or next to nothing with a delta.
-
-    Parameters
-    ----------
-    allowed : Allowance
-        Of the fit; the records are those behind what is used, of all parties if they are averaged.
-    size : int
-        Number of weights ``d``.
-    alpha : float or "auto", default="auto"
-        Ridge on the mean loss, in place of the rule.
-    near : Near, optional
-        What is shrunk towards, where something is known of it.
-    floor : float, default=2.0
-        Raised for more than two classes, where noise is pure.
-    share : float, default=1.0
-        Part of the budget, of one group among several.
-    spread : int, optional
-        Columns over which a row's length is spread, where that is more than these.
-    noise : float, optional
-        Variance of one coordinate of Gaussian noise, unless it is that of one objective.
     """
     n_samples, budget, spread = allowed.records, share * allowed.budget, spread or size
     if n_samples < 1:
@@ -242,18 +203,14 @@ def row_count(n_samples: int, relation: Neighbours, declared: int | None) -> Row
     return HiddenSize(int(declared))
 
 
-def column_ridges(alpha: ArrayLike, n_features: int) -> tuple[float, Floats]:
+def column_ridges(
+    alpha: ArrayLike,  # One number per column as it is learned from
+    n_features: int,  # How many columns there are
+) -> tuple[float, Floats]:
     """Return the smallest ridge, and the factor by which every column is shortened for its own.
 
     ``w_j = s_j v_j`` with ``s_j = sqrt(min alpha/alpha_j)`` turns a ridge per column into one
     ridge, of columns that are multiplied by ``s_j``.
-
-    Parameters
-    ----------
-    alpha : array
-        One number per column as it is learned from.
-    n_features : int
-        How many columns there are.
     """
     given = np.asarray(alpha, dtype=np.float64)
     if given.shape != (n_features,):
@@ -262,15 +219,11 @@ def column_ridges(alpha: ArrayLike, n_features: int) -> tuple[float, Floats]:
     return smallest, np.sqrt(smallest / given)
 
 
-def group_ridges(alpha: Alphas, n_groups: int) -> list[float | Literal["auto"]]:
-    """Return every group's ridge: the same for all, or one each.
-
-    Parameters
-    ----------
-    alpha : float, "auto" or a sequence of them
-    n_groups : int
-        Groups that are in use.
-    """
+def group_ridges(
+    alpha: Alphas,
+    n_groups: int,  # Groups that are in use
+) -> list[float | Literal["auto"]]:
+    """Return every group's ridge: the same for all, or one each."""
     if isinstance(alpha, str) or np.ndim(alpha) == 0:
         return [alpha] * n_groups  # type: ignore[list-item]
     each: list[Any] = list(np.asarray(alpha, dtype=object))

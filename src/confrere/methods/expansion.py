@@ -6,55 +6,93 @@ Proof: docs/proofs/functional_mechanism.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.kernel.guarantee import Guarantee, Split
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.maths.prior_ridge import free_ridge
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
-from confrere.mechanisms.measurements import RowCount
-from confrere.methods.party_rows import PartyRows, Sizes, over_parties
+from confrere.methods.asking import (
+    Arrays,
+    Ask,
+    AskedOfRows,
+    Labels,
+    PartyRows,
+    Protocol,
+    Reader,
+    Rows,
+    Sizes,
+    known_sizes,
+    over_parties,
+    relation,
+)
+from confrere.methods.average import Collaboration, Combined
+from confrere.methods.linear import Coordinates
 from confrere.methods.plan import Term
-from confrere.methods.together import Collaboration, Combined
 from confrere.rows.body import BodyFrame
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Expansion(Collaboration):
-    """Every party releases the coefficients of its expanded loss once; their sum is minimised.
+class Coefficients(AskedOfRows):
+    """Coefficients of a party's expanded loss."""
 
-    Parameters
-    ----------
-    frame, epsilon, delta, n_classes, prior, belief
-        As for :class:`~confrere.methods.together.Collaboration`.
-    alpha : float or "auto", default="auto"
-        Ridge per record of all parties; ``"auto"`` is the larger of the public rule and the
-        typical size of the noise in the curvature.
-    linear_share : float, default=0.7
-        Share of epsilon for the linear coefficients.
-    """
+    operation: ClassVar[str] = "coefficients"
+    stream: ClassVar[str] = "coefficients"
 
+    frame: Coordinates
+    epsilon: float
     linear_share: float = LINEAR_SHARE
+    delta: float = 0.0
 
-    def mechanism(self, n_samples: RowCount) -> FunctionalMechanism:
-        """Return the mechanism of a party of that size."""
+    def mechanism(self, n_samples: int) -> FunctionalMechanism:
+        """Return what a party of that size runs."""
         return FunctionalMechanism(
             epsilon=self.epsilon,
-            n_samples=n_samples,
-            n_features=self.space.size,
+            n_samples=self.count(n_samples),
+            n_features=self.frame.size,
             linear_share=self.linear_share,
             n_classes=self.n_classes,
             delta=self.delta,
         )
 
     @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        rows: Rows = self.frame.rows(X)
+        made = self.mechanism(len(y)).run(rows, y, source=source)
+        return dict(zip(("linear", "quadratic"), made, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Expansion(Collaboration):
+    """Every party releases the coefficients of its expanded loss once; their sum is minimised.
+
+    The automatic ``alpha`` is the larger of the public rule and the typical size of the noise in
+    the curvature.
+    """
+
+    linear_share: float = LINEAR_SHARE  #: Of epsilon, for the linear coefficients
+
+    def request(self, sizes: Sizes) -> Coefficients:
+        """Return what parties of these sizes are asked, once coordinates are made for them."""
+        return Coefficients(
+            frame=self.space,
+            epsilon=self.epsilon,
+            linear_share=self.linear_share,
+            delta=self.delta,
+            n_classes=self.n_classes,
+            **relation(sizes),
+        )
+
+    @override
     def guarantee(self, sizes: Sizes) -> Guarantee:
-        made = self.at(sizes)
-        prices = [made.mechanism(count).guarantee() for count in sizes.distinct]
+        asked = self.at(sizes).request(sizes)
+        prices = [asked.mechanism(n).guarantee() for n in sorted(set(sizes.counts.values()))]
         return over_parties(prices, len(sizes.counts))
 
     def ridge(self, sizes: Sizes) -> float:
@@ -66,7 +104,7 @@ class Expansion(Collaboration):
         rule = max(free_ridge(budget), size**3 / (sizes.total * budget**2))
         if isinstance(frame, BodyFrame):
             rule = frame.ridge
-        mechanism = self.mechanism(sizes.count(max(sizes.counts.values())))
+        mechanism = self.request(sizes).mechanism(max(sizes.counts.values()))
         # Coordinates of M are entries times sqrt(2); a symmetric matrix of entries sigma has norm
         # 2 sigma sqrt(d), and the curvature is 2M.
         entry = mechanism.noises[1].deviation / math.sqrt(2)
@@ -82,20 +120,19 @@ class Expansion(Collaboration):
         )
 
     @override
-    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Combined:
+    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
+        sizes = yield from known_sizes(sizes, self.delta)
         made = self.at(sizes)
-        own = source.stream("coefficients", 0).apart(Split.BY_ORGANISATION)
-        released = [
-            term.mechanism.run(*term.data, source=next(own)) for term in made.terms(parties, sizes)
-        ]
-        linear, packed = (np.stack(each) for each in zip(*released, strict=True))
-        return Combined(made.space, made.combine(linear, packed, sizes))
+        told = yield Ask(made.request(sizes), sizes.counts)
+        there = {name: sizes.counts[name] for name in told.names}
+        weights = made.combine(told.arrays["linear"], told.arrays["quadratic"], sizes)
+        return Combined(made.space, weights, there)
 
     @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        made = self.at(sizes)
+        asked = self.at(sizes).request(sizes)
         return [
-            Term(name, made.mechanism(sizes.count(len(y))), (made.space.rows(X), y))
+            Term(name, asked.mechanism(len(y)), (asked.frame.rows(X), y))
             for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
         ]
 

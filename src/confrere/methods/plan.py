@@ -31,31 +31,16 @@ Density = NoisedPoint | PerturbedTerm
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicFacts:
-    """What a plan may depend on besides its settings. Nothing in it comes from a record.
+    """What a plan may depend on besides its settings. Nothing in it comes from a record."""
 
-    Parameters
-    ----------
-    n_samples, n_features : int
-        Public sizes of the table.
-    n_classes : int, default=2
-        Number of declared labels.
-    classes : array, optional
-        The declared labels, sorted; None where only a price is asked.
-    features : sequence of str, optional
-        Names of the columns; None where only a price is asked.
-    sizes : mapping of str to int, optional
-        Number of records of every party.
-    auxiliary : array, optional
-        Public rows without labels.
-    """
-
-    n_samples: int
+    n_samples: int  #: Public sizes of the table
     n_features: int
-    n_classes: int = 2
+    n_classes: int = 2  #: Number of declared labels
+    #: The declared labels, sorted; None where only a price is asked
     classes: NDArray[Any] | None = None
-    features: Sequence[str] | None = None
-    sizes: Mapping[str, int] | None = None
-    auxiliary: Floats | None = None
+    features: Sequence[str] | None = None  #: Names of the columns; None where only a price is asked
+    sizes: Mapping[str, int] | None = None  #: Number of records of every party
+    auxiliary: Floats | None = None  #: Public rows without labels
 
 
 @dataclass(frozen=True)
@@ -68,30 +53,15 @@ class Names:
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable:
-    """Records of one organisation, or of many.
+    """Records of one organisation, or of many."""
 
-    Parameters
-    ----------
-    X : (n, d) array or CSR
-        Rows as given.
-    codes : (n,) array of int
-        Position of every label among ``classes``.
-    classes : array
-        The declared labels, sorted.
-    features : sequence of str
-        Names of the columns.
-    party : (n,) array of int, optional
-        Whose row it is: a position among the parties.
-    engine : Engine, optional
-        Who reads the rows.
-    """
-
-    X: Any
-    codes: NDArray[np.intp]
-    classes: NDArray[Any]
-    features: Sequence[str]
+    X: Any  #: ``(n, d)``: Rows as given
+    codes: NDArray[np.intp]  #: ``(n,)``: Position of every label among ``classes``
+    classes: NDArray[Any]  #: The declared labels, sorted
+    features: Sequence[str]  #: Names of the columns
+    #: ``(n,)``: Whose row it is: a position among the parties
     party: NDArray[np.intp] | None = None
-    engine: Engine | None = None
+    engine: Engine | None = None  #: Who reads the rows
 
     @property
     def names(self) -> Names:
@@ -124,22 +94,12 @@ class Term:
     """One mechanism and the bounded rows that it sees.
 
     What is noised apart is a term of its own; losses of privacy of one record's terms add up.
-
-    Parameters
-    ----------
-    name : str
-        Which part of the plan.
-    mechanism : mechanism
-        Its ``guarantee``, rates and ridges are public.
-    data : tuple
-        What ``mechanism.sample`` takes.
-    settings : mapping
-        Further arguments of it: the point that is shrunk towards.
     """
 
-    name: str
-    mechanism: Any
-    data: tuple[Any, ...]
+    name: str  #: Which part of the plan
+    mechanism: Any  #: Its ``guarantee``, rates and ridges are public
+    data: tuple[Any, ...]  #: What ``mechanism.sample`` takes
+    #: Further arguments of it: the point that is shrunk towards
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def run_many(self, source: RandomSource, count: int) -> Floats:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,18 +24,33 @@ from confrere.kernel.losses import Labels
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.maths.solver.descent import residual
-from confrere.mechanisms.measurements import largest_count, row_patterns, some_rows
+from confrere.mechanisms.measurements import HiddenSize, largest_count, row_patterns, some_rows
 from confrere.mechanisms.output_step import (
     coordinate_rounding,
     coordinates,
+    from_coordinates,
     roundings,
     row_products,
 )
-from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
-from confrere.methods.noised_descent import Descent, as_weights
-from confrere.methods.party_rows import PartyRows, Sizes
+from confrere.mechanisms.secure_sum import (
+    Colluding,
+    SecureSum,
+    check_tries,
+    colluders_of,
+    fewest_of,
+)
+from confrere.methods.asking import (
+    Ask,
+    AskedSum,
+    PartyRows,
+    Protocol,
+    Rows,
+    Sizes,
+    Told,
+    known_sizes,
+)
+from confrere.methods.average import Collaboration, Combined
 from confrere.methods.plan import Term
-from confrere.methods.together import Collaboration, Combined
 
 #: Ridge of one message: this times weights over epsilon, for all records together. Twice or half
 #: as much costs .001 to .004 of area under the curve.
@@ -50,45 +66,70 @@ _PRIOR_VARIANCE, _OWN_VARIANCE = 0.2, 1.0
 #: The ridge of rounds is at least this over the whole noise's mu.
 _LEAST_RIDGE = 0.3
 
+#: Descent with momentum on curvature that is known in public.
+_STEP, _MOMENTUM = 0.3, 0.8
+
 #: No score is higher, so that differences of scores stay finite.
 _HIGHEST = 1e300
-
-#: Bounded rows and labels of every party.
-Members = list[tuple[Any, Labels]]
 
 #: Columns that hardly vary are told apart down to this mean square.
 _SMALLEST = 1e-9
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Sums(Collaboration):
-    """What parties add up without anybody seeing into it.
+class Descent:
+    """Descent with momentum on noised gradients; post-processing of what was released.
 
-    Parameters
-    ----------
-    frame, epsilon, delta, n_classes, cap, prior, belief, rounds
-        As for :class:`~confrere.methods.together.Collaboration`.
-    alpha : float or "auto", default="auto"
-        Ridge per record of all parties.
-    colluding : int or "auto", default="auto"
-        How many parties may pool what they know; by default a minority of those of a sum.
-    reserve : int, default=0
-        How often a sum that came to nothing may be tried again at the same price; the noise is
-        that of one sum more each time.
-    quorum : float, default=1.0
-        Share of the parties that a sum needs; the noise is made by those who would be there.
-    curvature : float, default=0.2
-        Public guess of the mean curvature of the loss: with a base rate ``r``, ``r (1 - r)``.
-    second_moments : array, optional
-        Public mean squares of the columns as encoded; equal ones unless given. They steer a
-        descent, and say how far a ridge has shrunk which weight; wrong by a factor of four they
-        cost next to nothing.
+    Of more than two classes gradients are in coordinates where columns sum to zero.
     """
 
+    def __init__(
+        self,
+        centre: Floats,  # Start, and what the ridge pulls towards
+        ridge: Floats,  # Of all records together
+        metric: Floats,  # Public curvature of every coordinate, ridge included
+        n_classes: int = 2,
+    ) -> None:
+        self.weights = centre.copy()
+        self._n_classes = n_classes
+        self._centre, self._ridge, self._metric = centre, ridge, metric
+        self._velocity = np.zeros_like(centre)
+        self._sum, self._steps = np.zeros_like(centre), 0
+
+    def take(self, gradient: Floats) -> None:
+        """Take a step by the noised gradient of the loss at the present weights."""
+        pull = as_weights(gradient, self._n_classes)
+        pulled = pull + self._ridge * (self.weights - self._centre)
+        self._velocity = _MOMENTUM * self._velocity + pulled / self._metric
+        self.weights = self.weights - _STEP * self._velocity
+        self._steps += 1
+        self._sum += self._steps * self.weights
+
+    @property
+    def average(self) -> Floats:
+        """Weights of all steps, later ones counting more."""
+        return np.asarray(self._sum / (self._steps * (self._steps + 1) / 2))
+
+
+def as_weights(released: Floats, n_classes: int) -> Floats:
+    """Return what a sum told as weights: a matrix, of more than two classes."""
+    return np.asarray(from_coordinates(released[None], n_classes)[0])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sums(Collaboration):
+    """What parties add up without anybody seeing into it; a ridge is of all parties' records."""
+
+    #: How many parties may pool what they know; by default a minority of those of a sum.
     colluding: Colluding = "auto"
+    #: How often a sum that came to nothing may be tried again at the same price; the noise is that
+    #: of one sum more each time.
     reserve: int = 0
+    #: Share of the parties that a sum needs; the noise is made by those who would be there.
     quorum: float = 1.0
+    #: Public guess of the mean curvature of the loss: with a base rate ``r``, ``r (1 - r)``.
     curvature: float = 0.2
+    #: Public mean squares of the columns as encoded; equal ones unless given. They steer a descent,
+    #: and say how far a ridge has shrunk which weight; wrong by four they cost next to nothing.
     second_moments: ArrayLike | None = None
 
     def __post_init__(self) -> None:
@@ -139,18 +180,23 @@ class Sums(Collaboration):
         """Return the most records that a party adds up."""
         return largest_count(sizes.count(max(sizes.counts.values())))
 
-    def members(self, parties: PartyRows) -> Members:
-        """Return every party's bounded rows and labels."""
-        return [(self.space.rows(X), y) for X, y in parties.members()]
+    def used(
+        self, X: Any, y: Labels, sizes: Sizes, source: RandomSource | None
+    ) -> tuple[Any, Labels]:
+        """Return a party's bounded rows that it uses: all of them, where their number is public."""
+        rows, count = self.space.rows(X), sizes.count(len(y))
+        if source is None or not isinstance(count, HiddenSize):
+            return rows, y
+        ((which, _),) = row_patterns(count, len(y), source, 1)
+        return some_rows(rows, y, which)
 
-    @staticmethod
-    def used(members: Members, sizes: Sizes, source: RandomSource) -> Members:
-        """Return the rows that parties use: all of them, where their numbers are public."""
-        found = []
-        for X, y in members:
-            ((which, _),) = row_patterns(sizes.count(len(y)), len(y), source, 1)
-            found.append(some_rows(X, y, which))
-        return found
+    def among(self, sizes: Sizes | Sequence[str]) -> Self:
+        """Return the same with a number for those who may collude.
+
+        Who does not tell its size must not lower it.
+        """
+        count = len(sizes.counts if isinstance(sizes, Sizes) else sizes)
+        return replace(self, colluding=colluders_of(self.colluding, count, self.quorum))
 
     @override
     def guarantee(self, sizes: Sizes) -> Guarantee:
@@ -202,11 +248,8 @@ class OneMessage(Sums):
         return self._sum(sizes, self.slope / ridge, largest=longest + error, error=error)
 
     def message(self, X: Any, y: Labels, sizes: Sizes, n_samples: int | None = None) -> Floats:
-        """Return what one party with these bounded rows adds to the sum, before its noise.
-
-        ``n_samples`` is the party's number of records where that is not the number of rows.
-        """
-        share = (len(y) if n_samples is None else n_samples) / sizes.total
+        """Return what one party, of that many records or these bounded rows, adds to the sum."""
+        share = (n_samples or len(y)) / sizes.total
         near: dict[str, Any] = {
             "ridge": self.ridge(sizes) * share,
             "centre": self.centre,
@@ -224,14 +267,13 @@ class OneMessage(Sums):
         return coordinates(share * (solved - self.centre))
 
     @override
-    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Combined:
-        made = self.at(sizes)
-        members = made.members(parties)
-        released = made.mechanism(sizes).run(
-            lambda stream: made._messages(made.used(members, sizes, stream), sizes),
-            source=source.stream("sum", 0),
-        )
-        return Combined(made.space, made.weights_of(released, sizes))
+    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
+        plan = self.among(sizes)
+        sizes = yield from known_sizes(sizes)
+        plan = plan.at(sizes)
+        told = yield Ask(Minimiser(plan, sizes), sizes.counts)
+        there, whole = _whole(told, sizes)
+        return Combined(plan.space, plan.weights_of(whole, sizes), there)
 
     def weights_of(self, released: Floats, sizes: Sizes) -> Floats:
         """Return the weights that a noised sum makes likely: post-processing.
@@ -249,13 +291,8 @@ class OneMessage(Sums):
 
     @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        made = self.at(sizes)
-        messages = made._messages(made.members(parties), sizes)
-        return [Term("sum", made.mechanism(sizes), (messages,))]
-
-    def _messages(self, members: Members, sizes: Sizes) -> Floats:
-        counted = zip(members, sizes.counts.values(), strict=True)
-        return np.stack([self.message(X, y, sizes, n) for (X, y), n in counted])
+        asked = Minimiser(self.at(sizes), sizes)
+        return [Term("sum", asked.mechanism, (_vectors(asked, parties),))]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -316,18 +353,17 @@ class GradientRounds(Sums):
         return Descent(self.centre, ridge, metric, self.n_classes)
 
     @override
-    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Combined:
-        made = self.at(sizes)
-        mechanism, descent = made.mechanism(sizes), made.descent(sizes)
-        members = made.members(parties)
-
-        def messages(stream: RandomSource) -> Floats:
-            used = made.used(members, sizes, stream)
-            return np.stack([made.message(X, y, descent.weights) for X, y in used])
-
-        for step in range(self.rounds):
-            descent.take(mechanism.run(messages, source=source.stream("sum", step)))
-        return Combined(made.space, descent.average)
+    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
+        plan = self.among(sizes)
+        sizes = yield from known_sizes(sizes)
+        plan = plan.at(sizes)
+        descent = plan.descent(sizes)
+        for step in range(plan.rounds):
+            asked = Gradient(plan, sizes, descent.weights, step)
+            told = yield Ask(asked, sizes.counts, step, later=plan.rounds - step - 1)
+            there, whole = _whole(told, sizes)
+            descent.take(whole)
+        return Combined(plan.space, descent.average, there)
 
     @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
@@ -336,9 +372,60 @@ class GradientRounds(Sums):
 
     def terms_at(self, parties: PartyRows, sizes: Sizes, weights: Floats) -> list[Term]:
         """Return one round's sum, at weights that everybody knows."""
-        made = self.at(sizes)
-        messages = [made.message(X, y, weights) for X, y in made.members(parties)]
-        return [Term("sum", made.mechanism(sizes), (np.stack(messages),))]
+        asked = Gradient(self.at(sizes), sizes, weights)
+        return [Term("sum", asked.mechanism, (_vectors(asked, parties),))]
+
+
+@dataclass(frozen=True, eq=False)
+class Minimiser(AskedSum):
+    """A party's minimiser, near public weights."""
+
+    operation: ClassVar[str] = "minimiser"
+
+    plan: OneMessage  #: In coordinates that are made for the sizes
+    sizes: Sizes
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        return self.plan.mechanism(self.sizes)
+
+    @override
+    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
+        used = self.plan.used(X, y, self.sizes, source)
+        counted = self.sizes.part if self.sizes.hidden else len(y)
+        return self.plan.message(*used, self.sizes, counted)
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient(AskedSum):
+    """A party's gradient at public weights."""
+
+    operation: ClassVar[str] = "gradient"
+
+    plan: GradientRounds  #: In coordinates that are made for the sizes
+    sizes: Sizes
+    weights: Floats
+    round: int = 0
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        return self.plan.mechanism(self.sizes)
+
+    @override
+    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
+        return self.plan.message(*self.plan.used(X, y, self.sizes, source), self.weights)
+
+
+def _vectors(asked: AskedSum, parties: PartyRows) -> Floats:
+    return np.stack([asked.vector(X, y) for X, y in parties.members()])
+
+
+def _whole(told: Told, sizes: Sizes) -> tuple[dict[str, int], Floats]:
+    """Return who is in a sum, and the sum as if everyone were: they stand for who is not."""
+    there = {name: sizes.counts[name] for name in told.names}
+    return there, np.asarray(told.arrays["sum"] * (sizes.total / sum(there.values())))
 
 
 def _enough(sizes: Sizes, colluding: Colluding) -> int:

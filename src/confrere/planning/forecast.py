@@ -42,12 +42,12 @@ from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.extras import extra
 from confrere.kernel.guarantee import check_epsilon, check_positive
+from confrere.methods.asking import Sizes
+from confrere.methods.average import Averaging
 from confrere.methods.body import choose_form, expect
-from confrere.methods.collaborative import Averaging
 from confrere.methods.design import LossName, allowance, slope_of
 from confrere.methods.feature_stack import FeatureStackPlan
 from confrere.methods.linear import plan_linear
-from confrere.methods.party_rows import Sizes
 from confrere.methods.plan import PublicFacts
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
@@ -649,7 +649,7 @@ def _linear(
     if parties > 1:
         averaging = Averaging(frame=frame, epsilon=epsilon, delta=delta, cap=slope_of(loss))
         sizes = Sizes({f"party {k}": n for k in range(parties)})
-        mechanism = averaging.mechanism(averaging.request(epsilon, sizes, None), n)
+        mechanism = averaging.request(epsilon, sizes, None).mechanism(n)
     else:
         mechanism = plan_linear(allowance(epsilon, n, delta=delta, loss=loss), frame).mechanism
     act = mechanism.act

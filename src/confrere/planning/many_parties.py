@@ -20,8 +20,7 @@ from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.maths.public_cells import HalfWhite
 from confrere.mechanisms.party_cells import PartyCells
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.methods.cells import CellRows, cells_for
-from confrere.methods.voting import Voting
+from confrere.methods.votes import CellRows, Voting, cells_for
 from confrere.rows.frame import Frame
 
 #: Two classes take cells where so many times as much of the public rows' spread is between cells as

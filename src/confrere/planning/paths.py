@@ -28,8 +28,8 @@ from confrere.maths.prior_ridge import DRIFT, mean_curvature, noise_variance, pr
 from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.prior_check import PriorCheck, check_share
 from confrere.mechanisms.secure_sum import Colluding
-from confrere.methods.collaborative import CHECK_SHARE, Averaging
-from confrere.methods.party_rows import Sizes
+from confrere.methods.asking import Sizes
+from confrere.methods.average import CHECK_SHARE, Averaging
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.planning.forecast import (
     DECAY,
@@ -283,7 +283,7 @@ def _average(plan: Averaging, sizes: Sizes, population: Population) -> Expectati
     # Weighted by records, unequal parties are worth as many equal ones as their squares say.
     alike = sizes.total**2 / sum(n * n for n in sizes.counts.values())
     each, count = max(1, round(sizes.total / alike)), max(1, round(alike))
-    mechanism = plan.mechanism(plan.request(plan.epsilon, sizes, None), each)
+    mechanism = plan.request(plan.epsilon, sizes, None).mechanism(each)
     assert isinstance(mechanism, Objective)
     objective = PlannedObjective(
         plan.space.n_features,

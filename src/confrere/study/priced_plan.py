@@ -443,8 +443,8 @@ def price_of(study: Study) -> Guarantee:
     if study.method.counting == ErrorsOfAll.operation:
         asked = ErrorsOfAll.among(
             len(study.parties),
-            model.colluding,
-            study.quorum,
+            colluding=model.colluding,
+            quorum=study.quorum,
             epsilon=study.file.evaluation.epsilon,
             reserve=model.reserve,
             largest=NOMINAL_ROWS,
@@ -471,8 +471,8 @@ def _price_of_facts(study: Study) -> Guarantee:
     assert facts is not None
     asked = FactsOfAll.among(
         len(study.payers),
-        facts.colluding,
-        study.quorum_of_sums,
+        colluding=facts.colluding,
+        quorum=study.quorum_of_sums,
         epsilon=facts.epsilon,
         reserve=facts.reserve,
         largest=1 if study.promise.protects is Unit.PARTY else NOMINAL_ROWS,

@@ -26,20 +26,8 @@ from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter, StudyError
 from confrere.estimators.base import Opinion
-from confrere.federation import (
-    Answers,
-    Averaging,
-    Expansion,
-    FederatedEvaluation,
-    Federation,
-    VotingOutcome,
-    add_up,
-    average,
-    evaluate,
-    evaluate_together,
-    expand,
-    poll,
-)
+from confrere.federation import Answers, FederatedEvaluation
+from confrere.federation.federation import changed, joined, with_quorum, with_receipts
 from confrere.federation.messages import Expected, Numbers, Payload
 from confrere.federation.operation import (
     EPSILON,
@@ -51,16 +39,22 @@ from confrere.federation.operation import (
     install,
     numbers,
 )
-from confrere.federation.party import LocalParty
-from confrere.federation.protocols import ask_sizes, joined, receipts_in
-from confrere.federation.sums import learn_together, received_schema, sent_schema
+from confrere.federation.protocols import evaluation, guarantee_of
+from confrere.federation.sums import (
+    evaluation_together,
+    facts_together,
+    received_schema,
+    sent_schema,
+)
+from confrere.federation.votes import OnFaulty, Trusted
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.methods import LabelledTable, PublicFacts
+from confrere.methods.asking import Ask, Labels, Measured, Protocol, Reader, Receipts, Rows, Size
 from confrere.methods.linear import coefficients
 from confrere.methods.plan import ModelPlan, Names
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.sums import Sums
 from confrere.model import Encoder, Facts, Linear, Model
 from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
@@ -219,10 +213,11 @@ Columns = Annotated[Floats | None, numbers(1)]
 
 @install
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Learn(Operation):
+class Learn(Operation, Measured):
     """One organisation's model: the noised numbers that a method of the catalogue makes it of."""
 
     operation: ClassVar[str] = "learn"
+    stream: ClassVar[str] = "learn"
     method: Annotated[str, FieldKind("a text", lambda told: type(told) is str)]
     settings: Table
     classes: Listed
@@ -307,15 +302,11 @@ class Learn(Operation):
         return self.learning.expected(n_samples)
 
     @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        names, plan = self.learning.names, self._plan(party.facts.n_samples)
-        classes = np.unique(names.classes)
-        with party.opened_engine() as engine:
-            table = LabelledTable(party.X, party.codes, classes, names.features, engine=engine)
-            return dict(plan.release(table, source))
-
-
-Receipts = Mapping[str, tuple[Receipt, ...]]
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        names, plan = self.learning.names, self._plan(len(y))
+        codes = np.asarray(y > 0 if self.n_classes == 2 else y, dtype=np.intp)
+        table = LabelledTable(X, codes, np.unique(names.classes), names.features, engine=engine)
+        return dict(plan.release(table, source))
 
 
 @dataclass(frozen=True)
@@ -375,20 +366,20 @@ class Learned:
         )
 
 
-#: What a protocol ends with.
-Run = Callable[[Federation], tuple[Learned, ...]]
+#: A study's protocol: from whom to ask to its questions.
+Run = Callable[[Sequence[str]], Protocol[tuple[Learned, ...]]]
 
 
-def protocol_of(study: Study, given: Given | None = None, timeout: float | None = None) -> Run:
-    """Return the coordinator's side of the study's method, as a function of whom to ask."""
+def protocol_of(study: Study, given: Given | None = None) -> Run:
+    """Return the coordinator's side of the study's method, for those who are asked."""
     have = given or Given()
 
-    def run(federation: Federation) -> tuple[Learned, ...]:
+    def steps(parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
         facts, known = study.file.facts, study
         receipts: Receipts = {}
         if facts is not None:
-            schema = learn_together(
-                federation,
+            learning = facts_together(
+                parties,
                 study.schema,
                 epsilon=facts.epsilon,
                 unit=study.promise.protects,
@@ -396,11 +387,15 @@ def protocol_of(study: Study, given: Given | None = None, timeout: float | None 
                 colluding=facts.colluding,
                 reserve=facts.reserve,
                 quorum=study.quorum_of_sums,
-                timeout=timeout,
             )
+            schema = yield from with_quorum(learning, study.quorum_of_sums)
             known = study.with_schema(schema)
             receipts = _facts_of(study.schema, schema)
-        found = _models(known, have, federation, timeout)
+        models = _MODELS.get(study.method.shape, _learned)(known, have, parties)
+        encoder = None if facts is None else known.encoder()
+        found = yield from changed(
+            models, lambda ask: replace(ask, quorum=study.quorum, encoder=encoder)
+        )
         return tuple(
             replace(
                 one,
@@ -410,7 +405,7 @@ def protocol_of(study: Study, given: Given | None = None, timeout: float | None 
             for one in found
         )
 
-    return run
+    return steps
 
 
 def _facts_of(before: PublicSchema, after: PublicSchema) -> Receipts:
@@ -419,101 +414,91 @@ def _facts_of(before: PublicSchema, after: PublicSchema) -> Receipts:
     return {name: (Receipt.from_dict(one),) for paid in new for name, one in paid.receipts.items()}
 
 
-def _models(
-    study: Study, given: Given, federation: Federation, timeout: float | None
-) -> tuple[Learned, ...]:
-    if study.method.shape == "together":
-        return (_together(study, federation, timeout),)
-    if study.method.shape == "votes":
-        return (_voted(study, given, federation, timeout),)
-    return _learned(study, given, federation, timeout)
-
-
-def _together(study: Study, federation: Federation, timeout: float | None) -> Learned:
+def _together(
+    study: Study,
+    given: Given,  # noqa: ARG001
+    parties: Sequence[str],
+) -> Protocol[tuple[Learned, ...]]:
     """Ask everyone; the average or the sum is post-processing."""
     if study.file.evaluation is not None and study.n_classes > 2:
         raise StudyError("evaluation: errors are counted of two classes; leave it out.")
     plan = estimator_for(study, study.method).protocol(len(study.columns), study.n_classes)
-    if isinstance(plan, Expansion):
-        outcome = expand(federation, plan, quorum=study.quorum, timeout=timeout)
-    elif isinstance(plan, Averaging):
-        outcome = average(federation, plan, quorum=study.quorum, timeout=timeout)
-    elif isinstance(plan, OneMessage | GradientRounds):
-        outcome = add_up(federation, plan, quorum=study.quorum, timeout=timeout)
-    else:
-        raise StudyError(f"method.name: {study.method.name} does not run by study file yet.")
+    if isinstance(plan, Sums):
+        plan = replace(plan, quorum=study.quorum)
+    made, receipts = yield from with_receipts(plan.steps(parties))
     facts = Facts(
         method=study.method.name,
-        parties=len(outcome.sizes),
+        parties=len(made.sizes),
         rounds=plan.rounds,
-        n_samples=sum(outcome.sizes.values()),
-        prior=outcome.prior,
-        **outcome.frame.learned_with(),
+        n_samples=sum(made.sizes.values()),
+        prior=made.prior,
+        **made.frame.learned_with(),
     )
-    model = _linear(study, *coefficients(outcome.frame, outcome.weights), facts)
-    receipts, counted = outcome.receipts, None
+    coef, intercept = coefficients(made.frame, made.weights)
+    counted = None
     if study.file.evaluation is not None:
-        settings: Values = {
+        public: Values = {
+            "coef": coef,
+            "intercept": float(intercept[0]),
+            "sizes": made.sizes,
             "epsilon": study.file.evaluation.epsilon,
-            "sizes": outcome.sizes,
-            "quorum": study.quorum,
-            "timeout": timeout,
         }
-        if isinstance(plan, OneMessage | GradientRounds):
-            settings |= {"colluding": plan.colluding, "reserve": plan.reserve}
-            counted = evaluate_together(federation, outcome.coef, outcome.intercept, **settings)
-        else:
-            counted = evaluate(federation, outcome.coef, outcome.intercept, **settings)
+        counting = evaluation(**public)
+        if isinstance(plan, Sums):
+            public |= {"colluding": plan.colluding, "reserve": plan.reserve}
+            counting = evaluation_together(**public, quorum=study.quorum)
+        counted = yield from counting
         receipts = joined(receipts, counted.receipts)
-    paid = any(receipts.values())
-    guarantee = replace(outcome, receipts=receipts).guarantee if paid else None
-    return Learned(study.id, "collaborative", model, guarantee, receipts, evaluation=counted)
+    guarantee = guarantee_of(receipts) if any(receipts.values()) else None
+    model = _linear(study, coef, intercept, facts)
+    learned = Learned(study.id, "collaborative", model, guarantee, receipts, evaluation=counted)
+    return (learned,)
 
 
-def _voted(study: Study, given: Given, federation: Federation, timeout: float | None) -> Learned:
+def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
     """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
     auxiliary = given.rows(study)
     facts = PublicFacts(
-        n_samples=len(federation.parties()),
+        n_samples=len(parties),
         n_features=len(study.columns),
         n_classes=study.n_classes,
         auxiliary=auxiliary,
     )
-    estimator = estimator_for(study, study.method)
-    voting = replace(estimator.plan(facts).voting, quorum=study.quorum)
-    voting.check(facts.n_samples)
-    elected: VotingOutcome = poll(
-        federation,
-        voting,
-        releases=given.kept,
-        on_faulty="refuse" if study.quorum == 1 else estimator.on_faulty,
-        timeout=timeout,
-        random_state=study.seed_for("coordinator"),
-    )
-    coef, intercept = voting.coefficients(elected.released.weights)
+    voting = replace(estimator_for(study, study.method).plan(facts).voting, quorum=study.quorum)
+    voting.check(len(parties))
+    released, receipts = yield from with_receipts(voting.steps(parties))
+    coef, intercept = voting.coefficients(released.weights)
     model = _linear(
         study,
         coef,
         intercept,
         Facts(
             method=voting.method,
-            parties=facts.n_samples,
-            alpha=float(elected.released.alpha),
+            parties=len(parties),
+            alpha=float(released.alpha),
             n_auxiliary=None if auxiliary is None else len(auxiliary),
             **voting.frame.learned_with(),
         ),
     )
-    guarantee, seeded = voting.guarantee(facts.n_samples), elected.simulated
-    return Learned(study.id, "multiparty", model, guarantee, elected.receipts, seeded=seeded)
+    guarantee, seeded = voting.guarantee(len(parties)), study.simulated
+    return (Learned(study.id, "multiparty", model, guarantee, receipts, seeded=seeded),)
 
 
-def _learned(
-    study: Study, given: Given, federation: Federation, timeout: float | None
-) -> tuple[Learned, ...]:
+def trusted_by(study: Study, given: Given) -> Trusted | None:
+    """Return how a coordinator whom parties trust with their answers adds the noise."""
+    if study.method.shape != "votes":
+        return None
+    on_faulty: OnFaulty = "refuse"
+    if study.quorum < 1:
+        on_faulty = estimator_for(study, study.method).on_faulty
+    return Trusted(given.kept, on_faulty, study.seed_for("coordinator"))
+
+
+def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
     """Have everyone learn by itself; in a transfer sources first, and the others from them."""
-    asked = [party.name for party in study.payers if party.name in federation.parties()]
-    sizes = ask_sizes(federation, to=asked, quorum=study.quorum, timeout=timeout).counts
-    if federation.rehearses:  # what is made up must be enough for a plan, and not always the same
+    told = yield Ask(Size(), {party.name: 0 for party in study.payers if party.name in parties})
+    sizes = dict(zip(told.names, told.arrays["size"].tolist(), strict=True))
+    if told.made_up:  # it must be enough for a plan, and not always the same
         sizes = {name: NOMINAL_ROWS + min(size, 97) for name, size in sizes.items()}
     sources = [party.name for party in study.sources if party.name in sizes]
     made: list[Learned] = []
@@ -522,33 +507,32 @@ def _learned(
         name: release.receipt or release.guarantee for name, release in given.releases.items()
     }
 
-    def ask(method: Method, to: Sequence[str], step: int) -> None:
+    def ask(method: Method, to: Sequence[str], step: int) -> Protocol[None]:
         ordered = [party.name for party in study.parties if party.name in starts]
         learning = learning_of(study, method, tuple(starts[name] for name in ordered))
-        answers = federation.gather(
-            Learn.at(learning),
-            {name: sizes[name] for name in to},
-            step=step,
-            quorum=study.quorum,
-            timeout=timeout,
-        )
+        told = yield Ask(Learn.at(learning), {name: sizes[name] for name in to}, step)
         paid = {_source(k, len(ordered)): behind[name] for k, name in enumerate(ordered)}
-        receipts = receipts_in(answers)
-        for name, answer in answers.items():
-            start = learning.start(sizes[name], answer.arrays)
-            promised = start.guarantee if receipts[name] else None
-            own = {name: receipts[name]}
+        for k, name in enumerate(told.names):
+            receipts = told.receipts.get(name, ())
+            start = learning.start(
+                sizes[name], {each: arrays[k] for each, arrays in told.arrays.items()}
+            )
+            promised = start.guarantee if receipts else None
+            own: Receipts = {name: receipts}
             made.append(Learned(name, method.name, start.model, promised, own, paid))
             if name in sources:
                 starts[name] = start
-                behind[name] = receipts[name][0] if receipts[name] else start.guarantee
+                behind[name] = receipts[0] if receipts else start.guarantee
 
     if sources:
-        ask(find_method(study.method.source), sources, 0)
+        yield from ask(find_method(study.method.source), sources, 0)
     others = [name for name in sizes if name not in sources]
     if others and study.method.shape != "as-is":
-        ask(study.method, others, 1 if study.sources else 0)
+        yield from ask(study.method, others, 1 if study.sources else 0)
     return tuple(made)
+
+
+_MODELS = {"together": _together, "votes": _voted}
 
 
 def _source(k: int, count: int) -> str:

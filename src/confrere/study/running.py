@@ -21,8 +21,8 @@ from confrere.errors import InvalidRelease, QuorumMissed, StudyError
 from confrere.estimators.transfer import check_same_meaning
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
 from confrere.federation.carrier import MAX_MESSAGE
+from confrere.federation.federation import joined
 from confrere.federation.grant import Request
-from confrere.federation.protocols import joined
 from confrere.federation.signed import rehearse
 from confrere.federation.sums import RawRows
 from confrere.ledger import ChargeApproval, Ledger, Receipt
@@ -44,7 +44,7 @@ from confrere.schema.fact_counts import FactCounts
 from confrere.study.encoded_rows import Rows, read_rows
 from confrere.study.local_file import Local, standing_refusal
 from confrere.study.priced_plan import StudyPlan, budget_of, open_account, price_of
-from confrere.study.protocols import Given, Learned, protocol_of
+from confrere.study.protocols import Given, Learned, protocol_of, trusted_by
 from confrere.study.study_file import Study, read_bytes, trust_of
 from confrere.trust import Trust, TrustKind
 
@@ -217,7 +217,9 @@ class Runner:
             for name, local in self.locals_.items()
         ]
         federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
-        return [self._made(learned) for learned in protocol_of(study, given)(federation)]
+        steps = protocol_of(study, given)(federation.parties())
+        found = federation.run_protocol(steps, trusted=trusted_by(study, given))
+        return [self._made(learned) for learned in found]
 
     def _policy(self, name: str, approval: ChargeApproval | None) -> Policy:
         """Return what a party answers: its own study's questions, in this run, at the price."""
@@ -349,7 +351,8 @@ def local_party(
         n_classes=study.n_classes,
         ballot=ballot,
         engine=local.engine,
-        raw=_raw_rows(study, local, rows),
+        raw=_raw_rows(study, rows),
+        encode=lambda encoder: read_rows(study.encoded_by(encoder), local.table()).X,
     )
 
 
@@ -372,16 +375,11 @@ def rows_of(study: Study, local: Local) -> Rows:
     return read_rows(study, local.table(), counted=study.file.facts is not None)
 
 
-def _raw_rows(study: Study, local: Local, rows: Rows) -> RawRows | None:
-    """Return what a party counts, and encodes anew once all have counted."""
+def _raw_rows(study: Study, rows: Rows) -> RawRows | None:
+    """Return what a party counts."""
     if rows.sums is None:
         return None
-    return RawRows(
-        FactCounts(study.schema),
-        rows.sums,
-        len(rows.y),
-        lambda schema: read_rows(study.with_schema(schema), local.table()).X,
-    )
+    return RawRows(FactCounts(study.schema), rows.sums, len(rows.y))
 
 
 def auxiliary_rows(

@@ -39,7 +39,7 @@ from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sum
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
 from confrere.study.local_file import Local, check_peers, standing_refusal
 from confrere.study.priced_plan import budget_of, check_data, make_plan, price_of
-from confrere.study.protocols import Given, Learned, protocol_of
+from confrere.study.protocols import Given, Learned, protocol_of, trusted_by
 from confrere.study.running import (
     Made,
     auxiliary_rows,
@@ -399,7 +399,11 @@ class CoordinatorSession:
 
     def run(self) -> Finished:
         """Ask, validate, keep, release, and have the release signed; or go on doing so."""
-        found = protocol_of(self._study, self._given, self._timeout)(self._federation)
+        study, given = self._study, self._given
+        steps = protocol_of(study, given)(self._federation.parties())
+        found = self._federation.run_protocol(
+            steps, timeout=self._timeout, trusted=trusted_by(study, given)
+        )
         taken = {name for learned in found for name in learned.receipts}
         left_out = {n: c for n, c in self._federation.left_out.items() if n not in taken}
         made = tuple(made_of(self._study, learned) for learned in found)

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -722,8 +723,16 @@ class Study:
         """Return the same study, of the same bytes, with facts that a run of it has learned."""
         return replace(self, schema=schema)
 
+    def encoded_by(self, encoder: SchemaEncoder) -> Study:
+        """Return the same study, of the same bytes, with rows as a run of it has them encoded."""
+        return replace(self, schema=encoder.schema)
+
     def encoder(self) -> SchemaEncoder:
         """Return the transformer from raw tables to bounded rows."""
+        return self._encoder
+
+    @cached_property
+    def _encoder(self) -> SchemaEncoder:
         if self.shaped:
             return body_encoder(self.schema)
         return self.schema.encoder(rows=self.file.encoding.rows, weighted=self.weighted)

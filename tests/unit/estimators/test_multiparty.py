@@ -17,7 +17,7 @@ from confrere.federation import Frame
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.maths.parties import solve_parties
 from confrere.maths.voting import count_votes
-from confrere.methods.multiparty import MemoryBlocks
+from confrere.methods.votes import MemoryBlocks
 
 RNG = np.random.default_rng(0)
 D, M, N = 4, 60, 8

@@ -15,8 +15,8 @@ from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.methods.asking import Sizes
 from confrere.methods.linear import SchemaGeometry
-from confrere.methods.party_rows import Sizes
 from confrere.rows.body import BodyFrame, l1_reach
 from confrere.schema import Category, Number, PublicSchema
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -10,20 +11,18 @@ from confrere.federation import (
     Answers,
     Averaging,
     Books,
-    Expansion,
     Frame,
     LocalParty,
-    add_up,
-    average,
-    expand,
+    collaborate,
     run_name,
 )
 from confrere.federation.answers import Journal
+from confrere.federation.federation import with_quorum
 from confrere.federation.grant import Grant
 from confrere.federation.messages import Question, refused
 from confrere.federation.signed import PartySession, SignedFederation, rehearse
 from confrere.ledger import Ledger
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.sums import Sums
 from confrere.release.signing import fingerprint, generate_key, sign_bytes
 from tests.unit.federation.conftest import make_data
 
@@ -76,8 +75,15 @@ class Organisations:
     def run(self):
         return run_name(STUDY)
 
-    def protocol(self, federation):
-        return protocol_for(self.plan)(federation, self.plan, quorum=self.quorum)
+    def protocol(self, parties):
+        plan = self.plan
+        plan = replace(plan, quorum=self.quorum) if isinstance(plan, Sums) else plan
+        return with_quorum(plan.steps(parties), self.quorum)
+
+    def learn(self, federation):
+        plan = self.plan
+        plan = replace(plan, quorum=self.quorum) if isinstance(plan, Sums) else plan
+        return collaborate(federation, plan, quorum=self.quorum)
 
     def grant(self, name, **changes):
         now = datetime.now(UTC)
@@ -156,12 +162,6 @@ class Organisations:
         question = Question(operation=operation, payload=payload, step=step, **facts)
         reply = self.sessions[name].handle(question.sign(key or self.coordinator, evidence))
         return code_of(reply)
-
-
-def protocol_for(plan):
-    if isinstance(plan, OneMessage | GradientRounds):
-        return add_up
-    return expand if isinstance(plan, Expansion) else average
 
 
 def code_of(reply):

@@ -4,10 +4,10 @@ import numpy as np
 
 from confrere.federation import Frame, Payload, summing
 from confrere.federation.messages import Question, SignedAnswer
-from confrere.federation.protocols import Size
-from confrere.federation.sums import Gradient, Minimiser
-from confrere.methods.party_rows import Sizes
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.federation.operation import request_for
+from confrere.federation.protocols import SizeOf
+from confrere.methods.asking import Sizes
+from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
 FOUR = ("a", "b", "c", "d")
@@ -39,10 +39,8 @@ class Summers(Organisations):
 
     def asked(self):
         plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
-        sizes = self.sized()
-        weights = plan.prior if isinstance(plan, OneMessage) else plan.centre
-        more = {} if isinstance(plan, OneMessage) else {"round": 0}
-        return self.kind.at(plan, sizes, plan.mechanism(sizes), weights, **more)
+        more = () if isinstance(plan, OneMessage) else (plan.centre,)
+        return request_for(self.kind(plan, self.sized(), *more))
 
     def mechanism(self):
         plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
@@ -51,7 +49,7 @@ class Summers(Organisations):
     def begun(self):
         """Ask for sizes, and return the evidence that every further question needs."""
         federation = self.federation(journal="by-hand")
-        federation.gather(Size(), dict.fromkeys(self.names, 0))
+        federation.gather(SizeOf(), dict.fromkeys(self.names, 0))
         return federation._steps
 
     def announcement(self, name, evidence, step=0):

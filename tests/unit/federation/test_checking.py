@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidMessage
-from confrere.federation import Books, LocalFederation, LocalParty, Policy, average
+from confrere.federation import Books, LocalFederation, LocalParty, Policy, collaborate
 from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
 from confrere.federation.protocols import Check
 from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
-from confrere.methods.collaborative import Averaging
+from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere.rows.frame import Frame
 from tests.unit.federation.conftest import priced
@@ -46,20 +46,19 @@ def federation(sign=1.0, n_parties=3):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_every_party_pays_for_check_and_weights_out_of_one_epsilon(sign):
     _, asked = federation(sign)
-    outcome = average(asked, plan())
+    outcome = collaborate(asked, plan())
     for paid in outcome.receipts.values():
         spent = [exact(receipt.guarantee.epsilon) for receipt in paid]
         assert len(spent) == 2
         assert exact(0.99) < sum(spent) <= exact(1.0)
     assert np.sign(outcome.prior.factor) == sign
     assert outcome.prior.verifiable
-    assert type(outcome).from_payload(outcome.to_payload()).prior == outcome.prior
     assert np.sign(outcome.coef[0]) == sign
 
 
 def test_what_follows_from_answers_is_known_to_be_derived():
     made = plan()
-    requests = rehearse(lambda one: average(one, made), ["a", "b"], "0" * 64, 3)["a"]
+    requests = rehearse(made.steps, ["a", "b"], "0" * 64, 3)["a"]
     by_name = {request.operation: request for request in requests}
     assert by_name["check"].derived == ()
     assert {"ridge", "centre", "feature_scale"} <= set(by_name["objective"].derived)
@@ -70,8 +69,7 @@ def request(**changes):
     good = Check(
         coef=COEF,
         epsilon=0.05,
-        base_rate=0.2,
-        deviation=1.0,
+        intercept=-1.4,
         data_norm=1.0,
         neighbours="replace-one",
         declared=0,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.federation import Expansion, Frame, LocalFederation, expand
+from confrere.federation import Expansion, Frame, LocalFederation, collaborate
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.functional import (
     FunctionalMechanism,
@@ -122,7 +122,7 @@ def test_almost_without_noise_it_is_the_expansion_of_all_records(make_party):
         make_party(name, n, seed=k, cap=None) for k, (name, n) in enumerate([("a", 60), ("b", 30)])
     ]
     frame = Frame(3)
-    outcome = expand(LocalFederation(parties), Expansion(frame=frame, epsilon=1e8, alpha=0.1))
+    outcome = collaborate(LocalFederation(parties), Expansion(frame=frame, epsilon=1e8, alpha=0.1))
     X = np.vstack([frame.rows(p.X) for p in parties])
     y = np.concatenate([p.y for p in parties])
     v, M = coefficients(X, y)

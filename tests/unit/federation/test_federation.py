@@ -7,18 +7,15 @@ from joblib import parallel_config
 from confrere.errors import BudgetExceeded, InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation import (
     Averaging,
-    Books,
     Frame,
     LocalFederation,
     PartyError,
-    PartyGroup,
     Payload,
     Policy,
-    average,
+    collaborate,
 )
-from confrere.federation.protocols import ObjectiveWeights, OutputWeights
-from confrere.ledger import Ledger
-from tests.unit.federation.conftest import make_data
+from confrere.federation.protocols import ObjectiveWeights
+from confrere.methods.asking import Sizes
 
 ANYTHING = Policy.anything(unit="record", neighbours="replace-one")
 
@@ -54,7 +51,7 @@ def test_errors_are_codes_without_words(make_party):
     poor = make_party("b", cap=0.1)
     strict = make_party("c", operations={"size"})
     federation = LocalFederation([allowed, poor, strict])
-    request = ObjectiveWeights.of(plan().request(1.0, sizes_of(federation), None))
+    request = ObjectiveWeights.of(plan().request(1.0, Sizes(dict.fromkeys("abc", 20)), None))
     answers = federation.ask("objective", request.write())
     assert isinstance(answers["a"], Payload)
     assert answers["b"] == PartyError("BudgetExceeded")
@@ -64,12 +61,6 @@ def test_errors_are_codes_without_words(make_party):
     assert list(federation.gather(request, dict.fromkeys("abc", 20), quorum=0.3)) == ["a"]
     with pytest.raises(BudgetExceeded):
         LocalFederation([poor], on_error="raise").ask("objective", request.write())
-
-
-def sizes_of(federation):
-    from confrere.federation.protocols import ask_sizes
-
-    return ask_sizes(federation)
 
 
 @pytest.mark.parametrize("code", ["", "two words", "x" * 65, 7, None])
@@ -88,83 +79,10 @@ def test_a_quorum_is_a_share_of_parties_that_have_names_of_their_own(three, quor
 
 
 def test_jobs_and_backends_change_nothing(make_party, three):
-    alone = average(LocalFederation(three, run="one"), plan()).weights
-    threaded = average(LocalFederation(three, run="two", n_jobs=2), plan()).weights
+    alone = collaborate(LocalFederation(three, run="one"), plan()).weights
+    threaded = collaborate(LocalFederation(three, run="two", n_jobs=2), plan()).weights
     with parallel_config(backend="loky", n_jobs=2):
-        elsewhere = average(LocalFederation(three, run="three"), plan()).weights
+        elsewhere = collaborate(LocalFederation(three, run="three"), plan()).weights
     np.testing.assert_array_equal(alone, threaded)
     np.testing.assert_array_equal(alone, elsewhere)
     assert [party.books.ledger.spent("study") for party in three] == [3.0] * 3
-
-
-def group_of(sizes, *, ledger, random_state=0, d=3):
-    blocks = [make_data(n, d, seed=k) for k, n in enumerate(sizes)]
-    return PartyGroup(
-        tuple(f"p{k}" for k in range(len(sizes))),
-        np.vstack([X for X, _ in blocks]),
-        np.concatenate([y for _, y in blocks]),
-        np.concatenate([[0], np.cumsum(sizes)]),
-        Books(ledger=ledger, account="all", policy=ANYTHING),
-        random_state,
-    )
-
-
-@pytest.fixture
-def ledger():
-    book = Ledger()
-    book.open_account("all", epsilon=2.0)
-    return book
-
-
-@pytest.mark.parametrize("settings", [{}, {"perturb": "output", "cap": 1.0}, {"perturb": "output"}])
-def test_a_group_is_its_members_paid_for_once(ledger, make_party, settings):
-    sizes = [30, 12, 12, 5]
-    group = group_of(sizes, ledger=ledger)
-    generous = plan(epsilon=1e6, alpha=0.1, **settings)
-    ledger.open_account("generous")
-    rich = PartyGroup(
-        group.names,
-        group.X,
-        group.y,
-        group.offsets,
-        Books(ledger=ledger, account="generous", policy=ANYTHING),
-        0,
-    )
-    members = [
-        make_party(f"p{k}", n, seed=k, cap=None, random_state=k) for k, n in enumerate(sizes)
-    ]
-    together = average(LocalFederation(rich), generous)
-    apart = average(LocalFederation(members), generous)
-    # Nearly without noise both are the same minimisers, solved by different solvers.
-    np.testing.assert_allclose(together.weights, apart.weights, atol=1e-3)
-    assert together.sizes == apart.sizes == {"p0": 30, "p1": 12, "p2": 12, "p3": 5}
-
-    outcome = average(LocalFederation(group), plan(epsilon=1.5, **settings))
-    assert ledger.spent("all") == 1.5
-    (entry,) = ledger.entries("all")
-    assert "disjoint parts, split by organisation" in entry.guarantee.assumptions
-    assert outcome.guarantee == entry.guarantee
-    assert outcome.simulated
-
-
-def test_members_of_a_group_have_noise_of_their_own(ledger):
-    group = group_of([10] * 6, ledger=ledger)
-    same = PartyGroup(
-        group.names, np.tile(group.X[:10], (6, 1)), np.tile(group.y[:10], 6), group.offsets,
-        group.books, None,
-    )  # fmt: skip
-    request = plan(perturb="output", epsilon=0.5)
-    federation = LocalFederation(same)
-    answers = federation.ask(
-        "output", OutputWeights.of(request.request(0.5, sizes_of(federation), None)).write()
-    )
-    assert len({answer.arrays["weights"].tobytes() for answer in answers.values()}) == 6
-
-
-def test_a_group_is_asked_as_a_whole(ledger):
-    federation = LocalFederation(group_of([5, 5], ledger=ledger))
-    with pytest.raises(InvalidParameter):
-        federation.ask("size", Payload(), to=["p0"])
-    assert set(
-        LocalFederation(group_of([5, 5], ledger=ledger)).ask("steal", Payload()).values()
-    ) == {PartyError("OperationRefused:operation")}

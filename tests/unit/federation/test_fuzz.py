@@ -25,7 +25,7 @@ from confrere.federation.messages import refusal, refused
 from confrere.federation.protocols import Coefficients, ObjectiveWeights, OutputWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
-from confrere.methods.party_rows import Sizes
+from confrere.methods.asking import Sizes
 from tests.unit.federation.conftest import make_data
 from tests.unit.federation.signed_run import STUDY, Organisations
 
@@ -43,9 +43,8 @@ def questions():
     requests = {
         "objective": ObjectiveWeights.of(objective).write(),
         "output": OutputWeights.of(output).write(),
-        "coefficients": Coefficients.of(Expansion(frame=frame, epsilon=0.5)).write(),
+        "coefficients": Coefficients.of(Expansion(frame=frame, epsilon=0.5).request(SIZES)).write(),
         "errors": Payload({"epsilon": 0.5, "intercept": 0.0}, {"coef": np.ones(3)}),
-        "count": Payload({"epsilon": 0.5}),
         "size": Payload(),
     }
     return [

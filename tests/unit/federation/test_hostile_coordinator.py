@@ -44,7 +44,7 @@ def up_to(there, operation, step):
     carrier = Recorder(there.sessions)
     carrier.kept, carrier.stop = {}, (operation, step)
     with pytest.raises(KeyboardInterrupt):
-        there.protocol(there.federation(carrier=carrier))
+        there.learn(there.federation(carrier=carrier))
     body, _, *evidence = split_parts(carrier.kept[operation, step])
     return Question.decode(body), evidence
 
@@ -245,7 +245,7 @@ class TestTheEnd:
     @pytest.fixture
     def ended(self, there):
         federation = there.federation()
-        outcome = there.protocol(federation)
+        outcome = there.learn(federation)
         return outcome, list(federation._steps)
 
     def test_another_model_is_not_signed(self, there, ended):
@@ -383,7 +383,7 @@ class TestGrants:
         there.sessions = {name: there.session(name, grant=twice) for name in there.names}
         for attempt in (1, 2):
             federation = there.federation(run=run_name(STUDY, attempt), journal=f"j{attempt}")
-            there.protocol(federation)
+            there.learn(federation)
         assert there.spent("a") == 2.0
         third = there.federation(run=run_name(STUDY, 3), journal="j3")
         answers = third.ask("size", Payload())

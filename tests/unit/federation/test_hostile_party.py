@@ -23,7 +23,7 @@ from confrere.federation.messages import Question, SignedAnswer, join_parts, ref
 from confrere.federation.operation import installed
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
-from confrere.methods.party_rows import Sizes
+from confrere.methods.asking import Sizes
 from tests.unit.federation.conftest import loose_books
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
@@ -126,7 +126,7 @@ def check_finished(there, federation, outcome, code_start="InvalidReply:"):
     assert isinstance(signatures["a"], bytes)
     assert isinstance(signatures["b"], bytes)
     silent = Loopback({})
-    again = there.protocol(there.federation(carrier=silent))
+    again = there.learn(there.federation(carrier=silent))
     assert silent.sent == []  # all from the journal, which holds nothing that would fail
     np.testing.assert_array_equal(again.weights, outcome.weights)
 
@@ -139,7 +139,7 @@ def test_a_lie_is_refused_and_named(tmp_path, lie, caplog):
         return signed(there, lie(SignedAnswer.open(reply, there.public).payload))
 
     federation = there.federation(tamper=tampering(there, change))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     kept = Journal(tmp_path / "journal", there.run)
     with kept._writing() as db:
         rows = db.execute("SELECT party FROM gathered WHERE operation = 'objective' AND step = 0")
@@ -158,7 +158,7 @@ def test_bytes_that_are_no_answer_are_refused(tmp_path, broken):
         return seen[-1]
 
     federation = there.federation(tamper=tampering(there, change))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert len(seen) == 1
     refusing = "BudgetExceeded" if broken is BYTES["a refusal"] else "InvalidReply:"
     check_finished(there, federation, outcome, refusing)
@@ -173,7 +173,7 @@ def test_a_size_that_nobody_has_is_refused(tmp_path, size):
         return signed(there, changed(payload, arrays={"size": np.int64(size)}))
 
     federation = there.federation(tamper=tampering(there, change, at=("size", 0)))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {"c": "InvalidReply:range"}
     assert set(outcome.sizes) == {"a", "b"}
     assert there.spent("c") == 0.0  # who is not counted is not asked
@@ -190,7 +190,7 @@ def test_another_s_answer_is_not_its_own(tmp_path):
 
     tamper = {"a": keep, "c": lambda content, reply: stolen[operation_of(content)]}
     federation = there.federation(tamper=tamper)
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {"c": "InvalidReply:signature"}
     assert set(outcome.sizes) == {"a", "b"}
 
@@ -205,7 +205,7 @@ def test_an_old_answer_is_not_a_new_one(tmp_path):
         return first[operation_of(content)[0]]
 
     federation = there.federation(tamper={"c": again})
-    there.protocol(federation)
+    there.learn(federation)
     assert federation.left_out == {"c": "InvalidReply:question"}
 
 
@@ -218,7 +218,7 @@ def test_a_ledger_that_does_not_continue_is_named(tmp_path, facts, caplog):
         return signed(there, changed(payload, receipt(payload, **facts)))
 
     federation = there.federation(tamper=tampering(there, change, at=("objective", 1)))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {"c": "InvalidReply:ledger"}
     assert "does not continue" in caplog.text
     check_finished(there, federation, outcome, "InvalidReply:ledger")
@@ -228,9 +228,9 @@ def test_below_the_quorum_the_run_fails_and_can_be_resumed(tmp_path):
     there = Organisations(tmp_path, plan=PLAN, quorum=1.0)
     lie = tampering(there, lambda reply: b"")
     with pytest.raises(QuorumMissed, match="c: InvalidReply:form"):
-        there.protocol(there.federation(tamper=lie))
+        there.learn(there.federation(tamper=lie))
     spent = [there.spent(name) for name in there.names]
-    outcome = there.protocol(there.federation())  # c has come to its senses
+    outcome = there.learn(there.federation())  # c has come to its senses
     assert set(outcome.sizes) == {"a", "b", "c"}
     assert [there.spent(name) for name in there.names] == [0.5 + s for s in spent] == [1.0] * 3
 
@@ -254,7 +254,7 @@ def test_within_the_bound_a_lie_moves_the_mean_by_its_share_and_others_not_beyon
         return reply if name != "c" else signed(there, changed(payload, arrays=weights(lie)))
 
     federation = there.federation(tamper=dict.fromkeys(names, keep))
-    found = there.protocol(federation).weights
+    found = there.learn(federation).weights
     assert federation.left_out == {}
     if combine == "mean":
         before = sum(honest.values()) / 5
@@ -273,7 +273,7 @@ def test_coefficients_have_bounds_too(tmp_path):
         return signed(there, changed(payload, arrays=arrays))
 
     federation = there.federation(tamper=tampering(there, change, at=("coefficients", 0)))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {"c": "InvalidReply:norm"}
     assert set(outcome.sizes) == {"a", "b"}
 

@@ -30,14 +30,14 @@ class Flaky(Loopback):
 def test_it_resumes_under_the_same_run_and_nobody_pays_twice(tmp_path):
     there = Organisations(tmp_path, plan=PLAN)
     with pytest.raises(KeyboardInterrupt):
-        there.protocol(there.federation(carrier=Flaky(there.sessions)))
+        there.learn(there.federation(carrier=Flaky(there.sessions)))
     spent = [there.spent(name) for name in there.names]
     # Without what was gathered, party c would now be in the first average and change the second
     # question, which the others would refuse.
     with pytest.raises(QuorumMissed, match="OperationRefused:changed"):
-        there.protocol(there.federation(journal="new"))
-    outcome = there.protocol(there.federation())
-    again = there.protocol(there.federation(carrier=Loopback({})))
+        there.learn(there.federation(journal="new"))
+    outcome = there.learn(there.federation())
+    again = there.learn(there.federation(carrier=Loopback({})))
     np.testing.assert_array_equal(outcome.weights, again.weights)
     assert spent == pytest.approx([1.0, 1.0, 1.0])
     assert [there.spent(name) for name in there.names] == spent
@@ -45,10 +45,10 @@ def test_it_resumes_under_the_same_run_and_nobody_pays_twice(tmp_path):
 
 def test_the_same_journal_with_other_settings_is_refused(tmp_path):
     there = Organisations(tmp_path, plan=PLAN)
-    there.protocol(there.federation())
+    there.learn(there.federation())
     there.plan = replace(PLAN, epsilon=0.5)
     with pytest.raises(FederationError, match="another journal"):
-        there.protocol(there.federation())
+        there.learn(there.federation())
 
 
 def test_what_is_no_journal_is_refused(tmp_path):

@@ -56,13 +56,13 @@ def test_garbage_is_found_by_leaving_parties_out_in_turn_and_named(tmp_path, pla
     plan = replace(plan, reserve=4)
     there = Summers(tmp_path, plan=plan)
     federation = there.federation(tamper=garbage(there, liar))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {liar: SPOILED}
     assert set(outcome.sizes) == set(FOUR) - {liar}
     paid_once(there, plan)
     # Started again with a liar that is honest now it is the same release.
     again = there.federation()
-    np.testing.assert_array_equal(there.protocol(again).weights, outcome.weights)
+    np.testing.assert_array_equal(there.learn(again).weights, outcome.weights)
     assert again.left_out == {liar: SPOILED}
     signed = federation.hand_out({"weights": outcome.weights.tobytes()})
     assert {n for n, one in signed.items() if isinstance(one, bytes)} == set(FOUR) - {liar}
@@ -73,7 +73,7 @@ def test_with_fewer_tries_several_are_left_out_at_once(tmp_path, liar):
     plan = replace(ONE, reserve=2)
     there = Summers(tmp_path, plan=plan, quorum=0.5)
     federation = there.federation(tamper=garbage(there, liar))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert liar in federation.left_out
     assert set(federation.left_out) in ({"a", "b"}, {"c", "d"})
     assert set(outcome.sizes) == set(FOUR) - set(federation.left_out)
@@ -84,13 +84,13 @@ def test_with_fewer_tries_several_are_left_out_at_once(tmp_path, liar):
 def test_who_says_ready_and_withholds_costs_one_try(tmp_path, plan):
     there = Summers(tmp_path, plan=plan)
     federation = there.federation(tamper=withheld(there, "d"))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {"d": "Busy"}
     assert federation._tries == {there.operation: plan.rounds + 1}
     assert set(outcome.sizes) == {"a", "b", "c"}
     paid_once(there, plan)
     resumed = there.federation()
-    np.testing.assert_array_equal(there.protocol(resumed).weights, outcome.weights)
+    np.testing.assert_array_equal(there.learn(resumed).weights, outcome.weights)
     assert resumed.left_out == {"d": "Busy"}
 
 
@@ -100,7 +100,7 @@ def test_when_no_try_is_left_it_is_said_who_it_was(tmp_path, trick):
     there = Summers(tmp_path, plan=plan, quorum=1.0)  # nobody can be left out
     for _ in range(2):
         with pytest.raises(QuorumMissed, match=r"no try is left of the 2.* d") as error:
-            there.protocol(there.federation(tamper=trick(there, "d")))
+            there.learn(there.federation(tamper=trick(there, "d")))
         assert error.value.codes == ({"d": "Busy"} if trick is withheld else {})
     paid_once(there, plan)
 
@@ -108,8 +108,8 @@ def test_when_no_try_is_left_it_is_said_who_it_was(tmp_path, trick):
 def test_a_run_that_lost_tries_goes_on_once_everybody_sends(tmp_path):
     there = Summers(tmp_path, plan=ROUNDS, quorum=1.0)
     with pytest.raises(QuorumMissed, match="no try is left"):
-        there.protocol(there.federation(tamper=withheld(there, "d")))
-    outcome = there.protocol(there.federation())
+        there.learn(there.federation(tamper=withheld(there, "d")))
+    outcome = there.learn(there.federation())
     assert set(outcome.sizes) == set(FOUR)
     paid_once(there, ROUNDS)
 
@@ -127,9 +127,9 @@ def test_a_journal_that_holds_garbage_is_no_end(tmp_path):
     there_too = there.federation(tamper=garbage(there, "b"))
     there_too.__class__ = Trusting
     with pytest.raises(SpoiledSum):
-        there.protocol(there_too)
+        there.learn(there_too)
     federation = there.federation(tamper=garbage(there, "b"))
-    there.protocol(federation)
+    there.learn(federation)
     assert federation.left_out == {"b": SPOILED}
     paid_once(there, plan)
 
@@ -146,9 +146,9 @@ def test_a_coordinator_killed_between_tries_goes_on_after_them(tmp_path):
         return reply
 
     with pytest.raises(KeyboardInterrupt):
-        there.protocol(there.federation(tamper=lost | {"a": die}))
+        there.learn(there.federation(tamper=lost | {"a": die}))
     federation = there.federation()
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation._tries == {there.operation: ROUNDS.rounds + 1}
     assert set(outcome.sizes) == {"a", "b", "c"}
     assert federation._journal.lost(there.operation, 0) == dict.fromkeys("abc", "") | {"d": "Busy"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.federation import LocalParty, PartyGroup
+from confrere.federation import LocalParty
 from tests.unit.federation.conftest import loose_books
 
 BOOKS = loose_books()
@@ -32,12 +32,6 @@ def test_bad_data_are_found_before_anyone_asks(bad_X, bad_y):
 def test_parties_have_names(name):
     with pytest.raises(InvalidParameter):
         LocalParty(name, X, Y, BOOKS)
-
-
-@pytest.mark.parametrize("offsets", [[0, 2], [0, 2, 3], [1, 2, 4], [0, 0, 4], [0, 3, 2, 4]])
-def test_offsets_divide_all_rows(offsets):
-    with pytest.raises(InvalidParameter):
-        PartyGroup(("a", "b"), X, Y, offsets, BOOKS)
 
 
 def test_noise_is_the_systems_or_repeats_per_question():

@@ -19,13 +19,12 @@ from confrere.federation import (
     poll,
     votes,
 )
-from confrere.federation.operation import PartyFacts
+from confrere.federation.operation import PartyFacts, request_for
 from confrere.federation.summing import Ready
 from confrere.federation.votes import PartyShare
 from confrere.ledger import Ledger
 from confrere.maths.parties import PartySolutions
-from confrere.methods.multiparty import MultipartyPlan
-from confrere.methods.party_tables import group_rows
+from confrere.methods.votes import MultipartyPlan, group_rows
 from tests.unit.federation.conftest import priced
 from tests.world import each
 
@@ -86,9 +85,8 @@ def as_one_process(voting, codes=None):
     made = MultipartyPlan(voting=voting, n_parties=M)
     from confrere.kernel.streams import SeededSource
 
-    if voting.votes:
-        return voting.release_votes(made.tally(data), source=SeededSource(0))
-    return voting.release_mean(made._total(data), M, source=SeededSource(0))
+    sent = made.tally(data) if voting.votes else made._total(data)
+    return voting.of_noised(voting.noised(sent, M, source=SeededSource(0)), M)
 
 
 @every
@@ -111,7 +109,7 @@ def test_the_sum_is_what_a_trusted_coordinator_would_release(settings, n_classes
 def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes):
     voting = plan(**settings, n_classes=n_classes)
     mechanism, summand = voting.shared(M), voting.summand(M)
-    request = PartyShare.at(voting, M)
+    request = request_for(voting.asked(M))
     labels = (-1.0, 1.0) if n_classes == 2 else range(3)
     extreme = [
         LocalParty(
@@ -120,7 +118,7 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
         for direction in np.vstack([np.eye(D), -np.eye(D)])
         for label in labels
     ]
-    parts = [request.vector(one) for one in (*parties_of(n_classes), *extreme)]
+    parts = [request.part(one) for one in (*parties_of(n_classes), *extreme)]
     measured = 1 if settings["method"] == "cells" else 2  # shares pay in L1
     moved = max(float(np.linalg.norm(a - b, measured)) for a in parts for b in parts)
     assert moved <= mechanism.sensitivity
@@ -184,8 +182,7 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
 
     monkeypatch.setattr(votes, "solve_parties", unsolved)
     for method in ("statistic", "weights"):
-        voting = plan(method=method)
-        assert not PartyShare.at(voting, M).vector(parties()[0]).any()
+        assert not request_for(plan(method=method).asked(M)).part(parties()[0]).any()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +193,6 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
     ids=str,
 )
 def test_a_request_that_does_not_fit_is_refused(change):
-    voting = plan()
-    request = PartyShare.at(voting, M).write()
+    request = request_for(plan().asked(M)).write()
     with pytest.raises(InvalidMessage):
         priced(PartyShare, Payload(dict(request.values) | change, request.arrays), PartyFacts(N, D))

@@ -1,32 +1,26 @@
 """Every operation's request: read as it was written, and refused if anything in it is otherwise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from confrere.catalogue import find_method
 from confrere.errors import InvalidMessage
 from confrere.federation import OPERATIONS, Averaging, Expansion, Frame, PartyFacts, Payload, Voting
+from confrere.federation.operation import request_for
 from confrere.federation.protocols import (
     Check,
     Coefficients,
-    Count,
     Errors,
     ObjectiveWeights,
     OutputWeights,
-    Size,
+    SizeOf,
 )
-from confrere.federation.sums import (
-    ErrorsOfAll,
-    FactsOfAll,
-    Gradient,
-    Minimiser,
-    RecordsOfAll,
-    sent_schema,
-)
-from confrere.federation.votes import Ballot, PartyShare, Shares, Upload
-from confrere.methods.party_rows import Sizes
+from confrere.federation.sums import ErrorsOfAll, FactsOfAll, RecordsOfAll, sent_schema
+from confrere.methods.asking import Sizes
 from confrere.methods.plan import Names
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
 from confrere.schema import Label, Number, PublicSchema
 from confrere.study.protocols import Learn, Learning
 
@@ -34,34 +28,34 @@ D, FACTS = 3, PartyFacts(40, 3)
 FRAME = Frame(D, feature_scale=np.array([1.0, 0.5, 2.0]))
 SIZES = Sizes({"a": 40, "b": 60, "c": 50})
 MODEL = {"coef": np.ones(D), "intercept": 0.5}
-COUNTED = {"epsilon": 1.0, "reserve": 1, "largest": 100}
+COUNTED = {"colluding": 1, "quorum": 1.0, "epsilon": 1.0, "largest": 100}
 SCHEMA = PublicSchema([Number("age", bounds=(0, 100))], Label("ill", positive=("yes",)))
 
 
 def examples():
     common = {"frame": FRAME, "epsilon": 0.5}
     asked = Averaging(**common).request(0.5, SIZES, np.ones(D + 1))
-    yield from (Size(), Count(epsilon=0.5), Errors(epsilon=0.5, **MODEL))
+    yield from (SizeOf(), Errors(epsilon=0.5, **MODEL))
     yield Check(
-        coef=np.ones(D), epsilon=0.1, base_rate=0.3, deviation=1.0, data_norm=1.0,
+        coef=np.ones(D), epsilon=0.1, intercept=0.3, data_norm=1.0,
         neighbours="replace-one", declared=0, feature_scale=np.ones(D),
     )  # fmt: skip
     yield ObjectiveWeights.of(asked)
     yield OutputWeights.of(
         Averaging(**common, delta=1e-6, perturb="output").request(0.5, SIZES, None)
     )
-    yield Coefficients.of(Expansion(**common))
+    yield Coefficients.of(Expansion(**common).request(SIZES))
     one, rounds = OneMessage(**common), GradientRounds(**common, delta=1e-6, rounds=3)
-    yield Minimiser.at(one, SIZES, one.mechanism(SIZES), np.ones(D + 1))
-    yield Gradient.at(rounds, SIZES, rounds.mechanism(SIZES), rounds.centre, round=1)
-    yield RecordsOfAll.among(3, 1, 1.0, **COUNTED)
-    yield ErrorsOfAll.among(3, 1, 1.0, **COUNTED, **MODEL)
-    yield FactsOfAll.among(3, 1, 1.0, **COUNTED, hides="record", schema=sent_schema(SCHEMA))
+    yield request_for(Minimiser(replace(one, prior=np.ones(D + 1)), SIZES))
+    yield request_for(Gradient(rounds, SIZES, rounds.centre, 1))
+    yield RecordsOfAll.among(3, **COUNTED)
+    yield ErrorsOfAll.among(3, **COUNTED, **MODEL)
+    yield FactsOfAll.among(3, **COUNTED, hides="record", schema=sent_schema(SCHEMA))
     rows = np.random.default_rng(0).normal(size=(40, D)) / 3
-    for method, kind in (("statistic", Ballot), ("weights", Upload), ("cells", Shares)):
-        voting = Voting(**common, method=method, auxiliary=None if kind is Upload else rows)
-        yield kind.at(voting, 5, "a" * 64, "b" * 32)
-    yield PartyShare.at(Voting(**common, auxiliary=rows, trust="sum"), 5)
+    for method in ("statistic", "weights", "cells"):
+        voting = Voting(**common, method=method, auxiliary=None if method == "weights" else rows)
+        yield request_for(voting.asked(5))
+    yield request_for(Voting(**common, auxiliary=rows, trust="sum").asked(5))
     names = Names(("no", "yes"), ("x", "y", "z"))
     yield Learn.at(Learning(find_method("plr"), {"epsilon": 1.0}, names))
 

@@ -22,7 +22,7 @@ from confrere.federation import (
     serve,
 )
 from confrere.federation.messages import receipt_of
-from confrere.federation.protocols import ObjectiveWeights, Size
+from confrere.federation.protocols import ObjectiveWeights, SizeOf
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
@@ -206,7 +206,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
         raise RuntimeError("out of paper")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ObjectiveWeights, "objective", working_price_broken_run(broken))
+        patch.setattr(ObjectiveWeights, "mechanism", working_price_broken_run(broken))
         with pytest.raises(RuntimeError):
             serve("objective", release(), party, run="r1")
     assert states(party) == ["failed"]
@@ -217,7 +217,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
 
 
 def working_price_broken_run(broken):
-    original = ObjectiveWeights.objective
+    original = ObjectiveWeights.mechanism
 
     def objective(self, facts):
         mechanism = copy(original(self, facts))
@@ -245,18 +245,17 @@ def test_threads_that_ask_the_same_get_the_same(party):
 
 def test_a_private_size_does_not_mix_with_a_public_one(make_party):
     party = make_party(neighbours="add-remove")
-    serve("count", Payload({"epsilon": 0.5}), party, run="r1")
-    assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.ADD_REMOVE
     with pytest.raises(OperationRefused):
         serve("objective", release(), party, run="r1")
-    assert spent(party) == 0.5
+    assert spent(party) == 0.0
     serve("objective", release(neighbours="add-remove", declared=50), party, run="r1")
-    assert spent(party) == 1.0
+    assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.ADD_REMOVE
+    assert spent(party) == 0.5
 
 
 def test_names_of_operations_are_taken_once():
     with pytest.raises(InvalidParameter):
-        operation.install(Size)
+        operation.install(SizeOf)
 
 
 def test_a_policy_is_empty_unless_said_otherwise():

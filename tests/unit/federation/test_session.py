@@ -32,7 +32,7 @@ PLANS = {
 def test_everyone_ends_with_the_release(tmp_path, plan):
     there = Organisations(tmp_path, plan=plan)
     federation = there.federation()
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {}
     assert [there.spent(name) for name in there.names] == pytest.approx([plan.epsilon] * 3)
     assert outcome.guarantee.epsilon == pytest.approx(plan.epsilon)
@@ -52,7 +52,7 @@ def test_who_paid_and_was_left_out_does_not_sign(tmp_path):
         return "Timeout" if opened.about["operation"] == "objective" else reply
 
     federation = there.federation(tamper={"c": lose})
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert there.spent("c") == 1.0
     carrier = Loopback(there.sessions)
     federation._carrier = carrier

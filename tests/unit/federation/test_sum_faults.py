@@ -12,13 +12,13 @@ from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpa
 from confrere.federation import Payload, Policy, serving, summing
 from confrere.federation import masks as masks_module
 from confrere.federation.masks import Masking, SumKey, add_masked
-from confrere.federation.sums import Gradient
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods import sums
+from confrere.methods.sums import Gradient
 from tests.unit.federation.summers import (
     FOUR,
     ONE,
@@ -45,7 +45,7 @@ def test_a_party_gone_after_its_upload_is_in_that_sum_and_left_out_of_the_next(t
         return {name: replies.get(name, "Timeout") for name in questions}
 
     federation = there.federation(carrier=carrier_with(there, vanish))
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation._tries == {Gradient.operation: ROUNDS.rounds}, "no try was lost"
     assert set(outcome.sizes) == {"a", "b", "c"}
     assert [there.spent(name) for name in FOUR] == [1.0] * 4
@@ -67,7 +67,7 @@ def test_a_party_that_cannot_solve_sends_the_centre_and_nobody_can_tell(
 
     monkeypatch.setattr(sums, "minimise", fails)
     federation = there.federation()
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {}
     assert set(outcome.sizes) == set(FOUR)
     assert [there.spent(name) for name in FOUR] == [1.0] * 4
@@ -87,7 +87,7 @@ def test_an_upload_of_the_wrong_length_loses_the_try_and_is_not_kept(tmp_path, l
     local.masking.__class__ = Wrong
     federation = there.federation()
     with pytest.raises(QuorumMissed, match="no try is left"):
-        there.protocol(federation)
+        there.learn(federation)
     assert federation.left_out["d"] == "InvalidReply:shape"
     assert [there.spent(name) for name in FOUR] == [1.0] * 4, "who has uploaded has paid"
 
@@ -213,15 +213,15 @@ def test_streams_that_two_tries_share_are_found(tmp_path, monkeypatch):
 
 def test_a_noised_vector_that_is_masked_again_is_found(tmp_path, monkeypatch):
     """Mutation: what was noised once is cached, and masked for every try that asks for it."""
-    real, cache = SecureSum.upload, {}
+    real, cache = SecureSum.uploads, {}
 
-    def upload(self, vector, *, source):
-        key = hashlib.sha256(np.asarray(vector).tobytes()).hexdigest()
+    def uploads(self, vectors, *, source):
+        key = hashlib.sha256(np.asarray(vectors).tobytes()).hexdigest()
         if key not in cache:
-            cache[key] = real(self, vector, source=source)
+            cache[key] = real(self, vectors, source=source)
         return cache[key]
 
-    monkeypatch.setattr(SecureSum, "upload", upload)
+    monkeypatch.setattr(SecureSum, "uploads", uploads)
     assert noise_is_reused(Summers(tmp_path, plan=ROUNDS))
 
 

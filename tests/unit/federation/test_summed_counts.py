@@ -10,7 +10,7 @@ from confrere.errors import InvalidParameter, OperationRefused
 from confrere.federation import (
     LocalFederation,
     LocalParty,
-    evaluate_together,
+    evaluation_together,
     total_records,
 )
 from confrere.federation.sums import ALL, ErrorsOfAll
@@ -19,6 +19,7 @@ from confrere.mechanisms.secure_sum import SecureSum
 from tests.unit.federation.conftest import loose_books, make_data
 
 SIZES = (40, 60, 80, 100)
+NAMES = [f"p{k}" for k in range(4)]
 ASKED = {
     "epsilon": 1.0,
     "n_parties": 4,
@@ -88,7 +89,9 @@ def test_the_errors_of_all_are_counted_once_and_nobodys_own():
     local = parties()
     coef = np.array([1.0, 0.0, 0.0])
     wrong = sum(int(np.sum((one.X @ coef > 0) != (one.y > 0))) for one in local)
-    found = evaluate_together(LocalFederation(local), coef, epsilon=50.0)
+    found = LocalFederation(local).run_protocol(
+        evaluation_together(coef, 0.0, {one.name: len(one.y) for one in local}, epsilon=50.0)
+    )
     assert set(found.errors) == {ALL}
     assert found.errors[ALL] == pytest.approx(wrong, abs=1.5)
     assert found.error_rate == pytest.approx(wrong / sum(SIZES), abs=0.01)
@@ -104,13 +107,13 @@ def test_one_sum_has_the_noise_of_one():
 
 def test_records_are_counted_under_add_remove():
     local = parties("add-remove")
-    found = total_records(LocalFederation(local), epsilon=50.0)
-    assert found.value[0] == pytest.approx(sum(SIZES), abs=1.5)
+    found = LocalFederation(local).run_protocol(total_records(NAMES, epsilon=50.0))
+    assert found.arrays["sum"][0] == pytest.approx(sum(SIZES), abs=1.5)
     price = found.receipts["p0"][0].guarantee
     assert str(price.neighbours) == "add-remove"
     # A party that agreed to another relation does not answer.
     with pytest.raises(OperationRefused):
-        total_records(LocalFederation(parties(), on_error="raise"), epsilon=1.0)
+        LocalFederation(parties(), on_error="raise").run_protocol(total_records(NAMES, epsilon=1.0))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Facts as one sum over all parties: what is summed, who may ask, how rows are encoded after."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from confrere.federation import Books, LocalFederation, LocalParty, Policy
 from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
 from confrere.federation.signed import rehearse
-from confrere.federation.sums import FactsOfAll, RawRows, learn_together
+from confrere.federation.sums import FactsOfAll, RawRows, facts_together
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
@@ -47,16 +46,16 @@ def federation(unit=Unit.RECORD, neighbours=Neighbours.REPLACE_ONE, **more):
             FactCounts(SCHEMA),
             FactCounts(SCHEMA).sums(table),
             len(table),
-            lambda schema, table=table: schema.encoder().transform(table),
         )
         X, y = SCHEMA.encoder().transform(table), SCHEMA.label(table)
-        parties.append(LocalParty(name, X, y, books, 7 + seed, **({"raw": raw} | more)))
+        own = {"raw": raw, "encode": lambda encoder, table=table: encoder.transform(table)}
+        parties.append(LocalParty(name, X, y, books, 7 + seed, **(own | more)))
     return LocalFederation(parties, on_error="raise"), parties
 
 
 def test_facts_are_those_of_all_records_and_everyone_pays_once():
     asked, parties = federation()
-    learned = learn_together(asked, SCHEMA, epsilon=EPSILON)
+    learned = asked.run_protocol(facts_together("pqr", SCHEMA, epsilon=EPSILON))
     everyone = pd.concat([people(seed) for seed in range(3)])
     age, job = learned.features
     assert age.mean == pytest.approx(everyone["age"].mean(), abs=0.5)
@@ -65,7 +64,7 @@ def test_facts_are_those_of_all_records_and_everyone_pays_once():
     assert learned.outcome.base_rate == pytest.approx(0.2, abs=0.01)
     assert [one.books.ledger.spent(one.name) for one in parties] == [EPSILON] * 3
     assert set(learned.paid[0].receipts) == {"p", "q", "r"}
-    rows = asked._parties["q"].X
+    rows = asked._parties["q"].encoded_by(learned.encoder()).X
     np.testing.assert_array_equal(rows, learned.encoder().transform(people(1)))
 
 
@@ -97,7 +96,7 @@ def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
 def test_where_records_come_and_go_their_number_is_counted_and_nobody_tells_it():
     hidden = {"unit": Unit.RECORD, "neighbours": Neighbours.ADD_REMOVE}
     asked, parties = federation(**hidden)
-    learned = learn_together(asked, SCHEMA, epsilon=EPSILON, **hidden)
+    learned = asked.run_protocol(facts_together("pqr", SCHEMA, epsilon=EPSILON, **hidden))
     everyone = pd.concat([people(seed) for seed in range(3)])
     age, job = learned.features
     assert age.mean == pytest.approx(everyone["age"].mean(), abs=0.5)
@@ -107,7 +106,7 @@ def test_where_records_come_and_go_their_number_is_counted_and_nobody_tells_it()
         assert entry.guarantee.neighbours is Neighbours.ADD_REMOVE
         assert "size of every party" not in entry.guarantee.public
     steps = rehearse(
-        lambda f: learn_together(f, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3
+        lambda names: facts_together(names, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3
     )["p"]
     assert [one.operation for one in steps] == ["ready", "facts_of_all"]
 
@@ -115,7 +114,7 @@ def test_where_records_come_and_go_their_number_is_counted_and_nobody_tells_it()
 def test_where_whole_parties_are_hidden_facts_are_means_of_their_means():
     hidden = {"unit": Unit.PARTY, "neighbours": Neighbours.REPLACE_ONE}
     asked, parties = federation(unit=Unit.PARTY)
-    learned = learn_together(asked, SCHEMA, epsilon=1e5, **hidden)
+    learned = asked.run_protocol(facts_together("pqr", SCHEMA, epsilon=1e5, **hidden))
     age, _ = learned.features
     means = [people(seed)["age"].clip(0, 120).mean() for seed in range(3)]
     assert age.mean == pytest.approx(np.mean(means), abs=0.1)
@@ -124,7 +123,7 @@ def test_where_whole_parties_are_hidden_facts_are_means_of_their_means():
         (entry,) = one.books.ledger.entries()
         assert entry.guarantee.unit is Unit.PARTY
     steps = rehearse(
-        lambda f: learn_together(f, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3
+        lambda names: facts_together(names, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3
     )["p"]
     assert [one.operation for one in steps] == ["ready", "facts_of_all"]
 
@@ -146,12 +145,10 @@ def moved(name):
     """Return how much of its epsilon a change costs, exactly: steps of the sum over its scale."""
     counts = FactCounts(SCHEMA)
     text = json.dumps(SCHEMA.to_dict(), sort_keys=True, separators=(",", ":"))
-    request, (party, *_) = asked_for(name, text), federation()[1]
+    request = asked_for(name, text)
     mechanism = request.mechanism
-    sent = []
-    for table in WORST[name]:
-        raw = RawRows(counts, counts.sums(table), len(table), lambda schema: None)
-        sent.append(request.vector(replace(party, raw=raw)))
+    raws = [RawRows(counts, counts.sums(table), len(table)) for table in WORST[name]]
+    sent = [request.sums_of(raw) for raw in raws]
     steps = np.abs(sent[0] - sent[1]).sum() / mechanism.spacing
     return steps / mechanism.scale / EPSILON
 
@@ -170,17 +167,16 @@ def test_a_sensitivity_that_is_too_small_is_found(name, monkeypatch):
 
 
 def test_what_no_proof_hides_is_refused():
+    hidden = {"unit": Unit.PARTY, "neighbours": Neighbours.ADD_REMOVE}
     with pytest.raises(InvalidParameter, match="declare them"):
-        learn_together(
-            federation()[0], SCHEMA, epsilon=1.0, unit=Unit.PARTY, neighbours=Neighbours.ADD_REMOVE
-        )
+        federation()[0].run_protocol(facts_together("pqr", SCHEMA, epsilon=1.0, **hidden))
 
 
 def asked_for(hides, text):
     return FactsOfAll.among(
         3,
-        1,
-        1.0,
+        colluding=1,
+        quorum=1.0,
         epsilon=EPSILON,
         reserve=0,
         largest=1 if hides == "party" else 3_000,
@@ -196,7 +192,9 @@ def written(text):
 def test_a_schema_may_have_many_columns():
     columns = [Number(f"laboratory value {k}", bounds=(0, 100)) for k in range(400)]
     wide = PublicSchema(columns, Label("ill", positive=(1,)))
-    asked = rehearse(lambda f: learn_together(f, wide, epsilon=1.0), "pqr", "5" * 64, 400)["p"]
+    asked = rehearse(lambda names: facts_together(names, wide, epsilon=1.0), "pqr", "5" * 64, 400)[
+        "p"
+    ]
     assert [one.operation for one in asked] == ["size", "ready", "facts_of_all"]
 
 
@@ -204,6 +202,6 @@ def test_a_party_counts_its_own_schema_only():
     other = PublicSchema([Number("age", bounds=(0, 1))])
     asked, parties = federation()
     with pytest.raises(InvalidMessage, match="no raw rows of that schema"):
-        learn_together(asked, other, epsilon=EPSILON)
+        asked.run_protocol(facts_together("pqr", other, epsilon=EPSILON))
     with pytest.raises(InvalidParameter, match="cannot encode"):
-        LocalParty("p", parties[0].X, parties[0].y, parties[0].books).encoded_by(SCHEMA)
+        LocalParty("p", parties[0].X, parties[0].y, parties[0].books).encoded_by(SCHEMA.encoder())

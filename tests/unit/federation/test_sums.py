@@ -5,22 +5,20 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed
+from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.federation import (
     LocalFederation,
     LocalParty,
-    PartyGroup,
     Payload,
-    add_up,
-    serve,
+    collaborate,
     summing,
 )
 from confrere.federation.masks import Announcement, Masking, add_masked
 from confrere.federation.messages import Question
 from confrere.federation.signed import rehearse
-from confrere.federation.sums import Minimiser
 from confrere.kernel.streams import SeededSource
-from confrere.methods.party_rows import PartyRows, Sizes
+from confrere.methods.asking import PartyRows, Sizes, in_process
+from confrere.methods.sums import Minimiser
 from confrere.release.signing import verify_bytes
 from tests.unit.federation.conftest import loose_books, make_data
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback
@@ -39,7 +37,7 @@ from tests.unit.federation.summers import (
 def test_everyone_ends_with_the_release(tmp_path, plan):
     there = Summers(tmp_path, plan=plan)
     federation = there.federation()
-    outcome = there.protocol(federation)
+    outcome = there.learn(federation)
     assert federation.left_out == {}
     assert [there.spent(name) for name in FOUR] == pytest.approx([plan.epsilon] * 4)
     assert (outcome.guarantee.epsilon, outcome.guarantee.delta) == (plan.epsilon, plan.delta)
@@ -60,11 +58,13 @@ def test_the_sum_is_that_of_the_plan_in_one_process(plan, loss):
         LocalParty(name, *make_data(40 + 10 * k, COLUMNS, k), loose_books())
         for k, name in enumerate(FOUR)
     ]
-    outcome = add_up(LocalFederation(parties), loud)
+    outcome = collaborate(LocalFederation(parties), loud)
     X, y = np.vstack([one.X for one in parties]), np.concatenate([one.y for one in parties])
     offsets = np.concatenate([[0], np.cumsum([len(one.y) for one in parties])])
     sizes = Sizes({one.name: len(one.y) for one in parties})
-    expected = loud.run(PartyRows(X, y, offsets), sizes, SeededSource(0)).weights
+    expected = in_process(
+        loud.steps(sizes), PartyRows(X, y, offsets), sizes, SeededSource(0)
+    ).weights
     np.testing.assert_allclose(outcome.weights, expected, atol=2e-2)
 
 
@@ -72,7 +72,7 @@ def test_the_sum_is_that_of_the_plan_in_one_process(plan, loss):
 def test_a_run_whose_evidence_cannot_be_carried_is_refused_before_it_begins(tmp_path, plan):
     there = Summers(tmp_path, plan=plan)
     federation = there.federation()
-    there.protocol(federation)
+    there.learn(federation)
     carried = sum(map(len, federation._steps))
     with pytest.raises(InvalidMessage, match="fewer rounds"):
         rehearse(there.protocol, FOUR, STUDY, COLUMNS, most=carried)
@@ -91,7 +91,7 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
 
     carrier.exchange = restarting
     with pytest.raises(QuorumMissed, match="no try is left"):
-        there.protocol(there.federation(carrier=carrier))
+        there.learn(there.federation(carrier=carrier))
     assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 0.0, 1.0]
     # Nobody gets another vector out of those who paid, whatever the coordinator asks now.
     evidence = there.begun()
@@ -201,15 +201,6 @@ def test_a_request_that_does_not_follow_is_refused(tmp_path):
         question = ready_for(there.operation, bad)
         told = there.ask("a", "ready", question, evidence=evidence)
         assert told in ("OperationRefused:request", "InvalidMessage")
-
-
-def test_a_group_has_no_masks(tmp_path):
-    there = Summers(tmp_path)
-    data = there.local("a", there.grant("a"))
-    books = loose_books()
-    group = PartyGroup(("a", "b"), data.X, data.y, np.array([0, 10, len(data.y)]), books)
-    with pytest.raises(OperationRefused, match="group"):
-        serve("ready", ready_for(there.operation, there.request()), group, run="r")
 
 
 def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatch):

@@ -8,8 +8,8 @@ from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
+from confrere.methods.asking import PartyRows, Sizes, in_process
 from confrere.methods.linear import linear_frame
-from confrere.methods.party_rows import PartyRows, Sizes
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.rows.frame import Frame
 
@@ -83,7 +83,7 @@ def test_rounds_descend_to_the_minimiser_as_noise_goes():
     sizes = Sizes({"a": 2000, "b": 2000})
     parties = PartyRows(X, y, np.array([0, 2000, 4000]))
     plan = GradientRounds(frame=frame(3), epsilon=1e4, delta=1e-6, rounds=60, alpha=1e-2)
-    found = plan.run(parties, sizes, SeededSource(0)).weights
+    found = in_process(plan.steps(sizes), parties, sizes, SeededSource(0)).weights
     exact = sums.minimise(
         X, y, ridge=float(plan.ridge(sizes)[0]), cap=0.5, centre=np.zeros(3), tolerance=1e-6
     ).w

@@ -15,9 +15,8 @@ from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.methods.multiparty import MultipartyPlan
 from confrere.methods.plan import PublicFacts
-from confrere.methods.voting import Voting
+from confrere.methods.votes import MultipartyPlan, Voting
 
 #: As the attained sensitivities, these are raised by more than rounding may have taken off.
 _RAISED = 1 + 1e-14

@@ -1,0 +1,376 @@
+"""A protocol between parties is a generator of questions; whoever drives it says how they travel.
+
+Four drivers run the same generator: in this process, over rows that are here (:func:`in_process`);
+between machines; over made-up answers, to see what may be asked; and over answers that were signed,
+to see what follows from them. The last three are the federation's.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
+
+from confrere.arrays import Floats
+from confrere.errors import InvalidData
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.ledger import Receipt
+from confrere.kernel.streams import RandomSource
+from confrere.maths.solver.row_blocks import Engine
+from confrere.mechanisms.measurements import HiddenSize, RowCount, sample_parties
+from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.methods.plan import LabelledTable
+from confrere.rows.body import BodyFrame
+from confrere.rows.frame import Frame
+from confrere.schema import SchemaEncoder
+from confrere.schema.codes import Coded
+
+Rows = Any  #: As encoded: an array, or what is read like one
+Labels = NDArray[Any]  #: Signs of two classes, codes of more
+Reader = Engine | None  #: Who reads rows that are many
+Arrays = dict[str, NDArray[Any]]
+Receipts = Mapping[str, tuple[Receipt, ...]]
+T = TypeVar("T")
+
+#: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
+_MANY, _SMALL = 100, 200
+
+#: Numbers in a block of members: two megabytes.
+_BLOCK_NUMBERS = 1 << 18
+
+Combine = Literal["mean", "trimmed", "median"]
+
+#: Share of the parties that a trimmed mean leaves out at either end.
+_TRIMMED = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class PartyRows:
+    """Rows and labels, party by party."""
+
+    X: Floats | Coded
+    y: Labels
+    offsets: NDArray[np.int64]  #: Where each party's rows begin, and where the last one's end
+
+    @classmethod
+    def of(cls, data: LabelledTable, n_parties: int = 1) -> PartyRows:
+        """Sort the rows of a table by party; within a party their order stays."""
+        codes = np.zeros(len(data.codes), dtype=np.intp) if data.party is None else data.party
+        order = np.argsort(codes, kind="stable")
+        counts = np.bincount(codes, minlength=n_parties)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return cls(data.X[order], data.labels[order], offsets)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows of every party."""
+        return np.diff(self.offsets)
+
+    @property
+    def distinct_sizes(self) -> list[int]:
+        """The numbers of rows that occur, each once."""
+        sizes: list[int] = np.unique(self.sizes).tolist()
+        return sizes
+
+    @property
+    def many(self) -> bool:
+        """Whether parties are many and small, so that they are worth stacking.
+
+        Rows in the hundreds are solved sooner by a party's own matrix products.
+        """
+        return len(self.sizes) >= _MANY and len(self.y) <= _SMALL * len(self.sizes)
+
+    def members(self) -> Iterator[tuple[Rows, Labels]]:
+        """Yield the parties' rows and labels one by one."""
+        for begin, end in zip(self.offsets, self.offsets[1:], strict=False):
+            yield self.X[begin:end], self.y[begin:end]
+
+    def blocks(self) -> Iterator[PartyRows]:
+        """Yield a few parties at a time, few enough to stay in cache.
+
+        A party with more rows than that is a block of its own.
+        """
+        first, count = 0, len(self.sizes)
+        while first < count:
+            begin = self.offsets[first]
+            end = begin + _BLOCK_NUMBERS // self.X.shape[1]
+            last = max(first + 1, int(np.searchsorted(self.offsets, end, side="right")) - 1)
+            rows = slice(int(begin), int(self.offsets[last]))
+            yield PartyRows(self.X[rows], self.y[rows], self.offsets[first : last + 1] - begin)
+            first = last
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The parties that take part, with the weights of their votes."""
+
+    counts: Mapping[str, int]  #: Numbers of records, at least one
+    #: Replace-one where sizes are public, add-remove where they are declared.
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+
+    @classmethod
+    def declared(cls, parties: Iterable[str], total: int) -> Sizes:
+        """Return parties whose own sizes are not public, of so many records in all."""
+        names = list(parties)
+        part = HiddenSize(math.ceil(HiddenSize(total).declared / len(names))).declared
+        return cls(dict.fromkeys(names, part), Neighbours.ADD_REMOVE)
+
+    @property
+    def total(self) -> int:
+        """Records behind what is averaged."""
+        return sum(self.counts.values())
+
+    @property
+    def hidden(self) -> bool:
+        """Whether parties' numbers of records are not public."""
+        return self.neighbours is Neighbours.ADD_REMOVE
+
+    @property
+    def part(self) -> int:
+        """What stands for every party's own number where that is not public."""
+        return math.ceil(self.total / len(self.counts))
+
+    def count(self, n_samples: int) -> RowCount:
+        """Return the number of records of a party that has so many, as far as it is public."""
+        return HiddenSize(self.part) if self.hidden else n_samples
+
+    @property
+    def all_records(self) -> RowCount:
+        """The number of all parties' records, or what stands for it."""
+        return HiddenSize(self.total) if self.hidden else self.total
+
+    @property
+    def distinct(self) -> list[RowCount]:
+        """The numbers of records that parties have, as far as they are public, each once."""
+        if self.hidden:
+            return [HiddenSize(self.part)]
+        return [*sorted(set(self.counts.values()))]
+
+
+def party_codes(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the parties, sorted, and the position of every row's party among them."""
+    if party is None:
+        return np.array(["all"]), np.zeros(n_samples, dtype=np.intp)
+    ids = np.asarray(party)
+    if ids.shape != (n_samples,):
+        raise InvalidData("party must name one party per row of X.")
+    try:
+        parties, codes = np.unique(ids, return_inverse=True)
+    except TypeError:
+        raise InvalidData("party must hold names of one type.") from None
+    return parties, codes
+
+
+def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
+    """Compose what parties of disjoint records promise: the largest counts."""
+    if n_parties == 1:
+        return prices[0]
+    return in_parallel(prices, split=Split.BY_ORGANISATION)
+
+
+def run_parties(
+    mechanisms: Mapping[int, Any],  # What a party of that many records runs; all of one kind
+    parties: PartyRows,
+    frame: Frame | BodyFrame,
+    source: RandomSource,
+    centre: Floats | None = None,
+) -> Floats:
+    """Return the weights that many small parties release, solved together."""
+    blocks = ((frame.rows(one.X).written(), one.y, one.offsets) for one in parties.blocks())
+    if not isinstance(next(iter(mechanisms.values())), OutputPerturbation):
+        return sample_parties(mechanisms, blocks, source=source, centre=centre)
+    prices = [one.guarantee() for one in mechanisms.values()]
+    stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
+    return np.concatenate(
+        [run_output_parties(mechanisms, *block, source=stream, centre=centre) for block in blocks]
+    )
+
+
+def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:
+    """Return the parties' weights, one vector or matrix each, as one."""
+    if released.ndim == 3:
+        # What all classes share says nothing about any of them, and would be ordered along.
+        released = released - released.mean(axis=1, keepdims=True)
+    if how == "mean":
+        records = np.array(counts, dtype=np.float64)
+        share = (records / records.sum()).reshape(-1, *[1] * (released.ndim - 1))
+        return _sum(share * released)
+    ordered = np.sort(released, axis=0)
+    cut = (len(ordered) - 1) // 2
+    if how == "trimmed":
+        cut = min(cut, max(1, int(_TRIMMED * len(ordered))))
+    return _sum(ordered[cut : len(ordered) - cut]) / (len(ordered) - 2 * cut)
+
+
+def _sum(rows: Floats) -> Floats:
+    # One after the other: a party that adds up on another machine gets the same bits.
+    return np.asarray(np.add.accumulate(rows, axis=0)[-1])
+
+
+class Asked:
+    """What every party is asked for, the same of all."""
+
+    operation: ClassVar[str]  #: How it is asked for
+
+
+class Measured(Asked, ABC):
+    """What is asked of rows; by a party's size it is a measurement."""
+
+    stream: ClassVar[str]  #: How its noise is told from that of others, where it is seeded
+
+    @abstractmethod
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        """Return what one party with these rows, as encoded, and labels answers."""
+
+    def release_all(self, parties: PartyRows, source: RandomSource) -> Arrays:
+        """Return what all parties answer, one row each."""
+        own = source.apart(Split.BY_ORGANISATION)
+        return stacked([self.release(X, y, next(own)) for X, y in parties.members()])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AskedOfRows(Measured):
+    """What is asked of rows that are hidden by a relation."""
+
+    n_classes: int = 2
+    neighbours: str = "replace-one"  #: The relation that an answer's guarantee speaks of
+    declared: int = 0  #: Under add-remove: what stands for every party's number of records
+
+    def count(self, n_samples: int) -> RowCount:
+        """Return a party's number of records, or under add-remove what stands for all of them."""
+        hidden = self.neighbours == Neighbours.ADD_REMOVE
+        return HiddenSize(self.declared) if hidden else n_samples
+
+
+class AskedSum(Measured):
+    """What every party adds to a sum that nobody sees into, with its share of the noise."""
+
+    stream: ClassVar[str] = "sum"
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> SecureSum:
+        """The sum that answers belong to: its law, its lattice, its price."""
+
+    @abstractmethod
+    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
+        """Return what a party adds, before its share of the noise.
+
+        Where its number of records is not public, ``source`` draws which of them it uses.
+        """
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        return self.upload(lambda stream: self.vector(X, y, stream), source)
+
+    def upload(self, vector: Callable[[RandomSource], Floats], source: RandomSource) -> Arrays:
+        """Return what one party uploads before masks: its vector with its share of the noise."""
+        made = self.mechanism
+        stream = source.book(made.guarantee(), several=(made.digest, made.releases))
+        return {"masked": made.uploads(vector(stream)[None], source=stream)[0].view(np.int64)}
+
+    @override
+    def release_all(self, parties: PartyRows, source: RandomSource) -> Arrays:
+        def vectors(stream: RandomSource) -> Floats:
+            return np.stack([self.vector(X, y, stream) for X, y in parties.members()])
+
+        return {"sum": self.mechanism.run(vectors, source=source)}
+
+
+def relation(sizes: Sizes) -> dict[str, Any]:
+    """Return what a question to parties of these sizes says of what it hides."""
+    return {
+        "neighbours": str(sizes.neighbours),
+        "declared": sizes.part if sizes.hidden else 0,
+    }
+
+
+def stacked(answers: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
+    """Return arrays with one row for each of the answers; a list, where shapes differ."""
+    every = {name: [one[name] for one in answers] for name in answers[0]}
+    alike = {name: len({one.shape for one in each}) == 1 for name, each in every.items()}
+    return {name: np.stack(each) if alike[name] else each for name, each in every.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """One question of a protocol."""
+
+    asked: Asked
+    to: Mapping[str, int]  #: Whom, with their public numbers of records, 0 where they are not known
+    step: int = 0  #: Which time in the run
+    later: int = 0  #: Of a sum: how many more of the run follow
+    quorum: float = 1.0  #: Share of them that must answer
+    #: By what the rows are encoded that it is about, if that is not known from the beginning.
+    encoder: SchemaEncoder | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What parties answered."""
+
+    names: tuple[str, ...]  #: Who did; of a sum, who is in it
+    arrays: Arrays  #: One row for each; of a sum, the sum
+    receipts: Receipts = field(default_factory=dict)  #: What each has paid, where it keeps books
+    made_up: bool = False  #: By nobody: whatever may be asked later is to be asked
+
+
+#: Yields questions, is sent what was answered, and returns what is made of it.
+Protocol = Generator[Ask, Told, T]
+
+
+def drive(protocol: Protocol[T], answer: Callable[[Ask], Told]) -> T:
+    """Run a protocol by what answers its questions."""
+    try:
+        ask = next(protocol)
+        while True:
+            ask = protocol.send(answer(ask))
+    except StopIteration as end:
+        found: T = end.value
+        return found
+
+
+def in_process(protocol: Protocol[T], parties: PartyRows, sizes: Sizes, source: RandomSource) -> T:
+    """Run a protocol over rows that are all here, at the price that its source was paid for."""
+    names = tuple(sizes.counts)
+
+    def answer(ask: Ask) -> Told:
+        assert isinstance(ask.asked, Measured)
+        stream = source.stream(ask.asked.stream, ask.step)
+        return Told(names, ask.asked.release_all(parties, stream))
+
+    return drive(protocol, answer)
+
+
+@dataclass(frozen=True, eq=False)
+class Size(Measured):
+    """The number of records: where one is replaced by another, it is public."""
+
+    operation: ClassVar[str] = "size"
+    stream: ClassVar[str] = "size"
+    n_classes: int = 2
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        return {"size": np.array(len(y))}
+
+
+def known_sizes(
+    told: Sizes | Sequence[str], delta: float = 0.0, *, step: int = 0
+) -> Protocol[Sizes]:
+    """Return sizes that are known, or ask everyone of these names for its own."""
+    if isinstance(told, Sizes):
+        return told
+    answers = yield Ask(Size(), dict.fromkeys(told, 0), step)
+    counts = dict(zip(answers.names, answers.arrays["size"].tolist(), strict=True))
+    if answers.made_up and delta:  # so small that delta promises something to all together
+        most = max(1, int(0.5 / (delta * len(counts))))
+        counts = {name: min(n, most) for name, n in counts.items()}
+    return Sizes(counts)

@@ -1,0 +1,531 @@
+"""Several organisations, one model: what their protocols share, and the average of their releases.
+
+Coordinates are made once sizes are known, a prior is a point in them, and what may be spent is one
+allowance: of a ball or a schema, of two classes or more, whatever the protocol asks of parties.
+
+Proofs: docs/proofs/averaging.md, docs/proofs/output_perturbation.md and, of a prior that parties
+answer about first, docs/proofs/prior_check.md.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from typing_extensions import override
+
+from confrere.arrays import Floats
+from confrere.errors import InvalidParameter
+from confrere.kernel.guarantee import (
+    Guarantee,
+    Neighbours,
+    check_epsilon,
+    check_positive,
+    exact,
+    shares,
+)
+from confrere.kernel.losses import Loss, loss_of
+from confrere.kernel.streams import RandomSource
+from confrere.maths.geometry import LOG_ODDS
+from confrere.maths.prior_ridge import free_ridge
+from confrere.mechanisms.measurements import Columns, Objective
+from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.mechanisms.prior_check import THEOREM, UNCHECKED, Belief, PriorCheck
+from confrere.methods.asking import (
+    Arrays,
+    Ask,
+    AskedOfRows,
+    Combine,
+    Labels,
+    PartyRows,
+    Protocol,
+    Reader,
+    Rows,
+    Sizes,
+    combine_weights,
+    in_process,
+    known_sizes,
+    over_parties,
+    relation,
+    run_parties,
+)
+from confrere.methods.checked import prior_facts, rest_of
+from confrere.methods.design import SOLVER, Allowance, Alpha, Near, ridge_for
+from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
+from confrere.methods.plan import LabelledTable, Plan, Term
+from confrere.methods.priors import Prior
+from confrere.model import Facts, Linear, PriorFacts
+from confrere.rows.body import BodyFrame
+
+Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """What was made of the parties' releases."""
+
+    frame: Coordinates  #: That ``weights`` are in
+    weights: Floats  #: The model: ``(d,)``, of several classes ``(K, d)``
+    sizes: Mapping[str, int]  #: The parties in it, with their numbers of records
+    prior: PriorFacts | None = None  #: What a check of a prior has shown
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Collaboration(ABC):
+    """What parties release, and what is made of it."""
+
+    frame: Coordinates | SchemaGeometry  #: The public coordinates; a schema's are made by `at`
+    epsilon: float  #: What each party spends in all
+    delta: float = 0.0  #: With one the noise is Gaussian
+    n_classes: int = 2  #: More than two have the softmax loss
+    alpha: Alpha = "auto"  #: Ridge per record, or the public rule
+    cap: float = 0.5  #: Largest slope of the loss of two classes; 1 is the logistic loss
+    feature_scale: ArrayLike | None = None  #: Public factors of the columns; a prior has its own
+    #: Public coefficients to shrink towards, for rows as encoded; an array is a point in the
+    #: coordinates, which `at` makes of them.
+    prior: Prior | Floats | None = None
+    belief: Belief = UNCHECKED  #: How far they are believed
+    near: Near | None = None  #: What is known of the point, where it says more than a base rate
+    rounds: int = 1  #: How often parties release
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.alpha != "auto":
+            check_positive(self.alpha, "alpha")
+
+    @property
+    def loss(self) -> Loss:
+        """Of the model."""
+        return loss_of(self.n_classes, self.cap)
+
+    @property
+    def space(self) -> Coordinates:
+        """The coordinates, once they are made."""
+        assert not isinstance(self.frame, SchemaGeometry), "made by `at`"
+        return self.frame
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        size = self.space.size
+        return (size,) if self.n_classes == 2 else (self.n_classes, size)
+
+    @property
+    def centre(self) -> Floats | None:
+        """The point that is shrunk towards, in the coordinates."""
+        assert not isinstance(self.prior, Prior), "made by `at`"
+        return self.prior
+
+    def allowed(self, sizes: Sizes) -> Allowance:
+        """Return what one release may spend, of all parties' records together."""
+        return Allowance(
+            epsilon=self.epsilon, delta=self.delta, loss=self.loss, count=sizes.all_records
+        )
+
+    def at(self, sizes: Sizes) -> Self:
+        """Return the same in coordinates that are made for parties of these public sizes."""
+        frame, prior, near = self.frame, self.prior, self.near
+        scale = self.feature_scale
+        if isinstance(prior, Prior) and np.any(prior.coef):
+            near, scale = prior.near(self.belief), prior.scale_at(self.belief)
+        if isinstance(frame, SchemaGeometry):
+            frame = frame.frame(self.allowed(sizes), LOG_ODDS if near is None else near.variance)
+        frame = frame.weighted(scale)[0]
+        point = prior.point(frame, self.belief) if isinstance(prior, Prior) else prior
+        return replace(self, frame=frame, prior=point, near=near, feature_scale=None)
+
+    @abstractmethod
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what is promised, for parties of these public sizes."""
+
+    @abstractmethod
+    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
+        """Ask parties of these sizes, or of these names, and return what is made of it."""
+
+    @abstractmethod
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return the mechanisms and what they see."""
+
+    def run_many(
+        self, parties: PartyRows, sizes: Sizes, source: RandomSource, count: int
+    ) -> Floats:
+        """Return what parties release, one run per row."""
+        return np.hstack([term.run_many(source, count) for term in self.terms(parties, sizes)])
+
+
+@dataclass(frozen=True, eq=False)
+class CollaborativePlan(Plan[Linear]):
+    """A protocol among parties of known sizes, all of whose rows are here."""
+
+    method: Method  #: How the catalogue calls it
+    protocol: Collaboration
+    sizes: Sizes
+
+    @override
+    def guarantee(self) -> Guarantee:
+        return self.protocol.guarantee(self.sizes)
+
+    @override
+    def run(self, data: LabelledTable, source: RandomSource) -> Linear:
+        steps = self.protocol.steps(self.sizes)
+        made = in_process(steps, self._parties(data), self.sizes, source)
+        facts = Facts(
+            method=self.method,
+            parties=len(self.sizes.counts),
+            rounds=self.protocol.rounds,
+            n_samples=self.sizes.total,
+            prior=made.prior,
+            **made.frame.learned_with(),
+        )
+        return linear_model(made.frame, made.weights, facts, data.names)
+
+    @override
+    def terms(self, data: LabelledTable) -> list[Term]:
+        return self.protocol.terms(self._parties(data), self.sizes)
+
+    @override
+    def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
+        return self.protocol.run_many(self._parties(data), self.sizes, source, count)
+
+    def _parties(self, data: LabelledTable) -> PartyRows:
+        return PartyRows.of(data, len(self.sizes.counts))
+
+    @property
+    @override
+    def batched(self) -> bool:
+        return self.protocol.rounds == 1  # rounds follow one another
+
+
+PartyMechanism = Objective | OutputPerturbation
+
+#: Part of epsilon that pays for a check of a prior. It must not depend on sizes: parties grant
+#: prices before they know who else takes part. Answers of all are added, so little is enough.
+CHECK_SHARE = 0.05
+
+#: Rehearsals have parties with one record, and with far more than this.
+_REHEARSED = 1000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Weights(AskedOfRows):
+    """A party's weights, with noise in the objective."""
+
+    operation: ClassVar[str] = "objective"
+    stream: ClassVar[str] = "objective"
+
+    frame: Coordinates  #: Public; noise is shaped like a body's rows
+    epsilon: float  #: What one answer may spend
+    ridge: float  #: The smallest of a party's summed objective
+    alpha: float = 0.0  #: Ridge per record: a party of n records has ``max(ridge, n alpha)``
+    cap: float = 1.0  #: Largest slope of the loss
+    delta: float = 0.0  #: What one answer may spend of it; with one the noise is Gaussian
+    centre: Floats | None = None  #: Public point to shrink towards, in the coordinates
+
+    def ridge_for(self, n_samples: int) -> float:
+        """Return the ridge of a party of that size."""
+        if self.alpha > 0 and self.neighbours == Neighbours.ADD_REMOVE:
+            raise InvalidParameter("alpha: under add-remove neighbours a ridge must not follow n.")
+        return max(self.ridge, n_samples * self.alpha)
+
+    def mechanism(self, n_samples: int) -> PartyMechanism:
+        """Return what a party of that size runs, which knows its price."""
+        if n_samples not in self._made:
+            self._made[n_samples] = self._make(n_samples)
+        return self._made[n_samples]
+
+    @cached_property
+    def _made(self) -> dict[int, PartyMechanism]:
+        return {}
+
+    def _make(self, n_samples: int) -> PartyMechanism:
+        common = self._common(n_samples)
+        return Objective(
+            blocks=(Columns(self.frame.bound, common.pop("ridge")),),
+            loss=loss_of(self.n_classes, self.cap),
+            solver=SOLVER,
+            **common,
+        )
+
+    def _common(self, n_samples: int) -> dict[str, Any]:
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "n_samples": self.count(n_samples),
+            "ridge": self.ridge_for(n_samples),
+            "neighbours": Neighbours(self.neighbours),
+            "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
+        }
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        frame, made = self.frame, self.mechanism(len(y))
+        rows = frame.rows(X) if engine is None else frame.lazy(X, engine)
+        if isinstance(made, OutputPerturbation):
+            return {"weights": made.run(rows, y, source=source, centre=self.centre)}
+        return {"weights": made.sample([rows], y, source=source, centres=[self.centre])[0][0]}
+
+    @override
+    def release_all(self, parties: PartyRows, source: RandomSource) -> Arrays:
+        if not parties.many or self.n_classes > 2:
+            return super().release_all(parties, source)
+        made = {size: self.mechanism(size) for size in parties.distinct_sizes}
+        return {"weights": run_parties(made, parties, self.frame, source, self.centre)}
+
+
+class OutputWeights(Weights):
+    """A party's weights, with noise on the minimiser."""
+
+    operation: ClassVar[str] = "output"
+    stream: ClassVar[str] = "output"
+
+    @override
+    def _make(self, n_samples: int) -> OutputPerturbation:
+        return OutputPerturbation(
+            n_features=self.frame.size,
+            cap=self.cap,
+            n_classes=self.n_classes,
+            **self._common(n_samples),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PriorQuestion(AskedOfRows):
+    """How far a prior holds on a party's records, with noise."""
+
+    operation: ClassVar[str] = "check"
+    stream: ClassVar[str] = "prior"
+
+    prior: Prior
+    epsilon: float
+
+    def mechanism(self, n_samples: int) -> PriorCheck:
+        """Return what a party of that size runs."""
+        count = self.count(n_samples)
+        return self.prior.check(self.epsilon, count, Neighbours(self.neighbours))
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        told = self.mechanism(len(y)).run(self.prior.scores(X), y, source=source)
+        return {"prior": np.array([float(told)])}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Averaging(Collaboration):
+    """Every party releases weights, once or in rounds; their average is the model.
+
+    With ``norm="l1"`` the noise is Laplace's, and in a body's coordinates it is shaped like the
+    rows, with the ridge that the body was made for. The automatic ``alpha`` is the public rule with
+    the records of all parties together, since their average is what is used. Of several rounds each
+    has an equal part of epsilon, and parties shrink towards what was averaged in the one before.
+    """
+
+    perturb: Literal["objective", "output"] = "objective"  #: Where noise enters
+    #: Every party first answers how far the prior holds; the average is as near to it as the
+    #: answers say together.
+    checked: bool = False
+    #: What is made of the parties' weights: their mean by records; or, coordinate by coordinate and
+    #: with one vote per party, the mean without the largest and smallest fifth (one at least of
+    #: each), or the median. The last two bound what parties that lie can do, at the cost of what
+    #: sizes tell.
+    combine: Combine = "mean"
+    #: Stop before the last round once the average moves by less (the papers' eta): a decision on
+    #: what was released, so it costs nothing, and what is left is not spent.
+    stop_below: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.rounds, bool) or not 1 <= self.rounds <= 1000:
+            raise InvalidParameter("rounds must be a whole number from 1 to 1000.")
+        if self.perturb not in ("objective", "output"):
+            raise InvalidParameter("perturb must be 'objective' or 'output'.")
+        if not 0 <= self.stop_below < math.inf:
+            raise InvalidParameter("stop_below must be a number, 0 or more.")
+        if self.combine not in get_args(Combine):
+            raise InvalidParameter("combine must be 'mean', 'trimmed' or 'median'.")
+        if self.checked and not isinstance(self.prior, Prior):
+            raise InvalidParameter("prior must say something of columns where it is checked.")
+
+    @property
+    def round_epsilons(self) -> tuple[float, ...]:
+        """What each round spends."""
+        whole = self.epsilon
+        if self.rounds == 1:
+            return (whole,)
+        parts = shares(whole, [1.0] * self.rounds)
+        # Ledgers add the decimals that floats print as: eleven times 1/11 would be above one.
+        while sum(map(exact, parts)) > exact(whole):
+            parts = tuple(math.nextafter(part, 0.0) for part in parts)
+        return parts
+
+    @property
+    def round_delta(self) -> float:
+        """What each round spends of delta: no more, in decimals, than its part."""
+        part = self.delta / self.rounds
+        while part and exact(part) * self.rounds > exact(self.delta):
+            part = math.nextafter(part, 0.0)
+        return part
+
+    @override
+    def allowed(self, sizes: Sizes) -> Allowance:
+        return super().allowed(sizes).at(epsilon=self.round_epsilons[0], delta=self.round_delta)
+
+    def request(self, epsilon: float, sizes: Sizes, centre: Floats | None) -> Weights:
+        """Return what parties are asked in a round."""
+        frame, size = self.space, self.space.size
+        allowed, alpha = self.allowed(sizes).at(epsilon=epsilon), 0.0
+        # Laplace noise on d coordinates has the variance of L2 noise in two dimensions, and
+        # rows of the L1 ball are shorter by sqrt(d): d^3 becomes 2 d^2.
+        short = frame.norm == "l1"
+        if self.alpha != "auto":
+            alpha = float(self.alpha)
+            ridge = free_ridge(allowed.budget)
+        elif isinstance(frame, BodyFrame):
+            ridge = frame.ridge
+        else:
+            near = None if short or self.perturb == "output" else self.near
+            ridge = ridge_for(
+                allowed, 2 if short else size, near=near, spread=size if short else None
+            )
+        if self.alpha == "auto" and self.perturb == "output":
+            # Noise on the minimiser is not damped by the data's curvature, which for unit rows is
+            # n/(4d) per direction: a ridge below it would only let noise in.
+            alpha = 1 / (4 * size)
+        if sizes.hidden:
+            # A party's own size is not public: the average of the counted ones stands for it.
+            ridge, alpha = max(ridge, alpha * sizes.total / len(sizes.counts)), 0.0
+        asked = Weights if self.perturb == "objective" else OutputWeights
+        return asked(
+            frame=frame,
+            epsilon=float(epsilon),
+            ridge=ridge,
+            alpha=alpha,
+            cap=self.cap,
+            n_classes=self.n_classes,
+            delta=self.round_delta,
+            centre=centre,
+            **relation(sizes),
+        )
+
+    @override
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        if self.checked:
+            price = self.after(self.check(sizes).before).guarantee(sizes)
+            return replace(price, epsilon=self.epsilon, theorem=THEOREM)
+        made = self.at(sizes)
+        request = made.request(self.round_epsilons[0], sizes, made.centre)
+        prices = [
+            replace(request.mechanism(n).guarantee(), epsilon=self.epsilon, delta=self.delta)
+            for n in sorted(set(sizes.counts.values()))
+        ]
+        return over_parties(prices, len(sizes.counts))
+
+    @override
+    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
+        sizes = yield from known_sizes(sizes, self.delta)
+        plan, names, known = self, list(sizes.counts), None
+        if self.checked:
+            told = yield Ask(self.prior_question(sizes), sizes.counts)
+            check, names = self.check(sizes), list(told.names)
+            belief = check.belief(float(told.arrays["prior"].sum()))
+            if told.made_up:  # made-up sums may all lead to one belief, and must not
+                beliefs = check.beliefs()
+                small = sizes.total < _REHEARSED * len(sizes.counts)
+                belief = beliefs[len(beliefs) // 2 if small else -1]
+            plan, known = self.after(belief), prior_facts(belief, check)
+        plan = plan.at(sizes)
+        centre, counts = plan.centre, {name: sizes.counts[name] for name in names}
+        for step, epsilon in enumerate(plan.round_epsilons):
+            told = yield Ask(plan.request(epsilon, sizes, centre), counts, step)
+            there = {name: counts[name] for name in told.names}
+            before = centre
+            centre = combine_weights(told.arrays["weights"], list(there.values()), self.combine)
+            if plan.settled(step, before, centre) and not told.made_up:
+                break
+        assert centre is not None
+        return Combined(plan.space, centre, there, known)
+
+    def settled(self, step: int, before: Floats | None, after: Floats) -> bool:
+        """Whether the average of a round is so near to the one before that it may be the last."""
+        if step == 0 or before is None:
+            return False
+        return float(np.linalg.norm(after - before)) < self.stop_below
+
+    @override
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        if self.checked:  # and the average at what is believed before
+            after = self.after(self.check(sizes).before)
+            return [*self._checks(parties, sizes), *after.terms(parties, sizes)]
+        if self.rounds > 1:
+            raise InvalidParameter(
+                "rounds: releases that follow one another have no simple density."
+            )
+        made = self.at(sizes)
+        request = made.request(self.round_epsilons[0], sizes, made.centre)
+        named = zip(sizes.counts, parties.members(), strict=True)
+        return [Term(name, request.mechanism(len(y)), *made._seen(X, y)) for name, (X, y) in named]
+
+    def _seen(self, X: Any, y: Floats) -> tuple[tuple[Any, Any], dict[str, Any]]:
+        """Return what a party's mechanism is given, and the settings that it takes."""
+        rows = self.space.rows(X)
+        if self.perturb == "output":
+            return (rows, y), {"centre": self.centre}
+        return ([rows], y), {"centres": [self.centre]}
+
+    # --- a prior that is checked ------------------------------------------------------------------
+
+    @property
+    def check_epsilon(self) -> float:
+        """What a check spends."""
+        return CHECK_SHARE * self.epsilon
+
+    def check(self, sizes: Sizes) -> PriorCheck:
+        """Return the check of all parties together."""
+        assert isinstance(self.prior, Prior)
+        count = sizes.all_records
+        return self.prior.check(self.check_epsilon, count, sizes.neighbours, len(sizes.counts))
+
+    def prior_question(self, sizes: Sizes) -> PriorQuestion:
+        """Return what every party is asked of the prior."""
+        assert isinstance(self.prior, Prior)
+        return PriorQuestion(
+            prior=self.prior,
+            epsilon=self.check_epsilon,
+            n_classes=self.n_classes,
+            **relation(sizes),
+        )
+
+    def _checks(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return every party's check."""
+        asked = self.prior_question(sizes)
+        return [
+            Term(f"prior, {name}", asked.mechanism(len(y)), (asked.prior.scores(X), y))
+            for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
+        ]
+
+    def after(self, belief: Belief) -> Averaging:
+        """Return the average that a belief calls for, at what is left of the price."""
+        left = rest_of(self.epsilon, self.check_epsilon)
+        return replace(self, checked=False, belief=belief, epsilon=left)
+
+    @override
+    def run_many(
+        self, parties: PartyRows, sizes: Sizes, source: RandomSource, count: int
+    ) -> Floats:
+        if not self.checked:
+            return super().run_many(parties, sizes, source, count)
+        answers = np.hstack([term.run_many(source, count) for term in self._checks(parties, sizes)])
+        check = self.check(sizes)
+        beliefs = [check.belief(float(one)) for one in answers.sum(axis=1)]
+        runs: list[Any] = [None] * count
+        for belief in dict.fromkeys(beliefs):
+            mine = [i for i, each in enumerate(beliefs) if each == belief]
+            drawn = self.after(belief).run_many(parties, sizes, source, len(mine))
+            for i, row in zip(mine, drawn, strict=True):
+                runs[i] = row
+        return np.hstack([answers, np.vstack(runs)])

@@ -1,0 +1,46 @@
+"""Twenty thousand parties in one process."""
+
+import numpy as np
+import pytest
+
+from confrere import CollaborativeClassifier
+from confrere.methods.asking import PartyRows
+
+N_PARTIES = 20_000
+
+
+def make_rows(sizes, d=5):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    X = rng.normal(size=(offsets[-1], d)) / np.sqrt(d)
+    return PartyRows(X, np.where(X[:, 0] > 0, 1.0, -1.0), offsets)
+
+
+@pytest.mark.parametrize("method", ["average", "ofpa", "laplace"])
+def test_one_round_is_one_price_and_learns(method):
+    sizes = np.random.default_rng(1).integers(1, 10, size=N_PARTIES)
+    rows, party = make_rows(sizes), np.repeat(np.arange(N_PARTIES), sizes)
+    model = CollaborativeClassifier(method=method, data_norm=2.0, random_state=0)
+    model.fit(rows.X, rows.y > 0, party=party)
+    assert model.guarantee_.epsilon == 1.0
+    assert "disjoint parts, split by organisation" in model.guarantee_.assumptions
+    assert len(model.party_weights_) == N_PARTIES
+    assert model.score(rows.X, rows.y > 0) > 0.9
+
+
+def test_blocks_hold_every_member_once():
+    sizes = np.array([1, 300_000, 2, 3, 70_000, 1])
+    rows = make_rows(sizes, d=2)
+    seen = []
+    for block in rows.blocks():
+        assert block.offsets[0] == 0
+        assert block.offsets[-1] == len(block.X) == len(block.y)
+        seen.extend(block.sizes.tolist())
+    assert seen == sizes.tolist()
+    assert np.array_equal(np.concatenate([block.X for block in rows.blocks()]), rows.X)
+
+
+@pytest.mark.parametrize(("sizes", "many"), [([9] * 99, False), ([9] * 100, True)])
+def test_few_or_large_parties_are_not_worth_stacking(sizes, many):
+    assert make_rows(sizes).many is many
+    assert not make_rows([*sizes, 40_000]).many
