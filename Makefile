@@ -13,6 +13,7 @@ test: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: .venv/.ready
+	$(PIP) --editable ".[flare]"
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
 	$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default -n 2
 

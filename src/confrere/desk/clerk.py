@@ -128,7 +128,7 @@ def study_facts(path: str) -> Facts:
 def _standing(study: Study, file: Path, local: Local) -> Facts:
     """Say how a study stands at one party: waiting, agreed, refused or answered."""
     facts = {**_price(study, local), **_decided(study, file, local)}
-    if study.engine == "line":
+    if study.engine != "local":
         facts |= _questions(study, local)
     facts["key_locked"] = local.key_path is not None and has_passphrase(local.key_path)
     facts["has_key"] = local.key_path is not None

@@ -219,7 +219,7 @@ class LineCarrier:
         """Return the next that the other process says; None if nothing comes in this time."""
         if not select.select([self._pipe], [], [], seconds)[0]:
             return None
-        told = _receive(self._pipe)
+        told = receive(self._pipe)
         kind, name, _ = told[0]
         if kind == "here":
             self._here.add(name)
@@ -231,7 +231,7 @@ class LineCarrier:
 
     def _send(self, head: list[object], body: bytes = b"") -> None:
         try:
-            self._pipe.sendall(_frame(head, body))
+            self._pipe.sendall(frame(head, body))
         except OSError:
             raise _gone() from None
 
@@ -277,8 +277,8 @@ def carrying(
         )
         theirs.close()
         try:
-            ours.sendall(_frame(["begin", "", 0], json.dumps(settings).encode()))
-            if _receive(ours)[0][0] != "listening":
+            ours.sendall(frame(["begin", "", 0], json.dumps(settings).encode()))
+            if receive(ours)[0][0] != "listening":
                 raise _no_port(host, port)
             carrier = LineCarrier(ours, list(nodes), tell)
             if tell is not None:
@@ -322,13 +322,15 @@ def _gone() -> EngineFailed:
 _SIZES = struct.Struct(">II")
 
 
-def _frame(head: list[object], body: bytes = b"") -> bytes:
+def frame(head: list[object], body: bytes = b"") -> bytes:
     """Return what one of a coordinator's two processes says to the other."""
     first = json.dumps(head).encode()
     return _SIZES.pack(len(first), len(body)) + first + body
 
 
-def _receive(pipe: socket.socket) -> _Said:
+def receive(pipe: socket.socket) -> _Said:
+    """Return what the other process says next."""
+
     def exactly(size: int) -> bytes:
         found = bytearray()
         while len(found) < size:
@@ -478,7 +480,7 @@ class _Door:
             held[-1].incoming = _Incoming()
 
     def _say(self, kind: str, name: str, number: int = 0, body: bytes = b"") -> None:
-        self._pipe.write(_frame([kind, name, number], body))
+        self._pipe.write(frame([kind, name, number], body))
 
 
 async def _heard(pipe: asyncio.StreamReader) -> _Said:
@@ -506,11 +508,11 @@ async def _serve(pipe: socket.socket) -> None:
     try:
         server.add_secure_port(settings["address"], credentials)
     except RuntimeError:
-        writer.write(_frame(["no port", "", 0]))
+        writer.write(frame(["no port", "", 0]))
         await writer.drain()
         return
     await server.start()
-    writer.write(_frame(["listening", "", 0]))
+    writer.write(frame(["listening", "", 0]))
     await door.listen_to_coordinator(reader)
     await server.stop(_END_SECONDS / 2)
 

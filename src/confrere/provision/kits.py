@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from confrere.errors import InvalidParameter, SignatureError, StudyError
+from confrere.federation.flare_site import project_files
 from confrere.federation.keys import certificate_text, make_authority, read_authority_text
 from confrere.files import write_whole
 from confrere.provision.key_request import KeyRequest, request_from_bytes
@@ -127,8 +128,8 @@ def make_kits(
     if len(named) != len(requests):
         raise StudyError("requests: a party has two; ask which one holds.")
     study = study_with_keys(content, {name: one.key for name, one in named.items()})
-    if study.engine != "line":
-        raise StudyError("federation.engine: kits are for 'line', between machines.")
+    if study.engine == "local":
+        raise StudyError("federation.engine: kits are for 'line' and 'flare', between machines.")
     for name in named:
         study.party(name)
     address = f"{host}:{port}\n".encode()
@@ -142,6 +143,11 @@ def make_kits(
     with tempfile.TemporaryDirectory(dir=place, prefix=".") as draft:
         make_authority(draft, [host], days=days)
         tls = {path.name: path.read_bytes() for path in Path(draft).iterdir()}
+    if study.engine == "flare":
+        names = [party.name for party in study.payers]
+        for name, text in project_files(study.id, names, host, port).items():
+            (place / "flare" / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / "flare" / name).write_bytes(text)
     own = public_line(key.public_key(), COORDINATOR)
     shared = {"study.toml": study.content, "coordinator.pub": f"{own}\n".encode(), ADDRESS: address}
     written = [

@@ -263,7 +263,7 @@ def prepare(
 ) -> Runner:
     """Check everything that can be checked before a price is paid, and read the data."""
     if study.engine != "local":
-        raise StudyError("federation.engine: 'line' runs between machines.").hinting(
+        raise StudyError(f"federation.engine: {study.engine!r} runs between machines.").hinting(
             "confrere coordinator STUDY at one of them and confrere party STUDY at every party; "
             'to learn in one process, declare engine = "local"'
         )
@@ -308,7 +308,7 @@ def requests_of(
         study.sha256,
         len(study.columns),
         n_classes=study.n_classes,
-        most=MAX_MESSAGE if study.engine == "line" else None,
+        most=MAX_MESSAGE if study.engine != "local" else None,
     )
 
 

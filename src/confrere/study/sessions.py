@@ -454,7 +454,7 @@ def _signature(folder: Path, party: str) -> Path:
 
 
 def _check_engine(study: Study) -> None:
-    if study.engine != "line":
+    if study.engine == "local":
         raise StudyError("federation.engine: 'local' runs in one process: use confrere fit.")
     lacking = [party.name for party in study.payers if party.key is None]
     if lacking:

@@ -247,7 +247,7 @@ PublicKeyLine = Annotated[Text, AfterValidator(_public_key)]
 
 
 Mode = Literal["private", "simulation"]
-Engine = Literal["local", "line"]
+Engine = Literal["local", "line", "flare"]
 Role = Literal["source", "member"]
 
 #: How many lost sums a study pays for unless it says so: one party that is lost, or lies, must not

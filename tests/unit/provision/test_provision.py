@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import stat
@@ -271,6 +272,10 @@ def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
     local = content.replace(b'engine = "line"', b'engine = "local"')
     with pytest.raises(StudyError, match=r"federation\.engine"):
         make_kits(local, requests, key, tmp_path / "c", host="h", port=1)
+    flare = content.replace(b'engine = "line"', b'engine = "flare"')
+    make_kits(flare, requests, key, tmp_path / "d", host="h", port=1)
+    project = json.loads((tmp_path / "d/flare/project.yml").read_bytes())
+    assert {one["name"] for one in project["participants"]} > {"h", *PARTIES}
 
 
 def test_a_request_that_was_changed_is_refused(work):

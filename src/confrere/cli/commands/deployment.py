@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +128,7 @@ def coordinator(
     study: Path,
     *,
     key: Path,
-    node: list[str],
+    node: list[str] | None = None,
     folder: Path = Path("confrere-coordinator"),
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -144,20 +146,22 @@ def coordinator(
     found = read_study(study)
     need_line()
 
-    nodes = _nodes(found, node)
+    by_flare = found.engine == "flare"  # it has the port, and is on standard input
+    names = [party.name for party in found.payers]
+    nodes = {} if by_flare else _nodes(found, node or [])
     opened = signing_key(key)
-    from confrere.federation.line import LOG, carrying
+    from confrere.federation.line import LOG, LineCarrier, carrying
     from confrere.progress import Progress, places, private
 
     place = out or Path("confrere-out") / found.id
     with stopped_by_services(), private(folder, "coordinator") as home:
         if not (home / "journal").exists():
-            check_destination(found, place, [party.name for party in found.payers])
+            check_destination(found, place, names)
         tls = authority_in(authority or home / "authority", host)
         ends = {name: read_certificate(path) for name, path in nodes.items()}
         tell(*expiry_warnings({"the coordinator": read_authority(tls.certificate), **ends}))
         progress = Progress(home, tell, study=found.sha256, study_id=found.id)
-        steps, where = RunSteps(), dict.fromkeys(nodes, "nobody yet")
+        steps, where = RunSteps(), dict.fromkeys(names, "nobody yet")
 
         def say(state: str | None = None, **more: Any) -> None:
             done = steps.to_list()
@@ -169,19 +173,19 @@ def coordinator(
             say()
 
         steps.changed = say
-        tell(
-            f"listening on {host}:{port}; every party needs {tls.certificate}: "
-            f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
-        )
+        line: AbstractContextManager[LineCarrier]
+        if by_flare:
+            line = nullcontext(LineCarrier(socket.socket(fileno=0), names, moved))
+        else:
+            tell(
+                f"listening on {host}:{port}; every party needs {tls.certificate}: "
+                f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
+            )
+            line = carrying(
+                nodes=nodes, authority=tls, host=host, port=port, log=home / LOG, tell=moved
+            )
         try:
-            with carrying(
-                nodes=nodes,
-                authority=tls,
-                host=host,
-                port=port,
-                log=home / LOG,
-                tell=moved,
-            ) as carrier:
+            with line as carrier:
                 finished = CoordinatorSession(
                     found,
                     key=opened,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import confrere.federation.keys as keys
@@ -119,3 +122,41 @@ def _sha256(study: Path) -> str | None:
         return hashlib.sha256(study.read_bytes()).hexdigest()
     except OSError:
         return None  # whoever reads it says so
+
+
+def answer_standard_input() -> None:
+    """Answer for the party of this folder what another carrier has on standard input."""
+    pipe = Connection(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nobody is asked anything
+
+    def make() -> AtHome:
+        from confrere.cli.commands.deployment import answering
+
+        if not Path("grant.json").exists():
+            raise FederationError("nobody has approved it here: confrere approve study.toml.")
+        files = Path("study.toml"), Path("local.toml"), None
+        return answering(
+            files,
+            grant=Path("grant.json"),
+            said=(None, None, None),
+            out=None,
+            yes=False,
+            same_mount=False,
+        )
+
+    with (
+        stopped_by_services(),
+        private(Path("confrere-party"), "party") as home,
+        without_network(make, tell) as session,
+    ):
+        progress = Progress(home, None, **session.facts)
+        progress.say("connected", steps=session.told)
+        with suppress(EOFError):
+            while True:
+                pipe.send_bytes(session.handle(pipe.recv_bytes()))
+                progress.say(session.state, steps=session.told)
+        session.end()
+
+
+if __name__ == "__main__":
+    answer_standard_input()

@@ -124,7 +124,7 @@ def price(
     plan = make_plan(found, gather_locals(found, study, local or (), ledger=ledger))
     plan.check()
     following = f"confrere fit {study if out is None else f'--plan {out}'}"
-    if found.engine == "line":
+    if found.engine != "local":
         following = f"confrere coordinator {study}, and confrere party {study} at every party"
     if out is not None:
         plan.save(out, study)
