@@ -225,11 +225,11 @@ def test_a_cell_means_the_same_whatever_else_is_in_the_column(kind, reader, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", [*KINDS, *LABELS])
-def test_a_cell_means_the_same_in_thousands_of_columns(kind, tmp_path):
+def test_a_cell_means_the_same_in_fifteen_thousand_tables(kind, reader, tmp_path):
     for seed in range(1, 21):
-        for reader in READERS:
-            assert (reader, *differences(kind, reader, seed, tmp_path)) == (reader,)
+        assert (seed, *differences(kind, reader, seed, tmp_path)) == (seed,)
 
 
 REFUSED = {

@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from confrere.errors import StudyError
 from confrere.study.study_file import Study, study_from_bytes
@@ -30,9 +29,7 @@ def write_example(folder: Path, seed: int = 0) -> list[Path]:
     """Write the template and a table of simulated patients for every party."""
     study = study_from_bytes(_template("study.toml").encode())
     tables = {
-        folder / "local" / f"{party.name}.csv": _simulated(study, party.name, seed).to_csv(
-            index=False
-        )
+        folder / "local" / f"{party.name}.csv": _simulated(study, party.name, seed)
         for party in study.parties
     }
     taken = [path.name for path in tables if path.exists()]
@@ -58,7 +55,7 @@ def _write(texts: dict[Path, str]) -> list[Path]:
     return list(texts)
 
 
-def _simulated(study: Study, party: str, seed: int) -> pd.DataFrame:
+def _simulated(study: Study, party: str, seed: int) -> str:
     """Draw patients from the template's own public facts: none of them exists."""
     count = _EXAMPLE_ROWS[party]
     one = secrets.token_hex(4)  # two examples are two data sets, each with a ledger of its own
@@ -68,11 +65,11 @@ def _simulated(study: Study, party: str, seed: int) -> pd.DataFrame:
     bounds = [feature.to_dict()["bounds"] for feature in study.schema.features[:3]]
     numbers = [52 + 16 * age, 26 + 5 * bmi, 5.5 + 1.2 * glucose]
     clipped = [np.clip(x, *b).round(1) for x, b in zip(numbers, bounds, strict=True)]
-    return pd.DataFrame(
-        {
-            "patient_id": [f"simulated-{party}-{one}-{number}" for number in range(count)],
-            **dict(zip(("age", "bmi", "Glu0"), clipped, strict=True)),
-            "smoker": rng.choice(["never", "former", "current"], size=count, p=[0.6, 0.2, 0.2]),
-            "diabetes": np.where(rng.random(count) < chance, "yes", "no"),
-        }
-    )
+    columns = {
+        "patient_id": [f"simulated-{party}-{one}-{number}" for number in range(count)],
+        **dict(zip(("age", "bmi", "Glu0"), clipped, strict=True)),
+        "smoker": rng.choice(["never", "former", "current"], size=count, p=[0.6, 0.2, 0.2]),
+        "diabetes": np.where(rng.random(count) < chance, "yes", "no"),
+    }
+    rows = zip(*columns.values(), strict=True)
+    return "\n".join(",".join(map(str, row)) for row in [columns, *rows]) + "\n"
