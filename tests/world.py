@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from html.parser import HTMLParser
 from typing import Any
 
 from confrere import Guarantee, Ledger
@@ -83,3 +84,41 @@ def groups(
         solver=SOLVER,
         **{"epsilon": 1.0, "n_samples": 60} | facts,
     )
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: tags, attributes, titles and text; every tag is closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.titles: list[str] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.words += [value or "" for name, value in attrs if name == "value"]
+        if tag not in ("meta", "br", "link", "input"):
+            self.open.append(tag)
+        if tag == "h2":
+            self.titles.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        # A paragraph or an item may stay open in HTML; ours never do.
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["h2"]:
+            self.titles[-1] += data
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split()).replace("\u202f", " ")

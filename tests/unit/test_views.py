@@ -2,7 +2,6 @@
 
 import sys
 import types
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -15,37 +14,22 @@ from confrere.planning import plan
 from confrere.schema import Category, Label, Number, data_report
 from confrere.study import gather_locals, make_plan, read_study, write_example
 from confrere.views import progress_bar
+from tests.world import Page
 
 EVIL = "<script>alert('x')</script>"
 
 
-class Checker(HTMLParser):
-    """Collect text, and refuse tags that are not closed, scripts and outside resources."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.text = [], []
-
-    def handle_starttag(self, tag, attrs):
-        assert tag in {"div", "table", "thead", "tr", "td", "th", "i", "b", "br", "span"}
-        assert {name for name, _ in attrs} <= {"style"}
-        assert "url(" not in str(attrs)
-        if tag != "br":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
+TAGS = {"div", "table", "thead", "tr", "td", "i", "b", "br"}
 
 
 def read(thing):
-    checker = Checker()
-    checker.feed(thing if isinstance(thing, str) else thing._repr_html_())
-    checker.close()
-    assert checker.open == []
-    return " ".join(" ".join(checker.text).split())
+    """What stands there: with no script, and nothing from outside."""
+    made = thing._repr_html_()
+    page = Page(made)
+    assert page.tags <= TAGS
+    assert page.attributes <= {"style"}
+    assert "url(" not in made
+    return page.text
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import html
 import re
 import shutil
 import time
-from html.parser import HTMLParser
 
 import pytest
 
@@ -14,6 +13,7 @@ from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from tests.unit.desk.conftest import visit
 from tests.unit.desk.world import WORDS
+from tests.world import Page
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -22,23 +22,6 @@ PAYLOADS = (
     "{{ 7 * 7 }}{% raw %}",
     "javascript:alert(1)//</title><svg onload=alert(1)>",
 )
-
-
-class Reader(HTMLParser):
-    """What a browser makes of a page: tags, attributes and text."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.attributes, self.text = set(), set(), ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.text += " ".join(value or "" for name, value in attrs if name == "value")
-
-    def handle_data(self, data):
-        self.text += data
 
 
 def words(text):
@@ -150,7 +133,7 @@ def test_a_hostile_study_runs_nothing(world, payload):
     world.study.write_text(text)
     visitor = visit(world.root).enter()
     for address in ("/", "/studies", visitor.link("/studies", r"/studies/\w+/main")):
-        page = Reader(visitor.text(address))
+        page = Page(visitor.text(address))
         assert page.tags.isdisjoint({"script", "img", "style", "iframe", "object", "embed", "base"})
         assert not [name for name in page.attributes if name.startswith("on") or name == "style"]
     assert page.text.count(payload) >= 6  # on the study's own page, as words

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import pytest
 
@@ -16,6 +15,7 @@ from confrere.release import (
     build_card,
     card_page,
 )
+from tests.world import Page
 
 SECTIONS = [
     *("The promise", "In words", "Protected against whom, who sees what", "Not protected"),
@@ -24,41 +24,9 @@ SECTIONS = [
 ]
 
 
-class Reader(HTMLParser):
-    """Titles and texts, and whether every element is closed."""
-
-    VOID = frozenset({"meta", "br"})
-
-    def __init__(self, page):
-        super().__init__()
-        self.titles, self.open, self.words = [], [], []
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in self.VOID:
-            self.open.append(tag)
-        if tag == "h2":
-            self.titles.append("")
-
-    def handle_endtag(self, tag):
-        # A paragraph or an item may stay open in HTML; ours never do.
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open[-1:] == ["h2"]:
-            self.titles[-1] += data
-        if self.open and self.open[-1] != "style":
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return re.sub(r"\s+", " ", " ".join(self.words)).replace("\u202f", " ")
-
-
 def test_the_page_is_whole_and_needs_no_network_and_no_script(release):
     page = card_page(release)
-    assert Reader(page).titles == SECTIONS
+    assert Page(page).titles == SECTIONS
     assert not re.search(r"https?:|<script|<img|<link|\bsrc=|\bhref=|@import|url\(", page)
     assert "default-src 'none'" in page
     assert "anonym" not in page.lower()
@@ -66,7 +34,7 @@ def test_the_page_is_whole_and_needs_no_network_and_no_script(release):
 
 def test_who_is_not_protected_is_told_in_capitals(release):
     notes = CardNotes(adversaries=(Adversary("the coordinator", "the messages", False),))
-    text = Reader(card_page(release.describe(notes))).text
+    text = Page(card_page(release.describe(notes))).text
     assert text.count("NOT PROTECTED") == 2
     assert "the coordinator the messages NOT PROTECTED" in text
 
@@ -86,7 +54,7 @@ def test_a_full_card_is_told_in_full(make_release, ledger):
     )
     page = card_page(make_release().describe(notes, ledger=ledger))
     assert "<script" not in page
-    text = Reader(page).text
+    text = Page(page).text
     for part in (
         "Diabetes <script>alert(1)</script> & more",
         "Main Hospital (office@hospital.example)",
@@ -119,14 +87,14 @@ def test_epsilon_is_rounded_up_and_what_is_left_down(make_release):
     own.open_account("a", epsilon=1.0)
     guarantee = Guarantee(0.123412)
     release = make_release(guarantee=guarantee, receipt=own.charge("a", guarantee, purpose="x"))
-    text = Reader(card_page(release.describe(ledger=own))).text
+    text = Page(card_page(release.describe(ledger=own))).text
     assert "ε = 0.1235" in text
     assert "left ε 0.8765" in text
 
 
 def test_a_simulation_cannot_be_mistaken(make_release):
     page = card_page(make_release(simulated=True))
-    text = Reader(page).text
+    text = Page(page).text
     assert "protects nobody" in text
     assert "simulated" in text
     assert '<span class="void">' in page
@@ -136,18 +104,18 @@ def test_a_simulation_cannot_be_mistaken(make_release):
 
 def test_several_parties_are_listed(make_release, receipt):
     release = make_release(parties={"main": receipt, "branch": Guarantee(0.5)})
-    text = Reader(card_page(release)).text
+    text = Page(card_page(release)).text
     assert "branch nowhere ε = 0.5" in text
     assert "main in its ledger ε = 1" in text
     assert "epsilon is the sum, 1.5" in text
-    assert "No ledger recorded it." in Reader(card_page(make_release(receipt=None))).text
+    assert "No ledger recorded it." in Page(card_page(make_release(receipt=None))).text
 
 
 @pytest.mark.parametrize("unit", Unit)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_every_kind_of_promise_has_a_page(make_release, unit, neighbours):
     guarantee = Guarantee(0.5, 1e-6, unit=unit, neighbours=neighbours)
-    text = Reader(card_page(make_release(guarantee=guarantee, receipt=None))).text
+    text = Page(card_page(make_release(guarantee=guarantee, receipt=None))).text
     said = {
         Neighbours.REPLACE_ONE: "one unit been any other",
         Neighbours.ADD_REMOVE: "one unit not been in the data",
@@ -163,5 +131,5 @@ def test_a_cap_is_not_invented(make_release):
     own.open_account("open")
     release = make_release(receipt=own.charge("open", Guarantee(1.0), purpose="x"))
     page = card_page(build_card(release, ledger=own))
-    assert "without a cap" in Reader(page).text
+    assert "without a cap" in Page(page).text
     assert 'class="bar"' not in page
