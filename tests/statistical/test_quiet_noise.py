@@ -8,7 +8,7 @@ from confrere.assurance import ROWS, sides_of
 from confrere.assurance.noise_law import noise_audit
 from confrere.kernel import streams
 from confrere.kernel.norms import Gaussian, Pure
-from confrere.mechanisms import output_step
+from confrere.mechanisms import measurements
 
 QUIET = 20
 
@@ -35,7 +35,7 @@ def make_quiet(monkeypatch):
     for name in SAMPLERS:
         real = getattr(streams, name)
         for module in rooms:
-            if module not in (streams, output_step) and vars(module).get(name) is real:
+            if module not in (streams, measurements) and vars(module).get(name) is real:
                 monkeypatch.setattr(module, name, divided(real))
 
 
