@@ -65,6 +65,7 @@ def foreign_code(job):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore")
 def test_three_parties_on_flare_give_what_one_process_gives(tmp_path):
     pytest.importorskip("nvflare")
     from nvflare.fuel.flare_api.flare_api import new_secure_session
@@ -116,6 +117,7 @@ def test_three_parties_on_flare_give_what_one_process_gives(tmp_path):
             change(job)
             assert ended(job) != "FINISHED:COMPLETED"
             assert not (job / "owned").exists()
+        admin.close()
     finally:
         for process in running:
             os.killpg(process.pid, signal.SIGKILL)
