@@ -306,7 +306,7 @@ class TestMoreThanWasPaid:
             ticket.repeated(Guarantee(1e-9), ONE)
 
 
-SUMS = {"purpose": "x", "key": "k", "event": SharedSums(1.0, 0.0, "a", 2)}
+SUMS = {"purpose": "x", "key": "k", "event": SharedSums(1.0, 0.0, "a", 2, 5.0)}
 
 
 class TestSeveralDrawsOfOneCharge:

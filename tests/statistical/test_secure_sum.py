@@ -130,7 +130,8 @@ def test_the_rounded_sum_keeps_the_whole_promise(colluding):
 def law_of_the_sum(size=5, n_parties=6, runs=3000):
     """P-value of the norm of the released noise, were only ``parts`` shares there."""
     sums = mechanism(size=size, n_parties=n_parties, largest=1e3)
-    uploads = sums.uploads(np.zeros((runs * sums.parts, size)), source=SeededSource(1))
+    empty = np.zeros((runs * sums.parts, size))
+    uploads = sums.uploads(empty, source=SeededSource(1), own=False)
     noise = sums.decode(uploads.reshape(runs, sums.parts, size).sum(axis=1, dtype=np.uint64))
     return stats.kstest(sums.rate * np.linalg.norm(noise, axis=1), "gamma", args=(size,)).pvalue
 
@@ -155,7 +156,7 @@ def test_a_wrong_share_of_the_gamma_is_found(wrong, monkeypatch):
 def integers_in_the_sum(runs=4000):
     """P-value of the integer noise alone: the continuous noise is silenced."""
     sums = mechanism(n_parties=4)
-    uploads = sums.uploads(np.zeros((runs * sums.parts, 1)), source=SeededSource(2))
+    uploads = sums.uploads(np.zeros((runs * sums.parts, 1)), source=SeededSource(2), own=False)
     total = uploads.reshape(runs, sums.parts).sum(axis=1, dtype=np.uint64).view(np.int64)
     return stats.kstest(total / sums.scale, "laplace").pvalue
 
@@ -168,6 +169,76 @@ def test_integer_noise_pays_for_roundings(monkeypatch):
     none = lambda scale, size, parts, count, *, source: np.zeros((count, size), np.int64)  # noqa: E731
     monkeypatch.setattr(secure_sum, "integer_shares", none)
     assert integers_in_the_sum() < ACCEPTED
+
+
+# What covers a party's records if all others pool what they know.
+
+
+def own_law(sums, rounded=True):
+    """The law, on the lattice, of what one party adds in one dimension: by Fourier inversion."""
+    finer, cells = 16, 2**22
+    step = sums.spacing / finer
+    u = 2 * np.pi * np.fft.fftfreq(cells, step)
+    rho, k = sums.rate, sums.floor
+    transform = (1 + (u / rho) ** 2) ** (-1 / sums.parts) / (1 + (u / (k * rho)) ** 2)
+    if not rounded:
+        return np.fft.fftshift(np.fft.ifft(transform).real), step
+    transform *= np.sinc(u * sums.spacing / (2 * np.pi))  # all that is rounded to a point
+    law = np.fft.ifft(transform).real.reshape(-1, finer)[:, 0] * finer
+    angle = 2 * np.pi * np.fft.fftfreq(len(law))
+    for scale, power in ((sums.scale, 1 / sums.parts), (sums.scale / k, 1.0)):
+        q = math.exp(-1 / scale)
+        law = np.fft.fft(law) * ((1 - q) ** 2 / (1 - 2 * q * np.cos(angle) + q**2)) ** power
+        law = np.fft.ifft(law).real
+    return np.fft.fftshift(law), sums.spacing
+
+
+@pytest.mark.parametrize(("n_parties", "exactly"), [(3, 1.88), (5, 3.13), (17, 9.5)])
+def test_all_others_together_learn_no_more_than_the_second_price(n_parties, exactly):
+    sums = OnACoarseLattice(epsilon=1.0, size=1, sensitivity=1.0, n_parties=n_parties, largest=9.0)
+    assert sums.alone == pytest.approx(math.sqrt(10 * n_parties))
+    density, step = own_law(sums, rounded=False)
+    seen = density > 1e-9 * density.max()
+    slope = np.abs(np.diff(np.log(np.where(seen, density, np.nan)))) / step
+    # By the largest slope, a shift of one unit costs at most as much.
+    assert np.nanmax(slope) / sums.rate == pytest.approx(exactly, rel=0.02)
+    assert np.nanmax(slope) <= sums.alone
+    law, _ = own_law(sums)
+    moved = round(sums.sensitivity / sums.spacing) + 1
+    near, shifted = law[moved:], law[:-moved]
+    both = (near > 1e-9) & (shifted > 1e-9)
+    assert np.max(np.abs(np.log(near[both] / shifted[both]))) <= sums.alone
+
+
+@pytest.mark.parametrize("law", ["l2", "laplace", "integer", "gaussian"])
+def test_what_a_party_adds_by_itself_has_its_law(law, monkeypatch):
+    silent = lambda rate, size, parts, *rest, source: (  # noqa: E731
+        real(rate, size, parts, *rest, source=source) * (parts == 1)
+    )
+    real = secure_sum.laplace_shares if law == "laplace" else secure_sum.l2_shares
+    none = lambda scale, size, parts, count, *, source: np.zeros((count, size), np.int64)  # noqa: E731
+    sums = mechanism(law=law, n_parties=6, size=1, delta=1e-6 if law == "gaussian" else 0.0)
+    monkeypatch.setattr(secure_sum, real.__name__, silent)
+    monkeypatch.setattr(secure_sum, "integer_shares", none)
+    monkeypatch.setattr(
+        secure_sum, "gaussian_shares", lambda s, d, m, count, *, source: np.zeros((count, d))
+    )
+    added = sums.uploads(np.zeros((20_000, 1)), source=SeededSource(5)).view(np.int64)[:, 0]
+    scale = sums.scale / sums.floor
+    if law in ("l2", "laplace"):
+        scale = 1 / (sums.rate * sums.floor * sums.spacing)
+    assert stats.kstest(added / scale, "laplace").pvalue > ACCEPTED
+    assert stats.kstest(added / scale / 0.9, "laplace").pvalue < ACCEPTED
+
+
+def test_a_gaussian_share_alone_is_a_gaussian_mechanism():
+    rounds = mechanism(law="gaussian", delta=1e-6, releases=20, epsilon=0.5, n_parties=17)
+    mu = math.sqrt(20 * rounds.parts) * rounds.sensitivity * rounds.rate
+    rounded = rounds.floor * rounds.epsilon * rounds.integer_share
+    assert float(gaussian_delta(rounds.alone - rounded, mu)) <= 1e-6
+    assert float(gaussian_delta((rounds.alone - rounded) * 0.999, mu)) > 1e-6
+    assert rounds.event().alone == rounds.alone
+    assert f"epsilon is at most {rounds.alone:.4g}" in rounds.guarantee().assumptions[0]
 
 
 def test_gaussian_rounds_spend_what_they_say():
@@ -189,15 +260,13 @@ def test_the_sum_is_right_up_to_its_noise(law):
     released = sums.sample(vectors, source=SeededSource(3), count=1000)
     assert released.mean(axis=0) == pytest.approx(vectors.sum(axis=0), abs=5 * sums.deviation / 30)
     assert released.std(axis=0) == pytest.approx(sums.deviation, rel=0.1)
-    again = sums.run(vectors, source=SeededSource(3))
-    assert np.array_equal(again, sums.sample(vectors, source=SeededSource(3))[0])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
 def test_no_value_of_a_vector_raises_or_wraps(bad):
     sums = mechanism(n_parties=3)
     vectors = np.array([[bad], [0.0], [0.0]])
-    released = sums.run(vectors, source=SeededSource(4))
+    released = sums.sample(vectors, source=SeededSource(4))[0]
     assert abs(released[0]) <= sums.largest + sums.longest_noise + sums.scale * sums.spacing * 50
 
 
@@ -231,6 +300,6 @@ def test_wrong_vectors_are_refused_and_real_sums_are_released_once():
     with pytest.raises(InvalidData, match="entries"):
         sums.upload(np.zeros(2), source=SeededSource(0))
     with pytest.raises(InvalidData, match="roster"):
-        sums.run(np.zeros((3, 1)), source=SeededSource(0))
+        sums.sample(np.zeros((3, 1)), source=SeededSource(0))
     with paid(sums.guarantee()) as ticket, pytest.raises(Unpaid, match="count"):
         sums.sample(np.zeros((4, 1)), source=ticket, count=2)

@@ -90,14 +90,11 @@ def _read_back(
     """Yield the noise behind each density of a term."""
     summed = _summed(term.mechanism)
     if summed is not None:
-        # The law is that of as many shares as are counted on; more may be there.
+        # The law is that of as many shares as are counted on; more may be there, and parties' own.
         nothing = np.zeros((summed.parts * count, summed.size))
-        uploads = summed.uploads(nothing, source=source).reshape(count, summed.parts, -1)
-        yield (
-            term.name,
-            summed.decode(uploads.sum(axis=1, dtype=np.uint64)),
-            SharedNoise(summed).law,
-        )
+        shares = summed.uploads(nothing, source=source, own=False).reshape(count, summed.parts, -1)
+        law = SharedNoise(summed).law
+        yield term.name, summed.decode(shares.sum(axis=1, dtype=np.uint64)), law
         return
     densities = term.densities()
     added = getattr(term.mechanism, "noise", None)

@@ -45,6 +45,7 @@ def theorem_audit(mechanism: Any) -> Iterator[tuple[float, str]]:
             yield _delta_of(mechanism, left) / mechanism.delta / ABOVE, "delta, corner by corner"
     if isinstance(mechanism, SecureSum):
         yield _sum_spends(mechanism), "the tries of a sum and its roundings"
+        yield _alone_spends(mechanism), "a party's own noise, if all others pool what they know"
     if isinstance(getattr(mechanism, "n_samples", None), HiddenSize):
         yield _rows_moved(mechanism.n_samples), "rows that come and go with one record"
     for act in mechanism.acts if isinstance(mechanism, Objective) else ():
@@ -127,6 +128,20 @@ def _sum_spends(mechanism: SecureSum) -> float:
         return (moved * mechanism.rate + rounded) / mechanism.epsilon
     mu = math.sqrt(tries) * mechanism.sensitivity * mechanism.rate
     return hockey_stick(mechanism.epsilon - rounded, mu) / mechanism.delta / ABOVE
+
+
+def _alone_spends(mechanism: SecureSum) -> float:
+    """Return what a party spends whose own noise is all that is left, over its second price."""
+    tries, scale = tries_let_through(mechanism), mechanism.scale / mechanism.floor
+    moved = tries * mechanism.sensitivity
+    if mechanism.law == "integer":
+        return moved / (scale * mechanism.spacing) / mechanism.alone
+    each = 1 + 2 * mechanism.error / mechanism.spacing + 3
+    rounded = tries * mechanism.size * each / scale
+    if mechanism.law != "gaussian":
+        return (moved * mechanism.rate * mechanism.floor + rounded) / mechanism.alone
+    mu = math.sqrt(tries * mechanism.parts) * mechanism.sensitivity * mechanism.rate
+    return hockey_stick(mechanism.alone - rounded, mu) / mechanism.delta / ABOVE
 
 
 class _Placed(SeededSource):

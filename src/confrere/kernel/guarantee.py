@@ -406,6 +406,7 @@ class SharedSums(PrivacyEvent):
     delta: float
     mechanism: Line  #: Its digest: of all numbers that its promise depends on
     releases: int
+    alone: float  #: Epsilon of a party's records if all others collude
 
 
 @dataclass(frozen=True)

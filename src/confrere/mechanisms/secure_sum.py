@@ -14,11 +14,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import gaussian_mu
+from confrere.kernel.accountants import gaussian_delta, gaussian_mu
 from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
@@ -32,6 +32,7 @@ from confrere.kernel.norms import L1, L2, Gaussian, Law, Pure
 from confrere.kernel.streams import (
     RandomSource,
     check_scale,
+    discrete_laplace,
     gaussian_shares,
     integer_shares,
     l2_shares,
@@ -72,7 +73,8 @@ class SecureSum:
 
     Any ``fewest - colluding`` shares make the law, so that it still covers the records of the
     others when up to ``colluding`` parties subtract what they know or leave their shares out.
-    One party's share alone covers little: with more colluders than that, nothing is promised.
+    One party's share alone covers little, or nothing: so every party adds noise of its own besides,
+    :attr:`floor` times less of it, and has a second price if all others collude, :attr:`alone`.
     """
 
     epsilon: float  #: The whole price, roundings included; of all releases if there are several
@@ -167,6 +169,24 @@ class SecureSum:
         once = {"gaussian": 1.0, "laplace": 2.0}.get(self.law, self.size + 1.0)
         return (once + 2 * (steps * _FINENESS) ** 2) / rate**2
 
+    @property
+    def floor(self) -> float:
+        """How many times less noise a party adds by itself: a twentieth of the whole deviation."""
+        return math.sqrt(10 * self.n_parties)
+
+    @cached_property
+    def alone(self) -> float:
+        """Epsilon of a party's records if all others collude, at the same delta: an upper bound.
+
+        One of m Gaussian shares is a Gaussian mechanism of ``mu sqrt(m)`` by itself.
+        """
+        if not self.delta:
+            return self.floor * self.epsilon
+        mu = math.sqrt(self.releases * self.parts) * self.sensitivity * self.rate
+        most = mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / self.delta))  # its delta is below
+        found = optimize.brentq(lambda at: float(gaussian_delta(at, mu)) - self.delta, 0.0, most)
+        return float(found) * (1 + 1e-9) + self.floor * self.epsilon * self.integer_share
+
     @cached_property
     def rate(self) -> float:
         """One over the scale of the noise: ``rho``, or ``1/sigma`` for Gaussian noise.
@@ -204,7 +224,7 @@ class SecureSum:
         if self.law == "integer":
             one += 1  # the scale is rounded up
         # All M shares may be there where fewer make the law.
-        return one / self.rate * self.n_parties / self.parts
+        return one / self.rate * self.n_parties * (1 / self.parts + 1 / self.floor)
 
     @property
     def scale(self) -> int:
@@ -230,7 +250,8 @@ class SecureSum:
         laplace = math.sqrt(2.0)
         norm = math.sqrt(self.size + 1.0)
         once = {"gaussian": 1.0, "l2": norm}.get(self.law, laplace)
-        return once / self.rate * math.sqrt(self.n_parties / self.parts)
+        own = 0.0 if self.law == "gaussian" else 1 / self.floor**2
+        return once / self.rate * math.sqrt(self.n_parties * (1 / self.parts + own))
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
@@ -244,20 +265,20 @@ class SecureSum:
             neighbours=self.neighbours,
             theorem=THEOREM,
             public=("who takes part", *sizes, "bounds", "every parameter"),
-            assumptions=sum_assumptions(self.colluders, self.n_parties),
+            assumptions=sum_assumptions(self.colluders, self.n_parties, self.alone),
         )
 
     def event(self) -> SharedSums:
-        """Return what a ledger keeps: which mechanism, and how many sums are paid for."""
-        return SharedSums(self.epsilon, self.delta, self.digest, self.releases)
+        """Return what a ledger keeps: which mechanism, how many sums, and the second price."""
+        return SharedSums(self.epsilon, self.delta, self.digest, self.releases, self.alone)
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
         """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""
         stream = source.book(self.guarantee(), several=(self.digest, self.releases))
         return np.asarray(self.uploads(np.asarray(vector, np.float64)[None], source=stream)[0])
 
-    def uploads(self, vectors: Floats, *, source: RandomSource) -> Words:
-        """Return the same for many parties at once, one row each, for whoever has booked them."""
+    def uploads(self, vectors: Floats, *, source: RandomSource, own: bool = True) -> Words:
+        """Return the same for many parties, booked by the caller; for audits without their own."""
         if vectors.ndim != 2 or vectors.shape[1] != self.size:
             raise InvalidData(f"vectors must have {self.size} entries each.")
         count = len(vectors)
@@ -265,7 +286,7 @@ class SecureSum:
         bounded = np.clip(np.nan_to_num(vectors, nan=0.0), -self.largest, self.largest)
         whole = np.rint(bounded) if self.law == "integer" else bounded
         steps = np.rint(whole / self.spacing).astype(np.int64)
-        steps += self._shares(count, source)
+        steps += self._shares(count, source, own)
         return steps.view(np.uint64)
 
     def decode(self, total: Words) -> Floats:
@@ -298,12 +319,6 @@ class SecureSum:
             released.append(self.decode(totals))
         return np.vstack(released)
 
-    def run(
-        self, vectors: Floats | Callable[[RandomSource], Floats], *, source: RandomSource
-    ) -> Floats:
-        """Return one release of the sum."""
-        return np.asarray(self.sample(vectors, source=source)[0])
-
     def run_total_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``(count, size)`` releases of a sum that one process added up already.
 
@@ -328,27 +343,38 @@ class SecureSum:
         """Return what an exact audit asks: the sum, and the law of the noise that is counted on."""
         return [NoisedPoint(vectors.sum(axis=0), SharedNoise(self).law)]
 
-    def _shares(self, count: int, source: RandomSource) -> NDArray[np.int64]:
+    def _shares(self, count: int, source: RandomSource, own: bool = True) -> NDArray[np.int64]:
+        """Return what parties add to their vectors, in lattice steps: a share, and their own."""
+        steps = integer_shares(self.scale, self.size, self.parts, count, source=source)
+        if own:  # As for an output step: probabilities may be off by less than 1e-5, in floats.
+            alone = self.scale / self.floor * (1 + 1e-5)
+            steps += discrete_laplace(alone, (count, self.size), source)
         if self.law == "integer":
-            return integer_shares(self.scale, self.size, self.parts, count, source=source)
+            return steps
+        noise = self._noise(self.rate, self.parts, count, source)
+        if own and self.law != "gaussian":
+            noise += self._noise(self.rate * self.floor, 1, count, source)
+        # What is too long for the lattice has far less probability than anything that is claimed,
+        # and clipping is the same for all data.
+        bounded = np.clip(noise / self.spacing, -(2.0**62), 2.0**62)
+        return np.asarray(steps + np.rint(bounded).astype(np.int64))
+
+    def _noise(self, rate: float, parts: int, count: int, source: RandomSource) -> Floats:
         if self.law == "gaussian":
-            noise = gaussian_shares(1 / self.rate, self.size, self.parts, count, source=source)
-        elif self.law == "laplace":
-            noise = laplace_shares(self.rate, self.size, self.parts, count, source=source)
-        else:
-            noise = l2_shares(self.rate, self.size, self.parts, count, source=source)
-        # A share too long for the lattice would not be an integer of 64 bits; its probability is
-        # far below that of anything that is claimed, and clipping is the same for all data.
-        steps = np.rint(np.clip(noise / self.spacing, -(2.0**62), 2.0**62)).astype(np.int64)
-        steps += integer_shares(self.scale, self.size, self.parts, count, source=source)
-        return steps
+            return gaussian_shares(1 / rate, self.size, parts, count, source=source)
+        shares = laplace_shares if self.law == "laplace" else l2_shares
+        return shares(rate, self.size, parts, count, source=source)
 
 
-def sum_assumptions(colluding: int, n_parties: int | None) -> tuple[str, ...]:
+def sum_assumptions(
+    colluding: int, n_parties: int | None, alone: float | None = None
+) -> tuple[str, ...]:
     """Return what a promise about a sum assumes that nobody sees into."""
     those = "parties" if n_parties is None else f"{n_parties} parties"
+    more = "" if alone is None else f"; if all others do, epsilon is at most {alone:.4g}"
     return (
-        f"at most {colluding} of {those} pool what they know, with the coordinator or without",
+        f"at most {colluding} of {those} pool what they know, with the coordinator or without"
+        + more,
         "towards the coordinator: X25519, HKDF and AES-256 are not broken",
         "floats move a share of the noise by less than one lattice step (measured)",
         "nothing about truth: one party that lies moves the sum as far as all could together",

@@ -281,7 +281,7 @@ class AskedSum(Measured):
         def vectors(stream: RandomSource) -> Floats:
             return np.stack([self.vector(X, y, stream) for X, y in parties.members()])
 
-        return {"sum": self.mechanism.run(vectors, source=source)}
+        return {"sum": self.mechanism.sample(vectors, source=source)[0]}
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:

@@ -119,7 +119,7 @@ class TestWhatMayBeWritten:
 
     def test_events_come_back_as_given(self, ledger, tenth):
         noise = GaussianMinimisers((2.5, np.float64(0.1)), (1, 7.0), 0.5, 2, True, 0.001)
-        drawn = Apart((noise, Promised(0.1), SharedSums(0.1, 0.0, "ab", 3)), Split.BY_INDEX)
+        drawn = Apart((noise, Promised(0.1), SharedSums(0.1, 0.0, "ab", 3, 0.5)), Split.BY_INDEX)
         ledger.charge("study", tenth, purpose="fit", event=drawn)
         assert ledger.entries()[0].event == drawn
 
