@@ -17,12 +17,11 @@ import numpy as np
 import psutil
 
 from confrere import PrivateLogisticRegression
-from confrere.estimators import logistic_regression as streaming
+from confrere.estimators import base as estimator
 from confrere.maths.solver.descent import sigmoid
 from confrere.maths.solver.row_blocks import SolverRows
 from confrere.rows.engines import DaskCluster, Threads
 from confrere.rows.row_tables import Parquet
-from confrere.rows.spill import MappedRows
 
 #: Where rows come from, rows, columns; the cost per row should not grow.
 LARGE = [
@@ -182,7 +181,7 @@ def _reading(path: Path) -> float:
 def _fitted(X: Any, y: Any, n: int) -> dict[str, Any]:
     passes = 0
     found: dict[str, Any] = {"decoding_seconds": None}
-    summed, decoded = SolverRows.sum, streaming.decoded
+    summed, decoded = SolverRows.sum, estimator.decoded
 
     def counted(this: Any, *args: Any) -> Any:
         nonlocal passes
@@ -198,7 +197,7 @@ def _fitted(X: Any, y: Any, n: int) -> dict[str, Any]:
         found["aside"] = time.process_time() - start
         return table
 
-    SolverRows.sum, streaming.decoded = counted, timed  # type: ignore[method-assign,assignment]
+    SolverRows.sum, estimator.decoded = counted, timed  # type: ignore[method-assign,assignment]
     with watched("RssAnon") as memory:
         cpu, wall = time.process_time(), time.perf_counter()
         model = PrivateLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
@@ -224,7 +223,7 @@ def engines() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(dir=os.environ.get("CONFRERE_SPILL")) as folder:
         path = Path(folder) / "rows.f32"
         y = _write_map(path, n, d)
-        source = MappedRows(path, np.float32, (n, d))
+        source = np.memmap(path, dtype=np.float32, mode="r", shape=(n, d))
         expected = None
         for name, make in (
             ("loop", lambda: None),

@@ -142,6 +142,11 @@ class BoundedRows(BlockRows, MeasuredRows):
 
     def __getitem__(self, chosen: NDArray[np.intp] | slice) -> BoundedRows:
         some = super().__getitem__(chosen)
+        if isinstance(some.X, Coded) and len(some) < FEW:
+            # The certificate counts on it: sums of so few codes have more roundings.
+            few = some.X if some.chosen is None else some.X[some.chosen]
+            some.X, some.chosen, some.steps = few.toarray(), None, None
+            some.width = some.X.shape[1]
         if len(self.odd):
             some.odd = np.flatnonzero(np.isin(np.arange(len(self))[chosen], self.odd))
         return some

@@ -88,6 +88,10 @@ def test_rows_are_inside_a_body_by_their_vertices():
     assert isinstance(lazy, BoundedRows)
     body.certify(lazy)
     assert lazy.longest <= 1
+    few = lazy[np.arange(FEW - 1)]
+    assert (type(few.X), few.steps) == (np.ndarray, None)
+    np.testing.assert_array_equal(few, np.asarray(lazy)[: FEW - 1])
+    body.certify(few)
     np.testing.assert_allclose(lazy, np.asarray(frame.rows(rows.toarray())), atol=1e-15)
     other = Body((np.eye(2) / 2.1, np.eye(1) / 2, np.eye(1) / 2), (0, 0, 0))
     with pytest.raises(InvalidData, match="outside the declared body"):
