@@ -16,8 +16,8 @@ from rich.console import Console
 from benchmarks.bench_forms import areas, loaded
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from confrere import PrivateLogisticRegression, PublicSchema
-from confrere.methods.body import choose_form, expect
-from confrere.methods.design import allowance
+from confrere.methods.allowance import allowance
+from confrere.methods.geometry import choose_form, expect
 
 TABLES = (
     ("Bank Marketing", 36_000),

@@ -25,8 +25,8 @@ from benchmarks.measured import RECORDS, fill, markdown, read_record, write_reco
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.demo import ruijin_like
 from confrere.kernel.streams import SeededSource
-from confrere.methods.body import choose_form
-from confrere.methods.design import allowance
+from confrere.methods.allowance import allowance
+from confrere.methods.geometry import choose_form
 from confrere.methods.plan import Names
 from confrere.schema import Category, Flag, Number, Ordered
 from confrere.schema.feature import Feature

@@ -22,8 +22,8 @@ LIMITS = Path("benchmarks", "ratchet.toml")
 #: Commits that changed the limits, looked at from the last one back.
 COMMITS = 100
 
-#: Rooms that were moved whole and are not rebuilt yet: until then the old room's limit is theirs.
-MOVED = {"lines.methods": "lines.plans"}
+#: Rooms into which others move and that are not rebuilt yet: what those have left is theirs.
+MOVED = {"lines.methods": ("lines.plans", "lines.maths", "lines.estimators")}
 
 
 def lines(*folders: Path, pattern: str = "**/*.py") -> int:
@@ -206,7 +206,8 @@ def main() -> int:
         file.write_text(lowered(file.read_text(encoding="utf-8"), counts), encoding="utf-8")
     limits = read(file.read_text(encoding="utf-8"))
     grown = raised(limits, earlier(ROOT))
-    limits |= {new: limits[old] for new, old in MOVED.items()}
+    for new, old in MOVED.items():
+        limits[new] = sum(limits[name] - counts.get(name, 0) for name in old)
     for name in {**limits, **counts}:
         print(f"{name:<46} {counts.get(name, 0):>7} of {limits.get(name, 0):>7}")
     wrong = exceeded(counts, limits) + grown

@@ -15,7 +15,7 @@ from confrere.kernel.norms import L2, Norm
 from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import Columns, HiddenSize, Objective, RowCount
-from confrere.methods.design import SOLVER
+from confrere.methods.allowance import SOLVER
 
 #: Which changes are hidden.
 RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)

@@ -21,7 +21,7 @@ from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter
 from confrere.estimators import ReleasedClassifier
 from confrere.kernel.streams import SeededSource
 from confrere.ledger import default_ledger
-from confrere.maths.partition import split_rows
+from confrere.methods.stacks import split_rows
 from confrere.schema import Label, Number, PublicSchema
 from confrere_research.private_selection import (
     ErrorSelection,

@@ -15,12 +15,11 @@ from confrere.catalogue import CATALOGUE
 from confrere.errors import CompositionError, ConfrereError
 from confrere.kernel.guarantee import exact
 from confrere.methods import PublicFacts
+from confrere.methods.allowance import allowance
 from confrere.methods.asking import Sizes
 from confrere.methods.average import CollaborativePlan
-from confrere.methods.checked import CheckedPlan, plan_near
-from confrere.methods.design import allowance
 from confrere.methods.linear import linear_frame, plan_linear
-from confrere.methods.priors import Prior
+from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere.study import read_study, write_example
 from confrere.study.priced_plan import price_of

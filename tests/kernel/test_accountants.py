@@ -27,7 +27,7 @@ from confrere.kernel.accountants import (
 )
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic, Softmax, loss_of
-from confrere.maths.prior_ridge import free_ridge
+from confrere.methods.allowance import free_ridge
 from tests.world import RELATIONS
 
 ADD_REMOVE = Neighbours.ADD_REMOVE

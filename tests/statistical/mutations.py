@@ -586,7 +586,7 @@ MUTATIONS = {
     "check: the fit spends everything": Mutation(
         "the fit after a check spends the whole epsilon",
         _edited(
-            "methods.checked:rest_of",
+            "methods.priors:rest_of",
             "return at_most(minus(exact(epsilon), exact(spent)))",
             "return epsilon",
         ),
@@ -706,7 +706,7 @@ MUTATIONS = {
     "check: a promise without its delta": Mutation(
         "a check promises what a pure fit would, and a Gaussian one follows",
         _edited(
-            "methods.checked:CheckedPlan.guarantee",
+            "methods.priors:CheckedPlan.guarantee",
             "epsilon=self.epsilon, theorem=THEOREM",
             "epsilon=self.epsilon, delta=0.0, theorem=THEOREM",
         ),

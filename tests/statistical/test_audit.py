@@ -179,7 +179,7 @@ def released_weights(name, model, data):
         high = model.high_level_
         facts = PublicFacts(n_samples=len(X), n_features=X.shape[1])
         low = [
-            model.plan(facts).rows.weights(one.coef, one.intercept, k)
+            model.plan(facts).maps.weights(one.coef, one.intercept, k)
             if name != "pst-s"
             else np.append(
                 one.coef / np.sqrt(1 - model.intercept_scale**2),
@@ -310,7 +310,7 @@ def test_exact_audit_of_a_stack_has_both_levels(monkeypatch):
 
     def less_noise_below(self, facts):
         made = plan(self, facts)
-        object.__setattr__(made.low, "rate", 1.05 * made.low.rate)
+        object.__setattr__(made.low[0], "rate", 1.05 * made.low[0].rate)
         return made
 
     monkeypatch.setattr(FeatureStackingClassifier, "plan", less_noise_below)

@@ -15,10 +15,9 @@ from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
 from confrere.kernel.streams import SeededSource
-from confrere.maths.geometry import coordinate_variance
 from confrere.mechanisms.measurements import SOLVER_SHARE
-from confrere.methods.body import schema_frame
-from confrere.methods.design import allowance
+from confrere.methods.allowance import allowance
+from confrere.methods.geometry import coordinate_variance, schema_frame
 from confrere.rows import body as rows_body
 from confrere.rows.body import BodyFrame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema

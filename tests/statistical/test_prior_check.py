@@ -16,7 +16,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.mechanisms import prior_check
 from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
-from confrere.methods import checked
+from confrere.methods import priors
 from confrere.methods.priors import Prior
 
 #: Two columns; experts speak for the first.
@@ -81,7 +81,7 @@ def half_sensitivity(patch):
 
 
 def fit_at_the_whole_price(patch):
-    patch.setattr(checked, "rest_of", lambda epsilon, spent: epsilon)
+    patch.setattr(priors, "rest_of", lambda epsilon, spent: epsilon)
 
 
 def unbounded_scores(patch):

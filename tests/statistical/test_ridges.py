@@ -8,7 +8,7 @@ from scipy import optimize
 from confrere import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.audit import Pair, audit_cases, exact_audit, hardest_case
 from confrere.errors import InvalidParameter
-from confrere.methods.design import column_ridges
+from confrere.methods.allowance import column_ridges
 from confrere.methods.plan import PublicFacts
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Number, PublicSchema
@@ -106,11 +106,11 @@ def test_groups_have_a_ridge_each():
     facts = PublicFacts(n_samples=10_000, n_features=3)
     settings = {"groups": [[0], [1, 2]], "combiner": "vote"}
     plan = FeatureStackingClassifier(alpha=[0.1, 0.3], **settings).plan(facts)
-    assert [block.ridge for block in plan.low.blocks] == pytest.approx([1_000.0, 3_000.0])
+    assert [block.ridge for block in plan.low[0].blocks] == pytest.approx([1_000.0, 3_000.0])
     mixed = FeatureStackingClassifier(alpha=["auto", 0.3], **settings).plan(facts)
     auto = FeatureStackingClassifier(**settings).plan(facts)
-    assert [block.ridge for block in mixed.low.blocks] == pytest.approx(
-        [auto.low.blocks[0].ridge, 3_000.0]
+    assert [block.ridge for block in mixed.low[0].blocks] == pytest.approx(
+        [auto.low[0].blocks[0].ridge, 3_000.0]
     )
     with pytest.raises(InvalidParameter, match="one number per group in use"):
         FeatureStackingClassifier(alpha=[0.1], **settings).plan(facts)

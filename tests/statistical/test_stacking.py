@@ -13,8 +13,8 @@ from confrere.kernel.accountants import Exposure, gaussian_delta, pure_rate
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import L2
-from confrere.maths.partition import split_rows
 from confrere.mechanisms.measurements import SOLVER_SHARE
+from confrere.methods.stacks import split_rows
 from tests.statistical.test_geometry import body_of
 from tests.world import RELATIONS, groups, row_count
 
@@ -177,7 +177,7 @@ def test_a_stratified_split_breaks_the_promise_and_a_blind_one_keeps_it():
 
 
 def test_meta_features_stay_in_the_ball_and_are_centred():
-    from confrere.methods.stack import high_level_rows
+    from confrere.methods.stacks import high_level_rows
     from confrere.model.models import meta_features
 
     scores = np.random.default_rng(0).normal(size=(200, 7)) * 50
@@ -191,7 +191,7 @@ def test_meta_features_stay_in_the_ball_and_are_centred():
 
 
 def test_margin_rows_stay_in_the_ball_and_are_one_record_s_own():
-    from confrere.methods.stack import margin_rows
+    from confrere.methods.stacks import margin_rows
 
     rng = np.random.default_rng(0)
     scores, codes = 50 * rng.normal(size=(200, 4, 7)), rng.integers(0, 4, size=200)

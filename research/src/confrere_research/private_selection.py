@@ -37,9 +37,9 @@ from confrere.kernel.guarantee import (
     shares,
 )
 from confrere.kernel.streams import RandomSource
-from confrere.maths.partition import split_rows
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts, Term
+from confrere.methods.stacks import split_rows
 from confrere.model import Model
 from confrere.release import Release
 from confrere.schema import SchemaEncoder
@@ -573,22 +573,22 @@ class PrivateSelection(PrivateClassifier):
         encoder = self._encoder()
         return model if encoder is None else replace(model, features=encoder.schema.feature_names)
 
-    def _keep(self, plan: SelectionPlan, learned: tuple[int, Any]) -> None:
-        super()._keep(plan, learned)
-        best, model = learned
+    def _keep(self, plan: SelectionPlan, learned: tuple[int, Any], model: Model) -> None:
+        super()._keep(plan, learned, model)
+        best, chosen = learned
         # Fitted again by hand, the model pays on the caller's ledger like any other.
-        model.set_params(
+        chosen.set_params(
             ledger=self.ledger,
             account=self.account,
             random_state=self.random_state,
             schema=self._encoder(),
         )
-        model.model_, model.classes_ = self.model_, self.classes_
-        model.guarantee_, model.receipt_ = self.guarantee_, self.receipt_
-        model.simulated_ = self.simulated_
+        chosen.model_, chosen.classes_ = self.model_, self.classes_
+        chosen.guarantee_, chosen.receipt_ = self.guarantee_, self.receipt_
+        chosen.simulated_ = self.simulated_
         self.best_index_ = best
         self.best_params_ = dict(plan.candidates[best].settings)
-        self.best_estimator_ = model
+        self.best_estimator_ = chosen
 
     def to_release(self, encoder: SchemaEncoder | None = None) -> Release:
         """Return what may leave: the released model, with the selection's guarantee."""

@@ -41,8 +41,8 @@ from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging
-from confrere.methods.checked import CheckedPlan
 from confrere.methods.plan import Plan, Term
+from confrere.methods.priors import CheckedPlan
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.schema.fact_counts import FactCounts

@@ -6,21 +6,18 @@ under the data's own names, from raw rows where a model has an encoder.
 
 from __future__ import annotations
 
-import math
 import re
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.constraints import (
     KnownParameters,
@@ -28,6 +25,7 @@ from confrere.estimators.constraints import (
     Meaning,
     Payer,
     check_parameters,
+    estimator,
 )
 from confrere.estimators.traps import (
     announce_fits,
@@ -36,12 +34,11 @@ from confrere.estimators.traps import (
     warn_about_norm,
     warn_about_steps,
 )
-from confrere.kernel.guarantee import Guarantee, Neighbours, check_relation
+from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
-from confrere.methods.body import encodes
-from confrere.methods.linear import BallGeometry, Geometry, SchemaGeometry, linear_frame
+from confrere.methods.design import Settings, design
 from confrere.methods.plan import (
     LabelledTable,
     Plan,
@@ -49,7 +46,6 @@ from confrere.methods.plan import (
     declared_classes,
     encode_labels,
 )
-from confrere.methods.priors import Prior
 from confrere.model import Encoder, Linear, Model
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
@@ -57,87 +53,6 @@ from confrere.rows.row_tables import RowTable, decoded, gathered_codes
 from confrere.schema import SchemaEncoder
 from confrere.schema.cells import is_table, n_rows_of, plain_labels
 from confrere.schema.codes import Coded
-from confrere.schema.encoding import Form
-
-
-@dataclass(frozen=True, eq=False)
-class Opinion:
-    """Coefficients and intercept for rows as encoded, and the importances that are in these.
-
-    Attributes
-    ----------
-    coef : array or None
-        Log odds per unit of each column; None if nothing is declared.
-    intercept : float, or array
-        Log odds of the declared base rate; of more than two classes one number each.
-    importance : array or None
-        Public factors that the rows were encoded with.
-    """
-
-    coef: ArrayLike | None
-    intercept: Any
-    importance: Floats | None = None
-
-    def prior(
-        self,
-        data_norm: float,
-        n_features: int,
-        feature_scale: ArrayLike | None = None,
-        *,
-        n_classes: int = 2,
-        encoder: SchemaEncoder | None = None,
-    ) -> Prior | None:
-        """Return it as something that can be checked; None if it says nothing about columns."""
-        if self.coef is None or not np.any(self.coef):
-            return None
-        given = np.asarray(self.coef, dtype=np.float64)
-        if given.shape != ((n_features,) if n_classes == 2 else (n_classes, n_features)):
-            raise InvalidParameter(
-                "prior must hold one finite number per column, of more than two classes for each."
-            )
-        scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
-        return Prior(
-            given,
-            self.intercept,
-            data_norm=float(data_norm),
-            feature_scale=scale,
-            importance=self.importance,
-            encoder=encoder,
-        )
-
-
-def opinion_of(
-    prior: Any, intercept: ArrayLike, encoder: SchemaEncoder | None, n_classes: int = 2
-) -> Opinion:
-    """Return what ``prior`` and ``prior_intercept`` declare about rows of ``encoder``.
-
-    Experts also know the base rate, unless an intercept is given. An opinion is one already, from
-    somebody who has the encoder: in a study only what it makes of experts crosses.
-    """
-    level: Any = np.asarray(intercept, dtype=np.float64)[()]
-    if np.any(level) and level.shape != (() if n_classes == 2 else (n_classes,)):
-        raise InvalidParameter(
-            "prior_intercept must be one number, of more than two classes one for each."
-        )
-    if isinstance(prior, Opinion):
-        return replace(prior, intercept=level)
-    if not (isinstance(prior, str) and prior == "experts"):
-        return Opinion(prior, level)
-    if n_classes > 2:
-        raise InvalidParameter(
-            'prior="experts" says which way one outcome goes; of more than two classes give '
-            "coefficients, one row per class."
-        )
-    if encoder is None or not encoder.schema.has_signs:
-        raise InvalidParameter(
-            'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
-        )
-    outcome = encoder.schema.outcome
-    rate = None if outcome is None else outcome.base_rate
-    if not level and rate is not None:
-        level = math.log(rate / (1 - rate))
-    weights = encoder.multipliers() if encoder.weighted else None
-    return Opinion(encoder.expert_prior(), level, weights)
 
 
 class Predicting:
@@ -238,12 +153,89 @@ class Fitted(Predicting):
     sources_: tuple[Release, ...] = ()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The way of the data, once: nothing is drawn before the ledger has the price on disk.
 
-    A subclass declares its parameters, whose annotations are what they are checked against, and
-    says which :meth:`plan` they make of public facts.
+    A subclass declares its parameters, whose annotations are what they are checked against, and the
+    kind of its releases: what follows from them is designed in :mod:`confrere.methods.design`.
+
+    Parameters
+    ----------
+    epsilon : float
+        Price of one ``fit``.
+    delta : float
+        0 is pure privacy. Above 0, and below ``1/n_samples``, the noise is Gaussian: less of it the
+        more features there are, for a guarantee that may fail with that probability.
+    data_norm : float
+        Declared bound on the Euclidean norm of a row (after ``feature_scale``); longer rows are
+        clipped to it.
+    alpha : float or "auto"
+        Ridge on the mean loss (the papers' lambda). ``"auto"`` is a public rule of epsilon, delta,
+        n_samples and n_features.
+    fit_intercept : bool
+        Add a public constant inside the norm bound: regularised and noised like the rest.
+    intercept_scale : float
+        That constant, between 0 and 1.
+    loss : {"capped", "logistic"}
+        ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. More
+        than two classes have the softmax loss.
+    feature_scale : array of shape (n_features,)
+        Public factors (importances) that multiply the columns before clipping.
+    prior : array of shape (n_features,) or (n_classes, n_features), or "experts"
+        Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
+        them, of more than two classes with a row for each. ``"experts"``, for two classes, are the
+        signs, importances and the base rate that the schema declares. Noise is pulled towards them
+        by a ridge that says how well they are known, and ``feature_scale`` and importances are
+        used as far as they hold.
+    prior_check : bool
+        Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the ``prior``,
+        or the sources, hold on these records, and use them so far. Without, a wrong one is
+        believed.
+    prior_intercept : float, or array of shape (n_classes,)
+        Log-odds of a declared base rate, public: the intercept to shrink towards, set further out
+        where a ``prior`` spreads the scores around it. Of more than two classes one for each.
+    noise : {"auto", "ball", "schema"}
+        Which body noise is made for. ``"schema"`` is the one that the schema declares, in which a
+        number lies in an interval or on a curve and one of a category's columns is one; with a
+        delta rows are the same, and noise is Gaussian where that pays. ``"auto"`` takes it wherever
+        a schema without importances is given, unless ``prior``, ``feature_scale`` or ``alpha``
+        speak of columns one by one. ``data_norm``, ``intercept_scale`` and ``ridge_floor`` are the
+        ball's.
+    declared_samples : int
+        Public stand-in for the number of rows, where that is not public: neighbours are add-remove.
+    source : Release, path, or a sequence of them
+        What other organisations released; required by ``fit``.
+    source_keys : mapping of party to public key
+        Signatures that a source read from disk must carry.
+    colluding : int or "auto"
+        For sums: how many parties may pool what they know. The noise is made by the shares of the
+        others. By default fewer than half of them.
+    reserve : int
+        For sums: how many lost ones the price covers besides. Between machines somebody may vanish
+        in the middle of one; the noise is made for all of them.
+    schema : PublicSchema or SchemaEncoder
+        What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
+        refused.
+    classes : list
+        The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
+    ledger : Ledger
+        Where the price is charged; by default the process's own.
+    account : str
+        The account in it; may be left out if there is only one.
+    random_state : int or generator
+        Simulation only: the result is marked simulated and cannot be released.
+
+    Attributes
+    ----------
+    classes_ : array
+        The declared label set, sorted.
+    guarantee_ : Guarantee
+        What was promised.
+    receipt_ : Receipt
+        The ledger entry that paid for it.
+    simulated_ : bool
+        Whether the noise came from a seed.
     """
 
     schema: Meaning = None
@@ -257,12 +249,20 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     _sparse = True
     _dtype: ClassVar[Any] = np.float64
     _many_classes = True
-    #: Whether it learns best from columns that are weighted by declared importances.
-    _weighted = True
 
-    @abstractmethod
     def plan(self, facts: PublicFacts) -> Plan[Any]:
         """Return everything that is decided before the data are touched."""
+        return design(self._asked(), facts)
+
+    def _asked(self, *, opened: bool = True) -> Settings:
+        """Return what is asked; without ``opened`` no release is read."""
+        names = Settings.__dataclass_fields__.keys() & type(self).__dataclass_fields__.keys()
+        given = {name: getattr(self, name) for name in names}
+        return Settings(kind=self._kind, sources=self._sources() if opened else (), **given)
+
+    def _sources(self) -> tuple[Release, ...]:
+        """Return the releases that are started from."""
+        return ()
 
     def price(
         self, n_samples: Any, n_features: int | None = None, n_classes: int | None = None
@@ -352,16 +352,18 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             simulation=simulation,
         ) as ticket:
             learned = plan.run(data, ticket)
-            ledger.mark_released(ticket.receipt, digest=self._encoding_model(learned).digest())
+            model = self._encoding_model(learned)
+            ledger.mark_released(ticket.receipt, digest=model.digest())
         self.guarantee_, self.receipt_ = guarantee, ticket.receipt
         self.simulated_ = ticket.simulated
-        self._keep(plan, learned)
+        self._keep(plan, learned, model)
         tell_owner_about_length(data, getattr(self, "data_norm", None))
         return self
 
     def learn(self, plan: Plan[Any], data: Any, source: RandomSource) -> Self:
         """Run what :meth:`prepare` returned, for a caller who has paid, and keep what it gives."""
-        self._keep(plan, plan.run(data, source))
+        learned = plan.run(data, source)
+        self._keep(plan, learned, self._encoding_model(learned))
         return self
 
     def _model_in(self, learned: Any) -> Model:
@@ -374,9 +376,9 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         encoder = self._encoder(model.facts.n_samples)
         return model if encoder is None else replace(model, encoder=carried(encoder, model))
 
-    def _keep(self, plan: Any, learned: Any) -> None:
+    def _keep(self, plan: Any, learned: Any, model: Model) -> None:  # noqa: ARG002
         """Set fitted attributes, from what was released and from public facts alone."""
-        self.model_ = self._encoding_model(learned)
+        self.model_ = model
         self.classes_ = sorted_labels(self.model_)
         if sources := getattr(plan, "sources", ()):
             self.sources_ = sources
@@ -448,34 +450,17 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise _without_values(error) from None
 
     def _encoder(self, n_samples: int | None = None) -> SchemaEncoder | None:
-        """Return what encodes raw tables; as studies do, unless the schema comes with its own.
-
-        How columns are encoded may follow from a public number of rows; without one, only what
-        they mean is asked.
-        """
+        """Return what encodes raw tables; without a public number of rows, what columns mean."""
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
-        form = "standardised" if n_samples is None else self._form(n_samples)
-        if form != "standardised":
-            return self.schema.encoder(form=form)
-        weighted = self.schema.has_importances and self._weighted
-        return self.schema.encoder(weighted=weighted)
-
-    def _form(self, n_samples: int) -> Form:  # noqa: ARG002
-        """Return how a schema's columns are encoded: a rule of public facts."""
-        return "standardised"
-
-    @property
-    def _relation(self) -> Neighbours:
-        """Which change is hidden: where nothing names it, a declared number of rows does."""
-        declared = getattr(self, "declared_samples", None) is not None
-        default = Neighbours.ADD_REMOVE if declared else Neighbours.REPLACE_ONE
-        return check_relation(getattr(self, "neighbours", default))
+        asked = self._asked(opened=n_samples is not None)
+        return asked.encoder(n_samples, len(getattr(self, "party_", "1")))
 
     @property
     def _least_rows(self) -> int:
         """The fewest rows that can be learned from: none where their number is not public."""
-        return 0 if self._relation is Neighbours.ADD_REMOVE else 1
+        hidden = self._asked(opened=False).relation is Neighbours.ADD_REMOVE
+        return 0 if hidden else 1
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked; those of a file or a database are read once."""
@@ -584,30 +569,6 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         return self._checked(X, accept_sparse=sparse, dtype=np.float64, reset=False)
 
-    def _body_encoder(self, facts: PublicFacts) -> SchemaEncoder | None:
-        """Return what rows are encoded by, if that is for a body."""
-        encoder = self._encoder(facts.n_samples)
-        shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
-        return encoder if shaped else None
-
-    def _geometry(self: Any, facts: PublicFacts) -> Geometry:
-        """Return where rows are: in a body if they are encoded for one, or in a ball."""
-        encoder = self._body_encoder(facts)
-        if self.noise == "schema" and encoder is None:
-            raise InvalidParameter(
-                "noise='schema' needs schema=, a PublicSchema of raw columns, and sources, if any, "
-                "whose noise was shaped so."
-            )
-        if self.noise != "ball" and encoder is not None:
-            return SchemaGeometry(encoder, getattr(self, "fit_intercept", True))
-        plain = linear_frame(
-            facts.n_features,
-            data_norm=self.data_norm,
-            fit_intercept=getattr(self, "fit_intercept", True),
-            intercept_scale=self.intercept_scale,
-        )
-        return BallGeometry(plain)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
@@ -631,9 +592,17 @@ class FittedLinear(Fitted):
         return self.model_.intercept
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class LinearClassifier(FittedLinear, PrivateClassifier):
-    """A private classifier that learns a linear model."""
+    """A private classifier that learns a linear model.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+        Released weights, for rows as given to ``fit``.
+    intercept_ : array of shape (1,) or (n_classes,)
+        Released intercepts.
+    """
 
 
 def _without_values(error: ValueError) -> ValueError:

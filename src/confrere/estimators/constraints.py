@@ -1,17 +1,28 @@
-"""What a parameter may be, said by its annotation and checked before anything is spent.
+"""What a parameter may be, said by its annotation, and what it means, said once for all.
 
-A constraint is an ``Annotated`` type whose last word is a function that refuses wrong values;
-``Literal`` types refuse what they do not name. Errors say the parameter's name.
+A constraint is an ``Annotated`` type whose last word refuses wrong values, by the parameter's name;
+``Literal`` types refuse what they do not name. They are checked before anything is spent.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,102 +34,48 @@ from confrere.rows.engines import check_engine
 from confrere.schema import PublicSchema, SchemaEncoder
 
 Check = Callable[[Any, str], object]
+_Kind = TypeVar("_Kind", bound=type)
 
 
-def _finite(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidParameter(f"{name} must be a number, got a {type(value).__name__}.")
-    if not math.isfinite(value):
-        raise InvalidParameter(f"{name} must be finite.")
-    return float(value)
+@dataclass(frozen=True)
+class NumberRule:
+    """Numbers of a kind: one, or where ``several`` is true a list of them as well."""
+
+    words: str  #: What they must be
+    fits: Callable[[Any], Any]  #: Whether one does
+    whole: bool = False
+    auto: bool = False  #: Whether a public rule may stand for one
+    several: bool = False
+
+    def __call__(self, value: Any, name: str) -> None:
+        """Refuse another value."""
+        listed = self.several and isinstance(value, list | tuple | np.ndarray)
+        each = list(value) if listed and np.ndim(value) == 1 else [value]
+        if not each or not all(map(self._fits, each)):
+            raise InvalidParameter(f"{name} must be {self.words}.")
+
+    def _fits(self, one: Any) -> bool:
+        if self.auto and isinstance(one, str) and one == "auto":
+            return True
+        kinds = int | np.integer if self.whole else int | float | np.number
+        return isinstance(one, kinds) and not isinstance(one, bool) and bool(self.fits(one))
 
 
-def _bounds(value: Any, name: str) -> None:
-    for each in np.atleast_1d(np.asarray(value, dtype=np.float64)):
-        check_bound(each, name)
+def _instance(*kinds: type, words: str) -> Check:
+    def check(value: Any, name: str) -> None:
+        if value is not None and not isinstance(value, kinds):
+            raise InvalidParameter(f"{name} must be {words}, or None.")
+
+    return check
 
 
-def _alpha(value: Any, name: str) -> None:
-    if not (isinstance(value, str) and value == "auto"):
-        check_bound(value, name)
-
-
-def _alphas(value: Any, name: str) -> None:
-    if isinstance(value, Mapping):
-        raise InvalidParameter(f"{name} must be one number, or a list of them in order.")
-    if isinstance(value, str) or np.ndim(value) == 0:
-        _alpha(value, name)
-    else:
-        if np.ndim(value) != 1 or not np.size(value):
-            raise InvalidParameter(f"{name} must be one number, or a list of them.")
-        for one in np.asarray(value, dtype=object):
-            _alpha(one, name)
-
-
-def _fraction(value: Any, name: str) -> None:
-    if not 0 < _finite(value, name) < 1:
-        raise InvalidParameter(f"{name} must lie strictly between 0 and 1.")
-
-
-def _auto_fraction(value: Any, name: str) -> None:
-    if not (isinstance(value, str) and value == "auto"):
-        _fraction(value, name)
-
-
-def _share(value: Any, name: str) -> None:
-    if not 0 <= _finite(value, name) < 1:
-        raise InvalidParameter(f"{name} must be at least 0 and below 1.")
-
-
-def _spare(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise InvalidParameter(f"{name} must be a whole number of at least 0.")
-
-
-def _delta(value: Any, name: str) -> None:
-    if not 0 <= _finite(value, name) < 1:
-        raise InvalidParameter(f"{name} must lie in [0, 1); 0 is pure privacy.")
-
-
-def _weight(value: Any, name: str) -> None:
-    if not 0 <= _finite(value, name) <= 1:
-        raise InvalidParameter(f"{name} must lie between 0 and 1.")
-
-
-def _weights(value: Any, name: str) -> None:
-    each = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    if each.ndim != 1 or not np.all((each >= 0) & (each <= 1)):
-        raise InvalidParameter(f"{name} must be a number between 0 and 1, or one per group.")
-
-
-def _count(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidParameter(f"{name} must be at least 1.")
-
-
-def _auto_count(value: Any, name: str) -> None:
-    if not (isinstance(value, str) and value == "auto"):
-        _count(value, name)
-
-
-def _opinion(value: Any, name: str) -> None:
+def _experts(value: Any, name: str) -> None:
     if isinstance(value, str) and value != "experts":
         raise InvalidParameter(f'{name} must be "experts" or one number per column.')
 
 
-def _levels(value: Any, name: str) -> None:
-    for each in np.atleast_1d(np.asarray(value, dtype=object)):
-        _finite(each, name)
-
-
-def _ledger(value: Any, name: str) -> None:
-    if value is not None and not isinstance(value, Ledger):
-        raise InvalidParameter(f"{name} must be a confrere.Ledger or None.")
-
-
-def _schema(value: Any, name: str) -> None:
-    if value is not None and not isinstance(value, PublicSchema | SchemaEncoder):
-        raise InvalidParameter(f"{name} must be a PublicSchema, one of its encoders, or None.")
+def _above(value: Any) -> bool:
+    return bool(np.isfinite(value)) and value > 0
 
 
 #: A price.
@@ -127,39 +84,59 @@ Epsilon = Annotated[float, check_epsilon]
 Bound = Annotated[float, check_bound]
 Positive = Annotated[float, check_positive]
 #: The same, one or several.
-Bounds = Annotated[float | Sequence[float], _bounds]
+Bounds = Annotated[
+    float | Sequence[float], NumberRule("a finite number above 0, or several", _above, several=True)
+]
 #: A ridge on the mean loss, or the public rule.
-Ridge = Annotated[float | Literal["auto"], _alpha]
+Ridge = Annotated[
+    float | Literal["auto"], NumberRule("'auto' or a finite number above 0", _above, auto=True)
+]
 #: The same, for all columns or groups or for each.
-Ridges = Annotated[float | Literal["auto"] | ArrayLike, _alphas]
+Ridges = Annotated[
+    float | Literal["auto"] | ArrayLike,
+    NumberRule(
+        "'auto', a finite number above 0, or a list of them", _above, auto=True, several=True
+    ),
+]
 #: Strictly between 0 and 1; from 0 and below 1; from 0 to 1.
-Fraction = Annotated[float, _fraction]
-AutoFraction = Annotated[float | Literal["auto"], _auto_fraction]
-Share = Annotated[float, _share]
-Weight = Annotated[float, _weight]
-Weights = Annotated[float | Sequence[float], _weights]
+Fraction = Annotated[float, NumberRule("strictly between 0 and 1", lambda v: 0 < v < 1)]
+AutoFraction = Annotated[
+    float | Literal["auto"],
+    NumberRule("'auto' or strictly between 0 and 1", lambda v: 0 < v < 1, auto=True),
+]
+Share = Annotated[float, NumberRule("at least 0 and below 1", lambda v: 0 <= v < 1)]
+Weight = Annotated[float, NumberRule("between 0 and 1", lambda v: 0 <= v <= 1)]
+Weights = Annotated[
+    float | Sequence[float],
+    NumberRule("a number between 0 and 1, or one per group", lambda v: 0 <= v <= 1, several=True),
+]
 #: A probability that epsilon does not hold.
-Delta = Annotated[float, _delta]
+Delta = Annotated[float, NumberRule("in [0, 1); 0 is pure privacy", lambda v: 0 <= v < 1)]
 #: Any finite number.
-Finite = Annotated[float, _finite]
+Finite = Annotated[float, NumberRule("a finite number", np.isfinite)]
 #: The same, for the outcome or for each of several.
-Levels = Annotated[ArrayLike, _levels]
+Levels = Annotated[ArrayLike, NumberRule("a finite number, or several", np.isfinite, several=True)]
 #: Coefficients that are known before any data: as given, or as the schema's experts see them.
-Experts = Annotated[ArrayLike | Literal["experts"] | None, _opinion]
+Experts = Annotated[ArrayLike | Literal["experts"] | None, _experts]
 #: A whole number from 1.
-Count = Annotated[int, _count]
-AutoCount = Annotated[int | Literal["auto"], _auto_count]
+Count = Annotated[int, NumberRule("a whole number of at least 1", lambda v: v >= 1, whole=True)]
+AutoCount = Annotated[
+    int | Literal["auto"],
+    NumberRule("'auto' or a whole number of at least 1", lambda v: v >= 1, whole=True, auto=True),
+]
 #: A whole number that may be zero.
-Spare = Annotated[int, _spare]
+Spare = Annotated[int, NumberRule("a whole number of at least 0", lambda v: v >= 0, whole=True)]
 #: A declared label set.
 Labels = ArrayLike | None
 #: Who reads the rows of one organisation.
 RowEngine = Annotated[Any, check_engine]
 #: Where a price is charged; None is the process's own.
-Payer = Annotated[Ledger | None, _ledger]
-
+Payer = Annotated[Ledger | None, _instance(Ledger, words="a confrere.Ledger")]
 #: What raw columns mean.
-Meaning = Annotated[PublicSchema | SchemaEncoder | None, _schema]
+Meaning = Annotated[
+    PublicSchema | SchemaEncoder | None,
+    _instance(PublicSchema, SchemaEncoder, words="a PublicSchema, one of its encoders"),
+]
 
 
 class _OwnSignature:
@@ -187,15 +164,58 @@ class KnownParameters:
         return super().__new__(cls)
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def estimator(kind: _Kind) -> _Kind:
+    """Make a class of parameters, with what its bases say of those that it says nothing about."""
+    own = kind.__doc__ or ""
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
+    made.own_doc = own
+    bases = [getattr(base, "own_doc", "") for base in made.__mro__]
+    for title, names in (
+        ("Parameters", list(made.__dataclass_fields__)),
+        ("Attributes", re.findall(r"^    (\w+_) : ", "\n".join(bases[1:]), re.MULTILINE)),
+    ):
+        said, rest = _said(own, title), []
+        for name in (name for name in names if name not in said):
+            text = next((t for t in (_said(base, title).get(name) for base in bases) if t), None)
+            if text is not None:
+                rest.append(text if title == "Attributes" else _with_default(made, name, text))
+        head = f"    {title}\n    {'-' * len(title)}\n"
+        if rest and head not in own:
+            text, notes, others = own.partition("    Notes\n    -----\n")
+            own = f"{text.rstrip()}\n\n{head}\n{notes}{others}"
+        before, _, after = own.partition(head)
+        entries, gap, others = ("", "\n", after) if after[:1] == "\n" else after.partition("\n\n")
+        if rest:
+            own = before + head + "\n".join(filter(None, [entries.rstrip(), *rest])) + gap + others
+    made.__doc__ = own
+    return made  # type: ignore[no-any-return]
+
+
+def _said(doc: str, title: str) -> dict[str, str]:
+    """Return the entries of one section of a docstring, by the first of their names."""
+    _, _, after = doc.partition(f"    {title}\n    {'-' * len(title)}\n")
+    section = after.partition("\n\n")[0]
+    entries = re.findall(r"^    \w.*\n(?:        .*\n?)*", section, re.MULTILINE)
+    named = {}
+    for entry in entries:
+        for name in entry.split(" : ")[0].split("\n")[0].split(","):
+            named[name.strip()] = entry.rstrip("\n")
+    return named
+
+
+def _with_default(kind: Any, name: str, entry: str) -> str:
+    """Return an entry with the default that a class has."""
+    default = kind.__dataclass_fields__[name].default
+    head, *text = entry.split("\n")
+    told = "optional" if default is None else f"default={default!r}".replace("'", '"')
+    return "\n".join([head if default is MISSING else f"{head}, {told}", *text])
+
+
 def check_parameters(estimator: Any) -> None:
-    """Refuse the first parameter that its annotation does not allow; touches no data.
+    """Refuse the first parameter that its annotation does not allow, naming it; touches no data.
 
     What was left as it is declared needs no look.
-
-    Raises
-    ------
-    InvalidParameter
-        Naming it.
     """
     kind: Any = type(estimator)
     for name, check in _checks(kind).items():

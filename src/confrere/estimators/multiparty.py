@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -22,6 +22,7 @@ from confrere.estimators.constraints import (
     Ridge,
     Spare,
     check_parameters,
+    estimator,
     one_of,
 )
 from confrere.kernel.guarantee import Guarantee
@@ -40,12 +41,12 @@ from confrere.methods.votes import (
     stack_tables,
     tables_of_parties,
 )
-from confrere.model import Linear
+from confrere.model import Linear, Model
 from confrere.schema import SchemaEncoder
 from confrere.schema.cells import is_table, party_column
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class MultipartyClassifier(LinearClassifier):
     """Learning from many parties' classifiers (Hamm et al., Algorithms 1 and 2, made sharper).
 
@@ -63,13 +64,6 @@ class MultipartyClassifier(LinearClassifier):
         for three classes and more, and for two where rows are clustered. ``"soft"``: on the model
         of the votes' fractions. ``"vote"``: on the model of their majority, as a baseline.
         ``"weights"``: on the mean of the parties' own weights, without auxiliary rows.
-    epsilon : float, default=1.0
-        Price of one ``fit``, for each whole party.
-    delta : float, default=0.0
-        Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian. Not for
-        ``"cells"``, whose noise is Laplace's.
-    data_norm : float, default=1.0
-        Declared bound on the norm of a row (after ``feature_scale``); longer rows are clipped.
     alpha : float or "auto", default="auto"
         Ridge of the released model on the mean loss of the auxiliary rows; for ``"weights"`` of the
         parties' own; for ``"cells"`` on half-white rows. ``"auto"`` is a public rule, for
@@ -91,38 +85,14 @@ class MultipartyClassifier(LinearClassifier):
         Who adds the noise. ``"sum"``: nobody; every party draws a share of it, so that nobody has
         to see what a party sends (docs/sums.md). Not for ``"soft"`` and ``"vote"``, whose
         coordinator noises a model of all votes and is trusted with them.
-    colluding : int or "auto", default="auto"
-        For ``trust="sum"``: how many parties may pool what they know. The noise is made by the
-        shares of the others. By default fewer than half of them.
-    reserve : int, default=0
-        For ``trust="sum"``: how many lost sums the price covers besides. Between machines somebody
-        may vanish in the middle of one; the noise is made for all of them.
     on_faulty : {"leave-out", "refuse"}, default="leave-out"
         Parties with values that are not finite, undeclared labels or other columns: count them as
         split votes (as zero weights) and log their names, or raise.
-    fit_intercept : bool, default=True
-        Add a public constant inside the norm bound: regularised and noised like the rest.
-    intercept_scale : float, default=0.4
-        That constant, between 0 and 1.
-    feature_scale : array of shape (n_features,), optional
-        Public factors (importances) that multiply the columns before clipping.
-    classes : list, optional
-        The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
     memory : float, default=256.0
         Megabytes for what is computed in blocks, beside the rows themselves.
-    ledger : Ledger, optional
-        Where the price is charged; by default the process's own.
-    account : str, optional
-        The account in it; may be left out if there is only one.
-    random_state : int or generator, optional
-        Simulation only: the result is marked simulated and cannot be released.
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features) or (n_classes, n_features)
-        Released weights, for rows as given to ``fit``.
-    intercept_ : array of shape (1,) or (n_classes,)
-        Released intercepts.
     alpha_ : float
         The ridge behind them.
     statistic_ : array
@@ -130,14 +100,6 @@ class MultipartyClassifier(LinearClassifier):
         ``"cells"`` the share of all rows in every cell and class, with noise.
     n_parties_ : int
         Public number of parties.
-    classes_ : array
-        The declared label set, sorted.
-    guarantee_ : Guarantee
-        What was promised.
-    receipt_ : Receipt
-        The ledger entry that paid for it.
-    simulated_ : bool
-        Whether the noise came from a seed.
 
     Notes
     -----
@@ -284,8 +246,8 @@ class MultipartyClassifier(LinearClassifier):
     def _model_in(self, learned: MultipartyResult) -> Linear:
         return learned.model
 
-    def _keep(self, plan: MultipartyPlan, learned: MultipartyResult) -> None:
-        super()._keep(plan, learned)
+    def _keep(self, plan: MultipartyPlan, learned: MultipartyResult, model: Model) -> None:
+        super()._keep(plan, learned, model)
         self.n_parties_ = plan.n_parties
         self.alpha_ = learned.model.facts.alpha
         if learned.statistic is not None:

@@ -8,41 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from confrere.arrays import Floats
 from confrere.errors import (
     InvalidData,
     InvalidParameter,
-    InvalidRelease,
-    SchemaMismatch,
     SimulatedRelease,
 )
 from confrere.estimators.base import LinearClassifier, Predicting, sorted_labels
-from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridges, Weight
-from confrere.maths.prior_ridge import (
-    MISSED,
-    mean_curvature,
-    noise_variance,
-    precision_of,
-    variance_near,
-)
-from confrere.methods.body import Noise
-from confrere.methods.checked import CheckedPlan
-from confrere.methods.design import allowance, row_count
-from confrere.methods.linear import LinearPlan, design_linear
-from confrere.methods.plan import PublicFacts
-from confrere.methods.priors import Prior
-from confrere.model import Encoder, Linear, Model
+from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridges, Weight, estimator
+from confrere.methods.geometry import Noise
+from confrere.model import Model
 from confrere.release import Release, load_rehearsal, load_release
 from confrere.schema.cells import is_table
-from confrere.schema.encoding import Form
 from confrere.views import progress_bar
 
 SourceLike: TypeAlias = Release | str | os.PathLike[str]
@@ -109,96 +91,6 @@ def refuse_model(source: object) -> None:
             f"source must be a confrere.release.Release or a path to one, got a "
             f"{type(source).__name__}."
         )
-
-
-def check_same_meaning(
-    releases: Sequence[Release],
-    *,
-    features: Sequence[str] | None,
-    classes: NDArray[Any] | None,
-    encoder: Encoder | None,
-) -> None:
-    """Refuse sources that do not speak of the same features, in the same order, and labels.
-
-    Without features and classes there is nothing to compare: only a price is asked.
-    """
-    if features is None or classes is None:
-        return
-    for release in releases:
-        theirs = release.model.encoder
-        if encoder is not None and theirs is not None:
-            encoder.schema.require_same(theirs.schema)
-        if release.model.features != tuple(features):
-            raise SchemaMismatch(
-                "source and target have different features:\n"
-                + _difference(release.model.features, features)
-            )
-        if list(release.model.classes) != classes.tolist():
-            raise SchemaMismatch(
-                f"source has classes {list(release.model.classes)}, the target declares "
-                f"{classes.tolist()}."
-            )
-        if encoder is None:
-            continue
-        if theirs is None:
-            raise SchemaMismatch(
-                "source carries no encoder to compare with; ask for a release of a model that was "
-                "fitted with schema=..."
-            )
-        if not encoder.same_encoding(theirs):
-            raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
-
-
-def form_of(releases: Sequence[Release]) -> Form:
-    """Return how sources encode columns: whoever starts from them does the same."""
-    encoders = [release.model.encoder for release in releases]
-    forms = {encoder.form for encoder in encoders if encoder is not None}
-    return forms.pop() if len(forms) == 1 else "standardised"
-
-
-def check_classes(releases: Sequence[Release], n_classes: int) -> None:
-    """Refuse sources of another number of classes."""
-    if any(len(release.model.classes) != n_classes for release in releases):
-        raise SchemaMismatch("source has another number of classes than the target.")
-
-
-def precisions(releases: Sequence[Release], size: int, base_rate: float) -> NDArray[np.float64]:
-    """Return how precisely each release tells a weight: of the noise, and of its records.
-
-    All of it is public, so combining releases costs nothing; see
-    :func:`confrere.maths.prior_ridge.precision_of`. An average of parties has noise from each.
-    """
-    found = []
-    for release in releases:
-        facts = release.model.facts
-        if facts.sigma is not None:
-            noise = facts.sigma**2
-        elif facts.rho is not None:
-            noise = (size + 1) / facts.rho**2
-        else:
-            # Noise of a capped loss at that price, for every party whose model is averaged.
-            noise = (facts.parties or 1) * noise_variance(release.guarantee.epsilon, size, 0.5)
-        records = known(facts.n_samples, "n_samples")
-        curvature = mean_curvature(base_rate)
-        found.append(precision_of(records, size, noise=noise, curvature=curvature))
-    return np.asarray(found)
-
-
-def known(fact: float | None, name: str) -> float:
-    """Return a fact that a source must state to be started from."""
-    if fact is None:
-        raise InvalidRelease(f"source does not state its {name}; it cannot be started from.")
-    return fact
-
-
-def _difference(theirs: Sequence[str], ours: Sequence[str]) -> str:
-    if len(theirs) != len(ours):
-        return f"  source has {len(theirs)} columns, target {len(ours)}"
-    pairs = [(j, a, b) for j, (a, b) in enumerate(zip(theirs, ours, strict=True)) if a != b]
-    lines = [f"  column {j}: source {a!r}, target {b!r}" for j, a, b in pairs[:10]]
-    if len(pairs) > 10:
-        lines.append(f"  and {len(pairs) - 10} more")
-    return "\n".join(lines)
 
 
 class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -278,7 +170,7 @@ class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: i
 LINEAR_KINDS = ("plr", "simcomb", "collaborative", "multiparty")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class TransferClassifier(LinearClassifier):
     """One private model that shrinks towards a released one (SimComb; PPHTL is the same idea).
 
@@ -287,35 +179,16 @@ class TransferClassifier(LinearClassifier):
 
     Parameters
     ----------
-    source : Release, path, or a sequence of them
-        What the main organisation (or several) released; required by ``fit``.
     eta : float, default=0.0
         Shrink towards ``(1 - eta)`` times the source's weights.
-    epsilon, delta, data_norm, alpha, fit_intercept, intercept_scale, noise
-        As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge
-        follows from what the sources' records and noise leave unknown, and noise is shaped like
-        theirs.
-    feature_scale : array of shape (n_features,), optional
-        Public factors (importances) that multiply the columns before clipping.
-    prior_check : bool, default=True
-        Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
-        hold on these records; without, a wrong source is believed.
-    declared_samples : int, optional
-        Public stand-in for the number of rows: given, neighbours are add-remove.
-    schema : PublicSchema or SchemaEncoder, optional
-        What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
-        refused.
-    source_keys : mapping of party to public key, optional
-        Signatures that a source read from disk must carry.
-    classes : list, optional
-        The public label set, that of the sources.
-    ledger, account, random_state
-        As in :class:`PrivateLogisticRegression`.
+    alpha : float, "auto" or array of shape (n_features,), default="auto"
+        As in :class:`PrivateLogisticRegression`. The automatic ridge follows from what the sources'
+        records and noise leave unknown.
+    noise : {"auto", "ball", "schema"}, default="auto"
+        Which body noise is made for: that of the sources, unless a ball is asked for.
 
     Attributes
     ----------
-    coef_, intercept_, classes_, guarantee_, receipt_, simulated_
-        As in :class:`PrivateLogisticRegression`; the guarantee is the target's.
     sources_ : tuple of Release
         What was started from, each with its own guarantee.
 
@@ -351,65 +224,13 @@ class TransferClassifier(LinearClassifier):
     _kind = "simcomb"
     _sparse = False
 
-    def plan(self, facts: PublicFacts) -> LinearPlan | CheckedPlan:
-        """Return everything that is decided before the data are touched; reads the sources."""
-        sources = self._open_sources()
-        encoder = self._encoder(facts.n_samples)
-        check_same_meaning(
-            sources,
-            features=facts.features,
-            classes=facts.classes,
-            encoder=None if encoder is None else Encoder.of(encoder),
-        )
-        check_classes(sources, facts.n_classes)
-        count = row_count(facts.n_samples, self._relation, self.declared_samples)
-        return design_linear(
-            allowance(self.epsilon, count, delta=self.delta, n_classes=facts.n_classes),
-            self._geometry(facts),
-            self._known(facts, sources),
-            alpha=self.alpha,
-            check=self.prior_check,
-            sources=sources,
-        )
-
-    def _open_sources(self) -> tuple[Release, ...]:
+    def _sources(self) -> tuple[Release, ...]:
         return open_sources(
             self.source,
             kinds=LINEAR_KINDS,
             keys=self.source_keys,
             simulation=self.random_state is not None,
         )
-
-    def _form(self, n_samples: int) -> Form:  # noqa: ARG002
-        """Return how the sources encode columns."""
-        return form_of(self._open_sources())
-
-    def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior:
-        """Return ``(1 - eta)`` times the sources' combined model, and what it leaves unknown."""
-        models = [source.model for source in sources if isinstance(source.model, Linear)]
-        intercepts = np.array([model.intercept for model in models])
-        coefs = np.array([model.coef for model in models])
-        scale = self.feature_scale
-
-        def around(coef: Floats, intercept: Floats, variance: float = 0.0) -> Prior:
-            known = Prior(
-                coef,
-                variance=variance,
-                data_norm=self.data_norm,
-                feature_scale=None if scale is None else np.asarray(scale, dtype=np.float64),
-                most=1.0,
-                released=intercept,
-                encoder=self._body_encoder(facts),
-            )
-            return known.with_shares()
-
-        size = facts.n_features + self.fit_intercept
-        rate = around(coefs.mean(axis=0), intercepts.mean(axis=0)).base_rate
-        precise = precisions(sources, size, rate)
-        keep = (1 - self.eta) * precise / precise.sum()
-        missed = MISSED if facts.n_classes == 2 else 0.0
-        left = variance_near(precise, missed=missed)
-        return around(np.tensordot(keep, coefs, 1), keep @ intercepts, left)
 
 
 def fit_branches(

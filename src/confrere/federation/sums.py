@@ -54,8 +54,8 @@ from confrere.mechanisms.secure_sum import (
     colluders_of,
     fewest_of,
 )
+from confrere.methods.allowance import Alpha
 from confrere.methods.asking import Ask, AskedSum, Labels, Protocol, Rows, Sizes, Told, known_sizes
-from confrere.methods.design import Alpha
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
 from confrere.rows.frame import LARGEST
 from confrere.schema import PublicSchema

@@ -32,11 +32,10 @@ from confrere.kernel.guarantee import (
 )
 from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.streams import RandomSource
-from confrere.maths.geometry import LOG_ODDS
-from confrere.maths.prior_ridge import free_ridge
 from confrere.mechanisms.measurements import Columns, Objective
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import THEOREM, UNCHECKED, Belief, PriorCheck
+from confrere.methods.allowance import SOLVER, Allowance, Alpha, Near, free_ridge, ridge_for
 from confrere.methods.asking import (
     Arrays,
     Ask,
@@ -55,11 +54,10 @@ from confrere.methods.asking import (
     relation,
     run_parties,
 )
-from confrere.methods.checked import prior_facts, rest_of
-from confrere.methods.design import SOLVER, Allowance, Alpha, Near, ridge_for
+from confrere.methods.geometry import LOG_ODDS
 from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
 from confrere.methods.plan import LabelledTable, Plan, Term
-from confrere.methods.priors import Prior
+from confrere.methods.priors import Prior, prior_facts, rest_of
 from confrere.model import Facts, Linear, PriorFacts
 from confrere.rows.body import BodyFrame
 

@@ -16,8 +16,8 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource
-from confrere.maths.prior_ridge import free_ridge
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
+from confrere.methods.allowance import free_ridge
 from confrere.methods.asking import (
     Arrays,
     Ask,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,14 +17,12 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
-from confrere.maths.geometry import LOG_ODDS
 from confrere.mechanisms.measurements import Act, Objective
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
-from confrere.methods.body import Leaf, schema_frame, spent_delta
-from confrere.methods.checked import CheckedPlan, plan_near
-from confrere.methods.design import Allowance, Alpha, Alphas, Near, column_ridges, ridge_for
+from confrere.methods.allowance import Allowance, Alpha, Alphas, Near, column_ridges, ridge_for
+from confrere.methods.geometry import LOG_ODDS, Leaf, schema_frame, spent_delta
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
-from confrere.methods.priors import Prior
+from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.model import Facts, Linear
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
@@ -33,14 +31,6 @@ from confrere.schema import SchemaEncoder
 
 #: Of a ball, or of the body that a schema declares.
 Coordinates = Frame | BodyFrame
-
-
-class Source(Protocol):
-    """A released model that a plan starts from: public, so that starting from it costs nothing."""
-
-    @property
-    def release_id(self) -> str:
-        """What the ledger notes."""
 
 
 def linear_frame(
@@ -82,21 +72,11 @@ class BallGeometry:
 
 @dataclass(frozen=True, eq=False)
 class SchemaGeometry:
-    """Rows in the body that a schema declares.
+    """Rows in the body that a schema declares."""
 
-    Attributes
-    ----------
-    encoder : SchemaEncoder
-        Of a form for bodies.
-    constant : bool
-        Whether there is an intercept.
-    leaf : str
-        What noise is made for: the body itself, or a ball in its coordinates.
-    """
-
-    encoder: SchemaEncoder
-    constant: bool = True
-    leaf: Leaf = "Max"
+    encoder: SchemaEncoder  #: Of a form for bodies
+    constant: bool = True  #: Whether there is an intercept
+    leaf: Leaf = "Max"  #: What noise is made for: the body itself, or a ball in its coordinates
 
     def law(self, allowed: Allowance, log_odds: float) -> Allowance:
         """Return what is spent: of a delta all or nothing, as pays for log odds so unknown."""
@@ -115,27 +95,13 @@ Geometry = BallGeometry | SchemaGeometry
 
 @dataclass(frozen=True, eq=False)
 class LinearPlan(ModelPlan):
-    """One perturbed objective in declared coordinates.
+    """One perturbed objective in declared coordinates."""
 
-    Attributes
-    ----------
-    frame : Frame or BodyFrame
-        The public coordinates.
-    mechanism : Objective
-        Noise, ridge and price.
-    centre : array or None
-        Public point to shrink towards, in the frame's coordinates.
-    public_samples : int
-        The number of records that everyone may know.
-    sources : tuple
-        Released models that ``centre`` was made from.
-    """
-
-    frame: Coordinates
-    mechanism: Objective
-    centre: Floats | None
-    public_samples: int
-    sources: tuple[Any, ...] = ()
+    frame: Coordinates  #: The public coordinates
+    mechanism: Objective  #: Noise, ridge and price
+    centre: Floats | None  #: Public point to shrink towards, in the frame's coordinates
+    public_samples: int  #: The number of records that everyone may know
+    sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
 
     def guarantee(self) -> Guarantee:
         """Return the price."""
@@ -215,7 +181,7 @@ def plan_linear(
     ridge_floor: float = 2.0,
     prior: Floats | None = None,
     near: Near | None = None,
-    sources: tuple[Source, ...] = (),
+    sources: tuple[Any, ...] = (),
 ) -> LinearPlan:
     """Return the plan of a private linear model.
 
@@ -232,41 +198,21 @@ def plan_linear(
 
 
 def design_linear(
-    allowed: Allowance,
-    geometry: Geometry,
-    prior: Prior | None = None,
+    allowed: Allowance,  # Of the check and the fit
+    geometry: Geometry,  # Where rows are
+    prior: Prior | None = None,  # What is shrunk towards
     *,
-    alpha: Alphas = "auto",
-    feature_scale: ArrayLike | None = None,
-    intercept: ArrayLike = 0.0,
-    ridge_floor: float = 2.0,
+    alpha: Alphas = "auto",  # Ridge on the mean loss
+    feature_scale: ArrayLike | None = None,  # Public factors of the columns; a prior has its own
+    intercept: ArrayLike = 0.0,  # Public intercept to shrink towards where there is no prior
+    ridge_floor: float = 2.0,  # Of a ball
+    # Whether the prior is checked; one that scores all rows alike has nothing to check
     check: bool = True,
-    sources: tuple[Source, ...] = (),
+    sources: tuple[Any, ...] = (),  # Released models that the prior was made from
 ) -> LinearPlan | CheckedPlan:
     """Return the plan of a private linear model, near a prior if there is one.
 
     Law, coordinates, centre and ridge are decided here, once for all that a check may show.
-
-    Parameters
-    ----------
-    allowed : Allowance
-        Of the check and the fit.
-    geometry : BallGeometry or SchemaGeometry
-        Where rows are.
-    prior : Prior, optional
-        What is shrunk towards.
-    alpha : float, "auto" or one number per column, default="auto"
-        Ridge on the mean loss.
-    feature_scale : array, optional
-        Public factors of the columns; a prior has its own.
-    intercept : float, or one per class, default=0.0
-        Public intercept to shrink towards where there is no prior.
-    ridge_floor : float, default=2.0
-        Of a ball.
-    check : bool, default=True
-        Whether the prior is checked; one that scores all rows alike has nothing to check.
-    sources : tuple
-        Released models that the prior was made from.
     """
     known = LOG_ODDS if prior is None else prior.variance
     law = cache(lambda left: geometry.law(left, known))

@@ -6,20 +6,24 @@ Proof: docs/proofs/prior_check.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours
-from confrere.maths.prior_ridge import DECLARED, UNKNOWN, intercept_of, share_of
-from confrere.mechanisms.measurements import RowCount
-from confrere.mechanisms.prior_check import Belief, PriorCheck, class_parts
-from confrere.methods.design import Near
+from confrere.errors import CompositionError, InvalidParameter
+from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, exact, minus
+from confrere.kernel.streams import RandomSource
+from confrere.mechanisms.measurements import Act, RowCount
+from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share, class_parts
+from confrere.methods.allowance import DECLARED, UNKNOWN, Allowance, Near, intercept_of, share_of
+from confrere.methods.plan import LabelledTable, ModelPlan, Names, PublicFacts, Term
+from confrere.model import Facts, Model, PriorFacts
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
 from confrere.schema import SchemaEncoder
@@ -33,40 +37,25 @@ _DRAWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What is declared, or was released by others, before any data are touched.
+    """What is declared, or was released by others, before any data are touched."""
 
-    Parameters
-    ----------
-    coef : (n_features,) array, or (K, n_features) of several classes
-        Log odds per unit of each column, for rows as given; kept with one row per score.
-    intercept : float, or (K,) array
-        Log odds of the declared shares; :meth:`intercept_at` is what a model starts from.
-    variance : float, default=0.2
-        Of the log odds around the prior, if it is right.
-    data_norm : float, default=1.0
-        Declared bound on the rows' norm after ``feature_scale``.
-    feature_scale : (n_features,) array, optional
-        Public factors that bring columns to one scale, or weigh them.
-    most : float, default=1.5
-        Largest factor that a check may find.
-    importance : (n_features,) array, optional
-        Public factors that the rows were encoded with: taken back as far as the prior is not
-        believed.
-    released : float, or (K,) array, optional
-        The intercepts of others' models: kept as they are, however far they are believed.
-    encoder : SchemaEncoder, optional
-        Of rows in a body: its declared facts imply how scores spread, and around what. By default
-        rows are centred, and their norm is the bound.
-    """
-
+    #: ``(n_features,)``: Log odds per unit of each column, for rows as given; kept with one row per
+    #: score
     coef: Floats
+    #: Log odds of the declared shares; :meth:`intercept_at` is what a model starts from
     intercept: Any = 0.0
-    variance: float = DECLARED
-    data_norm: float = 1.0
+    variance: float = DECLARED  #: Of the log odds around the prior, if it is right
+    data_norm: float = 1.0  #: Declared bound on the rows' norm after ``feature_scale``
+    #: ``(n_features,)``: Public factors that bring columns to one scale, or weigh them
     feature_scale: Floats | None = None
-    most: float = 1.5
+    most: float = 1.5  #: Largest factor that a check may find
+    #: ``(n_features,)``: Public factors that the rows were encoded with: taken back as far as the
+    #: prior is not believed
     importance: Floats | None = None
+    #: The intercepts of others' models: kept as they are, however far they are believed
     released: Any = None
+    #: Of rows in a body: its declared facts imply how scores spread, and around what. By default
+    #: rows are centred, and their norm is the bound.
     encoder: SchemaEncoder | None = None
 
     def __post_init__(self) -> None:
@@ -214,6 +203,77 @@ class Prior:
         return np.array(points) if self.several else points[0]
 
 
+@dataclass(frozen=True, eq=False)
+class DeclaredPrior:
+    """Coefficients and intercept for rows as encoded, and the importances that are in these."""
+
+    coef: ArrayLike | None  #: Log odds per unit of each column; None if nothing is declared
+    intercept: Any  #: Log odds of the declared base rate; of more than two classes one number each
+    importance: Floats | None = None  #: Public factors that the rows were encoded with
+
+    def prior(
+        self,
+        facts: PublicFacts,
+        data_norm: float,
+        feature_scale: ArrayLike | None = None,
+        *,
+        encoder: SchemaEncoder | None = None,
+    ) -> Prior | None:
+        """Return it as something that can be checked; None if it says nothing about columns."""
+        if self.coef is None or not np.any(self.coef):
+            return None
+        given = np.asarray(self.coef, dtype=np.float64)
+        shape = (facts.n_features,)
+        if given.shape != (shape if facts.n_classes == 2 else (facts.n_classes, *shape)):
+            raise InvalidParameter(
+                "prior must hold one finite number per column, of more than two classes for each."
+            )
+        scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
+        return Prior(
+            given,
+            self.intercept,
+            data_norm=float(data_norm),
+            feature_scale=scale,
+            importance=self.importance,
+            encoder=encoder,
+        )
+
+
+def resolve_prior(
+    prior: Any, intercept: ArrayLike, encoder: SchemaEncoder | None, n_classes: int = 2
+) -> DeclaredPrior:
+    """Return what ``prior`` and ``prior_intercept`` declare about rows of ``encoder``.
+
+    Experts also know the base rate, unless an intercept is given. A declared prior
+    is one already, from somebody who has the encoder: in a study only what it makes of experts
+    crosses.
+    """
+    level: Any = np.asarray(intercept, dtype=np.float64)[()]
+    if np.any(level) and level.shape != (() if n_classes == 2 else (n_classes,)):
+        raise InvalidParameter(
+            "prior_intercept must be one number, of more than two classes one for each."
+        )
+    if isinstance(prior, DeclaredPrior):
+        return replace(prior, intercept=level)
+    if not (isinstance(prior, str) and prior == "experts"):
+        return DeclaredPrior(prior, level)
+    if n_classes > 2:
+        raise InvalidParameter(
+            'prior="experts" says which way one outcome goes; of more than two classes give '
+            "coefficients, one row per class."
+        )
+    if encoder is None or not encoder.schema.has_signs:
+        raise InvalidParameter(
+            'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
+        )
+    outcome = encoder.schema.outcome
+    rate = None if outcome is None else outcome.base_rate
+    if not level and rate is not None:
+        level = math.log(rate / (1 - rate))
+    weights = encoder.multipliers() if encoder.weighted else None
+    return DeclaredPrior(encoder.expert_prior(), level, weights)
+
+
 def weights_at(scale: Floats | None, trust: float) -> Floats | None:
     """Return column weights as far as they are trusted: all alike where nothing is.
 
@@ -244,3 +304,143 @@ def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
         for column, weight in zip(rows.written().T, weights.T, strict=True):
             scores[part] += column[:, None] * weight
     return scores
+
+
+def split_epsilon(epsilon: float, prior: Prior, n_samples: float) -> float:
+    """Return what the check spends."""
+    share = check_share(
+        epsilon,
+        n_samples,
+        base_rate=prior.base_rate,
+        deviation=prior.deviation,
+        strength=prior.strength,
+    )
+    return share * epsilon
+
+
+def rest_of(epsilon: float, spent: float) -> float:
+    """Return what is left of epsilon, as ledgers add."""
+    return at_most(minus(exact(epsilon), exact(spent)))
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedPlan(ModelPlan):
+    """A paid check of a prior, then the fit that its outcome calls for."""
+
+    epsilon: float  #: Price of both
+    prior: Prior  #: What is checked
+    check: PriorCheck  #: The check's noise and price
+    #: From what is believed to the plan of the fit, which spends the rest: of epsilon, and of delta
+    #: what the likely fit does, whatever is believed
+    fit: Callable[[Belief], ModelPlan]
+    sources: tuple[Any, ...] = ()  #: Released models that the prior was made from
+
+    @property
+    def likely(self) -> ModelPlan:
+        """The fit if the check brings what is believed before."""
+        return self.fit(self.check.before)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price of check and fit: releases of the same records add up.
+
+        It is that of every outcome: :meth:`fit` refuses a fit that costs more than the likely one.
+        """
+        return replace(self.likely.guarantee(), epsilon=self.epsilon, theorem=THEOREM)
+
+    def facts(self) -> Facts:
+        """Return the public facts, but for what the check will show."""
+        return self.likely.facts()
+
+    def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
+        """Return the noised sum of the check and the numbers of the fit."""
+        seen = self.check.run(*self._checked(data), source=source)
+        fit = self.fit(self.check.belief(seen))
+        return {"prior": np.array([float(seen)]), **fit.release(data, source)}
+
+    def assemble(self, released: Mapping[str, Floats], names: Names) -> Model:
+        """Return the model of rows as given, with what the check has shown."""
+        numbers = dict(released)
+        belief = self.check.belief(float(numbers.pop("prior")[0]))
+        model = self.fit(belief).assemble(numbers, names)
+        return replace(model, facts=replace(model.facts, prior=prior_facts(belief, self.check)))
+
+    def minimisers(self) -> dict[str, Act]:
+        """Return the acts of the likely fit."""
+        return self.likely.minimisers()
+
+    def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        """Return shapes and lengths over all fits that may follow."""
+        found: dict[str, tuple[tuple[int, ...], float]] = {"prior": ((1,), self.check.longest)}
+        for belief in self.check.beliefs():
+            for name, (shape, longest) in self.fit(belief).bounds().items():
+                known = found.get(name, (shape, 0.0))[1]
+                found[name] = (shape, max(known, longest))
+        return found
+
+    def terms(self, data: LabelledTable) -> list[Term]:
+        """Return the check, and the fit at what is believed before it."""
+        return self.terms_at(data, self.check.before)
+
+    def terms_at(self, data: LabelledTable, belief: Belief) -> list[Term]:
+        """Return the check, and the fit after it at one of its :meth:`PriorCheck.beliefs`."""
+        return [Term("prior", self.check, self._checked(data)), *self.fit(belief).terms(data)]
+
+    def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
+        """Return the check's sum and the fit's numbers, one run per row."""
+        seen = self.check.sample(*self._checked(data), source=source, count=count)
+        beliefs = [self.check.belief(float(one)) for one in seen[:, 0]]
+        runs: list[Floats] = [np.empty(0)] * count
+        for belief in dict.fromkeys(beliefs):
+            mine = [i for i, each in enumerate(beliefs) if each == belief]
+            drawn = self.fit(belief).run_many(data, source, len(mine))
+            for i, row in zip(mine, drawn, strict=True):
+                runs[i] = row
+        return np.hstack([seen.astype(np.float64), np.vstack(runs)])
+
+    @property
+    def batched(self) -> bool:
+        """Whether many runs share their passes over the rows."""
+        return self.likely.batched
+
+    def later_mechanisms(self) -> tuple[Any, ...]:
+        """Return what the likely fit learns from what it released."""
+        return self.likely.later_mechanisms()
+
+    def _checked(self, data: LabelledTable) -> tuple[Floats, Floats]:
+        return self.prior.scores(data.X), np.asarray(data.labels, dtype=np.float64)
+
+
+def prior_facts(belief: Belief, check: PriorCheck) -> PriorFacts:
+    """Return what a card says about the prior."""
+    return PriorFacts(
+        factor=belief.factor,
+        sigma=belief.sigma,
+        epsilon=check.epsilon,
+        verifiable=belief.verifiable,
+    )
+
+
+def plan_near(
+    prior: Prior,  # What is known
+    # From what is left and a belief to the plan of the fit
+    fit: Callable[[Allowance, Belief], ModelPlan],
+    allowed: Allowance,  # Of check and fit
+    sources: tuple[Any, ...] = (),  # Released models that the prior was made from
+) -> CheckedPlan:
+    """Return the plan of a fit near a prior that is checked first."""
+    spent = split_epsilon(allowed.epsilon, prior, allowed.records)
+    left = rest_of(allowed.epsilon, spent)
+    check = prior.check(spent, allowed.count, allowed.relation)
+    plans: dict[Belief, ModelPlan] = {}
+
+    def fitted(belief: Belief) -> ModelPlan:
+        if belief not in plans:
+            plan = fit(allowed.at(epsilon=left), belief)
+            price = plan.guarantee()
+            promised = price if belief == check.before else fitted(check.before).guarantee()
+            if price.epsilon > left or price.delta > promised.delta:
+                raise CompositionError("a fit after a check costs more than was promised.")
+            plans[belief] = plan
+        return plans[belief]
+
+    return CheckedPlan(allowed.epsilon, prior, check, fitted, sources)

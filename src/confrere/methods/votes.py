@@ -52,8 +52,8 @@ from confrere.mechanisms.secure_sum import (
     colluders_of,
     fewest_of,
 )
+from confrere.methods.allowance import Alpha
 from confrere.methods.asking import Ask, Asked, Protocol, Told, drive
-from confrere.methods.design import Alpha
 from confrere.methods.linear import coefficients, linear_model
 from confrere.methods.plan import Names, Plan, Term, encode_labels
 from confrere.model import Facts, Linear

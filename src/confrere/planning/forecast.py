@@ -21,7 +21,7 @@ sampling error and noise is what is expected. Models of ``M`` parties are averag
 groups of features are added.
 
 Of a schema, the share of the signal that survives is the number that the estimators' public rule
-goes by (:mod:`confrere.maths.geometry`). A best area :math:`a` becomes
+goes by (:mod:`confrere.methods.geometry`). A best area :math:`a` becomes
 :math:`\Phi(\Phi^{-1}(a)\sqrt{\text{share}})`: a score that keeps this share of the log odds'
 variance is so much less apart. It is cautious: columns that tell the same lose less.
 """
@@ -42,11 +42,10 @@ from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.extras import extra
 from confrere.kernel.guarantee import check_epsilon, check_positive
+from confrere.methods.allowance import LossName, allowance, slope_of
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
-from confrere.methods.body import choose_form, expect
-from confrere.methods.design import LossName, allowance, slope_of
-from confrere.methods.feature_stack import FeatureStackPlan
+from confrere.methods.geometry import choose_form, expect
 from confrere.methods.linear import plan_linear
 from confrere.methods.plan import PublicFacts
 from confrere.rows.frame import Frame
@@ -676,9 +675,8 @@ def _stack(
     model = FeatureStackingClassifier(
         epsilon=epsilon, delta=delta, n_groups=groups, importance=importance, loss=loss
     )
-    made = model.plan(PublicFacts(n_samples=n, n_features=d))
-    assert isinstance(made, FeatureStackPlan)  # no prior was declared
-    low = made.low
+    made: Any = model.plan(PublicFacts(n_samples=n, n_features=d))
+    (low,) = made.low
     return {
         "terms": tuple(
             NoiseTerm(f"group {k}", act.n_features, act.law.rate, act.ridge, delta > 0)
@@ -686,8 +684,8 @@ def _stack(
         ),
         "samples_used": low.n_samples,
         "_signals": tuple(float(share) for share in made.importances),
-        "_features": tuple(len(group) for group in made.rows.groups),
-        "_constant": made.rows.constant,
+        "_features": tuple(len(group) for group in made.maps.groups),
+        "_constant": made.maps.constant,
     }
 
 

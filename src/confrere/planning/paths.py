@@ -3,7 +3,7 @@ r"""Which path to a model: alone, near a source, or together; with what experts 
 A prior ranks with the area :math:`a_0` by itself, the best linear score with :math:`a`. In the log
 odds that is a variance :math:`\tau^2 = D^2((D/D_0)^2 - 1)` of what the prior gets wrong, with
 :math:`D = \sqrt2\,\Phi^{-1}(a)` and :math:`D_0` the same of :math:`a_0`. Records and noise add
-precision to every weight, by the model of :mod:`confrere.maths.prior_ridge`; what stays unknown, V,
+precision to every weight, by the model of :mod:`confrere.methods.allowance`; what stays unknown, V,
 leaves the area :math:`\Phi(D/\sqrt{2(1 + V/D^2)})`.
 
 Many organisations take one of three ways to one model, by public facts alone. An **average** of
@@ -24,10 +24,10 @@ from scipy import special
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import check_epsilon, check_positive
-from confrere.maths.prior_ridge import DRIFT, mean_curvature, noise_variance, precision_of
 from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.prior_check import PriorCheck, check_share
 from confrere.mechanisms.secure_sum import Colluding
+from confrere.methods.allowance import DRIFT, mean_curvature, noise_variance, precision_of
 from confrere.methods.asking import Sizes
 from confrere.methods.average import CHECK_SHARE, Averaging
 from confrere.methods.sums import GradientRounds, OneMessage

@@ -21,8 +21,7 @@ from markupsafe import Markup
 from scipy.linalg import block_diag
 
 from confrere.arrays import Floats
-from confrere.maths.geometry import weight_noise
-from confrere.methods.body import curvature_of, factors_of
+from confrere.methods.geometry import curvature_of, factors_of, weight_noise
 from confrere.model import Linear
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE

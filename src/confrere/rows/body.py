@@ -18,7 +18,6 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import L1, Ball, Body, into_factors
-from confrere.maths.partition import Clipping, Groups
 from confrere.rows.frame import BoundedRows, Rows, check_factors, into_ball
 from confrere.schema.codes import FEW, Coded
 
@@ -311,22 +310,20 @@ def l1_reach(roots: Sequence[Floats]) -> float:
 
 
 RowRule = Literal["clip", "unit"]
+#: Every group's rows are bounded by themselves, or the whole row.
+Clipping = Literal["separate", "joint"]
+Groups = tuple[NDArray[np.intp], ...]
 
 
 @dataclass(frozen=True)
 class GroupRows:
-    """The public map from a row to the bounded rows of its groups of columns.
-
-    ``norms`` are declared bounds of every group (separate clipping) or of the whole row, repeated
-    (joint). The rule shortens rows that are too long, or gives every row length one. The public
-    ``constant`` is appended to every group inside the bound.
-    """
+    """The public map from a row to the bounded rows of its groups of columns."""
 
     groups: Groups
-    norms: tuple[float, ...]
-    rule: RowRule
+    norms: tuple[float, ...]  #: Declared bounds of every group, or of the whole row, repeated
+    rule: RowRule  #: Shorten rows that are too long, or give every row length one
     clipping: Clipping
-    constant: float
+    constant: float  #: Public, appended to every group inside the bound
 
     #: Noise is that of a ball.
     bodies: ClassVar[tuple[Body, ...]] = ()
@@ -394,9 +391,9 @@ class GroupBodies:
 
     groups: Groups
     frames: tuple[BodyFrame, ...]
+    rule: RowRule = "clip"
 
     #: A row's part lies in its group's body, whatever its other parts are.
-    rule: ClassVar[RowRule] = "clip"
     clipping: ClassVar[Clipping] = "separate"
     #: For those who start from such groups in a ball.
     constant: ClassVar[float] = 0.4
@@ -418,11 +415,13 @@ class GroupBodies:
 
     def __call__(self, X: Any) -> list[Rows]:
         """Return every group's rows in its body's coordinates, whatever the rows hold."""
-        return [frame.rows(X[:, group]) for group, frame in self._pairs()]
+        pairs = zip(self.parts(X), self.frames, strict=True)
+        return [frame.rows(part) for part, frame in pairs]
 
     def parts(self, X: Any) -> Sequence[Any]:
-        """Return the columns of every group."""
-        return [X[:, group] for group in self.groups]
+        """Return the columns of every group, of length one if the rule says so."""
+        parts = [X[:, group] for group in self.groups]
+        return [_unit(part) for part in parts] if self.rule == "unit" else parts
 
     def coefficients(
         self, weights: NDArray[np.float64], k: int
@@ -437,6 +436,3 @@ class GroupBodies:
     def baseline(self, intercept: float, k: int) -> NDArray[np.float64]:
         """Return the weights of group ``k`` that score every row ``intercept``."""
         return self.frames[k].weights(None, intercept)
-
-    def _pairs(self) -> list[tuple[NDArray[np.intp], BodyFrame]]:
-        return list(zip(self.groups, self.frames, strict=True))

@@ -25,8 +25,10 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter, StudyError
-from confrere.estimators.base import Opinion
-from confrere.federation import Answers, FederatedEvaluation
+from confrere.federation import (
+    Answers,
+    FederatedEvaluation,
+)
 from confrere.federation.federation import changed, joined, with_quorum, with_receipts
 from confrere.federation.messages import Expected, Numbers, Payload
 from confrere.federation.operation import (
@@ -54,6 +56,7 @@ from confrere.methods import LabelledTable, PublicFacts
 from confrere.methods.asking import Ask, Labels, Measured, Protocol, Reader, Receipts, Rows, Size
 from confrere.methods.linear import coefficients
 from confrere.methods.plan import ModelPlan, Names
+from confrere.methods.priors import DeclaredPrior
 from confrere.methods.sums import Sums
 from confrere.model import Encoder, Facts, Linear, Model
 from confrere.model.model_json import read_model
@@ -119,7 +122,7 @@ class Learning:
         if self.importance is not None:
             given["importance"] = self.importance
         if self.prior is not None and "prior" in signature(self.method.estimator).parameters:
-            given["prior"] = Opinion(self.prior, 0.0, self.weights)
+            given["prior"] = DeclaredPrior(self.prior, 0.0, self.weights)
         if self.alpha is not None:
             given["alpha"] = self.alpha.tolist()
         encoder = None if self.schema is None else body_encoder(self.schema)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidRelease, QuorumMissed, StudyError
-from confrere.estimators.transfer import check_same_meaning
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
 from confrere.federation.carrier import MAX_MESSAGE
 from confrere.federation.federation import joined
@@ -26,6 +25,7 @@ from confrere.federation.grant import Request
 from confrere.federation.signed import rehearse
 from confrere.federation.sums import RawRows
 from confrere.ledger import ChargeApproval, Ledger, Receipt
+from confrere.methods.sources import check_same_meaning
 from confrere.model import Encoder
 from confrere.release import (
     Adversary,

@@ -11,8 +11,9 @@ from confrere import (
     PublicSchema,
 )
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import opinion_of
 from confrere.mechanisms.prior_check import Belief
+from confrere.methods import PublicFacts
+from confrere.methods.priors import resolve_prior
 from confrere.schema import Label, Number
 
 SIGNS = {"a": 1, "b": -1, "c": 0}
@@ -43,7 +44,7 @@ def test_experts_have_log_odds_of_deviation_one_however_rows_are_encoded(weighte
     # Short rows are not clipped: their log odds are those of the declared signs and importances.
     points = encoder.schema.features[0].compiled().points()
     raw = np.random.default_rng(0).choice(points[np.abs(points - 1) < 0.1], size=(50, 3))
-    opinion = opinion_of("experts", 0.0, encoder)
+    opinion = resolve_prior("experts", 0.0, encoder)
     standard = (raw - 1) / 2
     expected = standard @ np.array([4.0, -2.0, 0.0]) / np.sqrt(20)
     np.testing.assert_allclose(encoder.transform(raw) @ opinion.coef, expected, atol=1e-12)
@@ -53,7 +54,9 @@ def test_experts_have_log_odds_of_deviation_one_however_rows_are_encoded(weighte
 
 def test_importances_are_taken_back_as_far_as_experts_are_not_believed():
     encoder = schema().encoder(weighted=True)
-    prior = opinion_of("experts", 0.0, encoder).prior(1.0, 3)
+    prior = resolve_prior("experts", 0.0, encoder).prior(
+        PublicFacts(n_samples=9, n_features=3), 1.0
+    )
     assert prior.scale_at(Belief(1.0, 0.1)) is None
     flat = encoder.multipliers() * prior.scale_at(Belief(0.0, 0.1))
     np.testing.assert_allclose(flat, flat[0])

@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter
-from confrere.maths.prior_ridge import intercept_of
 from confrere.methods import PublicFacts
+from confrere.methods.allowance import intercept_of
 
 X, Y = make_classification(n_samples=600, n_features=6, n_informative=4, random_state=0)
 SECRET = 987654.321

@@ -10,8 +10,8 @@ from confrere import CollaborativeClassifier, PrivateLogisticRegression, Transfe
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
-from confrere.methods.body import choose_form, curvature_of, expect, schema_frame
-from confrere.methods.design import allowance
+from confrere.methods.allowance import allowance
+from confrere.methods.geometry import choose_form, curvature_of, expect, schema_frame
 from confrere.release import load_rehearsal
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema

@@ -12,7 +12,7 @@ from confrere import (
     TransferStackingClassifier,
 )
 from confrere.errors import InvalidParameter, SchemaMismatch
-from confrere.methods.stack import high_level_prior
+from confrere.methods.stacks import high_level_prior
 from confrere.release import load_release
 
 RNG = np.random.default_rng(0)

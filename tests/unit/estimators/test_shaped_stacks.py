@@ -47,15 +47,17 @@ def test_what_is_released_reads_raw_rows(tmp_path):
 
 def test_importances_deal_out_epsilon_to_groups_of_whole_columns():
     plan, _ = stacked(schema=IMPORTANT, n_groups=3, epsilon=1.0).prepare(table(), None)
-    assert isinstance(plan.rows, GroupBodies)
+    assert isinstance(plan.maps, GroupBodies)
     # Nobody needs the flag.
-    assert [block.weight for block in plan.low.blocks] == pytest.approx([0.75, 0.25])
-    rates = [act.law.rate for act in plan.low.acts]
-    assert rates == pytest.approx([0.75 * plan.low.rate, 0.25 * plan.low.rate])
+    (low,) = plan.low
+    assert [block.weight for block in low.blocks] == pytest.approx([0.75, 0.25])
+    assert [act.law.rate for act in low.acts] == pytest.approx([0.75 * low.rate, 0.25 * low.rate])
     # Every group's body and ridge are those of a regression with its part of epsilon.
-    assert [frame.ridge for frame in plan.rows.frames] == [block.ridge for block in plan.low.blocks]
+    assert [frame.ridge for frame in plan.maps.frames] == [
+        block.ridge for block in plan.low[0].blocks
+    ]
     assert plan.guarantee().epsilon == 1.0
-    named = [feature.tolist() for feature in plan.rows.groups]
+    named = [feature.tolist() for feature in plan.maps.groups]
     assert named == [list(range(8)), [8, 9, 10]]
 
 
@@ -63,10 +65,10 @@ def test_importances_deal_out_epsilon_to_groups_of_whole_columns():
 def test_groups_are_declared_by_the_names_of_columns(noise):
     model = stacked(groups=[["job"], ["age", "smoker"]], noise=noise)
     plan, data = model.prepare(table(), None)
-    names = [[data.features[j] for j in group] for group in plan.rows.groups]
+    names = [[data.features[j] for j in group] for group in plan.maps.groups]
     assert names[0] == ["job=a", "job=b", "job=c"]
     assert (names[1] == ["age", "smoker"]) == (noise == "ball")
-    assert isinstance(plan.rows, GroupRows if noise == "ball" else GroupBodies)
+    assert isinstance(plan.maps, GroupRows if noise == "ball" else GroupBodies)
     with pytest.raises(InvalidParameter, match="no column 'jobs'"):
         stacked(groups=[["jobs"], ["age", "smoker"]], noise=noise).prepare(table(), None)
     with pytest.raises(InvalidParameter, match="exactly once"):
@@ -76,18 +78,12 @@ def test_groups_are_declared_by_the_names_of_columns(noise):
 
 
 @pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"rows": "unit"}, "rows="),
-        ({"importance": [1.0] * 5}, "importance="),
-        ({"groups": [[0], [1, 2, 3, 4]]}, "groups by positions"),
-    ],
+    "settings", [{"rows": "unit"}, {"importance": [2.0, 1.0, 1.0]}, {"groups": [[2], [0, 1]]}]
 )
-def test_what_bodies_do_not_know_is_refused_or_left_to_the_ball(settings, named):
-    with pytest.raises(InvalidParameter, match=f"does not know {named}|does not know .*{named}"):
-        stacked(noise="schema", **settings).price(1000)
-    plan, _ = stacked(**settings, noise="auto").prepare(table(), None)
-    assert isinstance(plan.rows, GroupRows)
+def test_in_bodies_settings_speak_of_the_schemas_columns(settings):
+    model = stacked(noise="schema", **settings).fit(table())
+    assert model.model_.facts.body is not None
+    assert model.predict_proba(table()).shape == (len(table()), 2)
 
 
 def test_no_schema_no_shape():
@@ -135,7 +131,7 @@ def test_a_branch_without_budget_stays_where_its_source_is():
         source=source, schema=SCHEMA, epsilon=1.0, prior_check=False, random_state=0
     ).prepare(table(600, seed=2), None)
     for k, (centre, group) in enumerate(zip(plan.centres, source.model.groups, strict=True)):
-        coef, intercept = plan.rows.coefficients(centre, k)
+        coef, intercept = plan.maps.coefficients(centre, k)
         X = np.eye(len(coef)) if len(coef) < 8 else _hats(len(coef))
         assert X @ coef + intercept == pytest.approx(X @ group.coef + group.intercept)
 

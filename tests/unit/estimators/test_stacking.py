@@ -15,8 +15,8 @@ from confrere import (
 )
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Promised
-from confrere.maths.partition import allocate
 from confrere.methods import PublicFacts
+from confrere.methods.stacks import allocate
 from confrere.rows.body import GroupRows
 
 matplotlib.use("Agg")

@@ -23,8 +23,8 @@ from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.measurements import SOLVER_SHARE
+from confrere.methods.allowance import allowance, ridge_for
 from confrere.methods.asking import Sizes
-from confrere.methods.design import allowance, ridge_for
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
 from confrere.rows.body import BodyFrame

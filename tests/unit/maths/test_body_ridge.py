@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from confrere.maths.geometry import (
+from confrere.methods.geometry import (
     BELIEF,
     CONSTANT,
     JACOBIAN,

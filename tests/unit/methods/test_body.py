@@ -5,16 +5,17 @@ import pytest
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.maths.geometry import (
+from confrere.methods.allowance import allowance
+from confrere.methods.geometry import (
     CONSTANT,
     JACOBIAN,
     Factor,
+    choose_form,
     choose_geometry,
     least_ridge,
     pure_noise,
+    schema_frame,
 )
-from confrere.methods.body import choose_form, schema_frame
-from confrere.methods.design import allowance
 from confrere.methods.linear import plan_linear
 from confrere.methods.plan import LabelledTable
 from confrere.rows.body import Body, BodyFrame

@@ -1,12 +1,23 @@
-"""The public rule for the ridge."""
+"""The public rules for the ridge, and what a prior leaves open."""
 
+import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData
 from confrere.mechanisms.measurements import SOLVER_SHARE
-from confrere.methods.design import MANY_CLASSES, allowance, ridge_for
+from confrere.methods.allowance import (
+    MANY_CLASSES,
+    allowance,
+    intercept_of,
+    ridge_for,
+    share_of,
+    variance_near,
+)
 from confrere.methods.plan import PublicFacts
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
 
 def ridge(n_samples, size, *, loss="logistic", delta=0.0):
@@ -43,3 +54,24 @@ def test_more_classes_have_a_higher_floor():
     assert two.act.ridge == pytest.approx(2 / (0.99 * 0.5))
     assert three.act.ridge == pytest.approx(MANY_CLASSES * two.act.ridge)
     assert three.rate == pytest.approx(0.99 * 0.5 / 8**0.5)
+
+
+def share(intercept, deviation):
+    """Return the mean probability of normal scores, by quadrature."""
+    return float(WEIGHTS @ expit(intercept + deviation * NODES) / WEIGHTS.sum())
+
+
+@pytest.mark.parametrize("rate", [0.12, 0.3, 0.5, 0.8])
+@pytest.mark.parametrize("deviation", [0.0, 0.5, 1.0, 2.0])
+def test_steep_scores_keep_the_declared_share(rate, deviation):
+    assert share(intercept_of(logit(rate), deviation), deviation) == pytest.approx(rate, rel=0.05)
+
+
+def test_the_share_is_told_back():
+    assert share_of(intercept_of(-2.0, 1.3), 1.3) == pytest.approx(-2.0)
+
+
+def test_what_one_model_misses_is_added_to_what_sources_leave_open():
+    left = variance_near([20.0, 5.0], 0.2)
+    assert left == pytest.approx(1 / (5 + 25) + 0.02 * 0.2)
+    assert variance_near([20.0, 5.0], 0.2, missed=0.5) == pytest.approx(left + 0.1)

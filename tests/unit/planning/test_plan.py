@@ -66,7 +66,7 @@ def test_terms_are_those_of_the_estimators(delta):
     act = mechanism.act
     assert (made.terms[0].rate, made.terms[0].ridge) == pytest.approx((act.law.rate, act.ridge))
     stack = plan(n=400, d=6, groups=3, **price)
-    low = FeatureStackingClassifier(n_groups=3, **price).plan(facts).low
+    (low,) = FeatureStackingClassifier(n_groups=3, **price).plan(facts).low
     assert [term.rate for term in stack.terms] == [act.law.rate for act in low.acts]
     assert stack.samples_used == low.n_samples == 200
     assert ("delta 1e-06" in str(made)) == (delta > 0)

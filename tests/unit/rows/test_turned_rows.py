@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere.methods.body import factors_of, schema_frame
-from confrere.methods.design import allowance
+from confrere.methods.allowance import allowance
+from confrere.methods.geometry import factors_of, schema_frame
 from confrere.schema import Category, Flag, Number, PublicSchema
 
 SCHEMA = PublicSchema(

@@ -14,12 +14,12 @@ from confrere.estimators import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
-from confrere.maths.partition import (
-    Groups,
+from confrere.methods.stacks import (
     group_importance,
     importance_groups,
     random_groups,
 )
+from confrere.rows.body import Groups
 from confrere_research.as_printed.regression import Score, fit_plr, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s
 from confrere_research.methods.run import Run, auc

@@ -27,13 +27,19 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 
 from confrere.arrays import Floats
+from confrere.errors import InvalidParameter
+from confrere.kernel.norms import Body
+from confrere.methods.allowance import Allowance, free_ridge, noise_variance
+from confrere.rows.body import BodyFrame, l1_reach
+from confrere.schema import Number, PublicSchema, SchemaEncoder
+from confrere.schema.encoding import SPREAD, BodyBlock, Form
 
 Kind = Literal["number", "flag", "category", "hats", "bend", "constant"]
 #: What shares the rate of the noise: intervals, one-hot blocks, bends of curves.
@@ -70,30 +76,15 @@ _COARSE = 16
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor of a body: columns of which the magnitudes add up to one at most.
+    """One factor of a body: columns of which the magnitudes add up to one at most."""
 
-    Attributes
-    ----------
-    size : int
-        Number of columns.
-    kind : str
-        What they come from.
-    spread : float
-        Mean square of one of the columns, as far as public facts tell.
-    smooth : int, default=0
-        How many of the first columns are neighbouring hats between the ends of a curve.
-    known : bool, default=False
-        Whether mean and deviation of the number that is bent are public.
-    together : bool, default=False
-        Whether all factors share one rate, whatever they are.
-    """
-
-    size: int
-    kind: Kind
-    spread: float
+    size: int  #: Number of columns
+    kind: Kind  #: What they come from
+    spread: float  #: Mean square of one of the columns, as far as public facts tell
+    #: How many of the first columns are neighbouring hats between the ends of a curve
     smooth: int = 0
-    known: bool = False
-    together: bool = False
+    known: bool = False  #: Whether mean and deviation of the number that is bent are public
+    together: bool = False  #: Whether all factors share one rate, whatever they are
 
     @property
     def weight(self) -> float:
@@ -172,16 +163,11 @@ def bend_kernel(hats: int) -> Floats:
     return np.asarray(bridge * hats / np.trace(bridge) + NUGGET * np.eye(hats))
 
 
-def coordinate_variance(dimension: int, size: int) -> float:
-    """Return the variance of one coordinate of noise of rate 1.
-
-    Parameters
-    ----------
-    dimension : int
-        Of the product that the coordinate's factor belongs to.
-    size : int
-        Columns of that factor.
-    """
+def coordinate_variance(
+    dimension: int,  # Of the product that the coordinate's factor belongs to
+    size: int,  # Columns of that factor
+) -> float:
+    """Return the variance of one coordinate of noise of rate 1."""
     return (dimension + 1) * (dimension + 2) * 2 / ((size + 1) * (size + 2))
 
 
@@ -195,20 +181,11 @@ def prior_scale(factors: Sequence[Factor], log_odds: float = LOG_ODDS) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedSignal:
-    """What a body is expected to learn, from public facts alone.
+    """What a body is expected to learn, from public facts alone."""
 
-    Attributes
-    ----------
-    signal : float
-        Variance of the log-odds that is expected to survive the noise.
-    total : float
-        The variance that there is.
-    shares : mapping of group to float
-        Of the rate of the noise, or of the rows' squared length where noise is Gaussian.
-    """
-
-    signal: float
-    total: float
+    signal: float  #: Variance of the log-odds that is expected to survive the noise
+    total: float  #: The variance that there is
+    #: Of the rate of the noise, or of the rows' squared length where noise is Gaussian
     shares: Mapping[Group, float]
 
     @property
@@ -219,17 +196,11 @@ class ExpectedSignal:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseModel:
-    """How much noise a weight is seen through: of the body's own law, or Gaussian.
+    """How much noise a weight is seen through: of the body's own law, or Gaussian."""
 
-    Attributes
-    ----------
-    rate : float
-        Of noise of density ``exp(-rate ||b||)``, or 1 over the deviation where it is Gaussian.
-    gaussian : bool, default=False
-        Noise is normal in the body's coordinates, in which no row is longer than one.
-    """
-
+    #: Of noise of density ``exp(-rate ||b||)``, or 1 over the deviation where it is Gaussian
     rate: float
+    #: Noise is normal in the body's coordinates, in which no row is longer than one
     gaussian: bool = False
 
     def variances(
@@ -270,31 +241,16 @@ def grouped(factors: Sequence[Factor]) -> dict[Group, Counter[Factor]]:
 
 
 def expected_signal(
-    factors: Sequence[Factor],
+    factors: Sequence[Factor],  # Of the rows, the constant among them
     *,
-    n_samples: int,
-    curvature: float,
-    noise: NoiseModel,
-    log_odds: float = LOG_ODDS,
+    n_samples: int,  # Public number of records
+    curvature: float,  # Mean of ``p(1-p)`` that a declared base rate implies
+    noise: NoiseModel,  # What weights are seen through
+    log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
+    # All factors that there could be, where forms are compared: the log-odds are theirs
     among: Sequence[Factor] | None = None,
 ) -> ExpectedSignal:
-    """Return how much can be learned in a body, with the best shares of its groups.
-
-    Parameters
-    ----------
-    factors : sequence of Factor
-        Of the rows, the constant among them.
-    n_samples : int
-        Public number of records.
-    curvature : float
-        Mean of ``p(1-p)`` that a declared base rate implies.
-    noise : NoiseModel
-        What weights are seen through.
-    log_odds : float, default=4.0
-        Prior variance of a row's log-odds around what is shrunk towards.
-    among : sequence of Factor, optional
-        All factors that there could be, where forms are compared: the log-odds are theirs.
-    """
+    """Return how much can be learned in a body, with the best shares of its groups."""
     scale = prior_scale(factors if among is None else among, log_odds)
     records = SEEN * n_samples * curvature
     groups = grouped(factors)
@@ -333,18 +289,13 @@ def surviving(factor: Factor, scale: float, noise: Floats, records: float) -> fl
     return float(factor.spread * (prior * kept).sum())
 
 
-def pure_noise(budget: float, reach: float, records: int = 2) -> NoiseModel:
-    """Return the noise of the body's own law, as it is reckoned with before the ridge is known.
-
-    Parameters
-    ----------
-    budget : float
-        What pays for noise and Jacobian.
-    reach : float
-        The norm of one record's gradient at most.
-    records : int, default=2
-        How many records of two neighbouring tables differ: one goes and another comes, or one only.
-    """
+def pure_noise(
+    budget: float,  # What pays for noise and Jacobian
+    reach: float,  # The norm of one record's gradient at most
+    # How many records of two neighbouring tables differ: one goes and another comes, or one only
+    records: int = 2,
+) -> NoiseModel:
+    """Return the noise of the body's own law, as it is reckoned with before the ridge is known."""
     return NoiseModel(rate=_NOISE * budget / (records * reach))
 
 
@@ -370,55 +321,25 @@ _HAIR = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What a body is made of, and the ridge in its coordinates.
+    """What a body is made of, and the ridge in its coordinates."""
 
-    Attributes
-    ----------
-    roots : tuple of array
-        ``T_k`` of every factor.
-    groups : tuple of int
-        The group of every factor.
-    shares : tuple of float
-        The groups' shares of the rate.
-    ridge : float
-        ``1/s``.
-    """
-
-    roots: tuple[Floats, ...]
-    groups: tuple[int, ...]
-    shares: tuple[float, ...]
-    ridge: float
+    roots: tuple[Floats, ...]  #: ``T_k`` of every factor
+    groups: tuple[int, ...]  #: The group of every factor
+    shares: tuple[float, ...]  #: The groups' shares of the rate
+    ridge: float  #: ``1/s``
 
 
 def choose_geometry(
-    factors: Sequence[Factor],
+    factors: Sequence[Factor],  # Of the rows, the constant among them
     *,
-    n_samples: int,
-    least: float,
-    curvature: float,
-    noise: NoiseModel,
-    log_odds: float = LOG_ODDS,
-    belief: float = BELIEF,
+    n_samples: int,  # Public number of records
+    least: float,  # The smallest ridge, see :func:`least_ridge`
+    curvature: float,  # Mean of ``p(1-p)`` that a declared base rate implies
+    noise: NoiseModel,  # What is reckoned with
+    log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
+    belief: float = BELIEF,  # How far the model is believed when the rate is dealt out
 ) -> Geometry:
-    """Return roots, groups and ridge from public facts alone.
-
-    Parameters
-    ----------
-    factors : sequence of Factor
-        Of the rows, the constant among them.
-    n_samples : int
-        Public number of records.
-    least : float
-        The smallest ridge, see :func:`least_ridge`.
-    curvature : float
-        Mean of ``p(1-p)`` that a declared base rate implies.
-    noise : NoiseModel
-        What is reckoned with.
-    log_odds : float, default=4.0
-        Prior variance of a row's log-odds around what is shrunk towards.
-    belief : float, default=0.6
-        How far the model is believed when the rate is dealt out.
-    """
+    """Return roots, groups and ridge from public facts alone."""
     expected = expected_signal(
         factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
     )
@@ -521,29 +442,18 @@ def _block_ridge(
 
 
 def weight_noise(
-    factors: Sequence[Factor],
+    factors: Sequence[Factor],  # Of the rows, the constant among them
     *,
-    n_samples: int,
-    rate: float,
+    n_samples: int,  # Public number of records
+    rate: float,  # Of the noise, and in the body's coordinates
     ridge: float,
-    curvature: float,
+    curvature: float,  # As in :func:`choose_geometry`
     log_odds: float = LOG_ODDS,
 ) -> list[tuple[Floats, Floats]]:
     """Return the covariance of the noise and the ridge of every factor, as public facts tell them.
 
     The minimiser moves by ``(H + A)^-1 b`` for noise ``b`` of such a covariance and the block
     ridge ``A``; ``H`` only the records know.
-
-    Parameters
-    ----------
-    factors : sequence of Factor
-        Of the rows, the constant among them.
-    n_samples : int
-        Public number of records.
-    rate, ridge : float
-        Of the noise, and in the body's coordinates.
-    curvature, log_odds : float
-        As in :func:`choose_geometry`.
     """
     noise = NoiseModel(rate=rate)
     expected = expected_signal(
@@ -561,3 +471,248 @@ def weight_noise(
         inverse = np.asarray(np.linalg.inv(inverse), dtype=np.float64)
         found.append((each * np.eye(factor.size), ridge * reach * inverse))
     return found
+
+
+#: For which body noise is made: the schema's where that is known, a ball, or the schema's.
+Noise = Literal["auto", "ball", "schema"]
+
+#: What noise is made for in a schema's coordinates: the body itself, or a ball there.
+Leaf = Literal["Max", "L2", "L1"]
+
+#: Curvature of the loss where no base rate is declared; a declared one never implies more.
+CURVATURE = 0.2
+
+#: Hats stay whole, in one body with everything else, where they are at least half of the raw
+#: columns and so much of the signal is expected to survive: then noise is short as it is, and a
+#: curve needs no line to lean on.
+PLENTY = 0.6
+
+#: Numbers in all roots of a body at the most: more would be too long for a message, and a category
+#: of a stranger's schema could fill any memory.
+LARGEST_ROOTS = 1 << 22
+
+#: A delta is spent where by so much more of the signal is expected to survive.
+WORTH = 1.2
+
+
+def curvature_of(schema: PublicSchema, n_classes: int = 2) -> float:
+    """Return the mean of ``p(1-p)`` that the declared base rate, or the classes' number, implies.
+
+    Of K classes that are alike one has ``(K-1)/K^2``; they are not, and the larger ones see more.
+    """
+    if n_classes > 2:
+        return min(CURVATURE, 1.2 * (n_classes - 1) / n_classes**2)
+    rate = None if schema.outcome is None else schema.outcome.base_rate
+    return CURVATURE if rate is None else min(CURVATURE, rate * (1 - rate))
+
+
+def fits(blocks: Sequence[BodyBlock]) -> bool:
+    """Whether a body of these blocks is small enough to be written down."""
+    return sum(block.size**2 for block in blocks) <= LARGEST_ROOTS
+
+
+def factors_of(
+    blocks: Sequence[BodyBlock], *, whole: bool = False
+) -> tuple[list[Factor], tuple[Floats, ...]]:
+    """Return the factors of a body, the constant among them, and the maps that lead to them.
+
+    A curve is a line, and what is between the first knot and the last: its hats become a factor
+    of one column and a factor of bends. A missing value's corner is one of the bends', or stands
+    beside the line where there are none. If they stay ``whole``, all share one rate.
+    """
+    if not fits(blocks):
+        raise InvalidParameter(
+            f"noise='schema' takes a category of up to {math.isqrt(LARGEST_ROOTS)} values, or "
+            "several shorter ones; use noise='ball'."
+        )
+    factors: list[Factor] = []
+    turns: list[Floats] = []
+    for block in blocks:
+        hats = block.smooth
+        if not hats:
+            kind: Any = block.kind
+            factors.append(Factor(block.size, kind, block.spread))
+            turns.append(np.eye(block.size))
+            continue
+        if whole and hats > 2:
+            factors.append(Factor(block.size, "hats", block.spread, hats))
+            turns.append(np.eye(block.size))
+            continue
+        line = np.zeros((1, block.size))
+        line[0, :hats] = block.line
+        others = [*range(1, hats - 1), *range(hats, block.size)]
+        turns.append(np.vstack([line, np.eye(block.size)[others]]))
+        if hats > 2:
+            factors.append(Factor(1, "number", SPREAD))
+            factors.append(Factor(len(others), "bend", block.spread, hats - 2, block.known))
+        else:
+            factors.append(Factor(1 + len(others), "number", SPREAD))
+    factors.append(CONSTANT)
+    if whole:
+        factors = [replace(factor, together=True) for factor in factors]
+    bent = any(block.smooth for block in blocks)
+    return factors, tuple(turns) if bent else ()
+
+
+def divided(
+    blocks: Sequence[BodyBlock], n_samples: int, curvature: float, noise: NoiseModel
+) -> tuple[list[Factor], tuple[Floats, ...]]:
+    """Return the factors and maps that are used: hats whole where that is better, or divided."""
+    whole = factors_of(blocks, whole=True)
+    hats = sum(factor.kind == "hats" for factor in whole[0])
+    if noise.gaussian or 2 * hats < len(blocks):
+        return factors_of(blocks)
+    found = expected_signal(whole[0], n_samples=n_samples, curvature=curvature, noise=noise)
+    return whole if found.kept >= PLENTY else factors_of(blocks)
+
+
+def noises(allowed: Allowance) -> list[NoiseModel]:
+    """Return the laws that a price may pay for: the body's own, and with a delta the Gaussian."""
+    found = [pure_noise(allowed.budget, allowed.reach, allowed.changed)]
+    return [*found, gaussian_noise(allowed.sigma)] if allowed.delta else found
+
+
+def expect(
+    schema: PublicSchema, form: Form, allowed: Allowance
+) -> tuple[ExpectedSignal, NoiseModel]:
+    """Return what lines or curves in a schema's body are expected to learn, and by which noise.
+
+    Of one and the same log-odds, those of curves, so that forms can be compared.
+    """
+    n_samples, curvature = allowed.records, curvature_of(schema, allowed.loss.n_classes)
+    laws = noises(allowed)
+    blocks = schema.encoder(form=form).blocks()
+    among, _ = divided(schema.encoder(form="curves").blocks(), n_samples, curvature, laws[0])
+
+    def expected(noise: NoiseModel) -> ExpectedSignal:
+        factors, _ = divided(blocks, n_samples, curvature, noise)
+        return expected_signal(
+            factors, n_samples=n_samples, curvature=curvature, noise=noise, among=among
+        )
+
+    return _better([(expected(law), law) for law in laws])
+
+
+def _better(
+    found: Sequence[tuple[ExpectedSignal, NoiseModel]],
+) -> tuple[ExpectedSignal, NoiseModel]:
+    """Return what is expected of the law that is used."""
+    pure, *others = found
+    return next((pair for pair in others if pair[0].signal > WORTH * pure[0].signal), pure)
+
+
+def choose_form(
+    schema: PublicSchema, noise: Noise, allowed: Allowance, *, each: bool = False
+) -> Form:
+    """Return how a schema's columns are encoded: a rule of public facts.
+
+    ``"auto"`` leaves to the ball a schema with importances, whose columns are weighted by them, and
+    what is given column by column (``each``), which speaks of standardised ones. Otherwise noise is
+    shaped like the rows, and of two classes numbers without a word of their own become curves where
+    more of the signal is expected to survive than with straight lines. Of several lines are better,
+    or as good, on all tables that were tried.
+    """
+    return _chosen_form(
+        replace(schema, paid=()), noise, allowed, each
+    )  # whoever paid for its facts
+
+
+@lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept
+def _chosen_form(schema: PublicSchema, noise: Noise, allowed: Allowance, each: bool) -> Form:
+    if noise == "auto" and (schema.has_importances or each):
+        return "standardised"
+    if noise == "ball" or (noise == "auto" and not fits(schema.encoder(form="curves").blocks())):
+        return "standardised"
+    undecided = any(isinstance(f, Number) and f.curve == "auto" for f in schema.features)
+    if allowed.loss.n_classes > 2 or not undecided:
+        return "linear"
+    lines, curves = (expect(schema, form, allowed)[0].signal for form in ("linear", "curves"))
+    return "curves" if curves > lines else "linear"
+
+
+def declared_number(schema: PublicSchema, classes: Any) -> int:
+    """Return how many classes are declared, by the schema or beside it; two unless told."""
+    declared = classes if schema.outcome is None else schema.outcome.classes
+    return 2 if declared is None else max(2, int(np.size(declared)))
+
+
+def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
+    """Whether rows of these columns are an encoder's; without names only a price is asked."""
+    return features is None or encoder.names == tuple(features)
+
+
+def spent_delta(
+    encoder: SchemaEncoder,
+    allowed: Allowance,
+    *,
+    constant: bool = True,
+    log_odds: float = LOG_ODDS,
+) -> float:
+    """Return what of a delta is spent in a schema's body: all of it, or nothing.
+
+    A choice of public facts, made once: a fit that follows from a release must have the law that
+    was promised, whatever the release has shown. Parameters are those of :func:`schema_frame`.
+    """
+    if not allowed.delta:
+        return 0.0
+    n_samples, blocks = allowed.records, encoder.blocks()
+    curvature = curvature_of(encoder.schema, allowed.loss.n_classes)
+    found = []
+    for law in noises(allowed):
+        factors, _ = _division(blocks, n_samples, curvature, law, constant)
+        signal = expected_signal(
+            factors, n_samples=n_samples, curvature=curvature, noise=law, log_odds=log_odds
+        )
+        found.append((signal, law))
+    return allowed.delta if _better(found)[1].gaussian else 0.0
+
+
+def _division(
+    blocks: Sequence[BodyBlock],
+    n_samples: int,
+    curvature: float,
+    noise: NoiseModel,
+    constant: bool,
+) -> tuple[list[Factor], tuple[Floats, ...]]:
+    """Return the factors and maps that are used, without the constant where there is none."""
+    factors, turns = divided(blocks, n_samples, curvature, noise)
+    return factors if constant else factors[:-1], turns
+
+
+def schema_frame(
+    encoder: SchemaEncoder,  # Of a form for bodies
+    allowed: Allowance,  # Of the fit; its delta is what is spent, see :func:`spent_delta`
+    *,
+    constant: bool = True,  # Whether there is an intercept
+    log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
+    # Positions of the schema's columns that rows consist of; all unless given
+    columns: Sequence[int] | None = None,
+    leaf: Leaf = "Max",  # What noise is made for: the body itself, or a ball in its coordinates
+) -> BodyFrame:
+    """Return the coordinates of the body that a schema declares, with the ridge that suits it."""
+    n_classes, blocks = allowed.loss.n_classes, encoder.blocks()
+    curvature = curvature_of(encoder.schema, n_classes)
+    if columns is not None:
+        blocks = tuple(blocks[j] for j in columns)
+    *_, law = noises(allowed)
+    if leaf != "Max" and not allowed.delta:  # alike in all coordinates, as normal noise is
+        size = sum(block.size for block in blocks) + constant
+        law = gaussian_noise(math.sqrt(noise_variance(allowed.budget, size, allowed.reach)))
+    factors, turns = _division(blocks, allowed.records, curvature, law, constant)
+    chosen = choose_geometry(
+        factors,
+        least=least_ridge(JACOBIAN * allowed.budget, n_classes),
+        noise=law,
+        n_samples=allowed.records,
+        curvature=curvature,
+        log_odds=log_odds,
+        belief=BELIEF if n_classes == 2 else BELIEF_OF_MANY,
+    )
+    body, scale = Body(chosen.roots, chosen.groups, chosen.shares), encoder.encoding().norm
+    if leaf != "L1":
+        return BodyFrame(body, chosen.ridge, scale, constant, turns)
+    # Rows of sums of magnitudes up to one are shorter, and weights as much longer.
+    short = (1 - 1e-9) / l1_reach(body.roots)
+    body = replace(body, roots=tuple(short * root for root in body.roots))
+    ridge = max(short**2 * chosen.ridge, free_ridge(allowed.budget))
+    return BodyFrame(body, ridge, scale, constant, turns, "l1")

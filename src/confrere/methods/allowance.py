@@ -1,0 +1,318 @@
+"""What one fit may spend, and the ridge that suits it: public rules, each in one place.
+
+Weights ``w`` of rows in the unit ball are known up to a deviation: the log odds that a prior gives
+a row are off by a variance ``tau2``. Rows of mean square norm one have ``1/d`` of it in each of
+``d`` coordinates, so every weight is off by the variance ``tau2``. Data show ``H w + e`` in each
+coordinate, with the curvature ``H = n v / d`` and an error of variance ``s2 + H``, where ``s2`` is
+the variance of the noise. The ridge with the least mean square error is ``(s2 + H)/(H tau2)``. Its
+first part is :func:`informed_ridge`; the second, ``1/tau2``, counts near a source, where little is
+left open. What a source leaves unknown is the posterior variance of the same model,
+:func:`variance_near`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confrere.arrays import Floats
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import Exposure, check_delta, gaussian_rate
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic, Loss, loss_of
+from confrere.kernel.norms import Norm
+from confrere.maths.parties import Descent
+from confrere.mechanisms.measurements import SOLVER_SHARE, Columns, HiddenSize, Objective, RowCount
+
+#: Ridge on the mean loss, or the public rule.
+Alpha = float | Literal["auto"]
+#: The same, for all or for each.
+Alphas = Alpha | ArrayLike
+
+#: Who looks for minimisers: measurements certify what it finds.
+SOLVER = Descent()
+
+#: By how much the automatic ridge's floor is raised for more than two classes. Chosen on training
+#: rows of two tables and on two others, by regressions, averages and stacks together: 10/epsilon
+#: has .006 less accuracy than 20/epsilon, 15/epsilon .002 less, 30/epsilon as much.
+MANY_CLASSES = 10.0
+
+#: By its name: what two classes have.
+LossName = Literal["logistic", "capped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """The price of a fit, its loss, and the records that it may know of."""
+
+    epsilon: float  #: The whole price
+    delta: float = 0.0  #: With one noise may be Gaussian
+    loss: Loss  #: Of the model; it knows how many classes there are
+    #: The public number of records, or what stands for it: then neighbours are add-remove
+    count: RowCount
+    cap: float = 0.5  #: Largest slope of levels that have two classes, however many there are
+
+    @property
+    def relation(self) -> Neighbours:
+        """Which change is hidden: whether the number of records is public decides."""
+        hidden = isinstance(self.count, HiddenSize)
+        return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
+
+    @property
+    def records(self) -> int:
+        """The number of records as far as it is public."""
+        return self.count.declared if isinstance(self.count, HiddenSize) else self.count
+
+    @property
+    def changed(self) -> int:
+        """How many records of two neighbouring tables differ."""
+        return 1 if self.relation is Neighbours.ADD_REMOVE else 2
+
+    @property
+    def budget(self) -> float:
+        """What is left for the noise when the solver has its share."""
+        return noise_budget(self.epsilon)
+
+    @property
+    def reach(self) -> float:
+        """The norm of one record's gradient at most: of several classes, summed over them."""
+        return self.loss.slope if self.loss.n_classes == 2 else 2.0
+
+    @property
+    def sigma(self) -> float:
+        """The deviation of Gaussian noise, without what the Jacobian costs."""
+        check_delta(self.delta, self.records)
+        free = Exposure(loss=self.loss, ridges=(float("inf"),), neighbours=self.relation)
+        return 1 / gaussian_rate(self.budget, self.delta, free)
+
+    def at(self, *, epsilon: float | None = None, delta: float | None = None) -> Self:
+        """Return the same at another price."""
+        return replace(
+            self,
+            epsilon=self.epsilon if epsilon is None else epsilon,
+            delta=self.delta if delta is None else delta,
+        )
+
+    def on(self, count: RowCount) -> Self:
+        """Return the same on other records."""
+        return replace(self, count=count)
+
+    @property
+    def two_classes(self) -> Self:
+        """The same for a loss of two classes: of a high level, which weighs groups."""
+        return replace(self, loss=Logistic(self.cap))
+
+    def objective(self, norm: Norm, ridge: float, centre: Floats | None = None) -> Objective:
+        """Return the perturbed objective of rows in a norm, around a public point."""
+        return Objective(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_samples=self.count,
+            blocks=(Columns(norm, ridge),),
+            loss=self.loss,
+            neighbours=self.relation,
+            prior_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
+            solver=SOLVER,
+        )
+
+
+def allowance(
+    epsilon: float,
+    n_samples: RowCount,
+    *,
+    delta: float = 0.0,
+    loss: LossName = "capped",
+    n_classes: int = 2,
+) -> Allowance:
+    """Return the allowance of an estimator's common parameters."""
+    cap = slope_of(loss)
+    made = loss_of(n_classes, cap)
+    return Allowance(epsilon=epsilon, delta=delta, loss=made, count=n_samples, cap=cap)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Near:
+    """What is known of a prior that a fit shrinks towards."""
+
+    variance: float  #: Of the log odds around it
+    base_rate: float = 0.5  #: Declared share of positive rows, which says how curved the loss is
+    precise: bool = False  #: Whether it is so near that the error of a few records counts as well
+
+
+def ridge_for(
+    # Of the fit; the records are those behind what is used, of all parties if they are averaged
+    allowed: Allowance,
+    size: int,  # Number of weights ``d``
+    alpha: Alpha = "auto",  # Ridge on the mean loss, in place of the rule
+    *,
+    near: Near | None = None,  # What is shrunk towards, where something is known of it
+    floor: float = 2.0,  # Raised for more than two classes, where noise is pure
+    share: float = 1.0,  # Part of the budget, of one group among several
+    # Columns over which a row's length is spread, where that is more than these
+    spread: int | None = None,
+    # Variance of one coordinate of Gaussian noise, unless it is that of one objective
+    noise: float | None = None,
+) -> float:
+    """Return ``L`` of the summed objective of rows in the unit ball: the one public rule.
+
+    The variance of the noise over prior variance times curvature, and at least ``floor`` over what
+    pays for the noise: at 2 the Jacobian costs nothing, or next to nothing with a delta.
+    """
+    n_samples, budget, spread = allowed.records, share * allowed.budget, spread or size
+    if n_samples < 1:
+        raise InvalidData("X needs at least one row.")
+    if alpha != "auto":
+        return max(n_samples * float(alpha), free_ridge(budget, floor))
+    many = MANY_CLASSES if allowed.loss.n_classes > 2 and not allowed.delta else 1.0
+    if near is not None:
+        noise = noise or _one_objective(allowed, size, budget)
+        curvature = mean_curvature(near.base_rate)
+        known = {"noise": noise, "curvature": curvature, "variance": near.variance}
+        rule = informed_ridge(n_samples, spread, **known) + near.precise / near.variance
+    elif allowed.delta:
+        rule = 0.5 * (noise or allowed.sigma**2) * size * spread / n_samples
+    else:
+        capped = 0.3 if allowed.loss.slope < 1 else 1.0
+        rule = capped * size * spread**2 / (n_samples * budget**2)
+    return max(rule, free_ridge(budget, many * floor))
+
+
+def _one_objective(allowed: Allowance, size: int, budget: float) -> float:
+    """Return the variance of one coordinate of the noise of one objective."""
+    return allowed.sigma**2 if allowed.delta else noise_variance(budget, size, allowed.reach)
+
+
+def noise_budget(epsilon: float) -> float:
+    """Return what is left of epsilon for the noise when the solver has its share."""
+    return epsilon * (1 - SOLVER_SHARE)
+
+
+def slope_of(loss: LossName, n_classes: int = 2) -> float:
+    """Return the largest slope of the loss; more than two classes have the softmax loss."""
+    return 0.5 if loss == "capped" and n_classes == 2 else 1.0
+
+
+def row_count(n_samples: int, relation: Neighbours, declared: int | None) -> RowCount:
+    """Return the number of rows; where it is not public nothing in a plan may know it."""
+    if relation is not Neighbours.ADD_REMOVE:
+        return n_samples
+    if declared is None:
+        raise InvalidParameter(
+            "declared_samples must be given with neighbours='add-remove': there the number of "
+            "rows is not public, so the ridge needs a public stand-in."
+        )
+    return HiddenSize(int(declared))
+
+
+def column_ridges(
+    alpha: ArrayLike,  # One number per column as it is learned from
+    n_features: int,  # How many columns there are
+) -> tuple[float, Floats]:
+    """Return the smallest ridge, and the factor by which every column is shortened for its own.
+
+    ``w_j = s_j v_j`` with ``s_j = sqrt(min alpha/alpha_j)`` turns a ridge per column into one
+    ridge, of columns that are multiplied by ``s_j``.
+    """
+    given = np.asarray(alpha, dtype=np.float64)
+    if given.shape != (n_features,):
+        raise InvalidParameter(f"alpha must have one number per column ({n_features}).")
+    smallest = float(given.min())
+    return smallest, np.sqrt(smallest / given)
+
+
+def group_ridges(
+    alpha: Alphas,
+    n_groups: int,  # Groups that are in use
+) -> list[float | Literal["auto"]]:
+    """Return every group's ridge: the same for all, or one each."""
+    if isinstance(alpha, str) or np.ndim(alpha) == 0:
+        return [alpha] * n_groups  # type: ignore[list-item]
+    each: list[Any] = list(np.asarray(alpha, dtype=object))
+    if len(each) != n_groups:
+        raise InvalidParameter(f"alpha must have one number per group in use ({n_groups}).")
+    return ["auto" if isinstance(one, str) else float(one) for one in each]
+
+
+#: Variance of the log odds around what experts declare, if they are right, and if they are not.
+DECLARED, UNKNOWN = 0.2, 1.0
+
+#: By how much organisations differ, as a share of what was unknown before.
+DRIFT = 0.02
+
+
+#: What one linear model of a source misses besides, as the same share: it is not what the model
+#: above says that every column's weight is known as well as the others'. Chosen on simulated
+#: hospitals, on other states and on tables cut into branches; stacks, whose groups divide columns
+#: by importance, lose with it.
+MISSED = 0.5
+
+
+def intercept_of(
+    share: float,  # Log odds of the share of positive rows
+    deviation: float,  # Standard deviation of the log odds around the intercept
+) -> float:
+    """Return the intercept of log odds that vary, from the log odds of the share of positive rows.
+
+    Scores ``b + s z`` with ``z`` normal are positive in a share ``expit(b / sqrt(1 + pi s^2 / 8))``
+    of the rows, nearly: the steeper the scores, the further out the intercept must be. A fit that
+    starts with too many positives takes the excess out of the columns, where its ridge is strong.
+    """
+    return share * _spread(deviation)
+
+
+def share_of(intercept: float, deviation: float) -> float:
+    """Return the log odds of the share of positive rows: :func:`intercept_of` turned round."""
+    return intercept / _spread(deviation)
+
+
+def _spread(deviation: float) -> float:
+    return math.sqrt(1 + math.pi / 8 * deviation**2)
+
+
+def mean_curvature(base_rate: float) -> float:
+    """Return the mean curvature of the loss that a declared base rate implies."""
+    return min(0.2, 0.88 * base_rate * (1 - base_rate))
+
+
+def noise_variance(budget: float, size: int, cap: float) -> float:
+    """Return the variance of one coordinate of the noise, where the Jacobian is nearly free."""
+    return (size + 1) * (2 * cap / budget) ** 2
+
+
+def informed_ridge(
+    n_samples: float,  # Records behind the model, public; all parties' where models are averaged
+    size: int,  # Number of coordinates that the rows' square norm of one is spread over
+    *,
+    noise: float,  # Variance of one coordinate of the noise
+    curvature: float,  # Mean curvature of the loss
+    variance: float,  # Of the log odds around what the prior says
+) -> float:
+    """Return ``L`` of the summed objective near a prior, before any floor."""
+    return size * noise / (max(n_samples, 1.0) * curvature * variance)
+
+
+def precision_of(n_samples: float, size: int, *, noise: float, curvature: float) -> float:
+    """Return what a released model says about each weight: one over its variance."""
+    stiffness = n_samples * curvature / size
+    return stiffness**2 / (noise + stiffness)
+
+
+def variance_near(
+    precisions: Iterable[float], variance: float = DECLARED, *, missed: float = 0.0
+) -> float:
+    """Return the variance of the log odds around released models of other organisations."""
+    return 1 / (1 / variance + sum(precisions)) + (DRIFT + missed) * variance
+
+
+def free_ridge(epsilon: float, factor: float = 2.0) -> float:
+    """Return the smallest ridge at which the Jacobian costs nothing: ``factor/epsilon``.
+
+    With ``factor = 2`` the tight calibration gives ``2 rho = epsilon`` exactly. A smaller factor
+    trades a little noise for a weaker ridge (1 gives about ``rho = .473 epsilon``).
+    """
+    return factor / epsilon
