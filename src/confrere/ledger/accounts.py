@@ -21,10 +21,10 @@ from confrere.kernel.guarantee import (
     minus,
 )
 from confrere.kernel.ledger import Pages, said_by
-from confrere.views import Table, Word, amount, moment, price, share, shown
+from confrere.views import Table, Word, amount, moment, price, share, shown, shown_down
 
 if TYPE_CHECKING:
-    from confrere.ledger.entries import Entry
+    from confrere.ledger.entries import Decision, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +175,46 @@ def charge_table(entries: Iterable[Entry], title: str = "") -> Table:
     ]
     columns = ("row", "when", "account", "epsilon", "what for", "ended", "noise")
     return Table(columns, rows, ("row", "epsilon"), title)
+
+
+def together_table(accounts: Iterable[Account], together: Mapping[str, Guarantee | None]) -> Table:
+    """Show what all charges of an account promise together, beside their sum."""
+    numbers = ("sum", "together", "delta")
+    rows = [
+        (
+            one.name,
+            shown(one.spent),
+            *(("nothing", "") if found is None else (shown(found.epsilon), shown(found.delta))),
+        )
+        for one in accounts
+        for found in [together[one.name]]
+    ]
+    title = "Together, if each price was fixed without looking at earlier releases"
+    return Table(("account", *numbers), rows, numbers, title)
+
+
+def owner_table(
+    accounts: Iterable[Account],
+    resets: Iterable[Mapping[str, object]] = (),
+    decisions: Iterable[Decision] = (),
+) -> Table:
+    """Show what owners did: to accounts, about studies, and to the witness."""
+    rows: list[tuple[object, ...]] = [
+        (
+            change.row,
+            moment(change.time),
+            one.name,
+            change.kind,
+            "" if change.epsilon is None else f"epsilon {shown_down(change.epsilon)}",
+            change.reason or "",
+        )
+        for one in accounts
+        for change in one.history
+    ]
+    rows += [(d.row, moment(d.time), "", f"{d.study} {d}", "", d.reason) for d in decisions]
+    rows += [
+        (one["since"], moment(str(one["time"])), "", "witness reset", "", one["reason"])
+        for one in resets
+    ]
+    columns = ("row", "when", "account", "what", "cap", "why")
+    return Table(columns, rows, ("row",), "Owners' acts")

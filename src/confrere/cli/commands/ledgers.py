@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -12,10 +11,10 @@ from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import existing_ledger
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Unit
-from confrere.ledger import Account, Decision, Ledger, reset_witness, witnessed
-from confrere.ledger.accounts import account_table, charge_table
+from confrere.ledger import Account, Ledger, reset_witness, witnessed
+from confrere.ledger.accounts import account_table, charge_table, owner_table, together_table
 from confrere.ledger.witness import no_ledger
-from confrere.views import Facts, Table, moment, shown, shown_down
+from confrere.views import Facts, shown
 
 _LEDGER = Option("The ledger's file.", metavar="LEDGER", envvar="CONFRERE_LEDGER")
 _ACCOUNT = Option("Its name.", metavar="ACCOUNT")
@@ -67,8 +66,8 @@ def show(
         },
         [
             account_table(accounts, "Accounts"),
-            *([_together_table(accounts, together)] if together else []),
-            _owner_table(accounts, resets, decisions),
+            *([together_table(accounts, together)] if together else []),
+            owner_table(accounts, resets, decisions),
             charge_table(entries, "Charges"),
         ],
     )
@@ -80,49 +79,6 @@ def _together(book: Ledger, account: Account, delta: float) -> Guarantee | None:
 
     entries = book.entries(account.name)
     return total(entries, delta=delta) if entries else None
-
-
-def _together_table(accounts: list[Account], together: Mapping[str, Guarantee | None]) -> Table:
-    """Show what all charges of an account promise together, beside their sum."""
-    numbers = ("sum", "together", "delta")
-    rows = [
-        (
-            one.name,
-            shown(one.spent),
-            *(("nothing", "") if found is None else (shown(found.epsilon), shown(found.delta))),
-        )
-        for one in accounts
-        for found in [together[one.name]]
-    ]
-    title = "Together, if each price was fixed without looking at earlier releases"
-    return Table(("account", *numbers), rows, numbers, title)
-
-
-def _owner_table(
-    accounts: Iterable[Account],
-    resets: Iterable[Mapping[str, object]] = (),
-    decisions: Iterable[Decision] = (),
-) -> Table:
-    """Show what owners did: to accounts, about studies, and to the witness."""
-    rows: list[tuple[object, ...]] = [
-        (
-            change.row,
-            moment(change.time),
-            one.name,
-            change.kind,
-            "" if change.epsilon is None else f"epsilon {shown_down(change.epsilon)}",
-            change.reason or "",
-        )
-        for one in accounts
-        for change in one.history
-    ]
-    rows += [(d.row, moment(d.time), "", f"{d.study} {d}", "", d.reason) for d in decisions]
-    rows += [
-        (one["since"], moment(str(one["time"])), "", "witness reset", "", one["reason"])
-        for one in resets
-    ]
-    columns = ("row", "when", "account", "what", "cap", "why")
-    return Table(columns, rows, ("row",), "Owners' acts")
 
 
 @command("ledger verify", ledger=_LEDGER, head="A head kept elsewhere: it must be in the chain.")
@@ -255,7 +211,7 @@ def witness(ledger: Path, *, reset: bool = False, reason: str | None = None) -> 
 def _account(book: Ledger, name: str, what: str) -> Answer:
     (one,) = (one for one in book.accounts() if one.name == name)
     data = {"account": one.to_dict(), "head": book.head()}
-    return Answer(f"{name} {what}", data, [account_table([one], "Accounts"), _owner_table([one])])
+    return Answer(f"{name} {what}", data, [account_table([one], "Accounts"), owner_table([one])])
 
 
 def _said(reason: str | None) -> str:
