@@ -8,7 +8,6 @@ Proof: docs/proofs/learned_facts.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +25,8 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, payer
-from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.party_total import party_guarantee
+from confrere.mechanisms.measurements import Point
+from confrere.mechanisms.noised import counts, party_guarantee
 from confrere.methods.asking import party_codes
 from confrere.schema import PublicSchema
 from confrere.schema.cells import n_rows_of, party_column
@@ -57,32 +56,27 @@ class FactsPlan:
             )
 
     @property
-    def counter(self) -> PrivateCounts:
+    def counter(self) -> Point:
         """The mechanism: discrete Laplace noise on all sums at once."""
         moved = self.counts.sensitivity
         if self.unit is Unit.PARTY:
             moved = self.counts.party_sensitivity
         elif self.neighbours is Neighbours.ADD_REMOVE:
             moved = self.counts.longest + STEPS
-        return PrivateCounts(
-            epsilon=self.epsilon,
-            sensitivity=moved,
-            neighbours=self.neighbours,
-            public=("bounds", "declared values", "which facts are learned"),
-        )
+        return Point(promise=self.guarantee(), sensitivity=moved)
 
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise of one sum, in lattice steps."""
-        q = math.exp(-1 / self.counter.scale)
-        return math.sqrt(2 * q) / (1 - q)
+        return self.counter.deviations[0]
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
+        public = ("bounds", "declared values", "which facts are learned")
         if self.unit is Unit.PARTY:
             made = party_guarantee(self.epsilon, THEOREM, auxiliary=None)
-            return replace(made, public=("number of parties", *self.counter.public))
-        return replace(self.counter.guarantee(), theorem=THEOREM)
+            return replace(made, public=("number of parties", *public))
+        return replace(counts(self.epsilon, 1, self.neighbours, public).promise, theorem=THEOREM)
 
     def summed(self, table: Any, party: Any = None) -> tuple[NDArray[np.int64], int]:
         """Return the exact sums of a table, and of how many records they are, or parties."""
@@ -108,8 +102,8 @@ class FactsPlan:
 
         Where whole parties are hidden, sums of their means, and how many parties there are.
         """
-        stream = source.book(self.guarantee())
-        (noised,) = self.counter.noised(self.counted(sums, n_samples), stream).astype(np.float64)
+        counted = self.counted(sums, n_samples)
+        (noised,) = self.counter.sample(counted, source=source).astype(np.float64)
         known = float(n_samples)
         if self.neighbours is Neighbours.ADD_REMOVE:
             known = max(1.0, float(noised[-1]) / STEPS)

@@ -103,17 +103,14 @@ class TestEveryEstimator:
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
         from confrere.mechanisms import measurements
-        from confrere.mechanisms.counts import PrivateCounts
-        from confrere.mechanisms.output_step import AddedNoise
         from confrere.mechanisms.secure_sum import SecureSum
 
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")
 
         monkeypatch.setattr(measurements, "certified", broken)
-        monkeypatch.setattr(AddedNoise, "release", broken)
+        monkeypatch.setattr(measurements.Point, "noised", broken)
         monkeypatch.setattr(SecureSum, "sample", broken)
-        monkeypatch.setattr(PrivateCounts, "noised", broken)
         with pytest.raises(RuntimeError):
             estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)
         assert ledger.spent("study") == 0.5

@@ -13,6 +13,7 @@ from confrere.accounting import profile
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.kernel.accountants import (
     CLASSWISE_FROM,
+    POINTS,
     THEOREMS,
     Exposure,
     GaussianLoss,
@@ -23,6 +24,7 @@ from confrere.kernel.accountants import (
     jacobian,
     pure_rate,
     theorem,
+    theorem_of_point,
     worst_residual,
 )
 from confrere.kernel.guarantee import Neighbours
@@ -382,6 +384,13 @@ def test_jacobians_and_corners_of_groups(classes, bend):
 
 
 # --- the table of theorems ----------------------------------------------------------------------
+
+
+def test_noise_on_whole_numbers_has_no_delta():
+    for norm, law in POINTS:
+        theorem_of_point(norm, law)
+    with pytest.raises(InvalidParameter, match="delta must be 0 for whole numbers"):
+        theorem_of_point("L1", "Gaussian")
 
 
 def test_what_has_a_theorem_has_a_page_and_what_has_none_is_refused():

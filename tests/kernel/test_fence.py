@@ -22,7 +22,7 @@ from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
-from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.noised import counts
 from confrere.mechanisms.secure_sum import SecureSum
 from tests.world import ball, paid
 
@@ -41,11 +41,11 @@ def ledger():
 
 
 def count(epsilon=1.0):
-    return PrivateCounts(epsilon=epsilon, sensitivity=1)
+    return counts(epsilon, 1)
 
 
 def draw(mechanism, source):
-    return mechanism.run(np.array([3]), source=source)
+    return mechanism.sample(np.array([3]), source=source)[0]
 
 
 class TestWithoutPaying:

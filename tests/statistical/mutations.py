@@ -40,7 +40,6 @@ from confrere.ledger import Ledger
 from confrere.maths.parties import Descent
 from confrere.maths.solver.row_blocks import SolverRows
 from confrere.mechanisms import (
-    counts,
     measurements,
     party_statistic,
     party_votes,
@@ -156,7 +155,7 @@ def _outside_the_body(patch: Patch) -> None:
     patch(rows_body, "into_factors", boxed)
     patch(Body, "certify", lambda self, rows: None)
     patch(norms, "certify_rows", lambda rows: None)
-    patch(Descent, "rows", lambda self, X: SolverRows(X, 4.0))
+    patch(Descent, "rows", lambda self, X, *_: SolverRows(X, 4.0))
 
 
 def _louder_rate(patch: Patch) -> None:
@@ -200,7 +199,7 @@ def _constant_outside_unchecked(patch: Patch) -> None:
     _constant_outside(patch)
     patch(norms, "certify_rows", lambda rows: None)
     # A certified solver reckons with rows in the ball: it is told of longer ones.
-    patch(Descent, "rows", lambda self, X: SolverRows(X, 2.0))
+    patch(Descent, "rows", lambda self, X, *_: SolverRows(X, 2.0))
 
 
 def _no_step(patch: Patch) -> None:
@@ -297,8 +296,8 @@ def _constant_source(patch: Patch) -> None:
 
 
 def _half_counted(patch: Patch) -> None:
-    real = counts.discrete_laplace
-    patch(counts, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
+    real = measurements.discrete_laplace
+    patch(measurements, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
 
 
 def _moved_once(patch: Patch) -> None:
@@ -315,7 +314,7 @@ def _rows_not_shared(patch: Patch) -> None:
 
     patch(votes, "shares_of_parties", whole)
     patch(PartyCells, "clipped", lambda self, uploads: uploads)
-    patch(PartyCells, "_point", lambda self, total: np.asarray(total, dtype=np.int64).ravel())
+    patch(PartyCells, "value", lambda self, total: np.asarray(total, dtype=np.int64).ravel())
 
 
 def _draw_before_paying(patch: Patch) -> None:

@@ -235,9 +235,7 @@ def test_bulk_draws_are_what_the_functional_mechanism_releases():
     mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2)
     source = SeededSource(1)
     X = np.asarray(data["X"]) * (1 - 1e-12)
-    runs = np.array(
-        [np.concatenate(mechanism.run(X, np.ones(1), source=source)) for _ in range(300)]
-    )
+    runs = mechanism.sample(X, np.ones(1), source=source, count=300)
     for j in range(5):
         assert stats.ks_2samp(bulk[:, j], runs[:, j]).pvalue > 1e-4
 

@@ -184,7 +184,7 @@ class TestSound:
             M, M2 = pack(X.T @ X / 8), pack(X2.T @ X2 / 8)
             # Outputs on the line through both statistics, outside the segment: the worst ones.
             out_v, out_M = v + 3 * (v - v2), M + 3 * (M - M2)
-            on_v, on_m = (noise.law.rho for noise in mechanism.noises)
+            on_v, on_m = (law.rate for law in mechanism.noise.laws)
             loss = on_v * (np.linalg.norm(out_v - v2) - np.linalg.norm(out_v - v))
             loss += on_m * (np.linalg.norm(out_M - M2) - np.linalg.norm(out_M - M))
             worst = max(worst, abs(loss))

@@ -14,7 +14,7 @@ from confrere.evaluation.evaluate import (
     ratio,
 )
 from confrere.kernel.streams import SeededSource, discrete_laplace
-from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.noised import counts
 
 REPEATS = [300, pytest.param(1_000, marks=pytest.mark.slow)]
 CONFIDENCE = 0.9
@@ -124,7 +124,8 @@ def test_the_whole_evaluation_covers(repeats, n, epsilon):
 
 @pytest.mark.parametrize("sensitivity", [1, 2])
 def test_counts_lose_exactly_epsilon(sensitivity):
-    counter = PrivateCounts(epsilon=0.8, sensitivity=sensitivity)
+    counter = counts(0.8, sensitivity)
     _, law = noise_law(counter.scale)
     moved = np.abs(np.log(law[1 + sensitivity :]) - np.log(law[1:-sensitivity]))
-    assert moved.max() == pytest.approx(0.8)
+    # All but what floats may do to the probabilities of the noise.
+    assert 0.8 * (1 - 2e-5) <= moved.max() <= 0.8

@@ -12,7 +12,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.streams import SeededSource
 from confrere.learned_facts import FactsPlan
-from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.measurements import Point
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.schema.fact_counts import STEPS, FactCounts, MomentSums
 
@@ -177,8 +177,8 @@ def test_sampled_outputs_keep_the_claim_and_a_third_of_the_noise_does_not(monkey
     settings = {"claimed": CLAIM, "runs": 20_000, "statistic": _likelihood(pair), "progress": False}
     kept = audit_function(_sample, pair, **settings)
     assert 0.2 < kept.epsilon <= CLAIM
-    scale = PrivateCounts.scale.fget
-    monkeypatch.setattr(PrivateCounts, "scale", property(lambda self: scale(self) / 3))
+    scale = Point.scale.fget
+    monkeypatch.setattr(Point, "scale", property(lambda self: scale(self) / 3))
     assert audit_function(_sample, pair, **settings).epsilon > CLAIM
 
 

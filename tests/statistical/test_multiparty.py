@@ -53,15 +53,15 @@ def draws(voting, side, count, source):
     """Return that many releases of one side."""
     mechanism = mechanism_of(voting)
     arguments = (side, voting.rows) if voting.method in ("soft", "vote") else (side,)
-    return np.stack([mechanism.run(*arguments, source=source) for _ in range(count)])
+    return mechanism.sample(*arguments, source=source, count=count)
 
 
 def whitened(mechanism, noise):
     """Return noise in the coordinates in which it is round, and its rate there."""
     if not isinstance(mechanism, PartyStatistic):
-        return noise, mechanism.noise.law.rho
+        return noise, mechanism.noise.laws[0].rate
     axes, directions = mechanism.shape
-    return noise @ directions / axes, mechanism.noise.law.rho
+    return noise @ directions / axes, mechanism.noise.laws[0].rate
 
 
 def exact_points(name):

@@ -4,16 +4,20 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter, Unpaid
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
-from confrere.mechanisms import output_step
-from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.mechanisms.measurements import HiddenSize
+from confrere.mechanisms.measurements import (
+    ROUNDING_SHARE,
+    HiddenSize,
+    LatticeStep,
+    Part,
+    Point,
+)
+from confrere.mechanisms.noised import counts
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.mechanisms.output_step import AddedNoise, LatticeStep
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_votes import PartyVotes
@@ -39,7 +43,7 @@ ACTS = {
     "output": (OutputPerturbation(**SIZES, n_features=3), (X, Y)),
     "output, softmax": (OutputPerturbation(**SIZES, n_features=3, n_classes=3), (X, CODES)),
     "functional": (FunctionalMechanism(epsilon=1.0, n_samples=12, n_features=3), (X, Y)),
-    "counts": (PrivateCounts(epsilon=1.0, sensitivity=2), (np.arange(4),)),
+    "counts": (counts(1.0, 2), (np.arange(4),)),
     "groups": (
         groups([L2(1), L2(2)], (5.0, 6.0), (0.4, 0.6), n_samples=12),
         ([X[:, :1], X[:, 1:]], Y),
@@ -94,9 +98,8 @@ def test_many_runs_are_independent(name):
 def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch, name):
     """Low bits of floats would be in what leaves, or the rounded point itself."""
     mechanism, data = ACTS[name]
-    kinds = ("act", "noise", "noises")
-    noised = next(getattr(mechanism, kind) for kind in kinds if hasattr(mechanism, kind))
-    spacing = np.ravel(noised)[0].output_step.spacing
+    step = mechanism.act.output_step if hasattr(mechanism, "act") else mechanism.noise.steps[0]
+    spacing = step.spacing
     released = parts(mechanism.sample(*data, source=SeededSource(1), count=3))[0][:, :1]
     assert np.array_equal(released / spacing, np.rint(released / spacing))
     scattered = []
@@ -116,17 +119,17 @@ def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch
 def test_the_step_behind_added_noise_hides_what_floats_do():
     """Points that differ by rounding, far below the radius, cannot be told apart."""
     for size, epsilon in ((10, 0.1), (100, 0.1), (5, 3.0)):
-        noise = AddedNoise(epsilon=epsilon, sensitivity=0.3, reach=40.0, size=size)
-        step = noise.output_step
-        longest = noise.law.longest + noise.reach
+        noise = Point(promise=Guarantee(epsilon), sensitivity=0.3, parts=(Part(size, 40.0),))
+        (step,) = noise.steps
+        longest = noise.laws[0].longest + 40.0
         off = 64 * np.finfo(float).eps * longest
         assert step.radius > 10 * off
         point = RNG.normal(size=size)
         other = point + off * RNG.normal(size=size) / np.sqrt(size)
         moved = np.abs(np.rint(point / step.spacing) - np.rint(other / step.spacing)).sum()
         assert moved / step.scale <= step.epsilon
-        assert epsilon * output_step.ROUNDING_SHARE == pytest.approx(step.epsilon)
+        assert epsilon * ROUNDING_SHARE == pytest.approx(step.epsilon)
         # Sums of steps and integer noise stay whole numbers that doubles hold.
         assert longest / step.spacing + 80 * step.scale < 2.0**53
         # And its own noise is nothing beside that which protects.
-        assert step.scale * step.spacing < 1e-3 * noise.deviation
+        assert step.scale * step.spacing < 1e-3 * noise.deviations[0]

@@ -37,7 +37,8 @@ from confrere.kernel.guarantee import (
     shares,
 )
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.measurements import Point
+from confrere.mechanisms.noised import counts as noised_counts
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts, Term
 from confrere.methods.stacks import split_rows
 from confrere.model import Model
@@ -327,7 +328,7 @@ class StoppingPlan(SelectionPlan):
 
     Attributes
     ----------
-    counts : PrivateCounts
+    counts : Point
         Noise on a run's errors.
     stopping : RandomStopping
         Law of the number of runs, which is never released.
@@ -335,7 +336,7 @@ class StoppingPlan(SelectionPlan):
         What a single run promises.
     """
 
-    counts: PrivateCounts
+    counts: Point
     stopping: RandomStopping
     one: Guarantee
 
@@ -348,9 +349,9 @@ class StoppingPlan(SelectionPlan):
         for _ in range(self.stopping.draw(choices)):
             k = min(int(choices.uniforms(1)[0] * n_candidates), n_candidates - 1)
             own = runs.apart(self.split)
-            model = self.candidates[k].fit(self.counts.epsilon, fitted_on, next(own))
+            model = self.candidates[k].fit(self.counts.promise.epsilon, fitted_on, next(own))
             wrong = np.array([self.errors(model, held_out)])
-            score = int(self.counts.run(wrong, source=next(own))[0])
+            score = int(self.counts.sample(wrong, source=next(own))[0, 0])
             if best is None or score < best[0]:
                 best = score, k, model
         assert best is not None
@@ -412,7 +413,7 @@ def plan_stopping(
     while share * stopping.factor > epsilon:
         share = math.nextafter(share, 0.0)
     prices = [candidate.price(share, len(parts[0])) for candidate in candidates]
-    counts = PrivateCounts(epsilon=share, sensitivity=1, neighbours=prices[0].neighbours)
+    counts = noised_counts(share, 1, prices[0].neighbours)
     one = in_parallel([*prices, counts.guarantee()], split=_kind(split_seed), theorem=THEOREM)
     if not one.pure or one.epsilon > share:
         raise CompositionError("random stopping needs candidates that are epsilon-DP, pure.")

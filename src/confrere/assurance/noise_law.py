@@ -17,10 +17,8 @@ from scipy import stats
 from confrere.arrays import Floats
 from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
 from confrere.kernel.streams import RandomSource, SeededSource
-from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.measurements import PerturbedTerm
+from confrere.mechanisms.measurements import PerturbedTerm, Point
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
-from confrere.mechanisms.terms import NoisedPoint
 from confrere.methods.plan import Term
 
 _Part = tuple[str, Floats, Callable[[Floats], Floats]]
@@ -97,16 +95,11 @@ def _read_back(
         yield term.name, summed.decode(shares.sum(axis=1, dtype=np.uint64)), law
         return
     densities = term.densities()
-    added = getattr(term.mechanism, "noise", None)
-    if added is not None:  # what follows it touches no data
-        (density,) = densities
-        assert isinstance(density, NoisedPoint)
-        point = density.point
-        released = (
-            added.sample(np.rint(point).astype(np.int64), source=source, count=count)
-            if isinstance(added, PrivateCounts)
-            else added.release_many(point, source, count)
-        )
+    added = getattr(term.mechanism, "noise", term.mechanism)
+    if isinstance(added, Point):  # what follows it touches no data
+        point = np.hstack([density.point for density in densities if hasattr(density, "point")])
+        whole = point if added.parts else np.rint(point).astype(np.int64)
+        released = added.sample(whole, source=source, count=count)
     else:
         released = term.run_many(source, count)
     sizes = [

@@ -24,9 +24,8 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L1, Body, Gaussian, Law
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import Act, Objective, PerturbedTerm
+from confrere.mechanisms.measurements import Act, NoisedPoint, Objective, PerturbedTerm
 from confrere.mechanisms.prior_check import PriorCheck
-from confrere.mechanisms.terms import NoisedPoint
 from confrere.methods.plan import Density
 
 #: Log odds that go either way.

@@ -24,7 +24,7 @@ from confrere.kernel.ledger import Origin
 from confrere.kernel.release import paying
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, payer
-from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.noised import counts
 from confrere.methods.plan import encode_labels
 from confrere.model import Model
 from confrere.release import quality_digest
@@ -385,7 +385,7 @@ def evaluate(
         raise InvalidData("y needs at least one record.")
     truths = {name: _count(name, model, X, codes, classes, grid, positive) for name in queries}
     counters = {
-        name: PrivateCounts(epsilon=share, sensitivity=_SENSITIVITY[name])
+        name: counts(share, _SENSITIVITY[name])
         for name, share in zip(queries, shares(epsilon, [1.0] * len(queries)), strict=True)
     }
     if max(counter.scale for counter in counters.values()) > LARGEST_SCALE:
@@ -407,9 +407,8 @@ def evaluate(
         origin=Origin(model=learned.digest()) if isinstance(learned, Model) else None,
         simulation=simulation,
     ) as ticket:
-        noisy = {
-            name: counter.run(truths[name], source=ticket) for name, counter in counters.items()
-        }
+        drawn = {name: counters[name].sample(truths[name], source=ticket) for name in queries}
+        noisy = {name: each.reshape(truths[name].shape).astype(int) for name, each in drawn.items()}
         found = Evaluation(
             n_samples=len(codes),
             confidence=confidence,

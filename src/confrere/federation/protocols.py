@@ -40,8 +40,8 @@ from confrere.federation.operation import (
 )
 from confrere.kernel.guarantee import Guarantee, Neighbours, in_sequence
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.measurements import Objective, largest_count
+from confrere.mechanisms.measurements import Objective, Point, largest_count
+from confrere.mechanisms.noised import counts
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.methods import average, expansion
 from confrere.methods.asking import (
@@ -170,9 +170,9 @@ class Errors(Scored, Measured):
     epsilon: Epsilon
 
     @property
-    def mechanism(self) -> PrivateCounts:
+    def mechanism(self) -> Point:
         """What counts."""
-        return PrivateCounts(epsilon=self.epsilon, sensitivity=1)
+        return counts(self.epsilon, 1)
 
     @override
     def expected(self, n_samples: int) -> Expected:
@@ -183,7 +183,8 @@ class Errors(Scored, Measured):
 
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        return {"errors": self.mechanism.run(np.array(self.errors_of(X, y)), source=source)}
+        errors = np.array(self.errors_of(X, y))
+        return {"errors": self.mechanism.sample(errors, source=source).reshape(())}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -309,8 +310,8 @@ def longest_weights(mechanism: Objective | OutputPerturbation) -> float:
         return mechanism.act.longest
     slope = mechanism.cap if mechanism.n_classes == 2 else math.sqrt(2)
     slopes = largest_count(mechanism.n_samples) * slope / mechanism.ridge
-    noise = mechanism.noise
-    return 1.01 * (mechanism.prior_norm + slopes + noise.law.longest) + 1.0
+    (law,) = mechanism.noise.laws
+    return 1.01 * (mechanism.prior_norm + slopes + law.longest) + 1.0
 
 
 @install
@@ -330,15 +331,15 @@ class Coefficients(expansion.Coefficients, Related):
         """Return what a party may answer: ``v`` and ``M`` are sums of n records' parts, noised."""
         made, most = self.mechanism(n_samples), largest_count(self.count(n_samples))
         linear, quadratic = (
-            1.01 * (most * length + noise.law.longest) + 1
-            for length, noise in zip(made.lengths, made.noises, strict=True)
+            1.01 * (most * length + law.longest) + 1
+            for length, law in zip(made.lengths, made.noise.laws, strict=True)
         )
         size = self.frame.size
         bounds = {
             "linear": Numbers(
                 (size,) if self.n_classes == 2 else (self.n_classes, size), longest=linear
             ),
-            "quadratic": Numbers((made.noises[1].size,), longest=quadratic),
+            "quadratic": Numbers((made.noise.parts[1].size,), longest=quadratic),
         }
         return Expected(bounds, made.guarantee())
 

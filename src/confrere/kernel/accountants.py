@@ -516,6 +516,20 @@ _MISSING = {
 }
 
 
+#: Of noise on a computed vector, by its norm and law; the page is that of the vector.
+POINTS = frozenset({("L2", "pure"), ("L2", "Gaussian"), ("L1", "pure")})
+
+
+def theorem_of_point(norm: str, law: str) -> None:
+    """Refuse noise on a computed vector that no page speaks of."""
+    if (norm, law) not in POINTS:
+        raise InvalidParameter(
+            "delta must be 0 for whole numbers, such as those of method='cells': Gaussian noise "
+            "would be more than integer noise, whatever delta below .004 epsilon is given, see "
+            "docs/proofs/cells.md."
+        )
+
+
 def theorem(blocks: str, norm: str, loss: Loss, law: str) -> Theorem:
     """Return why a perturbed objective is private, or say which page tells why it is not."""
     found = THEOREMS.get((blocks, norm, type(loss).__name__, law))

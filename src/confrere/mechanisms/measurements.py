@@ -22,7 +22,7 @@ both (docs/proofs/add_remove.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -38,8 +38,10 @@ from confrere.kernel.accountants import (
     Exposure,
     Theorem,
     check_delta,
+    gaussian_mu,
     gaussian_sigmas,
     theorem,
+    theorem_of_point,
 )
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
@@ -50,11 +52,13 @@ from confrere.kernel.guarantee import (
     Promised,
     Split,
     check_epsilon,
+    check_positive,
+    check_relation,
     in_parallel,
     public_facts,
 )
 from confrere.kernel.losses import Labels, Loss
-from confrere.kernel.norms import L2, Gaussian, Law, Norm, Pure, Rows, row_norms
+from confrere.kernel.norms import L1, L2, Gaussian, Law, Norm, Pure, Rows, row_norms
 from confrere.kernel.streams import RandomSource, discrete_laplace, sum_zero_basis
 from confrere.maths.solver.certificate import (
     PARTY_ROOM,
@@ -66,6 +70,7 @@ from confrere.maths.solver.certificate import (
 )
 
 Offsets = NDArray[np.int64]
+Integers = NDArray[np.integer]
 #: Which rows are used in which releases.
 Patterns = Sequence[tuple[NDArray[np.intp] | slice, NDArray[np.bool_] | slice]]
 
@@ -75,6 +80,11 @@ SOLVER_SHARE = 0.01
 TOLERANCE = 1e-6
 #: Part of the tolerance that the solver may use; the rest is for the rounding of the noise itself.
 SOLVER_PART = 0.9
+#: Share of epsilon that pays for floats where noise is added to a computed point.
+ROUNDING_SHARE = 1e-3
+#: Radius of the output step behind added noise, over the longest sum: far above the rounding of
+#: doubles, far below the noise, and lattice steps stay whole numbers that doubles hold.
+_FINENESS = 2.0**-40
 #: More than what probabilities of the integer noise can be off by, in floats.
 _PROBABILITIES = 1 + 1e-5
 #: Cells per declared row: of as many rows as were declared one in a hundred shares its cell.
@@ -171,12 +181,6 @@ def used_rows(
     rows = np.concatenate([X[used], np.zeros((len(empty), X.shape[1]))])[order]
     labels = np.concatenate([y[used], np.ones(len(empty))])[order]
     return rows, labels, np.concatenate([[0], np.cumsum(np.maximum(left, 1))])
-
-
-def by_size(offsets: Offsets) -> list[tuple[int, NDArray[np.intp]]]:
-    """Return every number of rows that parties have, and which parties have so many."""
-    sizes = np.diff(offsets)
-    return [(int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
 
 
 # --- the output step ------------------------------------------------------------------------------
@@ -377,6 +381,14 @@ class Objective:
             for act, X, centre in zip(self.acts, rows, points, strict=True)
         ]
 
+    def check_parties(self, X: Floats, y: Labels, centre: Floats | None) -> None:
+        """Refuse rows of many parties that the theorem does not speak of, before any draw."""
+        if self.loss.n_scores > 1:
+            raise InvalidParameter("many parties at once have two classes.")
+        self.act.norm.certify(X)
+        self.loss.check_labels(y)
+        self.act.check_centre(centre)
+
     def _certify(self, rows: Sequence[Rows], y: Labels, centres: Sequence[Floats | None]) -> None:
         """Refuse what the theorem does not speak of, before any draw."""
         hidden = isinstance(self.n_samples, HiddenSize)
@@ -561,53 +573,225 @@ class PerturbedTerm:
         return float(found)
 
 
+# --- noise on a computed vector -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the vectors that a point consists of, with noise of its own."""
+
+    size: int  #: Number of coordinates
+    reach: float  #: No computed one is longer, in L2
+    share: float = 1.0  #: What it weighs in the norm, and of the budget
+    move: float = 1.0  #: Its own largest move, which its part of the norm is measured in
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Point:
+    """A computed vector with noise of known sensitivity on it, then the output step.
+
+    The norm is ``sum_k s_k ||z_k|| / m_k`` over parts of shares ``s_k`` and moves ``m_k``; with a
+    delta the root of ``sum_k s_k (||z_k|| / m_k)^2``. Without parts the numbers are whole, their
+    norm is the sum of magnitudes, and integer noise, which is exact, is all there is.
+    """
+
+    promise: Guarantee  #: The whole price
+    sensitivity: float  #: Largest move, between neighbours, of what is computed
+    parts: tuple[Part, ...] = ()
+    n_samples: RowCount | None = None  #: Where it is computed from rows: how many there are
+
+    def __post_init__(self) -> None:
+        check_positive(self.sensitivity, "sensitivity")
+        check_relation(self.promise.neighbours)
+        theorem_of_point("L2" if self.parts else "L1", "Gaussian" if self.promise.delta else "pure")
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return self.promise
+
+    @property
+    def scale(self) -> float:
+        """Of integer noise alone: ``k`` has probability proportional to ``exp(-|k|/scale)``."""
+        return self.sensitivity / self.promise.epsilon * _PROBABILITIES
+
+    @cached_property
+    def prices(self) -> tuple[float, ...]:
+        """What the noise of every part spends, its output step included.
+
+        Gaussian noise on all parts is one, and every part has an output step.
+        """
+        epsilon, steps = self.promise.epsilon, len(self.parts) - 1
+        if self.promise.delta:
+            return (epsilon / (1 + steps * ROUNDING_SHARE),) * len(self.parts)
+        return tuple(epsilon * part.share for part in self.parts)
+
+    @cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """The law of every part's noise."""
+        laws: list[Law] = []
+        for part, price in zip(self.parts, self.prices, strict=True):
+            budget, delta = price * (1 - ROUNDING_SHARE), self.promise.delta
+            move = self.sensitivity * part.move
+            if delta:
+                sigma = move / math.sqrt(part.share) / gaussian_mu(budget, delta)
+                laws.append(Gaussian(sigma, part.size))
+            else:
+                laws.append(Pure(L2(part.size), budget / move))
+        return tuple(laws)
+
+    @cached_property
+    def steps(self) -> tuple[LatticeStep, ...]:
+        """The steps that pay for the floats of the noise and of the sum."""
+        return tuple(
+            LatticeStep(
+                epsilon=price * ROUNDING_SHARE,
+                radius=_FINENESS * (part.reach + law.longest),
+                size=part.size,
+            )
+            for part, price, law in zip(self.parts, self.prices, self.laws, strict=True)
+        )
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Standard deviation of one coordinate of every part's noise."""
+        if not self.parts:
+            rate = 1 / self.scale
+            return (math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate),)
+        one = 1.0 if self.promise.delta else None
+        return tuple((one or math.sqrt(law.size + 1)) / law.rate for law in self.laws)
+
+    def sample(
+        self,
+        value: Floats | Integers | Callable[[NDArray[np.intp] | slice], Floats],
+        *,
+        source: RandomSource,
+        count: int = 1,  # Independent releases; more than one needs a seed
+        n_rows: int = 0,  # Of a value that is a function of which rows are used
+    ) -> Floats:
+        """Return ``(count, size)`` releases of a value in the coordinates of the noise."""
+        stream = source.book(self.promise, count)
+        if not callable(value):
+            return self.noised(np.tile(np.ravel(value), (count, 1)), stream)
+        points = np.empty((count, sum(part.size for part in self.parts)))
+        for which, mine in row_patterns(self.n_samples or n_rows, n_rows, stream, count):
+            points[mine] = value(which)
+        return self.noised(points, stream)
+
+    def noised(self, points: Floats | Integers, stream: RandomSource) -> Floats:
+        """Return every row with noise of its own, for whoever has booked it."""
+        if not self.parts:
+            if not np.issubdtype(points.dtype, np.integer):
+                raise InvalidData("counts must be integers.")
+            return np.asarray(points + discrete_laplace(self.scale, points.shape, stream))
+        released = []
+        for law, step, part, mine in self._each(np.asarray(points, dtype=np.float64)):
+            # No computed vector is longer; were one, it would not move further than it may.
+            lengths = np.linalg.norm(np.nan_to_num(mine), axis=1, keepdims=True)
+            inside = mine * np.minimum(1.0, part.reach / np.maximum(lengths, part.reach))
+            noise = law.draw(stream, len(points))
+            released.append(step.release(np.nan_to_num(inside) + noise, stream))
+        return np.hstack(released)
+
+    def terms(
+        self, value: Floats | Integers, unturned: Callable[[Floats], Floats] | None = None
+    ) -> list[NoisedPoint]:
+        """Return what is noised, for an exact audit; ``unturned`` as in :class:`NoisedPoint`."""
+        point = np.ravel(value).astype(np.float64)
+        if not self.parts:
+            return [NoisedPoint(point, Pure(L1(point.size), 1 / self.scale))]
+        return [
+            NoisedPoint(mine[0], law, step, unturned)
+            for law, step, _, mine in self._each(point[None])
+        ]
+
+    def _each(self, points: Floats) -> Iterator[tuple[Law, LatticeStep, Part, Floats]]:
+        ends = np.cumsum([part.size for part in self.parts])
+        mine = np.split(points, ends[:-1], axis=1)
+        return zip(self.laws, self.steps, self.parts, mine, strict=True)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedPoint:
+    """A point with noise on it: the loss between two is their distance times the rate, exactly."""
+
+    point: Floats  #: Before noise, in the coordinates of the noise
+    law: Law
+    step: LatticeStep | None = None  #: The output step that follows
+    #: From releases to the coordinates of the noise, where they are not the same.
+    unturned: Callable[[Floats], Floats] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates of the noise."""
+        return len(self.point)
+
+    def noise(self, released: Floats) -> Floats:
+        """Return the noise that led to a release, in the coordinates of the noise."""
+        return np.asarray(released - self.point)
+
+    def loss(self, other: NoisedPoint) -> float:
+        """Return the largest log density ratio; ``other`` is on other data."""
+        return -self.law.log_density(self.point - other.point)
+
+
+# --- many parties at once -------------------------------------------------------------------------
+
+
 def sample_parties(
-    made: Mapping[int, Objective],  # Of a party of so many rows; all of one law, loss and norm
+    # Of a party of so many rows; all of one kind, law, loss and norm.
+    made: Mapping[int, Objective | Point],
     # Rows inside the norm and labels -1 and +1, party by party, and where each party's begin.
     blocks: Iterable[tuple[Floats, Floats, Offsets]],
     *,
     source: RandomSource,
     centre: Floats | None = None,
+    # Of points: from the rows that are used to what is noised, one party per row.
+    value: Callable[[Floats, Floats, Offsets, Offsets], Floats] | None = None,
 ) -> Floats:
     """Return one release of every party's own rows, one party per row, two classes."""
     prices = [one.guarantee() for one in made.values()]
     stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
-    acts = {size: one.act for size, one in made.items()}
-    any_one = next(iter(acts.values()))
-    if any_one.loss.n_scores > 1:
-        raise InvalidParameter("many parties at once have two classes.")
-    return np.concatenate([_of_parties(acts, any_one, *each, stream, centre) for each in blocks])
+    found = []
+    for X, y, offsets in blocks:
+        any_one = next(iter(made.values()))
+        sizes = np.diff(offsets)
+        if isinstance(any_one, Objective):
+            any_one.check_parties(X, y, centre)
+        rows = used_rows(any_one.n_samples or 0, X, y, offsets, stream)
+        if value is None:
+            points = _perturbed(made, rows, sizes, stream, centre)
+        else:
+            points = value(*rows, sizes)
+        for size in np.unique(sizes).tolist():
+            own, members = made[size], sizes == size
+            if isinstance(own, Objective):
+                points[members] = own.act.output_step.release(points[members], stream)
+            else:
+                points[members] = own.noised(points[members], stream)
+        found.append(points)
+    return np.concatenate(found)
 
 
-def _of_parties(
-    acts: Mapping[int, Act],
-    any_one: Act,
-    X: Floats,
-    y: Floats,
-    offsets: Offsets,
+def _perturbed(
+    made: Mapping[int, Any],
+    rows: tuple[Floats, Floats, Offsets],
+    sizes: Offsets,
     stream: RandomSource,
     centre: Floats | None,
 ) -> Floats:
-    any_one.norm.certify(X)
-    any_one.loss.check_labels(y)
-    any_one.check_centre(centre)
-    kinds = by_size(offsets)
-    rows, labels, starts = used_rows(any_one.objective.n_samples, X, y, offsets, stream)
-    linear = np.empty((len(offsets) - 1, X.shape[1]))
-    ridge, tolerance = np.empty(len(linear)), np.empty(len(linear))
-    for size, members in kinds:
-        linear[members] = acts[size].law.draw(stream, len(members))
-        ridge[members] = acts[size].ridge
-        tolerance[members] = SOLVER_PART * acts[size].tolerance
-    points = certified_parties(
-        any_one.objective.solver,
-        (rows, labels, starts),
+    """Return every party's certified minimiser, perturbed by noise of its own."""
+    any_one = next(iter(made.values()))
+    linear = np.empty((len(sizes), any_one.act.n_features))
+    for size in np.unique(sizes).tolist():
+        members = sizes == size
+        linear[members] = made[size].act.law.draw(stream, int(members.sum()))
+    acts = [made[size].act for size in sizes.tolist()]
+    return certified_parties(
+        any_one.solver,
+        rows,
         loss=any_one.loss,
-        ridge=ridge,
+        ridge=np.array([act.ridge for act in acts]),
         linear=linear,
         centre=centre,
-        tolerance=tolerance,
+        tolerance=SOLVER_PART * np.array([act.tolerance for act in acts]),
     )
-    for size, members in kinds:
-        points[members] = acts[size].output_step.release(points[members], stream)
-    return points

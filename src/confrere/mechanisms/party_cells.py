@@ -5,54 +5,39 @@ Proof: docs/proofs/cells.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.norms import L1, Pure
-from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.party_total import PartyTotal
+from confrere.errors import InvalidData
+from confrere.kernel.accountants import theorem_of_point
+from confrere.mechanisms.measurements import Point
+from confrere.mechanisms.noised import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
-from confrere.mechanisms.terms import NoisedPoint
 
 Integers = NDArray[np.int64]
 
 #: What a party has to give away among cells and classes, in whole numbers: then sums are exact.
 WHOLE = 2**16
 
-#: Why there is no delta: docs/proofs/cells.md.
-NO_DELTA = (
-    "delta must be 0 for method='cells': Gaussian noise on shares would be more than their Laplace "
-    "noise, whatever delta below .004 epsilon is given."
-)
-
-#: More than what probabilities of the integer noise can be off by, in floats.
-_ROUNDING = 1 + 1e-5
-
 
 @dataclass(frozen=True, kw_only=True)
 class PartyCells(PartyTotal):
     """Add up how every party's rows are shared over cells and classes, then add integer noise.
 
-    Parameters
-    ----------
-    epsilon, n_parties, n_classes, colluding, fewest, releases
-        As for :class:`PartyTotal`; a party that is left out counts as zero.
-    n_cells : int
-        Number of cells.
+    A party that is left out counts as zero.
     """
 
     theorem = "docs/proofs/cells.md"
 
-    n_cells: int
+    n_cells: int  #: Number of cells
 
     def __post_init__(self) -> None:
-        if self.delta:
-            raise InvalidParameter(NO_DELTA)
+        theorem_of_point("L1", "Gaussian" if self.delta else "pure")
         super().__post_init__()
         if self.n_parties < 1 or self.n_cells < 1 or self.n_classes < 2:
             raise InvalidData("cells need at least one party, one cell and two classes.")
@@ -68,16 +53,14 @@ class PartyCells(PartyTotal):
         return 2 * WHOLE
 
     @property
-    def noise(self) -> PrivateCounts | SharedNoise:
-        """The noise on the sum."""
-        if not self.colluding:
-            return PrivateCounts(epsilon=self.epsilon / _ROUNDING, sensitivity=self.sensitivity)
-        return self.shared_noise(self.n_cells * self.n_classes, float(WHOLE), "integer")
+    @override
+    def noise(self) -> Point | SharedNoise:
+        return self.noise_on(self.n_cells * self.n_classes, math.inf, float(WHOLE), "integer")
 
     @property
+    @override
     def deviation(self) -> float:
-        """Standard deviation of the noise on one share."""
-        return self.noise.deviation / (WHOLE * self.n_parties)
+        return super().deviation / (WHOLE * self.n_parties)  # on one share
 
     def clipped(self, uploads: NDArray[np.number]) -> Integers:
         """Return what parties sent as it is added up; what nobody can have, counts as nothing."""
@@ -89,27 +72,9 @@ class PartyCells(PartyTotal):
         )
         return np.where(fits[:, None, None], uploads, 0).astype(np.int64)
 
-    def run(self, total: NDArray[np.number], *, source: RandomSource) -> Floats:
-        """Return the noised shares, from the sum of the uploads."""
-        return np.asarray(self.sample(total, source=source, count=1)[0])
-
-    def sample(self, total: NDArray[np.number], *, source: RandomSource, count: int = 1) -> Floats:
-        """Return ``count`` independent releases; more than one needs a seeded source."""
-        noise, point = self.noise, self._point(total)
-        source = source.book(self.guarantee(), count)
-        if isinstance(noise, SharedNoise):
-            released = noise.release_many(point.astype(np.float64), source, count)
-        else:
-            released = noise.noised(point, source, count).astype(np.float64)
+    @override
+    def turned(self, released: Floats) -> Floats:
         return np.stack([self.of_parts(each) for each in released])
-
-    def terms(self, total: NDArray[np.number]) -> list[NoisedPoint]:
-        """Return what is noised, for an exact audit."""
-        noise = self.noise
-        point = self._point(total).astype(np.float64)
-        if isinstance(noise, SharedNoise):
-            return [NoisedPoint(point, noise.law)]
-        return [NoisedPoint(point, Pure(L1(point.size), 1 / noise.scale))]
 
     def part(self, upload: Integers) -> Floats:
         """Return what one party adds to the sum."""
@@ -119,7 +84,9 @@ class PartyCells(PartyTotal):
         """Return the shares of all rows from the noised sum; who is not there counts as zero."""
         return np.asarray(released.reshape(self.shape) / (WHOLE * self.n_parties))
 
-    def _point(self, total: NDArray[np.number]) -> Integers:
+    @override
+    def value(self, total: NDArray[np.number]) -> Integers:
+        """Return the sum of the uploads."""
         if total.shape != self.shape:
             raise InvalidData("the sum of the uploads does not have the shape of one.")
         if np.any(total < 0) or not total.sum() <= WHOLE * self.n_parties:

@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.kernel.norms import certify_rows
-from confrere.kernel.streams import RandomSource
 from confrere.maths.voting import (
     Tally,
     auxiliary_radius,
@@ -23,15 +23,14 @@ from confrere.maths.voting import (
     statistic_sensitivity,
     vote_statistic,
 )
-from confrere.mechanisms.output_step import (
-    AddedNoise,
+from confrere.mechanisms.measurements import Point
+from confrere.mechanisms.noised import (
+    PartyTotal,
     coordinate_rounding,
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
-from confrere.mechanisms.terms import NoisedPoint
 
 Radius = Literal["ellipsoid", "spectral", "unit"]
 
@@ -43,22 +42,13 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartyStatistic(PartyTotal):
-    """Release ``s = (1/N) sum_i alpha_i x_i`` with noise; whatever follows is post-processing.
-
-    Parameters
-    ----------
-    epsilon, n_parties, n_classes, colluding, fewest, releases, delta
-        As for :class:`PartyTotal`; more than two classes have a K x d matrix.
-    rows : (N, d) array
-        Public auxiliary rows in the unit ball.
-    radius : {"ellipsoid", "spectral", "unit"}, default="ellipsoid"
-        Shape of the noise. A party moves s by ``X'delta/N`` with ``|delta_i| <= 1/M``: within the
-        ellipsoid of ``X'X/N``, within a ball around it, or within the ball that any rows allow.
-    """
+    """Release ``s = (1/N) sum_i alpha_i x_i`` with noise; whatever follows is post-processing."""
 
     theorem = "docs/proofs/statistic.md"
 
-    rows: Floats
+    rows: Floats  #: Public auxiliary rows in the unit ball
+    #: Shape of the noise. A party moves s by ``X'delta/N`` with ``|delta_i| <= 1/M``: within the
+    #: ellipsoid of ``X'X/N``, within a ball around it, or within the ball that any rows allow.
     radius: Radius = "ellipsoid"
 
     def __post_init__(self) -> None:
@@ -116,47 +106,28 @@ class PartyStatistic(PartyTotal):
         return move * (1 + slack) + 2 * off / float(axes.min())
 
     @property
-    def noise(self) -> AddedNoise | SharedNoise:
+    @override
+    def noise(self) -> Point | SharedNoise:
         """The noise in units of the axes."""
         axes, _ = self.shape
         reach, size = 2 / float(axes.min()), len(axes) * (self.n_classes - 1)
-        if self.colluding:
-            return self.shared_noise(size, reach / self.n_parties)
-        return self.added_noise(size, reach)
+        return self.noise_on(size, reach, reach / self.n_parties)
 
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of one coordinate of the noise, in units of the axes."""
-        return self.noise.deviation
-
-    def run(self, tally: Tally, *, source: RandomSource) -> Floats:
-        """Return the noised statistic: ``(d,)`` for two classes, ``(K, d)`` for more."""
-        return np.asarray(self.sample(tally, source=source, count=1)[0])
-
-    def sample(self, tally: Tally, *, source: RandomSource, count: int = 1) -> Floats:
-        """Return ``count`` independent releases; more than one needs a seeded source.
-
-        Noise and output step are in units of the axes; turning them back touches no data.
-        """
-        source = source.book(self.guarantee(), count)
-        released = self.noise.release_many(self._point(tally), source, count)
+    @override
+    def turned(self, released: Floats) -> Floats:
+        # Noise and output step are in units of the axes; turning them back touches no data.
         statistics = from_coordinates(released, self.n_classes) @ self._roots[0]
         if self.n_classes == 2:
             return np.asarray(statistics)
         # Its columns' sums are the mean of x, public.
         return np.asarray(statistics + self.rows.mean(axis=0) / self.n_classes)
 
-    def terms(self, tally: Tally) -> list[NoisedPoint]:
-        """Return what is noised, for an exact audit."""
-        _, whitening = self._roots
+    @override
+    def unturned(self, released: Floats) -> Floats:
+        return np.asarray(released @ self._roots[1])
 
-        def unturned(released: Floats) -> Floats:
-            return np.asarray(released @ whitening)
-
-        noise = self.noise
-        return [NoisedPoint(self._point(tally), noise.law, noise.output_step, unturned)]
-
-    def _point(self, tally: Tally) -> Floats:
+    @override
+    def value(self, tally: Tally) -> Floats:
         """Return the statistic in units of the axes, of more classes where columns sum to zero."""
         if tally.n_parties != self.n_parties or tally.n_classes != self.n_classes:
             raise InvalidData("the tally is of other parties or classes than were declared.")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
@@ -21,15 +22,14 @@ from confrere.kernel.guarantee import (
     check_relation,
     public_facts,
 )
-from confrere.kernel.norms import L1, Pure
-from confrere.kernel.streams import RandomSource, discrete_laplace
 from confrere.mechanisms.measurements import (
+    Point,
     RowCount,
     check_row_count,
     declared_count,
     largest_count,
 )
-from confrere.mechanisms.terms import NoisedPoint
+from confrere.mechanisms.noised import Noised
 
 THEOREM = "docs/proofs/prior_check.md"
 
@@ -56,9 +56,6 @@ _AIM, _LEAST, _MOST = 4.7, 0.05, 0.3
 
 #: A check whose error is larger says nothing.
 VERIFIABLE = 0.6
-
-#: More than what probabilities of the integer noise can be off by, in floats.
-_ROUNDING = 1 + 1e-5
 
 
 @dataclass(frozen=True)
@@ -92,40 +89,23 @@ UNCHECKED = Belief(1.0, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriorCheck:
+class PriorCheck(Noised):
     """Discrete Laplace noise on ``sum_i (1{y_i = 1} - pi) c_i``, in whole steps.
 
     ``c_i`` is the prior's score of row i in units of its deviation, clipped to [-1, 1]. Of more
     than two classes a record's part is how far its own class's score lies above the mean of all.
-
-    Parameters
-    ----------
-    epsilon : float
-        What it spends.
-    n_samples : int or HiddenSize
-        Public number of rows, or what stands for it; of all parties where answers are added.
-    base_rate : float, default=0.5
-        Declared share of positive rows, ``pi``.
-    deviation : float, default=1.0
-        Declared standard deviation of the prior's log odds.
-    neighbours : Neighbours
-        The relation that the guarantee speaks of.
-    answers : int, default=1
-        How many parties' answers are added up.
-    rates : tuple of float, optional
-        Of more than two classes: their declared shares, in place of ``base_rate``.
-    strength : float, default=0.0
-        Of more than two classes: the mean of a record's part if the prior holds.
     """
 
-    epsilon: float
+    epsilon: float  #: What it spends
+    #: Public number of rows, or what stands for it; of all parties where answers are added.
     n_samples: RowCount
-    base_rate: float = 0.5
-    deviation: float = 1.0
+    base_rate: float = 0.5  #: Declared share of positive rows, ``pi``
+    deviation: float = 1.0  #: Declared standard deviation of the prior's log odds
     neighbours: Neighbours = Neighbours.REPLACE_ONE
-    answers: int = 1
+    answers: int = 1  #: How many parties' answers are added up
+    #: Of more than two classes: their declared shares, in place of ``base_rate``.
     rates: tuple[float, ...] | None = None
-    strength: float = 0.0
+    strength: float = 0.0  #: Of more than two classes: the mean part if the prior holds
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -147,8 +127,8 @@ class PriorCheck:
 
     @property
     def scale(self) -> float:
-        """Scale of the integer noise: ``k`` has probability proportional to ``exp(-|k|/scale)``."""
-        return self.sensitivity / self.epsilon * _ROUNDING
+        """Scale of the integer noise."""
+        return self.noise.scale
 
     @property
     def sigma(self) -> float:
@@ -164,8 +144,8 @@ class PriorCheck:
         """A bound on the length of an answer that noise exceeds with probability 1e-18."""
         return float(largest_count(self.n_samples) * LEVELS + 42 * self.scale)
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
         return Guarantee(
             epsilon=self.epsilon,
             neighbours=self.neighbours,
@@ -200,22 +180,19 @@ class PriorCheck:
         own = np.rint(LEVELS * parts[np.arange(len(y)), y.astype(np.intp)])
         return int(own.astype(np.int64).sum())
 
-    def run(self, scores: Floats, y: Floats, *, source: RandomSource) -> int:
-        """Return the noised sum."""
-        return int(self.sample(scores, y, source=source, count=1)[0, 0])
+    @property
+    @override
+    def noise(self) -> Point:
+        return Point(promise=self.guarantee(), sensitivity=self.sensitivity)
 
-    def sample(
-        self, scores: Floats, y: Floats, *, source: RandomSource, count: int = 1
-    ) -> Integers:
-        """Return ``(count, 1)`` independent releases; more than one needs a seeded source."""
-        source = source.book(self.guarantee(), count)
-        noise = discrete_laplace(self.scale, (count, 1), source)
-        return np.asarray(self.total(scores, y) + noise, dtype=np.int64)
+    @override
+    def value(self, scores: Floats, y: Floats) -> Integers:
+        """Return the sum of the records' parts."""
+        return np.array([self.total(scores, y)], dtype=np.int64)
 
-    def terms(self, scores: Floats, y: Floats) -> list[NoisedPoint]:
-        """Return the law of the release, for an exact audit."""
-        law = Pure(L1(1), 1 / self.scale)
-        return [NoisedPoint(np.array([float(self.total(scores, y))]), law)]
+    @override
+    def turned(self, released: Floats) -> Floats:
+        return released
 
     def belief(self, released: float) -> Belief:
         """Return the factor that the noised sum speaks for: post-processing."""

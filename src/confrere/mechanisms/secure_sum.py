@@ -38,7 +38,7 @@ from confrere.kernel.streams import (
     l2_shares,
     laplace_shares,
 )
-from confrere.mechanisms.terms import NoisedPoint
+from confrere.mechanisms.measurements import NoisedPoint
 
 THEOREM = "docs/proofs/secure_sums.md"
 

@@ -24,7 +24,7 @@ from confrere.kernel.ledger import Receipt
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
 from confrere.mechanisms.measurements import HiddenSize, RowCount, sample_parties
-from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
+from confrere.mechanisms.output_perturbation import OutputPerturbation, party_minimisers
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods.plan import LabelledTable
 from confrere.rows.body import BodyFrame
@@ -186,11 +186,9 @@ def run_parties(
     blocks = ((frame.rows(one.X).written(), one.y, one.offsets) for one in parties.blocks())
     if not isinstance(next(iter(mechanisms.values())), OutputPerturbation):
         return sample_parties(mechanisms, blocks, source=source, centre=centre)
-    prices = [one.guarantee() for one in mechanisms.values()]
-    stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
-    return np.concatenate(
-        [run_output_parties(mechanisms, *block, source=stream, centre=centre) for block in blocks]
-    )
+    points = {size: one.noise for size, one in mechanisms.items()}
+    value = party_minimisers(mechanisms, centre)
+    return sample_parties(points, blocks, source=source, value=value)
 
 
 def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:

@@ -265,7 +265,7 @@ class Weights(AskedOfRows):
         frame, made = self.frame, self.mechanism(len(y))
         rows = frame.rows(X) if engine is None else frame.lazy(X, engine)
         if isinstance(made, OutputPerturbation):
-            return {"weights": made.run(rows, y, source=source, centre=self.centre)}
+            return {"weights": made.sample(rows, y, source=source, centre=self.centre)[0]}
         return {"weights": made.sample([rows], y, source=source, centres=[self.centre])[0][0]}
 
     @override
@@ -309,8 +309,8 @@ class PriorQuestion(AskedOfRows):
 
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        told = self.mechanism(len(y)).run(self.prior.scores(X), y, source=source)
-        return {"prior": np.array([float(told)])}
+        told = self.mechanism(len(y)).sample(self.prior.scores(X), y, source=source)
+        return {"prior": told[0].astype(np.float64)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -64,8 +64,9 @@ class Coefficients(AskedOfRows):
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         rows: Rows = self.frame.rows(X)
-        made = self.mechanism(len(y)).run(rows, y, source=source)
-        return dict(zip(("linear", "quadratic"), made, strict=True))
+        made = self.mechanism(len(y))
+        both = made.both(made.sample(rows, y, source=source)[0])
+        return dict(zip(("linear", "quadratic"), both, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,7 +108,7 @@ class Expansion(Collaboration):
         mechanism = self.request(sizes).mechanism(max(sizes.counts.values()))
         # Coordinates of M are entries times sqrt(2); a symmetric matrix of entries sigma has norm
         # 2 sigma sqrt(d), and the curvature is 2M.
-        entry = mechanism.noises[1].deviation / math.sqrt(2)
+        entry = mechanism.noise.deviations[1] / math.sqrt(2)
         return max(4 * entry * math.sqrt(size * len(sizes.counts)), rule)
 
     def combine(self, linear: Floats, packed: Floats, sizes: Sizes) -> Floats:

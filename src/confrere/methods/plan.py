@@ -15,8 +15,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, PrivacyEvent, Promised
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
-from confrere.mechanisms.measurements import Act, PerturbedTerm
-from confrere.mechanisms.terms import NoisedPoint
+from confrere.mechanisms.measurements import Act, NoisedPoint, PerturbedTerm
 from confrere.model import Facts, Model
 from confrere.schema.cells import as_cells, meaning, read_places, spelt
 

@@ -353,7 +353,7 @@ class CheckedPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised sum of the check and the numbers of the fit."""
-        seen = self.check.run(*self._checked(data), source=source)
+        ((seen,),) = self.check.sample(*self._checked(data), source=source).tolist()
         fit = self.fit(self.check.belief(seen))
         return {"prior": np.array([float(seen)]), **fit.release(data, source)}
 

@@ -25,7 +25,7 @@ from confrere.kernel.streams import RandomSource
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.maths.solver.descent import residual
 from confrere.mechanisms.measurements import HiddenSize, largest_count, row_patterns, some_rows
-from confrere.mechanisms.output_step import (
+from confrere.mechanisms.noised import (
     coordinate_rounding,
     coordinates,
     from_coordinates,

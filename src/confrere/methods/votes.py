@@ -24,6 +24,7 @@ from sklearn.base import clone
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import theorem_of_point
 from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.kernel.streams import RandomSource
 from confrere.maths.parties import solve_parties, solve_parties_softmax
@@ -37,12 +38,11 @@ from confrere.maths.voting import (
     ridge_under_noise,
     weighted_tolerance,
 )
-from confrere.mechanisms import party_cells, party_votes
 from confrere.mechanisms.measurements import TOLERANCE
+from confrere.mechanisms.noised import party_guarantee
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import PartyCells, shares_of_parties
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
-from confrere.mechanisms.party_total import party_guarantee
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.mechanisms.secure_sum import (
     Colluding,
@@ -143,7 +143,7 @@ class Voting:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         if self.delta and self.method == "cells":
-            raise InvalidParameter(party_cells.NO_DELTA)
+            theorem_of_point("L1", "Gaussian")
         check_tries(self.reserve, self.quorum)
         check_positive(self.local_alpha, "local_alpha")
         if self.alpha != "auto":
@@ -205,7 +205,7 @@ class Voting:
             "statistic": PartyStatistic.theorem,
             "cells": PartyCells.theorem,
             "weights": PartyAverage.theorem,
-        }.get(self.method, party_votes.THEOREM)
+        }.get(self.method, PartyVotes.theorem)
         known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
         return party_guarantee(
             self.epsilon,
@@ -345,10 +345,10 @@ class Voting:
     def noised(self, sent: Tally | Floats, n_parties: int, *, source: RandomSource) -> Floats:
         """Return what parties sent, added up, with noise."""
         if isinstance(sent, Tally) and self.method != "statistic":
-            return self.output(n_parties).run(sent, self.rows, source=source)
+            return np.asarray(self.output(n_parties).sample(sent, self.rows, source=source)[0])
         mechanism: Any = self.summand(n_parties)
-        noised: Floats = mechanism.run(sent, source=source)
-        return noised
+        (noised,) = mechanism.sample(sent, source=source)
+        return np.asarray(noised)
 
     def of_noised(self, noised: Floats, n_parties: int) -> Released:
         """Return the model: post-processing."""

@@ -65,8 +65,8 @@ class VotesForecast:
 
     def noise(self, probability: float) -> float:
         """Return the length that the noise on the weights stays below with this probability."""
-        noise = self._mechanism.noise
-        return float(stats.gamma.ppf(probability, noise.size, scale=1 / noise.law.rate))
+        (law,) = self._mechanism.noise.laws
+        return float(stats.gamma.ppf(probability, law.size, scale=1 / law.rate))
 
     def privacy_term(self, delta: float = 0.01) -> float:
         """Return what noise adds to the risk at most, but for probability ``delta``.

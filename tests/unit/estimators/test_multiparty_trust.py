@@ -84,8 +84,7 @@ def test_the_price_of_collusion_is_noise():
     """Everyone draws as if so many were not there: variance is M/(M - t), and .1 of their own."""
     rows = np.eye(3) / 2
     noises = {
-        t: PartyStatistic(epsilon=1.0, n_parties=12, rows=rows, colluding=t).noise
-        for t in (0, 1, 6)
+        t: PartyStatistic(epsilon=1.0, n_parties=12, rows=rows, colluding=t) for t in (0, 1, 6)
     }
     base = noises[0].deviation
     assert noises[1].deviation / base == pytest.approx(np.sqrt(12 / 11 + 0.1), rel=0.01)
@@ -98,6 +97,6 @@ def test_wrong_sums_are_refused():
         summed.run_total_many(np.zeros(3), source=SeededSource(0), count=1)
     tally = Tally(np.ones(3, dtype=np.int64), 3, 3)
     with pytest.raises(InvalidData, match="other parties"):
-        PartyStatistic(epsilon=1.0, n_parties=4, rows=np.eye(3) / 2, colluding=1).run(
+        PartyStatistic(epsilon=1.0, n_parties=4, rows=np.eye(3) / 2, colluding=1).sample(
             tally, source=SeededSource(0)
         )

@@ -167,16 +167,16 @@ def test_a_minimiser_around_a_centre_moves_no_further_and_ends_within_reach(clas
         other[0], labels[0] = -rows[0], y[1]
         if hidden:
             other, labels = other[1:], labels[1:]
-        (one,), (two,) = (made.terms(*data, centre) for data in ((rows, y), (other, labels)))
+        (one,), (two,) = (made.terms(*data, centre=centre) for data in ((rows, y), (other, labels)))
         longest = max(longest, float(np.linalg.norm(one.point - two.point)))
-        assert np.linalg.norm(one.point) <= made.noise.reach
+        assert np.linalg.norm(one.point) <= made.noise.parts[0].reach
     assert 0.1 * made.sensitivity < longest <= made.sensitivity
 
 
 def test_a_centre_that_is_longer_than_was_said_is_refused():
     made = OutputPerturbation(epsilon=1.0, n_samples=2, n_features=2, ridge=1.0, prior_norm=1.0)
     with pytest.raises(InvalidData, match="centre"):
-        made.run(np.eye(2), np.ones(2), source=SeededSource(0), centre=np.array([1.0, 1.0]))
+        made.sample(np.eye(2), np.ones(2), source=SeededSource(0), centre=np.array([1.0, 1.0]))
 
 
 def test_a_minimiser_moves_further_in_l1_than_its_gradient():
@@ -221,7 +221,7 @@ def test_what_most_rows_may_do_bounds_the_rounding_of_sums():
         FunctionalMechanism(epsilon=1.0, n_samples=HiddenSize(n), n_features=3) for n in (10, 10**6)
     )
     assert small.sensitivity < large.sensitivity < 1.1 * small.sensitivity
-    assert large.noises[0].reach >= large.n_samples.most / 2
+    assert large.noise.parts[0].reach >= large.n_samples.most / 2
 
 
 # --- coordinates ----------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def test_the_noise_has_the_law_of_the_proof():
     X, y = np.eye(4, d) / 2, np.array([1.0, -1.0, 1.0, 1.0])
     v, M = coefficients(X, y)
     source = SeededSource(5)
-    drawn = [mechanism.run(X, y, source=source) for _ in range(3000)]
+    drawn = [mechanism.both(one) for one in mechanism.sample(X, y, source=source, count=3000)]
     for noise, dimension, rate in [
         ([np.linalg.norm(a - v) for a, _ in drawn], d, 0.999 * epsilon * share / joint_move(share)),
         (
@@ -100,9 +100,9 @@ def test_the_noise_has_the_law_of_the_proof():
 def test_rows_outside_the_ball_are_refused():
     mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2)
     with pytest.raises(InvalidData):
-        mechanism.run(np.array([[1.0, 0.1]]), np.ones(1), source=SeededSource(0))
+        mechanism.sample(np.array([[1.0, 0.1]]), np.ones(1), source=SeededSource(0))
     with pytest.raises(InvalidData):
-        mechanism.run(np.ones((2, 2)) / 4, np.ones(2), source=SeededSource(0))
+        mechanism.sample(np.ones((2, 2)) / 4, np.ones(2), source=SeededSource(0))
     with pytest.raises(InvalidParameter):
         FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2, linear_share=1.0)
 

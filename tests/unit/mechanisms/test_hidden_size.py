@@ -62,7 +62,7 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
             if operation is ObjectiveWeights:
                 spacings.add(asked.objective(n).act.output_step.spacing)
             else:
-                spacings.add(asked.output(n).noise.output_step.spacing)
+                spacings.add(asked.output(n).noise.steps[0].spacing)
             assert asked.price(n) == asked.price(3)
         assert len(spacings) == 1
     # And so it is with what leaves.

@@ -8,7 +8,7 @@ from confrere.errors import InvalidData
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import sample_parties
-from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
+from confrere.mechanisms.output_perturbation import OutputPerturbation, party_minimisers
 from tests.world import ball
 
 SIZES = (3, 8)
@@ -68,8 +68,11 @@ def test_outputs_are_noised_minimisers_with_their_partys_own_scale():
     mechanisms = {
         n: OutputPerturbation(epsilon=1.0, n_samples=n, n_features=D, ridge=float(n)) for n in SIZES
     }
+    points = {n: one.noise for n, one in mechanisms.items()}
+    value = party_minimisers(mechanisms, None)
     noised, again = (
-        run_output_parties(mechanisms, X, y, offsets, source=SeededSource(k)) for k in (2, 3)
+        sample_parties(points, [(X, y, offsets)], source=SeededSource(k), value=value)
+        for k in (2, 3)
     )
     for size, mechanism in mechanisms.items():
         # The minimisers cancel: what is left is the difference of two independent noise vectors.
@@ -77,7 +80,7 @@ def test_outputs_are_noised_minimisers_with_their_partys_own_scale():
         scale = mechanism.sensitivity / mechanism.epsilon
         expected = 2 * (D + 1) * scale**2  # twice E||b||^2 / d = (d + 1) scale^2
         assert np.mean(moved**2) == pytest.approx(expected, rel=0.1)
-        steps = noised[sizes == size] / mechanism.noise.output_step.spacing
+        steps = noised[sizes == size] / mechanism.noise.steps[0].spacing
         assert np.array_equal(steps, np.rint(steps))
 
 

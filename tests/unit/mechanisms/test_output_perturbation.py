@@ -66,15 +66,16 @@ def test_the_noise_is_as_long_as_the_sensitivity_asks():
     X, y = unit_rows(rng, 6, 2), rng.choice([-1.0, 1.0], size=6)
     plan = mechanism()
     exact = minimise(X, y, ridge=0.5, tolerance=1e-9).w
-    norms = [np.linalg.norm(plan.run(X, y, source=SeededSource(i)) - exact) for i in range(2000)]
+    drawn = plan.sample(X, y, source=SeededSource(0), count=2000)
+    norms = np.linalg.norm(drawn - exact, axis=1)
     assert stats.kstest(norms, stats.gamma(2, scale=plan.sensitivity).cdf).pvalue > 1e-3
 
 
 def test_wrong_shapes_and_long_rows_are_refused():
     with pytest.raises(InvalidData, match="declared"):
-        mechanism().run(np.zeros((5, 2)), np.ones(5), source=SeededSource(0))
+        mechanism().sample(np.zeros((5, 2)), np.ones(5), source=SeededSource(0))
     with pytest.raises(InvalidData, match="longer"):
-        mechanism().run(np.full((6, 2), 2.0), np.ones(6), source=SeededSource(0))
+        mechanism().sample(np.full((6, 2), 2.0), np.ones(6), source=SeededSource(0))
     with pytest.raises(InvalidParameter, match="epsilon"):
         mechanism(epsilon=0)
     with pytest.raises(InvalidData):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.output_step import LatticeStep
+from confrere.mechanisms.measurements import LatticeStep
 
 steps = st.builds(
     LatticeStep,

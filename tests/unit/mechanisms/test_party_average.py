@@ -66,9 +66,9 @@ def test_sensitivities():
 
 def test_what_was_not_clipped_is_refused():
     with pytest.raises(InvalidData, match="clipped"):
-        make().run(np.full(3, 1e3), source=SeededSource(0))
+        make().sample(np.full(3, 1e3), source=SeededSource(0))
     with pytest.raises(InvalidData, match="shape"):
-        make().run(np.ones(4), source=SeededSource(0))
+        make().sample(np.ones(4), source=SeededSource(0))
     for uploads in (np.full((2, 3), np.nan), np.ones((2, 4)), np.ones((2, 2, 3))):
         with pytest.raises(InvalidData, match="upload"):
             make().clipped(uploads)

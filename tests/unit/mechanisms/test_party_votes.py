@@ -22,7 +22,7 @@ def model(mechanism, tally, rows):
     """The released model without its noise."""
     from dataclasses import replace
 
-    return replace(mechanism, epsilon=1e12).run(tally, rows, source=SeededSource(0))
+    return replace(mechanism, epsilon=1e12).sample(tally, rows, source=SeededSource(0))[0]
 
 
 def unit_rows(n, d, seed=0):
@@ -138,6 +138,6 @@ def test_wrong_settings_and_rows_are_refused():
     tally = Tally(np.zeros(20, dtype=int), 5, 5)
     for rows in (unit_rows(19, 3), 2 * unit_rows(20, 3)):
         with pytest.raises(InvalidData):
-            make().run(tally, rows, source=SeededSource(0))
+            make().sample(tally, rows, source=SeededSource(0))
     with pytest.raises(InvalidData):
-        make(4).run(tally, unit_rows(20, 3), source=SeededSource(0))
+        make(4).sample(tally, unit_rows(20, 3), source=SeededSource(0))

@@ -8,9 +8,8 @@ from confrere import Ledger, PrivateLogisticRegression
 from confrere.kernel.streams import SeededSource
 from confrere.maths import parties
 from confrere.maths.solver import UNSOLVED
-from confrere.mechanisms import output_perturbation
 from confrere.mechanisms.measurements import sample_parties
-from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
+from confrere.mechanisms.output_perturbation import OutputPerturbation, party_minimisers
 from tests.world import ball
 
 X = np.random.default_rng(0).normal(size=(40, 3)) / 4
@@ -26,7 +25,7 @@ def broken(request, monkeypatch):
     def fails(*_, **__):
         raise request.param("not solved")
 
-    for module in (output_perturbation, parties):
+    for module in (parties,):
         for name in ("minimise", "minimise_softmax", "solve"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, fails)
@@ -57,7 +56,7 @@ def test_classes_that_are_not_solved_release_their_noise(broken, n_classes):
 def test_an_output_that_is_not_solved_is_noise_around_zero(broken):
     mechanism = OutputPerturbation(**FACTS, n_features=3)
     found = mechanism.sample(X, Y, source=SeededSource(0), count=2000)
-    drawn = mechanism.noise.law.draw(SeededSource(1), 2000)
+    drawn = mechanism.noise.laws[0].draw(SeededSource(1), 2000)
     lengths = [np.linalg.norm(each, axis=1) for each in (found, drawn)]
     assert stats.ks_2samp(*lengths).pvalue > 1e-3
 
@@ -71,7 +70,8 @@ def test_of_many_parties_only_the_one_that_fails_releases_noise_alone(monkeypatc
     made = sample_parties({20: one}, [(X, Y, offsets)], source=SeededSource(0))
     assert made.shape == (2, 3)
     assert np.isfinite(made).all()
-    made = run_output_parties({20: other}, X, Y, offsets, source=SeededSource(0))
+    value = party_minimisers({20: other}, None)
+    made = sample_parties({20: other.noise}, [(X, Y, offsets)], source=SeededSource(0), value=value)
     assert made.shape == (2, 3)
     assert np.isfinite(made).all()
 

@@ -1,0 +1,316 @@
+"""What noise is put on: functions of data whose value the kernel releases as a point.
+
+What a function computes is a vector in the coordinates of its noise; what follows the noise touches
+no data. Each says how far one unit moves its value, rounding included.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.arrays import Floats
+from confrere.errors import InvalidData
+from confrere.kernel.accountants import check_delta
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    FACTS,
+    FLOATS,
+    Guarantee,
+    Neighbours,
+    Unit,
+    check_epsilon,
+    check_relation,
+    public_facts,
+)
+from confrere.kernel.norms import Rows, certify_rows
+from confrere.kernel.streams import RandomSource, in_sum_zero_space, sum_zero_basis
+from confrere.mechanisms.measurements import (
+    HiddenSize,
+    NoisedPoint,
+    Part,
+    Point,
+    RowCount,
+    check_row_count,
+    declared_count,
+    some_rows,
+)
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, sum_assumptions
+
+#: Rows that are added up before others: sums in two stages are rounded less often.
+_BLOCK = 4096
+
+_OWN = "what a party sends depends on its own data alone"
+_PARTIES = (
+    _OWN,
+    "whoever adds up what parties send adds the noise, and keeps the sums to itself",
+    FLOATS,
+)
+
+
+class Noised(ABC):
+    """A function of data whose value is released with noise on it."""
+
+    n_classes: int
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Point | SharedNoise:
+        """What the value is released by."""
+
+    @abstractmethod
+    def value(self, *data: Any, **near: Any) -> Floats | NDArray[np.int64]:
+        """Return what is noised, in the coordinates of the noise."""
+
+    def turned(self, released: Floats) -> Floats:
+        """Return releases, one per row, in the shape that is wanted: post-processing."""
+        return from_coordinates(released, self.n_classes)
+
+    def unturned(self, released: Floats) -> Floats:
+        """Return releases in the coordinates of the noise, where that is another basis."""
+        return released
+
+    def sample(self, *data: Any, source: RandomSource, count: int = 1) -> Floats:
+        """Return ``count`` independent releases; more than one needs a seeded source."""
+        value, noise = self.value(*data), self.noise
+        if isinstance(noise, Point):
+            return self.turned(noise.sample(value, source=source, count=count))
+        stream = source.book(self.guarantee(), count)
+        return self.turned(noise.release_many(value.astype(np.float64), stream, count))
+
+    def terms(self, *data: Any) -> list[NoisedPoint]:
+        """Return what is noised, for an exact audit."""
+        value, noise = self.value(*data), self.noise
+        if isinstance(noise, Point):
+            return noise.terms(value, self.unturned)
+        return [NoisedPoint(value.astype(np.float64), noise.law, None, self.unturned)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRows(Noised):
+    """A function of one organisation's rows and labels."""
+
+    theorem: ClassVar[str]
+
+    epsilon: float  #: The price
+    n_samples: RowCount  #: Public number of rows; under add-remove neighbours what stands for it
+    n_features: int  #: Public number of columns, the constant among them
+    n_classes: int = 2  #: More than two have the softmax loss
+    delta: float = 0.0  #: With one the noise is Gaussian
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.delta:
+            check_delta(self.delta, declared_count(self.n_samples))
+        check_row_count(self.n_samples, check_relation(self.relation))
+        if declared_count(self.n_samples) < 1 or self.n_features < 1:
+            raise InvalidData("X needs at least one row and one column.")
+
+    @property
+    def relation(self) -> Neighbours:
+        """Which change is hidden: whether the number of rows is public decides."""
+        hidden = isinstance(self.n_samples, HiddenSize)
+        return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.relation,
+            theorem=self.theorem,
+            public=public_facts(self.relation),
+            assumptions=ASSUMPTIONS,
+        )
+
+    @property
+    @abstractmethod
+    def noise(self) -> Point:
+        """What the value is released by."""
+
+    def sample(self, *data: Any, source: RandomSource, count: int = 1, **near: Any) -> Floats:
+        """Return ``count`` independent releases; more than one needs a seeded source."""
+        X, y = data
+        self.certify(X)
+
+        def value(which: Any) -> Floats:
+            return np.asarray(self.value(*some_rows(X, y, which), **near))
+
+        n_rows = X.shape[0]
+        return self.turned(self.noise.sample(value, source=source, count=count, n_rows=n_rows))
+
+    def terms(self, *data: Any, **near: Any) -> list[NoisedPoint]:
+        """Return what is noised, for an exact audit."""
+        self.certify(data[0])
+        return self.noise.terms(self.value(*data, **near))
+
+    def certify(self, X: Rows) -> None:
+        """Refuse rows that are not as declared, before any draw."""
+        rows = X.shape[0] if isinstance(self.n_samples, HiddenSize) else self.n_samples
+        if X.shape != (rows, self.n_features):
+            raise InvalidData("X does not have the declared number of rows and columns.")
+        certify_rows(X)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartyTotal(Noised):
+    """A total to which every party adds a bounded part."""
+
+    theorem: ClassVar[str]
+    #: What is public about auxiliary rows, where there are any.
+    auxiliary: ClassVar[str | None] = "auxiliary rows"
+
+    epsilon: float  #: The price
+    n_parties: int  #: Public number of parties M
+    n_classes: int = 2
+    #: How many parties may pool what they know: the shares of the others make the noise. 0: a
+    #: trusted coordinator adds it.
+    colluding: int = 0
+    fewest: int | None = None  #: Of shares: the fewest parties of a sum; all of them by default
+    releases: int = 1  #: Of shares: how many sums the price is for
+    delta: float = 0.0  #: With one the noise is Gaussian
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.delta:
+            check_delta(self.delta, self.n_parties, "party")
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """Largest move of the computed total between neighbours, in the noise's norm."""
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of one coordinate of the noise."""
+        noise = self.noise
+        return noise.deviations[0] if isinstance(noise, Point) else noise.deviation
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return party_guarantee(
+            self.epsilon,
+            self.theorem,
+            auxiliary=self.auxiliary,
+            colluding=self.colluding,
+            n_parties=self.n_parties,
+            delta=self.delta,
+        )
+
+    def noise_on(
+        self,
+        size: int,  # Numbers of the total
+        reach: float,  # No computed total is longer
+        largest: float,  # Bound on the absolute entries of one party's part
+        law: Literal["l2", "integer"] = "l2",
+    ) -> Point | SharedNoise:
+        """Return noise that a trusted coordinator adds, or that is made of the parties' shares."""
+        if not self.colluding:
+            parts = () if law == "integer" else (Part(size, reach),)
+            return Point(promise=self.guarantee(), sensitivity=self.sensitivity, parts=parts)
+        return SharedNoise(
+            SecureSum(
+                epsilon=self.epsilon,
+                law="gaussian" if self.delta else law,
+                delta=self.delta,
+                size=size,
+                sensitivity=float(self.sensitivity),
+                n_parties=self.n_parties,
+                fewest=self.fewest,
+                colluding=self.colluding,
+                releases=self.releases,
+                largest=largest,
+                unit=Unit.PARTY,
+            )
+        )
+
+
+def coordinates(point: Floats) -> Floats:
+    """Return a vector as it is, and a matrix by its coordinates where columns sum to zero."""
+    if point.ndim == 1:
+        return point
+    return np.asarray((sum_zero_basis(len(point)).T @ point).ravel())
+
+
+def from_coordinates(released: Floats, n_classes: int) -> Floats:
+    """Return vectors, or matrices whose columns sum to zero, from one row of coordinates each."""
+    if n_classes == 2:
+        return released
+    return np.stack([in_sum_zero_space(each, n_classes) for each in released])
+
+
+def row_products(left: Any, right: Any) -> Floats:
+    """Return ``left' right``: within blocks of rows, written down, and then over blocks."""
+    blocks = [slice(at, at + _BLOCK) for at in range(0, max(1, left.shape[0]), _BLOCK)]
+    parts = [np.asarray(left[one]).T @ np.asarray(right[one]) for one in blocks]
+    return np.asarray(parts[0] if len(parts) == 1 else np.sum(parts, axis=0))
+
+
+def roundings(n_rows: int) -> int:
+    """Return how often a term of :func:`row_products` of so many rows is rounded at the most."""
+    return n_rows if n_rows <= _BLOCK else _BLOCK + math.ceil(n_rows / _BLOCK)
+
+
+def coordinate_rounding(reach: float, n_classes: int) -> float:
+    """Bound the error of :func:`coordinates` in floats, for matrices of at most that norm."""
+    return 0.0 if n_classes == 2 else 4 * n_classes * 2.0**-52 * reach
+
+
+def counts(
+    epsilon: float,  # The price of all counts together
+    # Largest sum of absolute changes of the counts when one record is changed: 1 for the number of
+    # records with some property, 2 for a histogram with any number of cells.
+    sensitivity: int,
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    # What is taken to be known, besides what the relation itself makes public.
+    public: tuple[str, ...] = ("label set", "the model", "the grid of scores"),
+) -> Point:
+    """Return integer noise on counts of records: docs/proofs/private_evaluation.md."""
+    sizes = ("number of records",) if neighbours is Neighbours.REPLACE_ONE else ()
+    promise = Guarantee(
+        epsilon=epsilon,
+        neighbours=check_relation(neighbours),
+        theorem="docs/proofs/private_evaluation.md",
+        public=(*sizes, *public),
+        assumptions=ASSUMPTIONS,
+    )
+    return Point(promise=promise, sensitivity=sensitivity)
+
+
+def party_guarantee(
+    epsilon: float,
+    theorem: str,
+    *,
+    auxiliary: str | None,
+    jointly: bool = False,
+    colluding: int = 0,
+    n_parties: int | None = None,
+    delta: float = 0.0,
+) -> Guarantee:
+    """Return a promise to whole parties.
+
+    ``auxiliary`` says what is public about the auxiliary rows; ``jointly``, whether one of them may
+    change together with the party; ``colluding``, how many parties may pool what they know where
+    their shares make the noise: 0 where a trusted coordinator adds it.
+    """
+    trusted = (_OWN, *sum_assumptions(colluding, n_parties)) if colluding else _PARTIES
+    also = ("one auxiliary row may change together with the party",) if jointly else ()
+    known = () if auxiliary is None else (auxiliary,)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        unit=Unit.PARTY,
+        neighbours=Neighbours.REPLACE_ONE,
+        theorem=theorem,
+        public=("number of parties", *FACTS, *known),
+        assumptions=(*trusted, *also),
+    )
