@@ -30,6 +30,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 from rich.console import Console
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
@@ -40,6 +43,9 @@ from benchmarks.scale_rows import problem
 from confrere import PrivateLogisticRegression
 from confrere.ledger import Ledger
 from confrere.maths.solver.descent import sigmoid
+from confrere.rows import open_table
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.schema.feature import Feature
 
 #: Rows, columns, CSR entries per row (0: dense), and what the ratio should be at most.
 SIZES = [
@@ -58,6 +64,9 @@ ROUNDS = 7
 TURN = 0.05
 PEER = Path(__file__).with_name("scale_peer.py")
 
+#: Rows of a raw table: eight numbers, six categories, four flags.
+TABLE = 300_000
+
 #: From a contestant to the CPU seconds of one fit.
 Contestant = Callable[[], float]
 
@@ -66,7 +75,8 @@ def main() -> None:
     """Measure what is missing, print everything, fill the page."""
     warnings.simplefilter("ignore")
     record = _record()
-    for what, lines in (("fits", _fits()), ("memory", _memory()), ("large", _large())):
+    all_lines = {"fits": _fits(), "memory": _memory(), "large": _large(), "tables": _tables()}
+    for what, lines in all_lines.items():
         known = {one["key"]: one for one in record[what]}
         for key, measure in lines.items():
             if key not in known:
@@ -85,7 +95,7 @@ def main() -> None:
 
 def _record() -> dict[str, Any]:
     record: dict[str, Any] = {"rounds": ROUNDS, "fits": [], "memory": [], "large": []}
-    record["engines"] = []
+    record |= {"engines": [], "tables": []}
     return record | (read_record("scale") if (RECORDS / "scale.json").exists() else {})
 
 
@@ -111,6 +121,45 @@ def _large() -> Lines:
         f"{n:,} x {d}, {kind}": partial(scale_rows.large, kind, n, d)
         for kind, n, d in scale_rows.LARGE
     }
+
+
+def _tables() -> Lines:
+    return {name: partial(_table, name) for name in ("CSV", "Parquet")}
+
+
+# -- raw tables in files -----------------------------------------------------------------------
+
+
+def _table(name: str) -> dict[str, Any]:
+    """Return what rows of a file cost, in microseconds of CPU: read, as codes, and predicted."""
+    rng = np.random.default_rng(0)
+    raw: dict[str, Any] = {f"n{j}": rng.normal(50, 10, TABLE).round(3) for j in range(8)}
+    raw |= {f"c{j}": rng.choice(["alpha", "beta", "gamma", "delta"], TABLE) for j in range(6)}
+    raw |= {f"f{j}": rng.choice(["yes", "no"], TABLE) for j in range(4)}
+    table = pa.table(raw | {"y": rng.integers(2, size=TABLE)})
+    kinds: dict[str, Callable[[str], Feature]] = {
+        "n": lambda column: Number(column, bounds=(0, 100), mean=50, sd=10),
+        "c": lambda column: Category(column, values=("alpha", "beta", "gamma", "delta")),
+        "f": lambda column: Flag(column, true="yes", false="no"),
+    }
+    features = tuple(kinds[column[0]](column) for column in raw)
+    schema = PublicSchema(features, outcome=Label("y", positive=1))
+    model = PrivateLogisticRegression(epsilon=1.0, schema=schema, random_state=0)
+    model.fit(table.slice(0, 5_000))
+    encoding, columns = model.model_.encoder.encoding, [*schema.columns, "y"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"rows.{name.lower()}"
+        if name == "CSV":
+            pa.csv.write_csv(table, file)
+        else:
+            pa.parquet.write_table(table, file, row_group_size=100_000)
+
+        def each(act: Callable[[Any], object]) -> Contestant:
+            return timed(lambda: [act(batch) for batch in open_table(file).read(columns)])
+
+        acts = {"reading": len, "codes": encoding.codes, "predicting": model.predict_proba}
+        times = in_turns({what: each(act) for what, act in acts.items()}, ROUNDS)
+    return {what: round(1e6 * seconds / TABLE, 3) for what, seconds in times.items()}
 
 
 # -- whole fits --------------------------------------------------------------------------------
@@ -215,6 +264,7 @@ def tables(record: dict[str, Any]) -> dict[str, str]:
         "fits": fits_table(record),
         "memory": memory_table(record),
         "large": large_table(record),
+        "tables": tables_table(record),
         "engines": engines_table(record),
     }
 
@@ -269,6 +319,24 @@ def large_table(record: dict[str, Any]) -> str:
                 "1000",
             ]
         )
+    return markdown(head, lines)
+
+
+def tables_table(record: dict[str, Any]) -> str:
+    """Return the table of raw tables in files."""
+    bars = {"CSV": ["2.5", "-"], "Parquet": ["-", "1"]}
+    lines = [
+        [
+            one["key"],
+            f"{one['reading']:.2f}",
+            f"{one['codes']:.2f}",
+            bars[one["key"]][0],
+            f"{one['predicting']:.2f}",
+            bars[one["key"]][1],
+        ]
+        for one in record["tables"]
+    ]
+    head = ["from", "reading, us a row", "and as codes", "bar", "and predicted", "bar"]
     return markdown(head, lines)
 
 

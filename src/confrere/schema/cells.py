@@ -114,7 +114,6 @@ _KINDS = re.compile(
 
 
 def _kind(cells: Cells) -> str | None:
-    """Return of which kind a column's cells are, if they are plain."""
     own = cells.type.value_type if hasattr(cells, "dictionary") else cells.type
     found = _KINDS.match(str(own))
     return None if found is None else found.lastgroup
@@ -155,8 +154,7 @@ MISSING_TEXTS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null"),
 )
-_NOTHING = frozenset(MISSING_TEXTS)
-_TRUTH = {"true": 1.0, "false": 0.0}
+_NOTHING, _TRUTH = frozenset(MISSING_TEXTS), {"true": 1.0, "false": 0.0}
 #: Some readers take it for a number.
 _HEXADECIMAL = re.compile("0[xX][0-9a-fA-F]{1,16}")
 
@@ -317,6 +315,11 @@ def earlier(places: NDArray[np.intp]) -> NDArray[np.intp]:
     return found
 
 
+def nobodys(places: NDArray[np.intp], cells: Sequence[object]) -> NDArray[np.bool_]:
+    """Return which rows mean nothing, of what :func:`distinct` gives."""
+    return np.array([*(meaning(cell) is None for cell in cells), True])[places]
+
+
 class UnitCounts:
     """How many rows of every unit were seen; without a column nothing can be bounded."""
 
@@ -332,7 +335,7 @@ class UnitCounts:
         if self.column not in table.column_names:
             raise InvalidData(f"data: there is no column {self.column!r} (privacy.unit_column).")
         places, cells = distinct(as_cells(table[self.column], self.column))
-        if (places < 0).any():
+        if nobodys(places, cells).any():
             raise InvalidData(f"column {self.column!r}: some rows belong to nobody.")
         # A batch of a database may have numbers where another one has texts.
         units: dict[str, int] = {}
@@ -346,9 +349,8 @@ class UnitCounts:
 
 def plain_labels(column: str, values: Container) -> NDArray[Any]:
     """Return labels that nobody declared: of a type, as they are; else what their cells mean."""
-    numeric = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
-    if numeric and values.size == len(values) and not np.isnan(values).any():
-        return np.asarray(values.reshape(-1))
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biu" and values.ndim == 1:
+        return values
     cells = as_cells(values, column)
     if _kind(cells) == "number" and not cells.null_count:
         return np.asarray(cells.to_numpy(zero_copy_only=False))

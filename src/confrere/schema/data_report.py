@@ -34,6 +34,7 @@ from confrere.schema.cells import (
     earlier,
     is_table,
     n_rows_of,
+    nobodys,
     read_numbers,
     read_places,
 )
@@ -478,9 +479,9 @@ def _per_unit(
     if names.count(column) != 1:
         yield _lacking(column, names)
         return
-    places = distinct(declared_columns(table, [column])[column])[0]
+    places, cells = distinct(declared_columns(table, [column])[column])
     used[:] = earlier(places) < most
-    nobody, dropped = int(np.count_nonzero(places < 0)), int(np.count_nonzero(~used))
+    nobody, dropped = (int(np.count_nonzero(x)) for x in (nobodys(places, cells), ~used))
     if nobody:
         text = f"{counted(nobody, len(used))} belong to nobody"
         yield Finding(column, "unit_column", "refused", nobody, text, "give every row a unit")

@@ -671,10 +671,7 @@ class PublicSchema(Shown):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> PublicSchema:
-        """Read what :meth:`to_dict` wrote, or the ``data`` table of a study file.
-
-        ``na`` and ``missing`` beside the features are of all that do not declare their own.
-        """
+        """Read what :meth:`to_dict` wrote, or a study's ``data``: na, missing may be of all."""
         shared = {key: facts[key] for key in ("na", "missing") if key in facts}
         known = {"label", "clip_norm", "note", "features", "paid", *shared}
         _refuse_unknown("the schema", facts, known)

@@ -303,6 +303,8 @@ def test_rows_per_unit_are_bounded_by_the_unit_alone():
         UnitCounts("id", 1).bounded(table)
     with pytest.raises(InvalidData, match="belong to nobody"):
         UnitCounts("who", 1).bounded(pa.table({"who": ["a", None]}))
+    with pytest.raises(InvalidData, match="belong to nobody"):
+        UnitCounts("who", 1).bounded(pa.table({"who": [1.0, np.nan]}))
 
 
 def test_surplus_rows_of_a_patient_are_not_learned_from(edit, folder):
