@@ -48,7 +48,7 @@ def questions():
         "size": Payload(),
     }
     return [
-        Question(run="run", study="study", operation=name, payload=payload).encode()
+        Question(run="run", study=STUDY, operation=name, payload=payload).encode()
         for name, payload in requests.items()
     ]
 
@@ -61,7 +61,7 @@ def guarded_party(tmp_path):
         operations=frozenset(OPERATIONS) - {"size"},
         unit="record",
         neighbours="replace-one",
-        study="study",
+        study=STUDY,
     )
     books = Books(
         ledger=ledger, account="study", policy=policy, answers=Answers(tmp_path / "answers")
