@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     # Loaded when first asked for: what only carries messages needs neither tables nor arithmetic.
     front = None if name == "front" else importlib.import_module("confrere.federation.front")
-    if front is None or name not in front.__all__:
+    if front is None or name not in (*front.__all__, "__all__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(front, name)
