@@ -111,9 +111,10 @@ def test_almost_without_noise_it_learns(method, fit_intercept):
 def test_the_votes_are_those_of_the_parties():
     model = fit(data_norm=1.5, **QUIET)
     frame = Frame(D, data_norm=1.5)
-    W = solve_parties(frame.rows(X), 2 * Y - 1, np.arange(0, M * N + 1, N), alpha=1e-4).W
-    fractions = count_votes(W, frame.rows(AUXILIARY)) / M
-    exact = fractions @ frame.rows(AUXILIARY) / len(AUXILIARY)
+    rows, auxiliary = np.asarray(frame.rows(X)), np.asarray(frame.rows(AUXILIARY))
+    W = solve_parties(rows, 2 * Y - 1, np.arange(0, M * N + 1, N), alpha=1e-4).W
+    fractions = count_votes(W, auxiliary) / M
+    exact = fractions @ auxiliary / len(AUXILIARY)
     np.testing.assert_allclose(model.statistic_, exact, atol=1e-5)
 
 
@@ -241,9 +242,10 @@ def test_a_left_out_party_is_a_split_vote(kind):
     labels[PARTY == 9] = 5
     model = fit(kind(broken), labels, classes=[0, 1], data_norm=1.5, **QUIET)
     frame = Frame(D, data_norm=1.5)
-    W = solve_parties(frame.rows(X), 2 * Y - 1, np.arange(0, M * N + 1, N), alpha=1e-4).W
-    votes = count_votes(np.delete(W, [4, 9], axis=0), frame.rows(AUXILIARY))
-    exact = ((votes + 1) / M) @ frame.rows(AUXILIARY) / len(AUXILIARY)
+    rows, auxiliary = np.asarray(frame.rows(X)), np.asarray(frame.rows(AUXILIARY))
+    W = solve_parties(rows, 2 * Y - 1, np.arange(0, M * N + 1, N), alpha=1e-4).W
+    votes = count_votes(np.delete(W, [4, 9], axis=0), auxiliary)
+    exact = ((votes + 1) / M) @ auxiliary / len(AUXILIARY)
     np.testing.assert_allclose(model.statistic_, exact, atol=2e-5)
 
 
@@ -253,7 +255,7 @@ def test_a_left_out_party_of_many_classes_votes_for_none():
     broken[PARTY == 4] = np.nan
     kw = {"classes": [0, 1, 2], "data_norm": 1.5, **QUIET}
     without = fit(X[PARTY != 4], labels[PARTY != 4], PARTY[PARTY != 4], **kw).statistic_
-    mean = Frame(D, data_norm=1.5).rows(AUXILIARY).mean(axis=0)
+    mean = np.asarray(Frame(D, data_norm=1.5).rows(AUXILIARY)).mean(axis=0)
     expected = (without * (M - 1) + mean / 3) / M
     np.testing.assert_allclose(fit(broken, labels, **kw).statistic_, expected, atol=1e-5)
 

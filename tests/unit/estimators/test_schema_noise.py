@@ -354,7 +354,7 @@ def test_rounds_of_an_average_share_epsilon(rounds):
     assert plan.guarantee().epsilon == 1.0
     made = plan.protocol.at(plan.sizes)
     request = made.request(made.round_epsilons[0], plan.sizes, None)
-    assert request.objective(300).guarantee().epsilon == pytest.approx(1 / rounds)
+    assert request.mechanism(300).guarantee().epsilon == pytest.approx(1 / rounds)
     assert np.isfinite(plan.run(data, SeededSource(0)).coef).all()
 
 

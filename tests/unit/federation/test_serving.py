@@ -221,7 +221,7 @@ def working_price_broken_run(broken):
 
     def objective(self, facts):
         mechanism = copy(original(self, facts))
-        object.__setattr__(mechanism, "run", broken)
+        object.__setattr__(mechanism, "sample", broken)
         return mechanism
 
     return objective
