@@ -49,11 +49,11 @@ def test_constructor_is_keyword_only_and_has_the_common_words(estimator):
 
 
 def acts():
-    """Yield every mechanism's class that defines ``run``, and that."""
+    """Yield every mechanism's class with each of the ways to draw from it that it defines."""
     for module in pkgutil.iter_modules(mechanisms.__path__, "confrere.mechanisms."):
         for kind in vars(importlib.import_module(module.name)).values():
-            if inspect.isclass(kind) and kind.__module__ == module.name and "run" in vars(kind):
-                yield kind, vars(kind)["run"]
+            if inspect.isclass(kind) and kind.__module__ == module.name:
+                yield from ((kind, way) for way in ("run", "sample") if way in vars(kind))
 
 
 def constant(run):
@@ -80,8 +80,8 @@ def test_fitted_attributes_are_released_or_public(estimator):
     rng = np.random.default_rng(0)
     states = []
     with pytest.MonkeyPatch.context() as patch:
-        for kind, run in acts():
-            patch.setattr(kind, "run", constant(run))
+        for kind, way in acts():
+            patch.setattr(kind, way, constant(vars(kind)[way]))
         for _ in range(2):
             X = rng.normal(size=(60, 6))
             y = rng.integers(0, 2, size=60)
