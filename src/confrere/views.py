@@ -63,7 +63,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Facts:
+class Pairs:
     """Names and values, a pair a line; lists have lines of their own, and None is left out."""
 
     values: Mapping[str, object]
@@ -147,7 +147,7 @@ def html(thing: object) -> Markup:
             return Markup("<br>").join(map(html, thing))
         case Span():
             return _span(thing)
-        case Table() | Facts():
+        case Table() | Pairs():
             return _table(thing)
         case Panel(title, parts, note):
             body = [Markup("<div style='margin:.45em 0'>{}</div>").format(html(p)) for p in parts]
@@ -168,7 +168,7 @@ def _row(cells: Iterable[object], styles: Iterable[str]) -> Markup:
     return Markup("<tr style='background:none'>{}</tr>").format(Markup("").join(made))
 
 
-def _table(part: Table | Facts) -> Markup:
+def _table(part: Table | Pairs) -> Markup:
     if isinstance(part, Table):
         styles = [_CELL + (_NUMBER if name in part.right else "") for name in part.columns]
         heads = [f"{style}{_SOFT}font-weight:600" for style in styles]
@@ -209,7 +209,7 @@ def terminal(thing: object) -> Iterator[Any]:
                 yield from terminal(part)
             if note:
                 yield Text(note, style="dim")
-        case Table() | Facts():
+        case Table() | Pairs():
             yield _grid(thing)
         case _:
             yield _line(thing)
@@ -228,12 +228,12 @@ def _line(value: object) -> Any:
     return Text(str(value))
 
 
-def _grid(part: Table | Facts) -> Any:
+def _grid(part: Table | Pairs) -> Any:
     from rich import box
     from rich.table import Table as Grid
 
     grid = Grid(title=part.title or None, title_justify="left", title_style="bold", box=None)
-    if isinstance(part, Facts):
+    if isinstance(part, Pairs):
         grid.show_header = False
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")

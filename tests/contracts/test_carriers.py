@@ -30,7 +30,7 @@ def engine(request, tmp_path):
 def released(there, carrier):
     """Run the protocol and hand the release out; return its bytes."""
     federation = there.federation(carrier=carrier)
-    weights = there.protocol(federation).weights.tobytes()
+    weights = there.learn(federation).weights.tobytes()
     signatures = federation.hand_out({"weights": weights}, timeout=120)
     assert all(isinstance(signature, bytes) for signature in signatures.values())
     return weights
@@ -48,7 +48,7 @@ def test_a_run_gives_the_bytes_that_it_gives_in_one_process(tmp_path, engine, pl
     assert engine.errors == {}
     assert all(session.finished for session in there.sessions.values())
     # Asked again without a carrier, the same parties send the same bytes.
-    again = there.protocol(there.federation(journal="another"))
+    again = there.learn(there.federation(journal="another"))
     assert again.weights.tobytes() == weights
     assert [there.spent(name) for name in there.names] == pytest.approx([1.0] * 3)
 
@@ -90,7 +90,7 @@ def test_a_party_that_is_killed_after_it_paid_pays_once_and_sends_the_same(tmp_p
         for thread in engine.threads.values():
             thread.join(120)
     assert isinstance(engine.errors["a"], Killed)
-    assert there.protocol(there.federation(journal="another")).weights.tobytes() == weights
+    assert there.learn(there.federation(journal="another")).weights.tobytes() == weights
     assert [there.spent(name) for name in there.names] == pytest.approx([1.0] * 3)
 
 
@@ -99,7 +99,7 @@ def test_a_coordinator_that_is_started_again_is_found_again(tmp_path, engine):
     for name, session in there.sessions.items():
         engine.send(name, session)
     with engine.open(end=False) as carrier:
-        weights = there.protocol(there.federation(carrier=carrier)).weights.tobytes()
+        weights = there.learn(there.federation(carrier=carrier)).weights.tobytes()
     with engine.open(end=False) as carrier:
         assert released(there, carrier) == weights
         for thread in engine.threads.values():

@@ -15,7 +15,7 @@ from typing_extensions import override
 from confrere.audit.events import attainable
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.views import Facts, Panel, Shown, Span, Tone, Word
+from confrere.views import Pairs, Panel, Shown, Span, Tone, Word
 
 Key = tuple[str, str, str, int]
 
@@ -86,7 +86,7 @@ class AuditResult(Shown):
             "neighbours": self.pair,
         }
         verdict = "refuted" if self.refuted else "not refuted"
-        return Panel(Word(f"Audit: {verdict}", tone), [Facts(told)])
+        return Panel(Word(f"Audit: {verdict}", tone), [Pairs(told)])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the two distributions of the statistic and the event; returns the axes."""

@@ -17,7 +17,7 @@ from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.ledger.witness import no_ledger
 from confrere.study import Study
-from confrere.views import Facts, amount, shown
+from confrere.views import Pairs, amount, shown
 
 
 def words_of(
@@ -66,7 +66,7 @@ def agreed_payer(
     if not book.affords(payer, price):
         raise BudgetExceeded(payer, price.epsilon, book.left(payer))
     spends = f"epsilon {shown(price.epsilon)} on {payer}, {amount(book.left(payer))} left"
-    tell(Facts({"spends": spends, **told}, f"Price of the {what}"))
+    tell(Pairs({"spends": spends, **told}, f"Price of the {what}"))
     if not yes:
         confirm(price.epsilon)
     return payer

@@ -141,10 +141,12 @@ def with_receipts(protocol: Protocol[T]) -> Protocol[tuple[T, Receipts]]:
 
 def joined(earlier: Receipts, later: Receipts) -> Receipts:
     """Append receipts, party by party; one that several answers share counts once."""
-    return {
+    every = {
         name: tuple(dict.fromkeys(earlier.get(name, ()) + later.get(name, ())))
         for name in {**earlier, **later}
     }
+    # Who was only asked for what is free, and then lost, has no part in it.
+    return {name: paid for name, paid in every.items() if paid}
 
 
 @dataclass(frozen=True, eq=False)

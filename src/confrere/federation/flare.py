@@ -93,7 +93,7 @@ class Coordinator(Controller):  # type: ignore[misc]
         """End: all that must last is in files."""
 
 
-class Party(Executor):  # type: ignore[misc]
+class FlareParty(Executor):  # type: ignore[misc]
     """What carries a party's answers."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from confrere.errors import EngineFailed
 #: Names the study's folder to the site's FLARE.
 FOLDER = "CONFRERE_FLARE"
 TASK = "confrere"
-CLASSES = ("confrere.federation.flare.Coordinator", "confrere.federation.flare.Party")
+CLASSES = ("confrere.federation.flare.Coordinator", "confrere.federation.flare.FlareParty")
 
 #: Who submits the job.
 ADMIN = "coordinator@confrere.study"

@@ -297,7 +297,7 @@ class ObjectiveWeights(average.Weights, Related):
 
 
 @install
-class OutputWeights(average.OutputWeights, ObjectiveWeights):
+class OutputWeights(average.NoisedMinimiser, ObjectiveWeights):
     """Weights, with noise on the minimiser."""
 
 
@@ -316,7 +316,7 @@ def longest_weights(mechanism: Objective | OutputPerturbation) -> float:
 
 @install
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Coefficients(expansion.Coefficients, Related):
+class Coefficients(expansion.ExpandedLoss, Related):
     """Coefficients of the expanded loss."""
 
     frame: InCoordinates

@@ -276,7 +276,7 @@ class Weights(AskedOfRows):
         return {"weights": run_parties(made, parties, self.frame, source, self.centre)}
 
 
-class OutputWeights(Weights):
+class NoisedMinimiser(Weights):
     """A party's weights, with noise on the minimiser."""
 
     operation: ClassVar[str] = "output"
@@ -397,7 +397,7 @@ class Averaging(Collaboration):
         if sizes.hidden:
             # A party's own size is not public: the average of the counted ones stands for it.
             ridge, alpha = max(ridge, alpha * sizes.total / len(sizes.counts)), 0.0
-        asked = Weights if self.perturb == "objective" else OutputWeights
+        asked = Weights if self.perturb == "objective" else NoisedMinimiser
         return asked(
             frame=frame,
             epsilon=float(epsilon),

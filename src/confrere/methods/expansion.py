@@ -39,7 +39,7 @@ from confrere.rows.body import BodyFrame
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Coefficients(AskedOfRows):
+class ExpandedLoss(AskedOfRows):
     """Coefficients of a party's expanded loss."""
 
     operation: ClassVar[str] = "coefficients"
@@ -79,9 +79,9 @@ class Expansion(Collaboration):
 
     linear_share: float = LINEAR_SHARE  #: Of epsilon, for the linear coefficients
 
-    def request(self, sizes: Sizes) -> Coefficients:
+    def request(self, sizes: Sizes) -> ExpandedLoss:
         """Return what parties of these sizes are asked, once coordinates are made for them."""
-        return Coefficients(
+        return ExpandedLoss(
             frame=self.space,
             epsilon=self.epsilon,
             linear_share=self.linear_share,

@@ -76,7 +76,7 @@ _HIGHEST = 1e300
 _SMALLEST = 1e-9
 
 
-class Descent:
+class NoisedDescent:
     """Descent with momentum on noised gradients; post-processing of what was released.
 
     Of more than two classes gradients are in coordinates where columns sum to zero.
@@ -346,11 +346,11 @@ class GradientRounds(Sums):
         own = 1 / (known * np.maximum(self.squares, _SMALLEST) * _OWN_VARIANCE)
         return np.maximum(max(_LEAST_RIDGE / mu, size / (known * _PRIOR_VARIANCE)), own)
 
-    def descent(self, sizes: Sizes) -> Descent:
+    def descent(self, sizes: Sizes) -> NoisedDescent:
         """Return the descent at its start, for whoever adds up."""
         ridge = self.ridge(sizes)
         metric = sizes.total * self.curvature * self.squares + ridge
-        return Descent(self.centre, ridge, metric, self.n_classes)
+        return NoisedDescent(self.centre, ridge, metric, self.n_classes)
 
     @override
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:

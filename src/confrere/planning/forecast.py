@@ -51,7 +51,7 @@ from confrere.methods.plan import PublicFacts
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
 from confrere.schema.encoding import Form
-from confrere.views import Facts, Panel, Shown, Span, Table
+from confrere.views import Pairs, Panel, Shown, Span, Table
 
 #: Rounds in which curvature, spread and offset of the scores settle.
 _ROUNDS = 30
@@ -486,7 +486,7 @@ class Forecast(Shown):
             "noise in a score": f"{self.margin_spread:.3g}, where a typical margin is "
             f"{self.margin:.3g}",
         }
-        parts = [Facts(told), Table(names, noise, names[1:])]
+        parts = [Pairs(told), Table(names, noise, names[1:])]
         note = "From public sizes alone; nothing was spent."
         return Panel(f"Forecast: {self._sizes} each", parts, note)
 

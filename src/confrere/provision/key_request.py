@@ -33,13 +33,13 @@ from confrere.release.signing import (
     sign_bytes,
     verify_bytes,
 )
-from confrere.study.study_file import Name, PublicKeyLine, Table, parse_json, read_bytes
+from confrere.study.study_file import FileTable, Name, PublicKeyLine, parse_json, read_bytes
 
 FORMAT = "confrere-request/1"
 NAMESPACE = "confrere-request"
 
 
-class _Written(Table):
+class _Written(FileTable):
     format: str
     party: Name
     key: PublicKeyLine

@@ -26,7 +26,7 @@ from confrere.model import Linear
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
 from confrere.schema.encoding import NumberColumn
-from confrere.views import Facts, Panel, Word, price, share, shown, shown_down
+from confrere.views import Pairs, Panel, Word, price, share, shown, shown_down
 
 if TYPE_CHECKING:
     from confrere.release.additions import SignedAddition
@@ -239,7 +239,7 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         "proof": card.mechanism.theorem,
     }
     note = f"{card.product.kind}, {card.created[:10]}, id {card.release_id}"
-    return Panel(f"Release: {card.product.title}", [Facts(told)], note)
+    return Panel(f"Release: {card.product.title}", [Pairs(told)], note)
 
 
 def _left(card: Card) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from confrere.schema.public_schema import missing_facts
-from confrere.views import Facts, Panel, Table, Tone, Word
+from confrere.views import Pairs, Panel, Table, Tone, Word
 
 if TYPE_CHECKING:
     from confrere.schema.data_report import DataReport
@@ -26,9 +26,9 @@ def schema_view(schema: PublicSchema) -> Panel:
     if outcome is not None:
         told = outcome.to_dict()
         label = ", ".join(f"{key} {_plain(told[key])}" for key in told if key != "column")
-        parts.insert(0, Facts({"predicts": f"{outcome.column} ({label})"}))
+        parts.insert(0, Pairs({"predicts": f"{outcome.column} ({label})"}))
     missing = [f"{one.fact}: {', '.join(one.columns)}" for one in missing_facts(schema)]
-    parts += [Facts({"worth declaring": missing})] if missing else []
+    parts += [Pairs({"worth declaring": missing})] if missing else []
     paid = [
         (
             f"{one.epsilon:g}",

@@ -48,13 +48,13 @@ from confrere.release.signing import fingerprint
 from confrere.rows.row_tables import Dialect, RowTable, Sql, open_table
 from confrere.study.study_file import (
     Digest,
+    FileTable,
     Fingerprint,
     Name,
     Positive,
     PublicKeyLine,
     Relation,
     Study,
-    Table,
     Text,
     parse_toml,
     read_bytes,
@@ -96,7 +96,7 @@ FilePath = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
 Written = Annotated[Dialect, BeforeValidator(TypeAdapter(Dialect).validate_python)]
 
 
-class Query(Table):
+class Query(FileTable):
     """A table in a database: ``[data]``."""
 
     #: Its address; ``${NAME}`` in it stands for that environment variable, where secrets belong.
@@ -104,7 +104,7 @@ class Query(Table):
     sql: Text  #: What to ask; with an ``ORDER BY`` rows come in the same order every time
 
 
-class DataSet(Table):
+class DataSet(FileTable):
     """One table of an organisation."""
 
     path: FilePath | None = None  #: A CSV or Parquet file, or a folder of either
@@ -115,7 +115,7 @@ class DataSet(Table):
     sha256: Digest | None = None  #: Of a file that does not change
 
 
-class _DataSets(Table):
+class _DataSets(FileTable):
     named: dict[Name, DataSet]
 
 
@@ -246,7 +246,7 @@ def open_home(folder: Path) -> Home:
     return home
 
 
-class OwnClassifier(Table):
+class OwnClassifier(FileTable):
     """``[classifier]`` of a local file."""
 
     #: ``package.module:Class`` of what has ``fit`` and ``predict``, as scikit-learn's have.
@@ -308,7 +308,7 @@ def _ballot(labels: NDArray[Any], n_classes: int) -> NDArray[np.bool_] | NDArray
     return np.asarray(labels > 0) if n_classes == 2 else labels.astype(np.int64)
 
 
-class LocalPolicy(Table):
+class LocalPolicy(FileTable):
     """What a party allows, whatever a study says: ``[policy]``."""
 
     #: Whose data must be hidden: a study that says otherwise is not answered.
@@ -348,7 +348,7 @@ class LocalPolicy(Table):
             )
 
 
-class Local(Table):
+class Local(FileTable):
     """One party's own side."""
 
     party: Name

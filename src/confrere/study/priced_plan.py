@@ -47,11 +47,11 @@ from confrere.study.local_file import FilePath, Local
 from confrere.study.study_file import (
     NOMINAL_ROWS,
     Digest,
+    FileTable,
     Name,
     Party,
     Positive,
     Study,
-    Table,
     estimator_for,
     parse_json,
     price_for,
@@ -59,8 +59,7 @@ from confrere.study.study_file import (
     trust_of,
 )
 from confrere.trust import Trust
-from confrere.views import Panel, Shown, Word, amount, share, shown
-from confrere.views import Table as Rows
+from confrere.views import Panel, Shown, Table, Word, amount, share, shown
 from confrere.views import price as shown_price
 
 
@@ -336,7 +335,7 @@ class StudyPlan(Shown):
         title = f"Price of {self.study_id} by {self.method}"
         return Panel(
             title,
-            [Rows(columns, rows, numbers, pictures=("of its limit",))],
+            [Table(columns, rows, numbers, pictures=("of its limit",))],
             f"{note}\n{self.trusted}",
         )
 
@@ -387,20 +386,20 @@ def make_plan(
     )
 
 
-class _Epsilon(Table):
+class _Epsilon(FileTable):
     model_config = ConfigDict(extra="ignore")
 
     epsilon: Positive
 
 
-class _PartyPrice(Table):
+class _PartyPrice(FileTable):
     model_config = ConfigDict(extra="ignore")
 
     party: Name
     guarantee: _Epsilon
 
 
-class Agreed(Table):
+class Agreed(FileTable):
     """What a plan file says: which plan, of which study, at what price."""
 
     model_config = ConfigDict(extra="ignore")

@@ -91,7 +91,7 @@ def fault(what: str) -> PydanticCustomError:
     return PydanticCustomError("said", "{what}", {"what": what})
 
 
-class Table(BaseModel):
+class FileTable(BaseModel):
     """One table of a file: its keys and no others."""
 
     model_config = ConfigDict(
@@ -255,7 +255,7 @@ Role = Literal["source", "member"]
 RESERVE = 1
 
 
-class About(Table):
+class About(FileTable):
     """``[study]``: for people; a simulation's noise is seeded, its card can never be released."""
 
     id: Name
@@ -264,7 +264,7 @@ class About(Table):
     mode: Mode = "private"
 
 
-class Promise(Table):
+class Promise(FileTable):
     """Whom the study protects: ``[privacy]``."""
 
     #: Whose data every answer's guarantee hides: one record, or a whole party.
@@ -279,7 +279,7 @@ class Promise(Table):
     justification: Text | None = None
 
 
-class EncodingTable(Table):
+class EncodingTable(FileTable):
     """How rows are bounded and weighted: ``[encoding]``; see :class:`SchemaEncoder`.
 
     ``weighted`` is by default what suits the method.
@@ -289,7 +289,7 @@ class EncodingTable(Table):
     weighted: bool | None = None
 
 
-class MethodTable(Table):
+class MethodTable(FileTable):
     """``[method]``: its name, what every party spends, and further arguments."""
 
     model_config = ConfigDict(extra="allow")
@@ -307,14 +307,14 @@ class MethodTable(Table):
         return name
 
 
-class Cap(Table):
+class Cap(FileTable):
     """The most that a party's account may ever have spent, as far as this study is concerned."""
 
     epsilon: Positive | None = None
     delta: Delta = 0.0
 
 
-class Party(Table):
+class Party(FileTable):
     """One organisation: ``[[party]]``."""
 
     name: Name
@@ -330,7 +330,7 @@ class Party(Table):
         return f"{self.name}/{self.dataset}"
 
 
-class FederationTable(Table):
+class FederationTable(FileTable):
     """``[federation]``: what carries the questions, and the share of parties that must answer.
 
     By default all of them; in a sum of more than three parties all but one.
@@ -340,20 +340,20 @@ class FederationTable(Table):
     quorum: Share | None = None
 
 
-class RandomTable(Table):
+class RandomTable(FileTable):
     """``[random]``: seeds of public splits and, in a simulation, of the noise."""
 
     split_seed: Seed = 0
     noise_seed: Seed | None = None
 
 
-class EvaluationTable(Table):
+class EvaluationTable(FileTable):
     """``[evaluation]``: what every party spends on counting the errors of the finished model."""
 
     epsilon: Positive
 
 
-class FactsTable(Table):
+class FactsTable(FileTable):
     """``[facts]``: what every party spends on facts that the schema lacks, before anything else.
 
     They are sums over all parties that nobody sees into.
@@ -365,13 +365,13 @@ class FactsTable(Table):
     reserve: Annotated[int, Field(ge=0)] = RESERVE  #: How many lost sums are paid for
 
 
-class AuxiliaryTable(Table):
+class AuxiliaryTable(FileTable):
     """``[auxiliary]``: the file of public rows that parties vote on, by its hash."""
 
     sha256: Digest
 
 
-class StudyFile(Table):
+class StudyFile(FileTable):
     """A study file's tables."""
 
     version: Literal[1] = Field(alias="schema")

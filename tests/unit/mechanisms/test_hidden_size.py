@@ -60,9 +60,9 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
         spacings = set()
         for n in (1000, 1001, 500_000):
             if operation is ObjectiveWeights:
-                spacings.add(asked.objective(n).act.output_step.spacing)
+                spacings.add(asked.mechanism(n).act.output_step.spacing)
             else:
-                spacings.add(asked.output(n).noise.steps[0].spacing)
+                spacings.add(asked.mechanism(n).noise.steps[0].spacing)
             assert asked.price(n) == asked.price(3)
         assert len(spacings) == 1
     # And so it is with what leaves.

@@ -114,7 +114,7 @@ def test_the_constant_has_its_own_mean_square_and_descent_does_not_swing():
 
     def descended(squares):
         ridge = plan.ridge(sizes)
-        descent = sums.Descent(plan.centre, ridge, 3000 * plan.curvature * squares + ridge)
+        descent = sums.NoisedDescent(plan.centre, ridge, 3000 * plan.curvature * squares + ridge)
         for _ in range(plan.rounds):
             descent.take(plan.message(X, y, descent.weights))
         return objective(descent.average)

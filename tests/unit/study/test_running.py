@@ -167,8 +167,9 @@ def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     assert sent.facts() == here.facts()
     if name == "pst-f":  # the schema's own importances deal out epsilon
         importances = [max(feature.importances) for feature in study.schema.features]
-        assert sum(sent.low.exposure.weights) == pytest.approx(1)
-        assert sent.low.exposure.weights[0] == pytest.approx(max(importances) / sum(importances))
+        (low,) = sent.low
+        assert sum(low.exposure.weights) == pytest.approx(1)
+        assert low.exposure.weights[0] == pytest.approx(max(importances) / sum(importances))
     for wrong in (b"", b"{}", b"[1]", b'{"features": 3}', b"\xff\xfe"):
         arrays = {**asked.arrays, "schema": np.frombuffer(wrong, dtype=np.uint8)}
         with pytest.raises(InvalidMessage, match="schema"):
@@ -217,7 +218,7 @@ def test_a_failure_after_the_charge_stays_charged(edit, folder, monkeypatch, err
         assert len(entries(folder, "main")) == 1, "noise before the price"
         raise error
 
-    monkeypatch.setattr(Objective, "run", fail)
+    monkeypatch.setattr(Objective, "sample", fail)
     with pytest.raises(error):
         runner.run()
     (entry,) = entries(folder, "main")

@@ -25,7 +25,7 @@ from confrere.extras import installed
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere.study import predict
-from confrere.views import Facts, Table, Word, amount, shown
+from confrere.views import Pairs, Table, Word, amount, shown
 
 #: Columns of one person that are shown.
 _SHOWN = 6
@@ -160,13 +160,13 @@ def _words(learned: DemoModels) -> str:
     )
 
 
-def _person_facts(person: pd.DataFrame, foretold: dict[str, float]) -> Facts:
+def _person_facts(person: pd.DataFrame, foretold: dict[str, float]) -> Pairs:
     """Show one raw row, as a hospital has it, and what the released model says of it."""
     ranked = sorted(SCHEMA.features, key=lambda feature: -max(feature.importances or (0.0,)))
     row = person.iloc[0]
     told = {feature.column: row[feature.column] for feature in ranked[:_SHOWN]}
     chances = {name: f"{share:.1%}" for name, share in foretold.items() if name != "predicted"}
-    return Facts({**told, f"and {len(ranked) - _SHOWN} more": "", **chances})
+    return Pairs({**told, f"and {len(ranked) - _SHOWN} more": "", **chances})
 
 
 def _refusal(world: World, ledger: Ledger) -> str:

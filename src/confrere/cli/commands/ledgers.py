@@ -14,7 +14,7 @@ from confrere.kernel.guarantee import Guarantee, Unit
 from confrere.ledger import Account, Ledger, reset_witness, witnessed
 from confrere.ledger.accounts import account_table, charge_table, owner_table, together_table
 from confrere.ledger.witness import no_ledger
-from confrere.views import Facts, shown
+from confrere.views import Pairs, shown
 
 _LEDGER = Option("The ledger's file.", metavar="LEDGER", envvar="CONFRERE_LEDGER")
 _ACCOUNT = Option("Its name.", metavar="ACCOUNT")
@@ -204,7 +204,7 @@ def witness(ledger: Path, *, reset: bool = False, reason: str | None = None) -> 
     return Answer(
         complaint or told,
         {**data, "booked": booked},
-        [Facts({"kept in": seen["folder"], **heads}, "Witness")],
+        [Pairs({"kept in": seen["folder"], **heads}, "Witness")],
     )
 
 

@@ -16,7 +16,7 @@ from confrere.ledger import Ledger, LedgerReader
 from confrere.ledger.accounts import account_table, charge_table
 from confrere.progress import read_progress, summary
 from confrere.study.local_file import home_folder, open_home
-from confrere.views import Facts, Table
+from confrere.views import Pairs, Table
 
 
 @command(
@@ -63,7 +63,7 @@ def home(
             "studies": studies,
         },
         [
-            Facts(told, f"Home {own.folder}"),
+            Pairs(told, f"Home {own.folder}"),
             account_table((one for each in books.values() for one in each), "Accounts"),
         ],
     )
@@ -79,7 +79,7 @@ def status(folder: Path) -> Answer:
     if told["role"] == "party":
         return _party_status(told)
     seen = {"state": told["state"], **told["parties"], "since": told["at"], **told["counts"]}
-    return Answer("", told, [Facts(seen, "Coordinator"), _step_table(told)])
+    return Answer("", told, [Pairs(seen, "Coordinator"), _step_table(told)])
 
 
 def _party_status(told: dict[str, Any]) -> Answer:
@@ -98,7 +98,7 @@ def _party_status(told: dict[str, Any]) -> Answer:
     return Answer(
         "",
         {**told, "entries": [entry.to_dict() for entry in entries]},
-        [Facts(seen, "Party"), _step_table(told), charge_table(entries, "Charges")],
+        [Pairs(seen, "Party"), _step_table(told), charge_table(entries, "Charges")],
     )
 
 

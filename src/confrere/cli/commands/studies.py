@@ -31,7 +31,7 @@ from confrere.study import (
     write_example,
     write_template,
 )
-from confrere.views import Facts, Table
+from confrere.views import Pairs, Table
 from confrere.views import price as shown_price
 
 
@@ -89,7 +89,7 @@ def check(
             "reports": {name: one.to_dict() for name, one in reports.items()},
             "report_files": {name: str(path) for name, path in files.items()},
         },
-        [Facts(_facts(found), found.title), *shown],
+        [Pairs(_facts(found), found.title), *shown],
         exit_code=code,
         error_code=None if code is ExitCode.OK else "InvalidData",
     )
