@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from confrere import (
+    FeatureStackingClassifier,
     Ledger,
     PrivateLogisticRegression,
 )
@@ -209,6 +210,29 @@ def test_selections_pass_an_audit(strategy, scoring, runs):
     model = selection(strategy, scoring=scoring)
     result = audit(model, worst_pairs(model)[:2], runs=runs)
     assert result.epsilon <= result.claimed == 1.0
+
+
+@pytest.mark.slow
+def test_a_choice_is_worth_its_price():
+    """With one hopeless candidate, both methods nearly always avoid it."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(4_000, 5)) / 4
+    y = (X[:, 0] + 0.1 * generator.normal(size=4_000) > 0).astype(int)
+    for strategy in ("parts", "random-stopping"):
+        chosen = [
+            PrivateSelection(
+                FeatureStackingClassifier(n_groups=5),
+                {"importance": [[1, 0, 0, 0, 0], [0, 0, 0, 0, 1]]},
+                epsilon=2.0,
+                strategy=strategy,
+                expected_runs=4.0,
+                random_state=seed,
+            )
+            .fit(X, y)
+            .best_index_
+            for seed in range(20)
+        ]
+        assert np.mean(chosen) <= 0.3
 
 
 RNG = np.random.default_rng(0)

@@ -465,9 +465,9 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked; those of a file or a database are read once."""
         tags = self.__sklearn_tags__()
-        encoder, names = None, None
-        if self.schema is not None:
-            rows, labels, encoder = self._coded(X, y)
+        encoder, names = self._encoder(), None
+        if encoder is not None:
+            rows, labels, encoder = self._coded(encoder, X, y)
             y = labels
         elif isinstance(X, RowTable):
             if not isinstance(y, str):
@@ -501,13 +501,13 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise InvalidParameter("classes: the schema declares the label; leave classes out.")
         return declared
 
-    def _coded(self, X: Any, y: Any) -> tuple[Coded, NDArray[Any], SchemaEncoder]:
+    def _coded(
+        self, encoder: SchemaEncoder, X: Any, y: Any
+    ) -> tuple[Coded, NDArray[Any], SchemaEncoder]:
         """Return rows and labels of a raw table in any container, and what encodes them.
 
         A cell's code hangs on the schema alone: what it becomes is decided when rows are counted.
         """
-        encoder = self._encoder()
-        assert encoder is not None
         if isinstance(X, RowTable):
             stores, labels = self._read(encoder, X, y)
         else:

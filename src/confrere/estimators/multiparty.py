@@ -299,13 +299,13 @@ class MultipartyClassifier(LinearClassifier):
     def _encoded_parties(self, encoder: SchemaEncoder, X: Any, y: Any) -> tuple[Any, Any]:
         """Return rows and labels of raw tables; a party's table that does not fit is its fault."""
         if not (isinstance(X, list | tuple) and any(map(is_table, X))):
-            encoded, found, _ = self._coded(X, y)
+            encoded, found, _ = self._coded(encoder, X, y)
             return encoded.toarray(), found
         width = len(encoder.schema.feature_names)
         rows, labels = [], []
         for table, given in zip(X, [None] * len(X) if y is None else y, strict=True):
             try:
-                encoded, found, _ = self._coded(table, given)
+                encoded, found, _ = self._coded(encoder, table, given)
                 rows.append(encoded.toarray())
             except InvalidData:
                 found = np.array([-1])
