@@ -26,7 +26,7 @@ def fit(self, *args, **kwargs):
     print("learning", flush=True)
     time.sleep(60)
 
-Objective.run = fit
+Objective.sample = fit
 from confrere.cli import main
 main()
 """

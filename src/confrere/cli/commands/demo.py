@@ -91,7 +91,7 @@ def demo(*, out: Path = Path("confrere-out/demo"), seed: int = 0) -> Answer:
             "files": {name: str(path) for name, path in files.items()},
             "ledger_head": ledger.head(),
             "refused": refusal,
-            "one_person": foretold.iloc[0].to_dict(),
+            "one_person": foretold,
         },
         [
             Word(WARNING, "bad"),
