@@ -95,7 +95,7 @@ def keeps_its_promise(name="box and two"):
     wild = np.random.default_rng(0).normal(size=(200, body.size)) * 10.0 ** np.arange(
         -1, body.size - 1
     )
-    made = frame.rows(wild)
+    made = np.asarray(frame.rows(wild))
     assert body.factor_norms(made).max() <= 1
     assert np.linalg.norm(made, axis=1).max() <= 1
     drawn = mechanism.act.law.draw(SeededSource(1), 4000)
@@ -315,8 +315,9 @@ def test_any_row_at_all_is_mapped_inside():
             [-1.0, 0.0, -1.0],
         ]
     )
-    rows = frame.rows(wild)
-    frame.body.certify(rows)
+    bounded = frame.rows(wild)
+    frame.body.certify(bounded)
+    rows = np.asarray(bounded)
     assert np.linalg.norm(rows, axis=1).max() <= 1
     # What lies inside is what it was, and coefficients read rows as given.
     coef, intercept = np.array([0.3, -2.0, 0.7]), 0.25
@@ -344,16 +345,17 @@ def answer_is_private(name, shares=None):
     """Check what a party runs when it is asked: ratios of corners, its rows, and its noise."""
     request = asked_by_others(name, shares)
     asked = ObjectiveWeights.read(request, PartyFacts(10, body_of(name).size))
-    declared, mechanism = body_of(name), asked.objective(10)
+    declared, mechanism = body_of(name), asked.mechanism(10)
     body = mechanism.act.norm
     assert 0.95 <= worst_of(mechanism, draws=4) <= (1 - SOLVER_SHARE) * ABOVE
     generator = np.random.default_rng(0)
     X, y = generator.normal(size=(10, declared.size)) * 30, generator.choice([-1.0, 1.0], 10)
-    rows = asked.frame.rows(X)
+    bounded = asked.frame.rows(X)
+    rows = np.asarray(bounded)
     assert body.factor_norms(rows).max() <= 1
     assert np.linalg.norm(rows, axis=1).max() <= 1
     # The noise of answers, read back off them: the gradient is zero where it is minus the noise.
-    (answers,) = mechanism.sample([rows], y, source=SeededSource(2), count=400)
+    (answers,) = mechanism.sample([bounded], y, source=SeededSource(2), count=400)
     margins = answers @ (rows * y[:, None]).T
     slopes = np.minimum(special.expit(-margins), mechanism.loss.slope)
     noise = slopes @ (rows * y[:, None]) - mechanism.act.ridge * answers

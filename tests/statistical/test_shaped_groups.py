@@ -100,16 +100,17 @@ def stack_keeps_its_promise(model):
     Noise is read back off releases: at a minimiser the gradient without it is minus the noise.
     """
     plan, data = model.prepare(table(), None)
-    low = plan.low
+    (low,) = plan.low
     loss = whole_loss(low)
     assert 0.9 <= loss <= (1 - SOLVER_SHARE) * ABOVE
     # Whatever rows hold, a party maps them into the bodies.
-    (term,) = plan.terms(replace(data, X=30 * data.X))
-    rows, labels = term.data
+    (term,) = plan.terms(replace(data, X=30 * data.X.toarray()))
+    bounded, labels = term.data
+    rows = [np.asarray(X) for X in bounded]
     for X, act in zip(rows, low.acts, strict=True):
         assert act.norm.factor_norms(X).max() <= 1
         assert np.linalg.norm(X, axis=1).max() <= 1
-    drawn = low.sample(rows, labels, source=SeededSource(2), count=400, **term.settings)
+    drawn = low.sample(bounded, labels, source=SeededSource(2), count=400, **term.settings)
     gauges = []
     for k, (X, block, weights) in enumerate(zip(rows, low.blocks, drawn, strict=True)):
         signed = X * labels[:, None]

@@ -280,7 +280,7 @@ class Objective:
         one = len(self.blocks) == 1 and isinstance(self.blocks[0].norm, L2)
         return one and 2 < self.loss.n_classes < CLASSWISE_FROM
 
-    @cached_property
+    @property
     def acts(self) -> tuple[Act, ...]:
         """What every block does; they share what the output steps spend."""
         sigmas = gaussian_sigmas(self.rate, self.exposure) if self.delta else ()
