@@ -22,7 +22,6 @@ from confrere.federation import (
     serve,
 )
 from confrere.federation.protocols import ObjectiveWeights
-from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import LedgerWriter
 from confrere.ledger import Ledger
 from confrere.methods.asking import Sizes
@@ -49,7 +48,7 @@ def party_in(folder: Path) -> LocalParty:
 
 def answer(run: str, party: LocalParty) -> bytes:
     """Return what leaves."""
-    sizes = Sizes({"clinic": 50}, Neighbours.REPLACE_ONE, {})
+    sizes = Sizes({"clinic": 50})
     plan = Averaging(frame=Frame(3), epsilon=EPSILON)
     payload = ObjectiveWeights.of(plan.request(EPSILON, sizes, None)).write()
     return serve("objective", payload, party, run=run).encode()

@@ -112,7 +112,7 @@ def test_clipped_rows_pass_where_scaled_ones_do_not():
 
 #: What 100,000 runs surely show at epsilon 1, of .967 that any could: noise in two dimensions
 #: hides more than in one, and the functional mechanism shares epsilon between two kinds of
-#: coefficients.
+#: coefficients. Sums have a twentieth more noise, that of every party alone.
 SHOWN = dict.fromkeys(AUDITED, 0.82) | {
     "average": 0.87,
     "ofpa": 0.87,
@@ -121,6 +121,7 @@ SHOWN = dict.fromkeys(AUDITED, 0.82) | {
     "soft": 0.87,
     "statistic": 0.87,
     "ofaa": 0.5,
+    "sums": 0.78,
 }
 
 

@@ -57,7 +57,7 @@ def joint_loss(pair, belief_step, **settings):
 
         # Rows that score zero have the largest residual on both sides of the change.
         ends = [np.array([1e-3, 5.0]), np.array([-1e-3, -5.0])]
-        starts = [np.zeros(2)(one[1]), *ends]
+        starts = [np.zeros(2), one[1].minimiser(), *ends]
         best = max(best, *(_climb(ratio, start) for start in starts))
     return check + best
 

@@ -48,7 +48,7 @@ def test_columns_of_a_schema_are_those_that_are_learned_from():
     with pytest.raises(InvalidParameter, match="one number per column"):
         PrivateLogisticRegression(alpha=[0.1, 0.2], **settings).fit(table, y)
     for kind in (PrivateLogisticRegression, FeatureStackingClassifier):
-        with pytest.raises(InvalidParameter, match="list of them in order"):
+        with pytest.raises(InvalidParameter, match="or a list of them"):
             kind(alpha={"a": 0.1, "b": 0.4}, **settings).fit(table, y)
 
 

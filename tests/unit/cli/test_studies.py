@@ -159,7 +159,7 @@ def test_an_unexpected_error_shows_its_class_and_never_its_words(line, folder, m
     def broken(self, *args, **kwargs):
         raise RuntimeError("S3CRET")
 
-    monkeypatch.setattr(Objective, "run", broken)
+    monkeypatch.setattr(Objective, "sample", broken)
     result = line("fit", "study.toml", "--yes", code=1)
     assert "unexpected RuntimeError" in result.stderr
     assert "S3CRET" not in result.stderr
