@@ -83,7 +83,9 @@ def test_threads_with_handles_of_their_own(ledger):
 
 
 def test_joblib_workers(ledger):
-    paid = Parallel(n_jobs=2, backend="loky")(delayed(spend)(ledger, 15) for _ in range(3))
+    # Workers of its own: those of another test may end, being idle, while these are given work.
+    workers = Parallel(n_jobs=2, backend="loky", idle_worker_timeout=3600)
+    paid = workers(delayed(spend)(ledger, 15) for _ in range(3))
     check_spent_exactly(ledger, paid)
 
 
