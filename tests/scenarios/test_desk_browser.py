@@ -75,6 +75,12 @@ class Served:
         self.process.communicate(timeout=20)
 
 
+def follow(page, link):
+    """Click, and wait until the next page is whole: its style decides where lines of text end."""
+    with page.expect_navigation():
+        page.click(link)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> World:
     return build(tmp_path_factory.mktemp("browser") / "hospital")
@@ -94,12 +100,12 @@ def test_five_questions_are_answered_by_clicking(served):
     assert re.search(r"1\.5\s+this year", seen)
     assert re.search(r"ε 1\.6\s+is what one patient has paid in all", seen)
     # Which release did this row pay for; who approved it, and why this epsilon.
-    page.click("text=main/checkups-2010")
-    page.click("td a:has-text('7')")
+    follow(page, "text=main/checkups-2010")
+    follow(page, "td a:has-text('7')")
     seen = page.inner_text("main")
     assert WORDS["name"] in seen
     assert WORDS["justification"] in seen
-    page.click("text=Diabetes, main hospital and two branches")
+    follow(page, "text=Diabetes, main hospital and two branches")
     # How many people and which columns are in it.
     seen = page.inner_text("main")
     assert re.search(r"6500\s+records of 3 organisations", seen)
@@ -107,15 +113,15 @@ def test_five_questions_are_answered_by_clicking(served):
     assert "row 7" in seen
     # And it can be tried.
     page.fill("input[name=age]", "80")
-    page.click("text=What does it say?")
+    follow(page, "text=What does it say?")
     assert re.search(r"[\d.]+%", page.inner_text("#outcome"))
     page.context.close()
 
 
 def test_a_live_run_changes_without_a_reload(served, world):
     page = served.window()
-    page.click("text=Runs")
-    page.click("td a")
+    follow(page, "text=Runs")
+    follow(page, "td a")
     page.wait_for_selector("text=gone: branch-2")
     page.evaluate("window.same = true")
     told = read_progress(world.live)
@@ -133,18 +139,18 @@ def test_without_scripts_every_screen_is_there_and_a_run_reloads(served, world):
     texts = {"Budgets": "Accounts", "Studies": "waiting", "Runs": "coordinator"}
     texts |= {"Releases": "released", "What if": "expected AUC"}
     for name, text in texts.items():
-        page.click(f"nav >> text={name}")
+        follow(page, f"nav >> text={name}")
         assert text in page.inner_text("main")
-    page.click("nav >> text=Studies")
-    page.click("td a")
+    follow(page, "nav >> text=Studies")
+    follow(page, "td a")
     assert "What it costs" in page.inner_text("main")
-    page.click("nav >> text=Releases")
-    page.click("td a")
+    follow(page, "nav >> text=Releases")
+    follow(page, "td a")
     page.fill("input[name=bmi]", "40")
-    page.click("text=What does it say?")
+    follow(page, "text=What does it say?")
     assert "%" in page.inner_text("#outcome")
-    page.click("nav >> text=Runs")
-    page.click("td a")
+    follow(page, "nav >> text=Runs")
+    follow(page, "td a")
     told = read_progress(world.live)
     del told["at"]
     Progress(world.live).say(**told | {"state": "told without a script"})
