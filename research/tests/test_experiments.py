@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import re
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere_research import (
     Record,
     commands,
@@ -24,10 +23,9 @@ from confrere_research import report as reporting
 from confrere_research import runner as running
 from confrere_research.__main__ import app
 from confrere_research.cell_records import append_records
-from confrere_research.figures import save_figure
 from confrere_research.methods import METHODS
 from confrere_research.problems import PROBLEMS
-from confrere_research.report import markdown_summary, markdown_table, recorded, write_report
+from confrere_research.report import recorded, write_report
 from confrere_research.spec import Cell, derived_seed, read_spec
 from confrere_research.verdicts import judge
 from research.tests.conftest import FACTS
@@ -73,19 +71,6 @@ def test_a_seed_depends_on_item_method_epsilon_and_repeat_only():
     by_variant = {(c.method, c.variant, c.epsilon, c.repeat): c.seed for c in cells}
     assert by_variant["PLR", "sound", 1.0, 0] == by_variant["PLR", "printed", 1.0, 0]
     assert derived_seed("a", 1) != derived_seed("a", "1")
-
-
-def test_changing_one_method_leaves_the_keys_of_the_others():
-    before = read_spec(FACTS)
-    facts = copy.deepcopy(FACTS)
-    facts["methods"][0]["options"] = {"loss": "capped"}
-    after = read_spec(facts)
-    changed = {
-        (cell.method, cell.variant)
-        for cell in before.cells()
-        if before.key(cell) != after.key(cell)
-    }
-    assert changed == {("PLR", "sound")}
 
 
 def test_wrong_specifications_are_refused():
@@ -154,13 +139,6 @@ def test_a_torn_line_is_skipped_and_closed(toy_spec, tmp_path):
     assert read_records(path) == records
 
 
-def test_a_line_that_is_no_record_is_refused(tmp_path):
-    path = tmp_path / "records.jsonl"
-    path.write_text('{"key": "a"}\n')
-    with pytest.raises(InvalidData, match="no record"):
-        read_records(path)
-
-
 def test_fresh_appends_the_same_numbers_and_the_newest_counts(toy_spec, tmp_path):
     first = run(tmp_path, quick=True)
     path = records_path(tmp_path, "X1")
@@ -183,12 +161,6 @@ def test_flips_and_spread_are_counted():
     assert point.mean == pytest.approx(0.7)
     assert point.sd == pytest.approx(0.34641, abs=1e-5)
     assert (point.median, point.lowest, point.n) == (0.9, 0.3, 3)
-
-
-def test_branches_are_kept_beside_their_mean():
-    (point,) = summarise([record("H", "sound", 1.0, r, [0.6, 0.8 + 0.1 * r]) for r in range(2)])
-    assert point.mean == pytest.approx(0.725)
-    assert point.branches == pytest.approx((0.6, 0.85))
 
 
 def spec_with(claims=(), published=None):
@@ -271,15 +243,6 @@ def test_a_margin_is_judged_with_the_spread_of_the_repeats(margin, holds):
     assert finding.holds is holds
 
 
-def test_no_records_are_no_verdict():
-    assert judge(spec_with(), []).outcome == "no data"
-
-
-def test_unknown_claims_are_refused():
-    with pytest.raises(InvalidParameter, match="kind"):
-        judge(spec_with([{"kind": "nicer", "method": ["PLR", "sound"]}]), points(0.9))
-
-
 @pytest.mark.parametrize(
     ("values", "holds"),
     [((0.7, 0.9, 0.8), True), ((0.9, 0.8, 0.7), False), ((0.8, 0.8, 0.7), None)],
@@ -321,25 +284,6 @@ def test_titles_are_escaped_and_records_of_another_specification_left_out(
     facts = {**FACTS, "data": {"n": 401}}
     monkeypatch.setattr(reporting, "load_specs", lambda: {"X1": read_spec(facts)})
     assert recorded(reported) == {}
-
-
-def test_markdown_has_a_line_per_item_and_per_method(reported, toy_spec):
-    records = recorded(reported)
-    summary = markdown_summary(records).splitlines()
-    assert len(summary) == 3
-    assert summary[-1].startswith("| X1 | a toy |")
-    table = markdown_table(toy_spec, summarise(records["X1"])).splitlines()
-    assert len(table) == 2 + len(toy_spec.methods)
-    assert len({line.count("|") for line in table}) == 1
-
-
-def test_figures_come_from_records_and_are_the_same_each_time(reported, toy_spec, tmp_path):
-    records = recorded(reported)["X1"]
-    first = save_figure(toy_spec, records, tmp_path / "a").read_bytes()
-    second = save_figure(toy_spec, records, tmp_path / "b").read_bytes()
-    assert first == second
-    changed = [dataclasses.replace(r, values={"auc": 0.6}) for r in records]
-    assert save_figure(toy_spec, changed, tmp_path / "c").read_bytes() != first
 
 
 # The papers' own command line.

@@ -27,7 +27,6 @@ from confrere_research.as_printed.regression import (
     largest_norm,
     printed_calibration,
     printed_group_epsilon,
-    tuned,
 )
 from confrere_research.as_printed.stacking import fit_pst_f
 
@@ -230,15 +229,3 @@ def test_uncentred_meta_features_flip_when_most_labels_are_negative():
         rng=np.random.default_rng(0),
     )
     assert roc_auc_score(y_test, stack.score(X_test)) < 0.5
-
-
-def test_tuning_takes_the_best_on_the_held_third():
-    X, y = data(900)
-    tried = []
-
-    def fit(rows, _labels, alpha):
-        tried.append(len(rows))
-        return (lambda Z: Z[:, 0]) if alpha == 0.1 else (lambda Z: -Z[:, 0])
-
-    assert tuned(fit, X, y, [1.0, 0.1, 0.01], np.random.default_rng(0)) == 0.1
-    assert tried == [600] * 3
