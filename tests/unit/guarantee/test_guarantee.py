@@ -1,11 +1,8 @@
 """The value that says what is promised."""
 
-import dataclasses
 import math
-import pickle
 from decimal import Decimal
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +12,6 @@ from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     Split,
-    Unit,
     in_parallel,
     in_sequence,
     shares,
@@ -32,25 +28,6 @@ def test_epsilon_must_be_a_positive_finite_number(bad):
 def test_delta_must_lie_in_the_unit_interval(bad):
     with pytest.raises(InvalidParameter, match="delta"):
         Guarantee(epsilon=1.0, delta=bad)
-
-
-def test_it_is_frozen_and_survives_pickle_and_json_values():
-    guarantee = Guarantee(
-        epsilon=np.float32(0.5), unit="party", neighbours="add-remove", theorem="t", public=["n"]
-    )
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        guarantee.epsilon = 0.1
-    assert pickle.loads(pickle.dumps(guarantee)) == guarantee
-    assert Guarantee.from_dict(guarantee.to_dict()) == guarantee
-    assert guarantee.unit is Unit.PARTY
-    assert type(guarantee.epsilon) is float
-    assert guarantee.neighbours is Neighbours.ADD_REMOVE
-
-
-def test_it_reads_as_a_sentence():
-    assert str(Guarantee(epsilon=0.5)) == "0.5-DP per record (replace-one)"
-    assert str(Guarantee(epsilon=1, delta=1e-6)).startswith("(1, 1e-06)-DP")
-    assert Guarantee(epsilon=1).pure
 
 
 epsilons = st.lists(st.floats(1e-3, 10), min_size=1, max_size=8)

@@ -194,10 +194,6 @@ class TestReset:
         reset_witness(path, reason="two machines")
         assert Ledger(path).spent("study") == pytest.approx(0.1 + 0.3 + 0.2)
 
-    def test_of_a_whole_file_books_nothing(self, spent, path):
-        assert reset_witness(path, reason="to be sure") == {}
-        assert spent.spent("study") == 0.1
-
     def test_a_witness_of_heads_alone_learns_what_was_spent(
         self, spent, path, witness_of_this_test
     ):
@@ -254,13 +250,3 @@ class TestFolder:
             kept.write_bytes(content)
             with pytest.raises(LedgerError, match="is damaged"):
                 spent.charge("study", TENTH, purpose="fit")
-
-    def test_a_pickle_remembers_it(self, path, tmp_path):
-        ledger = Ledger(path, witness=tmp_path / "w")
-        ledger.open_account("study")
-        copy = path.read_bytes()
-        other = pickle.loads(pickle.dumps(ledger))
-        other.charge("study", TENTH, purpose="fit")
-        put_back(path, copy)
-        with pytest.raises(WitnessMismatch):
-            pickle.loads(pickle.dumps(other)).charge("study", TENTH, purpose="fit")
