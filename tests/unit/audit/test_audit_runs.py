@@ -1,7 +1,5 @@
 """Workers, records, what is read off a model, and the picture."""
 
-import json
-
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -68,15 +66,6 @@ def test_records_of_another_audit_are_refused(tmp_path):
         audit_function(laplace, PAIR, runs=100, records=path)
 
 
-def test_results_are_plain_values():
-    result = audit_function(laplace, PAIR, claimed=0.5, runs=4_000)
-    plain = json.loads(json.dumps(result.to_dict()))
-    assert plain["epsilon"] == result.epsilon
-    assert plain["refuted"] is True
-    assert "claimed 0.5" in str(result)
-    assert "0 and 1" in str(result)
-
-
 def test_the_callers_ledger_is_not_charged(tmp_path):
     ledger = Ledger(tmp_path / "budget.ledger")
     ledger.open_account("study", epsilon=1.0)
@@ -116,13 +105,6 @@ def test_a_leaking_attribute_is_found():
 
     pair = worst_pairs(Leaky(), n_samples=10)[0]
     assert audit_function(FitSampler(Leaky()), pair, claimed=1.0, runs=60, batch=15).refuted
-
-
-def test_pairs_differ_in_one_record():
-    for pair in worst_pairs(PrivateLogisticRegression(data_norm=3.0)):
-        first, second = (np.column_stack([s["X"], s["y"]]) for s in (pair.first, pair.second))
-        assert np.any(first != second, axis=1).sum() == 1
-        assert first.shape == (60, 3)
 
 
 def test_pairs_respect_the_relation():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
-from confrere.model import Clip, Encoder, Facts, StackFacts, model_json, read_model
+from confrere.errors import InvalidData, InvalidRelease
+from confrere.model import Clip, Encoder, Facts, StackFacts, read_model
 from confrere.model.model_json import (
     model_document,
     npz_bytes,
     read_document,
-    vectors_of,
 )
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.schema import Number, PublicSchema
@@ -78,15 +76,6 @@ def test_a_digest_is_of_the_function_alone():
     assert len({own, *(other.digest() for other in others)}) == 8
 
 
-@everything
-def test_test_vectors_are_five_and_one_is_beyond_every_bound(name):
-    vectors = vectors_of(MODELS[name])
-    assert len(vectors) == 5
-    lengths = [np.abs(vector["x"]).max() for vector in vectors]
-    assert lengths[0] == 0 < lengths[1] < 10
-    assert lengths[4] > 1e150
-
-
 def spoiled(spoil):
     document = json.loads(model_document(MODELS["binary"], "plr"))
     spoil(document["test_vectors"])
@@ -117,19 +106,6 @@ def test_another_form_of_the_same_document_is_refused():
     for other in (content + b"\n", json.dumps(json.loads(content)).encode()):
         with pytest.raises(InvalidRelease, match="form that is written"):
             read_document(other)
-
-
-@settings(deadline=None, max_examples=50)
-@given(
-    coef=st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=6),
-    intercept=st.floats(-1e100, 1e100),
-    bound=st.floats(1e-3, 1e3),
-)
-def test_any_linear_model_is_described_exactly(coef, intercept, bound):
-    features = tuple(f"x{j}" for j in range(len(coef)))
-    model = linear(coef=coef, intercept=intercept, features=features, clip=Clip(bound))
-    content = model_document(model, "plr")
-    assert model_document(read_document(content)[1], "plr") == content
 
 
 CLIP = {"norm": 2, "bound": 1.0, "radius": 1.0}
@@ -201,29 +177,6 @@ def test_a_model_without_an_encoder_reads_no_raw_table():
         linear().encoded({"a": [1.0]})
 
 
-@pytest.mark.parametrize("description", [None, [], {}, "linear", {"kind": ["linear"]}])
-def test_what_is_no_description_is_refused(description):
-    with pytest.raises(InvalidRelease, match="model"):
-        read_model(description)
-
-
-def test_errors_name_the_key_and_never_a_value():
-    for change in ({"kind": "secret4711"}, {"coef": "secret4711"}, {"classes": ["secret4711"]}):
-        with pytest.raises(InvalidRelease) as caught:
-            read_model({**MODELS["binary"].to_dict(), **change})
-        assert "secret4711" not in str(caught.value)
-
-
-def test_a_model_cannot_be_changed_and_can_be_copied():
-    model = stack()
-    for array in (model.coef, model.groups[0].coef, model.groups[0].features):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1
-    with pytest.raises(AttributeError):
-        model.intercept = 3.0
-    assert pickle.loads(pickle.dumps(model)).to_dict() == model.to_dict()
-
-
 # --- model.npz -----------------------------------------------------------------------------------
 
 
@@ -245,12 +198,6 @@ def test_bytes_are_those_of_every_other_machine():
 
 
 DIGEST = "fe5c562d29d72e1116e5af93010aa224355b0c6b9527fb652c7b11b1a5ffd96e"
-
-
-def test_size_is_bounded(monkeypatch):
-    monkeypatch.setattr(model_json, "MAX_BYTES", 1000)
-    with pytest.raises(InvalidParameter, match="at most"):
-        npz_bytes({"coef": np.zeros(200)})
 
 
 VALUES = st.recursive(

@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from hypothesis import given, settings
@@ -20,7 +19,6 @@ from scipy.special import expit, softmax
 from confrere.errors import InvalidData
 from confrere.model import Linear, Model
 from confrere.model.model_json import vectors_of
-from confrere.model.models import LARGEST
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.release.pages import README
 from tests.unit.model.examples import MODELS, linear
@@ -110,14 +108,6 @@ def test_onnx_agrees(name, rows):
 
 
 @everything
-def test_the_graph_is_one_that_the_standard_library_reads(name):
-    content = onnx_bytes(MODELS[name])
-    proto = onnx.load_from_string(content)
-    onnx.checker.check_model(proto, full_check=True)
-    assert proto.SerializeToString(deterministic=True) == content
-
-
-@everything
 def test_the_recipe_predicts_in_any_language(name, tmp_path, monkeypatch):
     """Run the lines that every README prints, without numpy, on the test vectors."""
     model = MODELS[name]
@@ -165,12 +155,6 @@ def test_a_huge_row_is_on_the_side_of_its_largest_entries():
     huge = np.array([[1e308, -1e308, 0.0, 0.0], [1e308, 1e308, -1e308, 0.0], [0, 0, 1e308, 1e308]])
     assert model.decision_function(huge).tolist() == [2e100, -1e97, 1e97]
     assert model.predict(huge).tolist() == ["yes", "no", "yes"]
-
-
-def test_a_huge_weight_is_read_as_the_largest():
-    model = linear(coef=np.array([1e300, -np.inf, 0.0, 0.0]))
-    assert model.coef.tolist() == [[LARGEST, -LARGEST, 0.0, 0.0]]
-    assert np.isfinite(model.predict_proba([[1e308, 1e308, 0, 0], [-1e308, 1e308, 1, 1]])).all()
 
 
 @pytest.mark.parametrize("name", ["binary", "unclipped", "multinomial"])

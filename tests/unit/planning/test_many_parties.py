@@ -109,16 +109,3 @@ def test_the_rule_takes_cells_where_rows_are_clustered_or_classes_many():
 def test_wrong_facts_are_refused(wrong):
     with pytest.raises(ConfrereError, match=next(iter(wrong))):
         plan_votes(**{"parties": 10, "auxiliary": 10, "d": 2} | wrong)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    each(
-        auxiliary=(np.zeros((0, 3)), np.full((3, 3), np.nan), np.ones(3)),
-        n_parties=(0,),
-        epsilon=(-1.0,),
-    ),
-)
-def test_wrong_rows_are_refused(wrong):
-    with pytest.raises(ConfrereError, match=next(iter(wrong))):
-        choose_votes(**{"auxiliary": np.ones((3, 3)), "n_parties": 5, "epsilon": 1.0} | wrong)

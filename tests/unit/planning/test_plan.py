@@ -50,13 +50,6 @@ def test_quantiles_are_those_of_the_noise(sizes):
             assert below == pytest.approx(probability, abs=4 * spread)
 
 
-def test_the_papers_value():
-    # Ten coordinates with the constant, epsilon 1 and a free Jacobian: d/rho is 20, and a
-    # hundredth of epsilon pays for the solver.
-    made = plan(n=100_000, d=9, epsilon=1.0, loss="logistic")
-    assert made.terms[0].mean == pytest.approx(20 / 0.99)
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_terms_are_those_of_the_estimators(delta):
     facts = PublicFacts(n_samples=400, n_features=6)
@@ -184,12 +177,3 @@ def test_a_price_is_a_question(tmp_path):
     assert not second.affordable
     assert second.left == pytest.approx(0.3)
     assert "not covered" in str(second)
-
-
-def test_a_session_pays_for_itself():
-    tag = price(FeatureStackingClassifier(), 100, 5)
-    assert tag.account is None
-    assert tag.affordable
-    assert "session" in str(tag)
-    with pytest.raises(InvalidParameter):
-        price(LogisticRegression(), 100, 5)

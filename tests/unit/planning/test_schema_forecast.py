@@ -3,7 +3,6 @@
 import pytest
 
 from confrere import PrivateLogisticRegression
-from confrere.errors import InvalidParameter
 from confrere.planning import plan_schema
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
@@ -30,14 +29,3 @@ def test_what_is_planned_is_what_is_used(schema, n, delta):
     assert told.used in told.expected
     assert all(told.used.kept >= one.kept for one in told.expected if not one.gaussian)
     assert f"used: {told.used}" in str(told)
-
-
-def test_importances_are_the_balls():
-    known = PublicSchema([Number("a", bounds=(0, 1), importance=1, sign=1)])
-    assert "leaves declared importances to the ball" in str(plan_schema(known, n=1000))
-
-
-@pytest.mark.parametrize("wrong", [{"auc": 0.5}, {"n": 0}, {"epsilon": -1.0}, {"delta": 0.1}])
-def test_what_cannot_be_planned_is_refused(wrong):
-    with pytest.raises(InvalidParameter, match=next(iter(wrong))):
-        plan_schema(SCHEMA, **{"n": 1000, **wrong})

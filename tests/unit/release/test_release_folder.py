@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
-from confrere.kernel.guarantee import Guarantee
-from confrere.model import Facts
 from confrere.model.model_json import TOLERANCE
 from confrere.model.models import LARGEST
 from confrere.release import (
@@ -75,21 +73,6 @@ def test_bytes_are_the_same_every_time(make_release, tmp_path):
     again = load_release(first).save(tmp_path / "third")
     assert contents(first) == contents(second) == contents(again)
     assert load_release(first).to_onnx() == make_release().to_onnx()
-
-
-def test_an_id_names_the_content(make_release, linear_model, guarantee):
-    own = make_release().release_id
-    assert make_release().release_id == own
-    others = [
-        make_release(kind="test-stack"),
-        make_release(model=linear_model(coef=np.zeros(3))),
-        make_release(model=linear_model(facts=Facts())),
-        make_release(receipt=None),
-        make_release(simulated=True),
-        make_release(receipt=None, guarantee=Guarantee(1.5)),
-        make_release(parties={"a": guarantee}),
-    ]
-    assert len({own, *(other.release_id for other in others)}) == 8
 
 
 def test_a_card_of_another_release_is_refused(make_release, linear_model):
@@ -263,16 +246,6 @@ def test_another_study_is_refused(release, tmp_path):
     described = release.describe(CardNotes(study_sha256="ab" * 32))
     with pytest.raises(InvalidParameter, match="study"):
         described.save(tmp_path / "out", study=tmp_path / "study.toml")
-
-
-@pytest.mark.parametrize(
-    "change",
-    each(features=(("age", "age", "bmi"),), classes=((None, "yes"), ("no", 1), ("yes", "yes"))),
-    ids=str,
-)
-def test_names_that_cannot_leave_are_refused(make_release, linear_model, change):
-    with pytest.raises(InvalidRelease, match="the model is wrong"):
-        make_release(model=linear_model(**change))
 
 
 def test_the_text_of_the_readme_is_part_of_the_format(release, stack_release, tmp_path):

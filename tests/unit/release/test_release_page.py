@@ -5,14 +5,12 @@ import re
 import pytest
 
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit
-from confrere.ledger import Ledger
 from confrere.release import (
     Adversary,
     Approval,
     CardNotes,
     Curator,
     Utility,
-    build_card,
     card_page,
 )
 from tests.world import Page
@@ -82,16 +80,6 @@ def test_a_full_card_is_told_in_full(make_release, ledger):
     assert "width:33.33%" in page
 
 
-def test_epsilon_is_rounded_up_and_what_is_left_down(make_release):
-    own = Ledger()
-    own.open_account("a", epsilon=1.0)
-    guarantee = Guarantee(0.123412)
-    release = make_release(guarantee=guarantee, receipt=own.charge("a", guarantee, purpose="x"))
-    text = Page(card_page(release.describe(ledger=own))).text
-    assert "ε = 0.1235" in text
-    assert "left ε 0.8765" in text
-
-
 def test_a_simulation_cannot_be_mistaken(make_release):
     page = card_page(make_release(simulated=True))
     text = Page(page).text
@@ -124,12 +112,3 @@ def test_every_kind_of_promise_has_a_page(make_release, unit, neighbours):
     assert "ε = 0.5, δ = 0.000001" in text
     assert "approximate differential privacy" in text
     assert ("of the data." in text) == (unit is Unit.RECORD)
-
-
-def test_a_cap_is_not_invented(make_release):
-    own = Ledger()
-    own.open_account("open")
-    release = make_release(receipt=own.charge("open", Guarantee(1.0), purpose="x"))
-    page = card_page(build_card(release, ledger=own))
-    assert "without a cap" in Page(page).text
-    assert 'class="bar"' not in page

@@ -11,7 +11,6 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.release import Spending, detection_bound
-from confrere.release.spending import risk_in_words
 from confrere.views import shown, shown_down
 
 
@@ -57,17 +56,6 @@ def test_a_record_of_something_else_is_refused(other):
         Spending(Guarantee(1.0), None, {"a": other})
 
 
-def test_a_person_in_both_domains_pays_the_sum():
-    spending = Spending(
-        Guarantee(1.0), paid(1.0), {"target": paid(1.0), "source": paid(0.5), "third": paid(0.1)}
-    )
-    assert spending.price() == (1.0, 0.0)
-    assert spending.price(parties_per_unit=2) == (1.5, 0.0)
-    assert spending.price(parties_per_unit=3) == (1.6, 0.0)
-    with pytest.raises(InvalidParameter, match="names 3 parties"):
-        spending.price(parties_per_unit=4)
-
-
 def test_a_person_with_several_rows_pays_for_each():
     assert Spending(Guarantee(0.1)).price(max_rows_per_unit=3) == (0.3, 0.0)
     epsilon, delta = Spending(Guarantee(0.5, 1e-6)).price(max_rows_per_unit=2)
@@ -108,22 +96,6 @@ def test_what_is_shown_is_rounded_up(value):
     assert up - down <= exact * Decimal("0.0011")
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1.0, "1"), (0.1, "0.1"), (0.25, "0.25"), (1.00001, "1.001"), (2.71828, "2.719"), (10, "10")],
-)
-def test_shown_values(value, text):
-    assert shown(value) == text
-
-
-def test_the_bound_is_the_trade_off_of_differential_privacy():
-    assert detection_bound(1.0) == pytest.approx(math.e * 0.01)
-    assert detection_bound(8.0) == pytest.approx(1 - math.exp(-8) * 0.99)
-    assert detection_bound(1.0, 0.1) == pytest.approx(math.e * 0.01 + 0.1)
-    assert detection_bound(1e-9) == pytest.approx(0.01, abs=1e-8)
-    assert detection_bound(1e6) == 1.0
-
-
 @settings(deadline=None, max_examples=100)
 @given(st.floats(0.01, 20), st.floats(0.0005, 0.9))
 def test_randomised_response_attains_the_bound(epsilon, false_alarm):
@@ -133,10 +105,3 @@ def test_randomised_response_attains_the_bound(epsilon, false_alarm):
     right = 1 - (1 - false_alarm) * q / (1 - q)
     best = left if false_alarm <= q else right
     assert detection_bound(epsilon, 0.0, false_alarm) == pytest.approx(best, rel=1e-9)
-
-
-def test_a_weak_promise_is_called_weak():
-    weak = risk_in_words(6.0, 0.0, Unit.RECORD, Neighbours.REPLACE_ONE)["text"]
-    strong = risk_in_words(1.0, 0.0, Unit.RECORD, Neighbours.REPLACE_ONE)["text"]
-    assert "excludes little" in weak
-    assert "excludes little" not in strong
