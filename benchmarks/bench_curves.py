@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from confrere import PrivateLogisticRegression
+from confrere.data.features import Feature
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere.schema.feature import Feature
 
 SIZES = 5_000, 50_000
 ROUNDS = 5

@@ -18,9 +18,9 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.measured import fill, markdown, read_record, write_record
 from confrere import PrivateLogisticRegression
+from confrere.data.fact_counts import FactCounts
+from confrere.data.features import Feature
 from confrere.schema import Category, Flag, Number, Ordered, PublicSchema
-from confrere.schema.fact_counts import FactCounts
-from confrere.schema.feature import Feature
 from confrere_research import loaders
 
 DRAWS = 10

@@ -23,13 +23,13 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from confrere import PrivateLogisticRegression, PublicSchema
+from confrere.data.features import Feature
 from confrere.demo import ruijin_like
 from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import choose_form
 from confrere.methods.plan import Names
 from confrere.schema import Category, Flag, Number, Ordered
-from confrere.schema.feature import Feature
 from confrere_research.loaders import (
     load_bank_marketing,
     load_brfss2015,

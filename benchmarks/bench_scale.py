@@ -41,11 +41,11 @@ from benchmarks import scale_rows
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from benchmarks.scale_rows import problem
 from confrere import PrivateLogisticRegression
+from confrere.data.features import Feature
 from confrere.ledger import Ledger
 from confrere.maths.solver.descent import sigmoid
 from confrere.rows import open_table
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere.schema.feature import Feature
 
 #: Rows, columns, CSR entries per row (0: dense), and what the ratio should be at most.
 SIZES = [

@@ -17,11 +17,11 @@ import numpy as np
 import psutil
 
 from confrere import PrivateLogisticRegression
+from confrere.data.engines import DaskCluster, Threads
+from confrere.data.tables import Parquet
 from confrere.estimators import base as estimator
 from confrere.maths.solver.descent import sigmoid
 from confrere.maths.solver.row_blocks import SolverRows
-from confrere.rows.engines import DaskCluster, Threads
-from confrere.rows.row_tables import Parquet
 
 #: Where rows come from, rows, columns; the cost per row should not grow.
 LARGE = [

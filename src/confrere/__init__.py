@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from confrere.data import PublicSchema
     from confrere.estimators import (
         CollaborativeClassifier,
         FeatureStackingClassifier,
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     )
     from confrere.kernel.guarantee import Guarantee
     from confrere.ledger import Ledger
-    from confrere.schema import PublicSchema
 
 __all__ = [
     "CollaborativeClassifier",

@@ -14,6 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.data import PublicSchema
+from confrere.data.cells import n_rows_of, party_column
+from confrere.data.fact_counts import STEPS, FactCounts
+from confrere.data.schema import PaidFacts
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import (
     Guarantee,
@@ -28,10 +32,6 @@ from confrere.ledger import Ledger, payer
 from confrere.mechanisms.measurements import Point
 from confrere.mechanisms.noised import counts, party_guarantee
 from confrere.methods.asking import party_codes
-from confrere.schema import PublicSchema
-from confrere.schema.cells import n_rows_of, party_column
-from confrere.schema.fact_counts import STEPS, FactCounts
-from confrere.schema.public_schema import PaidFacts
 
 THEOREM = "docs/proofs/learned_facts.md"
 

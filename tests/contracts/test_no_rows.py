@@ -11,6 +11,7 @@ from scipy import sparse
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.catalogue import CATALOGUE
+from confrere.data.frame import Frame
 from confrere.errors import ConfrereError, InvalidData
 from confrere.federation import Books, LocalFederation, LocalParty, Policy, collaborate
 from confrere.learned_facts import learn_facts
@@ -18,7 +19,6 @@ from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere.rows import Frames, open_table
-from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from tests.contracts.catalogue import PRIVATE, maker, parameters
 

@@ -18,10 +18,10 @@ import pandas as pd
 import pytest
 
 from confrere.catalogue import CATALOGUE, find_method
+from confrere.data.encoding import NumberColumn
 from confrere.estimators import PrivateLogisticRegression, ReleasedClassifier
 from confrere.release import load_release
 from confrere.schema import Number, PublicSchema
-from confrere.schema.encoding import NumberColumn
 from tests.contracts.raw_tables import random_schema, random_table
 
 ROWS = 60

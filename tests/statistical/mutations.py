@@ -23,6 +23,8 @@ from confrere.assurance import COMPARED, ROWS, audit_row
 from confrere.assurance.audited import WHOLE_FITS
 from confrere.audit import audit, audit_cases, exact_audit, lattice_audit
 from confrere.catalogue import CATALOGUE, find_method
+from confrere.data import body as rows_body
+from confrere.data.frame import BoundedRows
 from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
 from confrere.kernel import accountants, norms
@@ -50,8 +52,6 @@ from confrere.mechanisms.measurements import Act, LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.methods import votes
-from confrere.rows import body as rows_body
-from confrere.rows.frame import BoundedRows
 
 Patch = Callable[[Any, str, Any], None]
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.guarantee import Neighbours
@@ -19,7 +20,6 @@ from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds, OneMessage
-from confrere.rows.frame import Frame
 
 EPSILON, DELTA = 1.0, 1e-3
 

@@ -17,12 +17,12 @@ from confrere.assurance.audited import AUDITED, audit_all
 from confrere.audit import audit, audit_function, exact_audit, hardest_case, worst_pairs
 from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
+from confrere.data.frame import BoundedRows, into_ball
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.methods import PublicFacts
-from confrere.rows.frame import BoundedRows, into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source

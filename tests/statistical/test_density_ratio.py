@@ -13,6 +13,7 @@ from confrere.audit.adversary import (
     worst_loss,
 )
 from confrere.audit.class_adversary import log_density_softmax
+from confrere.data.frame import BoundedRows, into_ball
 from confrere.kernel import accountants
 from confrere.kernel import streams as noise
 from confrere.kernel.accountants import Exposure, pure_rate
@@ -21,7 +22,6 @@ from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods import PublicFacts
-from confrere.rows.frame import BoundedRows, into_ball
 from tests.world import RELATIONS, forget
 
 ABOVE = 1 + 1e-9

@@ -5,6 +5,8 @@ import pytest
 from scipy import special, stats
 
 from confrere.audit.adversary import worst_body_loss
+from confrere.data import body as rows_body
+from confrere.data.body import BodyFrame
 from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.federation import Payload
 from confrere.federation.operation import OPERATIONS, PartyFacts
@@ -18,8 +20,6 @@ from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import coordinate_variance, schema_frame
-from confrere.rows import body as rows_body
-from confrere.rows.body import BodyFrame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from tests.world import RELATIONS, forget, objective, row_count
 

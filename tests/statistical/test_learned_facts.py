@@ -8,13 +8,13 @@ import pytest
 
 from confrere import learned_facts
 from confrere.audit import Pair, audit_function
+from confrere.data.fact_counts import STEPS, FactCounts, MomentSums
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.streams import SeededSource
 from confrere.learned_facts import FactsPlan
 from confrere.mechanisms.measurements import Point
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere.schema.fact_counts import STEPS, FactCounts, MomentSums
 
 SCHEMA = PublicSchema(
     [

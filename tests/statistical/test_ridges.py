@@ -7,10 +7,10 @@ from scipy import optimize
 
 from confrere import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.audit import Pair, audit_cases, exact_audit, hardest_case
+from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.methods.allowance import column_ridges
 from confrere.methods.plan import PublicFacts
-from confrere.rows.frame import Frame
 from confrere.schema import Category, Number, PublicSchema
 
 ALPHAS = [0.01, 0.04, 0.09]

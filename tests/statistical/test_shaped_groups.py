@@ -9,13 +9,13 @@ from scipy import special, stats
 
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.audit.adversary import worst_body_loss
+from confrere.data import body as rows_body
 from confrere.errors import InvalidParameter
 from confrere.kernel import accountants
 from confrere.kernel.accountants import Exposure
 from confrere.kernel.norms import L1, L2, Body
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SOLVER_SHARE, Objective
-from confrere.rows import body as rows_body
 from confrere.schema import Category, Label, Number, PublicSchema
 from tests.statistical.test_geometry import ABOVE, body_of
 from tests.world import forget, groups

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
-from confrere.schema.public_schema import PublicSchema
 
 
 def schema_names() -> list[str]:

@@ -30,6 +30,8 @@ from confrere.assurance.theorems import theorem_audit, tries_let_through
 from confrere.audit.estimator import prepared
 from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
+from confrere.data import Category, Flag, Label, Number, PublicSchema
+from confrere.data.fact_counts import FactCounts
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.federation.sums import FactsOfAll, sent_schema
@@ -44,8 +46,6 @@ from confrere.methods.average import Averaging
 from confrere.methods.plan import Plan, Term
 from confrere.methods.priors import CheckedPlan
 from confrere.methods.sums import GradientRounds, OneMessage
-from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere.schema.fact_counts import FactCounts
 
 COMPARED = ("ratio", "noise", "theorem", "price")
 

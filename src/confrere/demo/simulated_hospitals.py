@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
-from confrere.schema.encoding import standardised_columns
-from confrere.schema.feature import Feature, Flag, Label, Number
-from confrere.schema.public_schema import PublicSchema
+from confrere.data.encoding import standardised_columns
+from confrere.data.features import Feature, Flag, Label, Number
+from confrere.data.schema import PublicSchema
 
 # Table 4 of Yao et al. (2019): patients of the main hospital and of branches 1 to 16.
 RUIJIN_MAIN_SIZE = 12_702

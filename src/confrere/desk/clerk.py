@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from confrere.data import Category, Flag, Ordered, PublicSchema
 from confrere.errors import ConfrereError, InvalidData, SignatureError, StudyError
 from confrere.ledger import LedgerReader
 from confrere.model import Linear
@@ -28,7 +29,6 @@ from confrere.planning import plan
 from confrere.release import Release, load_rehearsal, read_additions, read_folder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
-from confrere.schema import Category, Flag, Ordered, PublicSchema
 from confrere.study import (
     Local,
     Study,

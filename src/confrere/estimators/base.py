@@ -18,6 +18,10 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from confrere.data import SchemaEncoder
+from confrere.data.cells import is_table, n_rows_of, plain_labels
+from confrere.data.codes import Coded
+from confrere.data.tables import RowTable, decoded, gathered_codes
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.constraints import (
     KnownParameters,
@@ -49,10 +53,6 @@ from confrere.methods.plan import (
 from confrere.model import Encoder, Linear, Model
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
-from confrere.rows.row_tables import RowTable, decoded, gathered_codes
-from confrere.schema import SchemaEncoder
-from confrere.schema.cells import is_table, n_rows_of, plain_labels
-from confrere.schema.codes import Coded
 
 
 class Predicting:
@@ -321,7 +321,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         ----------
         X : array or sparse matrix of shape (n_samples, n_features), or raw table
             A raw table, of pandas, polars or pyarrow, where there is a ``schema``. Or a
-            :class:`~confrere.rows.row_tables.RowTable`: a file or a database, read once, with
+            :class:`~confrere.data.tables.RowTable`: a file or a database, read once, with
             ``y`` the name of its label column.
         y : array of shape (n_samples,)
             Labels. With a schema, as its label declares them; they may be left out then, if the

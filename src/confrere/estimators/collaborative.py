@@ -8,6 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confrere.data.cells import party_column
+from confrere.data.tables import RowTable
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
@@ -31,8 +33,6 @@ from confrere.methods.design import design_protocol
 from confrere.methods.geometry import Noise, encodes
 from confrere.methods.plan import LabelledTable, PublicFacts
 from confrere.model import Model
-from confrere.rows.row_tables import RowTable
-from confrere.schema.cells import party_column
 
 
 @estimator

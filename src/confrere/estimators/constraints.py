@@ -27,11 +27,11 @@ from typing import (
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confrere.data import PublicSchema, SchemaEncoder
+from confrere.data.engines import check_engine
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_epsilon, check_positive
 from confrere.ledger import Ledger
-from confrere.rows.engines import check_engine
-from confrere.schema import PublicSchema, SchemaEncoder
 
 Check = Callable[[Any, str], object]
 _Kind = TypeVar("_Kind", bound=type)

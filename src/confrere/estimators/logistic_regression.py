@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confrere.data.engines import opened_engine
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
     Bound,
@@ -23,7 +24,6 @@ from confrere.estimators.constraints import (
 from confrere.ledger import Ledger
 from confrere.methods.geometry import Noise
 from confrere.methods.plan import Plan
-from confrere.rows.engines import opened_engine
 
 
 @estimator

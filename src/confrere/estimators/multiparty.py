@@ -11,6 +11,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from confrere.data import SchemaEncoder
+from confrere.data.cells import is_table, party_column
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
@@ -42,8 +44,6 @@ from confrere.methods.votes import (
     tables_of_parties,
 )
 from confrere.model import Linear, Model
-from confrere.schema import SchemaEncoder
-from confrere.schema.cells import is_table, party_column
 
 
 @estimator

@@ -14,6 +14,7 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from confrere.data.cells import is_table
 from confrere.errors import (
     InvalidData,
     InvalidParameter,
@@ -24,7 +25,6 @@ from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridges, Weigh
 from confrere.methods.geometry import Noise
 from confrere.model import Model
 from confrere.release import Release, load_rehearsal, load_release
-from confrere.schema.cells import is_table
 from confrere.views import progress_bar
 
 SourceLike: TypeAlias = Release | str | os.PathLike[str]

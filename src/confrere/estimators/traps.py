@@ -19,10 +19,10 @@ from weakref import WeakSet
 import numpy as np
 from sklearn.utils import get_tags
 
+from confrere.data import SchemaEncoder
 from confrere.errors import PrivacyWarning
 from confrere.kernel.guarantee import Guarantee, added
 from confrere.ledger import Ledger
-from confrere.schema import SchemaEncoder
 
 #: For the owner of the data alone: nothing here crosses a wire.
 OWNER = logging.getLogger("confrere.owner")

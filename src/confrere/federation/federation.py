@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import Parallel, delayed
 
+from confrere.data import SchemaEncoder
 from confrere.errors import InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
 from confrere.federation.masks import Announcement, Masking
@@ -39,7 +40,6 @@ from confrere.federation.summing import (
     share_question,
 )
 from confrere.methods.asking import Ask, Protocol, Receipts, Told, stacked
-from confrere.schema import SchemaEncoder
 
 T = TypeVar("T")
 

@@ -1,5 +1,6 @@
 """The public names of the room, which is where operations are installed."""
 
+from confrere.data.frame import Frame
 from confrere.federation.answers import Answers
 from confrere.federation.carrier import Answering, Carrier
 from confrere.federation.federation import Federation, LocalFederation
@@ -15,7 +16,6 @@ from confrere.federation.votes import VotingOutcome, poll
 from confrere.methods.average import Averaging
 from confrere.methods.expansion import Expansion
 from confrere.methods.votes import Released, Voting
-from confrere.rows.frame import Frame
 
 __all__ = [
     "OPERATIONS",

@@ -21,6 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data.body import BodyFrame
+from confrere.data.frame import FACTS, LARGEST, Frame
 from confrere.errors import (
     CalibrationError,
     InvalidData,
@@ -34,8 +36,6 @@ from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods.asking import Asked, AskedSum, Measured
 from confrere.methods.linear import Coordinates
-from confrere.rows.body import BodyFrame
-from confrere.rows.frame import FACTS, LARGEST, Frame
 
 if TYPE_CHECKING:
     from confrere.federation.party import LocalParty

@@ -14,6 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
+from confrere.data import SchemaEncoder
+from confrere.data.codes import Coded
+from confrere.data.encoding import Encoding
+from confrere.data.engines import check_engine, opened_engine
 from confrere.errors import InvalidData, InvalidParameter, StudyError
 from confrere.federation.answers import Answers
 from confrere.federation.grant import Policy
@@ -26,10 +30,6 @@ from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation
 from confrere.ledger import Ledger, Limit
 from confrere.ledger.witness import shared_storage
 from confrere.maths.solver.row_blocks import Engine
-from confrere.rows.engines import check_engine, opened_engine
-from confrere.schema import SchemaEncoder
-from confrere.schema.codes import Coded
-from confrere.schema.encoding import Encoding
 
 if TYPE_CHECKING:
     from confrere.federation.sums import RawRows

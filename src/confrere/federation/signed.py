@@ -47,6 +47,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
+from confrere.data import SchemaEncoder
 from confrere.errors import (
     ConfrereError,
     FederationError,
@@ -89,7 +90,6 @@ from confrere.methods.asking import Protocol
 from confrere.release.card import presentable
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
 from confrere.release.signing import read_public_key as _public
-from confrere.schema import SchemaEncoder
 
 #: More steps than this are not remembered: a page with them could not be read.
 _MOST = 200

@@ -23,6 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data import PublicSchema
+from confrere.data.fact_counts import STEPS, FactCounts
+from confrere.data.frame import LARGEST
+from confrere.data.schema import PaidFacts
 from confrere.errors import InvalidMessage, InvalidParameter, SchemaError
 from confrere.federation.messages import MOST_RECORDS
 from confrere.federation.operation import (
@@ -57,10 +61,6 @@ from confrere.mechanisms.secure_sum import (
 from confrere.methods.allowance import Alpha
 from confrere.methods.asking import Ask, AskedSum, Labels, Protocol, Rows, Sizes, Told, known_sizes
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
-from confrere.rows.frame import LARGEST
-from confrere.schema import PublicSchema
-from confrere.schema.fact_counts import STEPS, FactCounts
-from confrere.schema.public_schema import PaidFacts
 
 P = TypeVar("P", OneMessage, GradientRounds)
 

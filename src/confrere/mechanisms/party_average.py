@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data.frame import into_ball
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import check_bound
 from confrere.maths.voting import largest_norm
@@ -22,7 +23,6 @@ from confrere.mechanisms.noised import (
     from_coordinates,
 )
 from confrere.mechanisms.secure_sum import SharedNoise
-from confrere.rows.frame import into_ball
 
 _EPS = float(np.finfo(np.float64).eps)
 

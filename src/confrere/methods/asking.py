@@ -18,6 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data import SchemaEncoder
+from confrere.data.body import BodyFrame
+from confrere.data.codes import Coded
+from confrere.data.frame import Frame
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.ledger import Receipt
@@ -27,10 +31,6 @@ from confrere.mechanisms.measurements import HiddenSize, RowCount, sample_partie
 from confrere.mechanisms.output_perturbation import OutputPerturbation, party_minimisers
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods.plan import LabelledTable
-from confrere.rows.body import BodyFrame
-from confrere.rows.frame import Frame
-from confrere.schema import SchemaEncoder
-from confrere.schema.codes import Coded
 
 Rows = Any  #: As encoded: an array, or what is read like one
 Labels = NDArray[Any]  #: Signs of two classes, codes of more

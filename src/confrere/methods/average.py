@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data.body import BodyFrame
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import (
     Guarantee,
@@ -59,7 +60,6 @@ from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
 from confrere.methods.plan import LabelledTable, Plan, Term
 from confrere.methods.priors import Prior, prior_facts, rest_of
 from confrere.model import Facts, Linear, PriorFacts
-from confrere.rows.body import BodyFrame
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 

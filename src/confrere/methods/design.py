@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.arrays import Floats
+from confrere.data import PublicSchema, SchemaEncoder
+from confrere.data.body import Clipping, GroupRows, Groups, RowRule
+from confrere.data.encoding import Form
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, check_relation
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
@@ -70,9 +73,6 @@ from confrere.methods.stacks import (
     random_groups,
 )
 from confrere.methods.sums import GradientRounds, OneMessage
-from confrere.rows.body import Clipping, GroupRows, Groups, RowRule
-from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.encoding import Form
 
 Kind = Literal["plr", "simcomb", "pst-s", "pst-f", "pst-h", "collaborative", "multiparty"]
 

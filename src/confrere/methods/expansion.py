@@ -14,6 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data.body import BodyFrame
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
@@ -35,7 +36,6 @@ from confrere.methods.asking import (
 from confrere.methods.average import Collaboration, Combined
 from confrere.methods.linear import Coordinates
 from confrere.methods.plan import Term
-from confrere.rows.body import BodyFrame
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -34,12 +34,12 @@ from typing import Any, Literal
 import numpy as np
 
 from confrere.arrays import Floats
+from confrere.data import Number, PublicSchema, SchemaEncoder
+from confrere.data.body import BodyFrame, l1_reach
+from confrere.data.encoding import SPREAD, BodyBlock, Form
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
 from confrere.methods.allowance import Allowance, free_ridge, noise_variance
-from confrere.rows.body import BodyFrame, l1_reach
-from confrere.schema import Number, PublicSchema, SchemaEncoder
-from confrere.schema.encoding import SPREAD, BodyBlock, Form
 
 Kind = Literal["number", "flag", "category", "hats", "bend", "constant"]
 #: What shares the rate of the noise: intervals, one-hot blocks, bends of curves.

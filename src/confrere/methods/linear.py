@@ -13,6 +13,10 @@ from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data import SchemaEncoder
+from confrere.data.body import BodyFrame
+from confrere.data.frame import Frame
+from confrere.data.spill import watched
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.norms import Ball
@@ -24,10 +28,6 @@ from confrere.methods.geometry import LOG_ODDS, Leaf, schema_frame, spent_delta
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.model import Facts, Linear
-from confrere.rows.body import BodyFrame
-from confrere.rows.frame import Frame
-from confrere.rows.spill import watched
-from confrere.schema import SchemaEncoder
 
 #: Of a ball, or of the body that a schema declares.
 Coordinates = Frame | BodyFrame

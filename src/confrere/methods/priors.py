@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.arrays import Floats
+from confrere.data import SchemaEncoder
+from confrere.data.body import BodyFrame
+from confrere.data.frame import Frame
 from confrere.errors import CompositionError, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, exact, minus
 from confrere.kernel.streams import RandomSource
@@ -24,9 +27,6 @@ from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_s
 from confrere.methods.allowance import DECLARED, UNKNOWN, Allowance, Near, intercept_of, share_of
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, PublicFacts, Term
 from confrere.model import Facts, Model, PriorFacts
-from confrere.rows.body import BodyFrame
-from confrere.rows.frame import Frame
-from confrere.schema import SchemaEncoder
 
 #: Rows that are scored at a time.
 _BLOCK = 1 << 16

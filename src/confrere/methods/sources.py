@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from confrere.arrays import Floats
+from confrere.data import SchemaEncoder
+from confrere.data.body import GroupRows
+from confrere.data.encoding import Form
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Guarantee
 from confrere.methods.allowance import (
@@ -36,9 +39,6 @@ from confrere.methods.stacks import (
     high_level_weights,
 )
 from confrere.model import Encoder, Linear, LowLevelModel, Model, Stack, StackFacts
-from confrere.rows.body import GroupRows
-from confrere.schema import SchemaEncoder
-from confrere.schema.encoding import Form
 
 #: The public facts on which stacks must agree that are started from together.
 SHARED_FACTS = ("norms", "rows", "clipping", "constant")

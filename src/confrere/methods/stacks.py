@@ -19,6 +19,9 @@ from scipy import special
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data import SchemaEncoder
+from confrere.data.body import BodyFrame, Clipping, GroupBodies, GroupRows, Groups, RowRule
+from confrere.data.frame import into_ball
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.kernel.guarantee import Apart, Guarantee, PrivacyEvent, Split, in_parallel
@@ -49,9 +52,6 @@ from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
 from confrere.methods.priors import Prior
 from confrere.model import Clip, Facts, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
-from confrere.rows.body import BodyFrame, Clipping, GroupBodies, GroupRows, Groups, RowRule
-from confrere.rows.frame import into_ball
-from confrere.schema import SchemaEncoder
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 

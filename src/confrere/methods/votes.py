@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from confrere.arrays import Floats
+from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import theorem_of_point
 from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
@@ -57,7 +58,6 @@ from confrere.methods.asking import Ask, Asked, Protocol, Told, drive
 from confrere.methods.linear import coefficients, linear_model
 from confrere.methods.plan import Names, Plan, Term, encode_labels
 from confrere.model import Facts, Linear
-from confrere.rows.frame import Frame
 from confrere.views import progress_bar
 
 Trust = Literal["coordinator", "sum"]

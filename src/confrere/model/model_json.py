@@ -19,11 +19,11 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from confrere.arrays import Floats
+from confrere.data import PublicSchema
+from confrere.data.encoding import Encoding, NumberColumn
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
 from confrere.model.models import Clip, Encoder, Facts, Linear, LowLevelModel, Model, Stack, wrong
 from confrere.model.strict_json import json_bytes, read_json, validated
-from confrere.schema import PublicSchema
-from confrere.schema.encoding import Encoding, NumberColumn
 
 SCHEMA = "confrere-model/4"
 

@@ -22,11 +22,11 @@ from pydantic import ConfigDict
 from scipy import sparse, special
 
 from confrere.arrays import Floats
+from confrere.data import PublicSchema, SchemaEncoder
+from confrere.data.codes import Coded
+from confrere.data.encoding import Encoding, Form
 from confrere.errors import InvalidData, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
-from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.codes import Coded
-from confrere.schema.encoding import Encoding, Form
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 

@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from confrere.data.cells import MISSING, meaning
+from confrere.data.encoding import Encoding, NumberColumn, OneHotColumn, ScoreColumn
 from confrere.model.models import LARGEST, Clip, Linear, LowLevelModel, Model, Stack
-from confrere.schema.cells import MISSING, meaning
-from confrere.schema.encoding import Encoding, NumberColumn, OneHotColumn, ScoreColumn
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
 _OPSET = 13

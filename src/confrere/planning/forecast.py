@@ -38,6 +38,9 @@ from scipy import optimize, special, stats
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data import PublicSchema
+from confrere.data.encoding import Form
+from confrere.data.frame import Frame
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.extras import extra
@@ -48,9 +51,6 @@ from confrere.methods.average import Averaging
 from confrere.methods.geometry import choose_form, expect
 from confrere.methods.linear import plan_linear
 from confrere.methods.plan import PublicFacts
-from confrere.rows.frame import Frame
-from confrere.schema import PublicSchema
-from confrere.schema.encoding import Form
 from confrere.views import Pairs, Panel, Shown, Span, Table
 
 #: Rounds in which curvature, spread and offset of the scores settle.

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from scipy import special
 
+from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.mechanisms.measurements import Objective
@@ -39,7 +40,6 @@ from confrere.planning.forecast import (
     noise_in_scores,
     plan,
 )
-from confrere.rows.frame import Frame
 
 Path = Literal["experts alone", "one organisation", "main to branches", "many centres"]
 

@@ -21,11 +21,11 @@ from markupsafe import Markup
 from scipy.linalg import block_diag
 
 from confrere.arrays import Floats
+from confrere.data.encoding import NumberColumn
 from confrere.methods.geometry import curvature_of, factors_of, weight_noise
 from confrere.model import Linear
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
-from confrere.schema.encoding import NumberColumn
 from confrere.views import Pairs, Panel, Word, price, share, shown, shown_down
 
 if TYPE_CHECKING:

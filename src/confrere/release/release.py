@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from confrere.data import PublicSchema
 from confrere.errors import (
     InvalidParameter,
     InvalidRelease,
@@ -48,7 +49,6 @@ from confrere.release.folder import (
 from confrere.release.pages import README, release_view
 from confrere.release.signing import PrivateKey, PublicKey, sign_sums
 from confrere.release.spending import Paid, Spending, receipts_for_facts, schema_of
-from confrere.schema import PublicSchema
 from confrere.views import Panel, Shown
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")

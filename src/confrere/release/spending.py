@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from confrere.data import PublicSchema, SchemaEncoder
 from confrere.errors import InvalidParameter, SchemaError
 from confrere.kernel.guarantee import (
     Guarantee,
@@ -28,7 +29,6 @@ from confrere.kernel.guarantee import (
 )
 from confrere.ledger import Receipt
 from confrere.model import Encoder
-from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.views import shown
 
 #: What a party paid: one receipt, one for each of its answers, or a price that no ledger recorded.

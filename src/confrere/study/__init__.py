@@ -1,6 +1,6 @@
 """A study from its file: read, priced before any data are touched, and run over any engine."""
 
-from confrere.rows.row_tables import open_table
+from confrere.data.tables import open_table
 from confrere.study.encoded_rows import (
     check_table,
     evaluation_rows,

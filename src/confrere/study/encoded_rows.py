@@ -16,14 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from confrere.errors import ConfrereError, InvalidData, StudyError
-from confrere.files import write_whole
-from confrere.methods.plan import encode_labels
-from confrere.model import Model
-from confrere.release import Release, read_folder
-from confrere.rows.row_tables import Batch, RowTable, gathered_codes, open_table
-from confrere.schema import DataReport, data_report
-from confrere.schema.cells import (
+from confrere.data import DataReport, data_report
+from confrere.data.cells import (
     Container,
     UnitCounts,
     as_cells,
@@ -31,8 +25,14 @@ from confrere.schema.cells import (
     plain_labels,
     read_numbers,
 )
-from confrere.schema.codes import Coded, PackedCodes
-from confrere.schema.fact_counts import FactCounts
+from confrere.data.codes import Coded, PackedCodes
+from confrere.data.fact_counts import FactCounts
+from confrere.data.tables import Batch, RowTable, gathered_codes, open_table
+from confrere.errors import ConfrereError, InvalidData, StudyError
+from confrere.files import write_whole
+from confrere.methods.plan import encode_labels
+from confrere.model import Model
+from confrere.release import Release, read_folder
 from confrere.study.study_file import Study, study_from_bytes
 
 

@@ -39,13 +39,13 @@ from pydantic import (
     ValidationInfo,
 )
 
+from confrere.data.tables import Dialect, RowTable, Sql, open_table
 from confrere.errors import OperationRefused, StudyError
 from confrere.files import write_new, write_whole
 from confrere.kernel.guarantee import Unit
 from confrere.ledger import Decision, LedgerReader
 from confrere.mechanisms.secure_sum import fewest_of
 from confrere.release.signing import fingerprint
-from confrere.rows.row_tables import Dialect, RowTable, Sql, open_table
 from confrere.study.study_file import (
     Digest,
     FileTable,

@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
+from confrere.data import PublicSchema, SchemaEncoder
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter, StudyError
 from confrere.federation import (
     Answers,
@@ -63,7 +64,6 @@ from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.release import Release, Simulated
 from confrere.release.spending import seeded_facts, with_facts
-from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.study.study_file import NOMINAL_ROWS, Study, body_encoder, estimator_for, settings_for
 
 _MADE = frozenset({"method", "settings", "n_samples"})

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.data.fact_counts import FactCounts
+from confrere.data.tables import open_table
 from confrere.errors import InvalidRelease, QuorumMissed, StudyError
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
 from confrere.federation.carrier import MAX_MESSAGE
@@ -39,8 +41,6 @@ from confrere.release import (
     read_private_key,
     sign_release,
 )
-from confrere.rows.row_tables import open_table
-from confrere.schema.fact_counts import FactCounts
 from confrere.study.encoded_rows import Rows, read_rows
 from confrere.study.local_file import Local, standing_refusal
 from confrere.study.priced_plan import StudyPlan, budget_of, open_account, price_of

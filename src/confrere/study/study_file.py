@@ -34,6 +34,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from confrere.catalogue import Method, find_method
+from confrere.data import PublicSchema, SchemaEncoder
+from confrere.data.fact_counts import FactCounts
+from confrere.data.schema import TooDeep, parse_bounded
 from confrere.errors import (
     CalibrationError,
     ConfrereError,
@@ -47,9 +50,6 @@ from confrere.federation.sums import FactsOfAll, Hides
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, check_relation
 from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
 from confrere.release.signing import public_line, read_key_line, read_public_key
-from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.fact_counts import FactCounts
-from confrere.schema.public_schema import TooDeep, parse_bounded
 from confrere.trust import OWN_NOISE, Trust, TrustKind
 
 _LARGEST_FILE = 1 << 20

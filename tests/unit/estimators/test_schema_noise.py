@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression, TransferClassifier
+from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import choose_form, curvature_of, expect, schema_frame
 from confrere.release import load_rehearsal
-from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 LABEL = Label("y", positive=1, negative=0)

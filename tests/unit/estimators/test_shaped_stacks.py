@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
+from confrere.data.body import GroupBodies, GroupRows
 from confrere.errors import InvalidParameter
 from confrere.release import load_rehearsal
-from confrere.rows.body import GroupBodies, GroupRows
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from tests.unit.estimators.test_schema_noise import LABEL, SCHEMA, accuracy, table
 

@@ -13,11 +13,11 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
+from confrere.data.body import GroupRows
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Promised
 from confrere.methods import PublicFacts
 from confrere.methods.stacks import allocate
-from confrere.rows.body import GroupRows
 
 matplotlib.use("Agg")
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from confrere import CollaborativeClassifier, Ledger
+from confrere.data.body import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.guarantee import Neighbours
@@ -17,7 +18,6 @@ from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.methods.asking import Sizes
 from confrere.methods.linear import SchemaGeometry
-from confrere.rows.body import BodyFrame, l1_reach
 from confrere.schema import Category, Number, PublicSchema
 
 N = 240

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier
+from confrere.data.body import BodyFrame
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation import (
     Averaging,
@@ -27,7 +28,6 @@ from confrere.methods.allowance import allowance, ridge_for
 from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
-from confrere.rows.body import BodyFrame
 from confrere.schema import Category, Number, PublicSchema
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage
 from confrere.federation import Books, LocalFederation, LocalParty, Policy, collaborate
 from confrere.federation.messages import Payload
@@ -13,7 +14,6 @@ from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
 from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
-from confrere.rows.frame import Frame
 from tests.unit.federation.conftest import priced
 
 COEF = np.array([2.0, 1.0, 0.0])

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from confrere.data.fact_counts import FactCounts
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation import Books, LocalFederation, LocalParty, Policy
 from confrere.federation.messages import Payload
@@ -15,7 +16,6 @@ from confrere.federation.sums import FactsOfAll, RawRows, facts_together
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
-from confrere.schema.fact_counts import FactCounts
 
 SCHEMA = PublicSchema(
     [Number("age", bounds=(0, 120)), Category("job", values=["a", "b"])],

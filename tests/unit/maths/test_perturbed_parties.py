@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from confrere.data.frame import into_ball
 from confrere.maths import parties
 from confrere.maths.parties import minimise_parties
 from confrere.maths.solver import minimise
-from confrere.rows.frame import into_ball
 
 
 def make_parties(sizes, d, seed=0):

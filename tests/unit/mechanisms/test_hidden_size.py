@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse, stats
 
 from confrere import PrivateLogisticRegression
+from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
@@ -18,7 +19,6 @@ from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import CELLS, HiddenSize, sample_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.rows.frame import Frame
 from tests.world import ball
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from confrere.data.body import Body, BodyFrame
 from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
@@ -18,7 +19,6 @@ from confrere.methods.geometry import (
 )
 from confrere.methods.linear import plan_linear
 from confrere.methods.plan import LabelledTable
-from confrere.rows.body import Body, BodyFrame
 from confrere.schema import Category, Number, PublicSchema
 
 FACTORS = [Factor(1, "number", 0.25), Factor(3, "category", 1 / 3), CONSTANT]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier, Ledger
+from confrere.data.frame import Frame
 from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
@@ -11,7 +12,6 @@ from confrere.methods import sums
 from confrere.methods.asking import PartyRows, Sizes, in_process
 from confrere.methods.linear import linear_frame
 from confrere.methods.sums import GradientRounds, OneMessage
-from confrere.rows.frame import Frame
 
 SIZES = Sizes({"a": 5, "b": 40, "c": 400})
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+from confrere.data.body import GroupRows
+from confrere.data.frame import into_ball
 from confrere.errors import InvalidData
 from confrere.kernel.norms import certify_rows, row_norms
-from confrere.rows.body import GroupRows
-from confrere.rows.frame import into_ball
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
 tame = arrays(np.float64, SHAPES, elements=st.floats(-1e6, 1e6, allow_subnormal=False))

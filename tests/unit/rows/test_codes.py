@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from confrere.data.body import Body, BodyFrame
+from confrere.data.codes import FEW, PACKED, Coded, packed, stored, sub_rows
+from confrere.data.frame import BoundedRows, coded_steps
 from confrere.errors import InvalidData
 from confrere.maths.solver.certificate import _additions, rounding_bound
-from confrere.rows.body import Body, BodyFrame
-from confrere.rows.frame import BoundedRows, coded_steps
-from confrere.schema.codes import FEW, PACKED, Coded, packed, stored, sub_rows
 
 SIZES = [3, 1003, 2, 17, 5, 300, 4, 2, 2, 40]
 

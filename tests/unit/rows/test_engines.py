@@ -10,12 +10,12 @@ import pytest
 from sklearn.base import clone
 
 from confrere import PrivateLogisticRegression
+from confrere.data import engines as engines_module
+from confrere.data.engines import DaskCluster, Threads, opened_engine
+from confrere.data.frame import BoundedRows
+from confrere.data.spill import spill_folder
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.maths.solver import row_blocks as row_blocks_module
-from confrere.rows import engines as engines_module
-from confrere.rows.engines import DaskCluster, Threads, opened_engine
-from confrere.rows.frame import BoundedRows
-from confrere.rows.spill import spill_folder
 
 
 @pytest.fixture(autouse=True)

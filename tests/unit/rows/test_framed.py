@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from confrere.data import frame as framed_module
+from confrere.data.frame import BoundedRows, Frame, rounded_down
 from confrere.errors import InvalidData
 from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import certify_rows
@@ -15,8 +17,6 @@ from confrere.maths.solver import minimise_many, minimise_softmax, rounding_boun
 from confrere.maths.solver import row_blocks as row_blocks_module
 from confrere.maths.solver.certificate import Problem
 from confrere.maths.solver.row_blocks import Block, SolverRows, sparse_block
-from confrere.rows import frame as framed_module
-from confrere.rows.frame import BoundedRows, Frame, rounded_down
 
 EXTENDED = np.longdouble
 STRANGE = [0.0, -1.0, 3.0, 1e-320, 1e-160, 1e60, -1e155, 1e300, 1.7e308, np.inf, -np.inf, np.nan]

@@ -17,12 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from confrere import PrivateLogisticRegression
-from confrere.errors import InvalidData, InvalidParameter, NotInstalled
-from confrere.ledger import Ledger
-from confrere.mechanisms.measurements import Objective
-from confrere.rows import row_tables as tables_module
-from confrere.rows import spill as spill_module
-from confrere.rows.row_tables import (
+from confrere.data import spill as spill_module
+from confrere.data import tables as tables_module
+from confrere.data.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
+from confrere.data.tables import (
     Csv,
     Frames,
     Parquet,
@@ -31,7 +29,9 @@ from confrere.rows.row_tables import (
     decoded,
     open_table,
 )
-from confrere.rows.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
+from confrere.errors import InvalidData, InvalidParameter, NotInstalled
+from confrere.ledger import Ledger
+from confrere.mechanisms.measurements import Objective
 from confrere.schema import Category, Label, Number, PublicSchema
 from tests.unit.rows.postgres import postgres
 

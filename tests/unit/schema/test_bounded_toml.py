@@ -4,9 +4,10 @@ import tomllib
 
 import pytest
 
+from confrere.data import schema as public_schema
+from confrere.data.schema import TooDeep, parse_bounded
 from confrere.errors import SchemaError, StudyError
-from confrere.schema import PublicSchema, public_schema
-from confrere.schema.public_schema import TooDeep, parse_bounded
+from confrere.schema import PublicSchema
 from confrere.study import study_from_bytes
 
 LONG = ".".join(["a"] * 200)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from confrere.data.schema import FORMS, declared_column, missing_facts
 from confrere.errors import SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
-from confrere.schema.public_schema import FORMS, declared_column, missing_facts
 
 
 def test_every_form_is_read():

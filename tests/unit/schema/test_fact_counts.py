@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from confrere.data.cells import as_cells
+from confrere.data.fact_counts import STEPS, FactCounts
+from confrere.data.schema import PaidFacts
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
-from confrere.schema.cells import as_cells
-from confrere.schema.fact_counts import STEPS, FactCounts
-from confrere.schema.public_schema import PaidFacts
 
 SCHEMA = PublicSchema(
     [

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from confrere.data.cells import as_cells
 from confrere.errors import InvalidData, SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
-from confrere.schema.cells import as_cells
 
 
 def encode(feature, values):

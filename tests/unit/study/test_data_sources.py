@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from confrere.data import tables as tables_module
+from confrere.data.cells import UnitCounts
 from confrere.errors import InvalidData, InvalidParameter, StudyError
 from confrere.rows import open_table
-from confrere.rows import row_tables as tables_module
-from confrere.schema.cells import UnitCounts
 from confrere.study import check_table, gather_locals, read_local, read_rows
 from tests.unit.study.conftest import ready
 

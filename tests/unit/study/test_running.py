@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from confrere.data.cells import UnitCounts
 from confrere.errors import (
     BudgetExceeded,
     InvalidData,
@@ -31,7 +32,6 @@ from confrere.methods import PublicFacts
 from confrere.release import load_release
 from confrere.rows import open_table
 from confrere.schema import PublicSchema
-from confrere.schema.cells import UnitCounts
 from confrere.study import (
     check_destination,
     check_keys,

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
+from confrere.data.body import Groups
 from confrere.maths.solver import minimise_many
 from confrere.maths.solver.descent import sigmoid
 from confrere.methods.stacks import split_rows
-from confrere.rows.body import Groups
 from confrere_research.as_printed.regression import (
     fit_plr,
     fit_plr_fs,

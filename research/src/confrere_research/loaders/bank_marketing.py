@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from confrere.data.features import Category, Flag, Label, Number
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
-from confrere.schema.feature import Category, Flag, Label, Number
-from confrere.schema.public_schema import PublicSchema
 from confrere_research.loaders.dataset import DataSet, Table, labelled_rows
 from confrere_research.loaders.published_files import DataDir, PublishedFile, read_content, unzip
 

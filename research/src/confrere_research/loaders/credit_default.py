@@ -7,8 +7,8 @@ import io
 import numpy as np
 import pandas as pd
 
-from confrere.schema.feature import Category, Label, Number
-from confrere.schema.public_schema import PublicSchema
+from confrere.data.features import Category, Label, Number
+from confrere.data.schema import PublicSchema
 from confrere_research.loaders.dataset import DataSet, LabelledRows, Table, labelled_rows
 from confrere_research.loaders.published_files import DataDir, PublishedFile, read_content
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from confrere.schema.public_schema import PublicSchema
+from confrere.data.schema import PublicSchema
 
 DenseRows = NDArray[np.float32]
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
+from confrere.data.body import Groups
 from confrere.estimators import (
     FeatureStackingClassifier,
     PrivateLogisticRegression,
@@ -19,7 +20,6 @@ from confrere.methods.stacks import (
     importance_groups,
     random_groups,
 )
-from confrere.rows.body import Groups
 from confrere_research.as_printed.regression import Score, fit_plr, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s
 from confrere_research.methods.run import Run, auc

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
+from confrere.data.encoding import standardised_columns
 from confrere.schema import PublicSchema
-from confrere.schema.encoding import standardised_columns
 
 Labels = NDArray[np.int64]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from confrere.cli.envelope import Answer, Option, command
+from confrere.data import PublicSchema
 from confrere.planning import choose, plan_schema, plan_votes
 from confrere.planning import plan as planned
 from confrere.planning.forecast import DECAY
-from confrere.schema import PublicSchema
 from confrere.views import Table
 
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

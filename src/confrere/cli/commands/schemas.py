@@ -12,14 +12,14 @@ import typer
 
 from confrere.cli.envelope import Answer, ExitCode, Option, command, tell
 from confrere.cli.options import agreed_payer, existing_ledger
+from confrere.data import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
+from confrere.data.fact_counts import FactCounts
+from confrere.data.features import Feature
+from confrere.data.schema import declared_column, feature_of, missing_facts, plain_value
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
 from confrere.kernel.guarantee import Unit, check_epsilon, check_relation
 from confrere.learned_facts import FactsPlan
-from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
-from confrere.schema.fact_counts import FactCounts
-from confrere.schema.feature import Feature
-from confrere.schema.public_schema import declared_column, feature_of, missing_facts, plain_value
 from confrere.study import open_table
 from confrere.views import Word
 

@@ -9,8 +9,8 @@ import typer
 
 from confrere.cli.envelope import Answer, ExitCode, Option, command, console, tell, wrote
 from confrere.cli.options import confirm, pairs, words_of
+from confrere.data import DataReport
 from confrere.release import Release
-from confrere.schema import DataReport
 from confrere.study import (
     Local,
     Made,

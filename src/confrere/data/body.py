@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
+from confrere.data.codes import FEW, Coded
+from confrere.data.frame import BoundedRows, Rows, check_factors, into_ball
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import L1, Ball, Body, into_factors
-from confrere.rows.frame import BoundedRows, Rows, check_factors, into_ball
-from confrere.schema.codes import FEW, Coded
 
 #: Of bodies that others ask for: the most columns of one factor, and how far rows may have to stay
 #: away from the bound for rounding's sake.

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData
-from confrere.schema.cells import (
+from confrere.data.cells import (
     MISSING,
     UNKNOWN,
     Cells,
@@ -38,10 +37,11 @@ from confrere.schema.cells import (
     read_numbers,
     read_places,
 )
-from confrere.schema.encoding import NumberColumn
-from confrere.schema.feature import Feature, Label, Number
-from confrere.schema.public_schema import PublicSchema
-from confrere.views import Panel, Shown
+from confrere.data.encoding import NumberColumn
+from confrere.data.features import Feature, Label, Number
+from confrere.data.schema import PublicSchema
+from confrere.errors import InvalidData
+from confrere.views import Panel, Shown, Table, Tone, Word
 
 #: Numbers and texts that people write where nothing was measured.
 SENTINELS = (0, -1, -9, -99, -999, -9999, 9, 77, 88, 99, 777, 888, 999, 9998, 9999, 99999)
@@ -413,9 +413,15 @@ class DataReport(Shown):
     def view(
         self, whose: str = "", note: str = "Exact counts: for the owner of the table alone."
     ) -> Panel:
-        from confrere.schema.schema_views import report_view
-
-        return report_view(self, whose, note)
+        title = f"{whose}'s table" if whose else "Data report"
+        title += f": {self.rows} rows read, {self.used} used"
+        if self.plain:
+            return Panel(f"{title}, none missing, outside bounds or undeclared", note=note)
+        columns, rows = self.counts()
+        tone: dict[str, Tone] = {"refused": "bad", "warning": "accent"}
+        said = f" {whose}:" if whose else ""
+        lines = [Word(one.severity, tone[one.severity], f"{said} {one}") for one in self.findings]
+        return Panel(title, [Table(columns, rows, columns[2:5]), *lines], note)
 
     def __str__(self) -> str:
         width = max((len(one.column) for one in self.columns), default=0)

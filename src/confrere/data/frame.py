@@ -4,7 +4,7 @@ Proof: docs/proofs/rows.md.
 
 What is stored, an array, a memory map, CSR or codes, is read again at every pass over the data,
 block by block, so nothing here is copied whole. What cannot be read again and again (files of text,
-databases) is decoded once, into a file that can: see :mod:`confrere.rows.spill`.
+databases) is decoded once, into a file that can: see :mod:`confrere.data.spill`.
 
 **The map is total.** NaN reads as 0, an infinity as the largest double, and every other row is
 
@@ -40,11 +40,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from confrere.arrays import Floats
+from confrere.data.codes import FEW, Coded
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound
 from confrere.kernel.norms import L1, L2, Ball, MeasuredRows, Norm, rounding_margin, row_norms
 from confrere.maths.solver.row_blocks import BlockRows, Buffer, Engine, csr_view
-from confrere.schema.codes import FEW, Coded
 
 Rows: TypeAlias = "NDArray[np.float64] | sparse.csr_array | BoundedRows"
 

@@ -2,7 +2,7 @@
 
 A :class:`RowTable` is named columns of Arrow in batches of rows, as often as it is asked. Nothing
 is guessed from rows: cells of a file of text are texts, what one means says
-:mod:`confrere.schema.cells`, and how the file is written is told, or seen in its first line, which
+:mod:`confrere.data.cells`, and how the file is written is told, or seen in its first line, which
 holds no record. Errors name the file or the column, and quote neither a value nor an address: a
 connection may hold a password.
 """
@@ -32,10 +32,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
-from confrere.extras import extra, installed
-from confrere.rows.spill import SpillFolder, SpillWriter
-from confrere.schema.cells import (
+from confrere.data.cells import (
     MISSING_TEXTS,
     Container,
     as_cells,
@@ -45,7 +42,10 @@ from confrere.schema.cells import (
     plain_labels,
     read_numbers,
 )
-from confrere.schema.codes import PackedCodes
+from confrere.data.codes import PackedCodes
+from confrere.data.spill import SpillFolder, SpillWriter
+from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
+from confrere.extras import extra, installed
 
 Array: TypeAlias = NDArray[Any]
 

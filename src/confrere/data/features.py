@@ -11,8 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidData, SchemaError
-from confrere.schema.cells import (
+from confrere.data.cells import (
     MISSING,
     UNKNOWN,
     Cells,
@@ -26,7 +25,7 @@ from confrere.schema.cells import (
     read_places,
     refuse,
 )
-from confrere.schema.encoding import (
+from confrere.data.encoding import (
     FINE,
     HAIR,
     HATS,
@@ -47,6 +46,7 @@ from confrere.schema.encoding import (
     line_at,
     once,
 )
+from confrere.errors import InvalidData, SchemaError
 
 INDICATOR = "indicator"
 CENTER = "center"
@@ -353,7 +353,7 @@ class Number(Feature):
         Public quantiles at equal shares, from the lower bound to the upper: the knots of a curve
         whose knots are not declared.
     na, missing, missing_share, importance, sign
-        See :class:`~confrere.schema.feature.Feature`.
+        See :class:`~confrere.data.features.Feature`.
     """
 
     bounds: tuple[float, float] = fact(declared_bounds)
@@ -539,7 +539,7 @@ class Ordered(Discrete):
     mean, sd : float, optional
         Public mean and standard deviation of the scores, instead of ``shares``.
     na, missing, missing_share, importance, sign
-        See :class:`~confrere.schema.feature.Feature`.
+        See :class:`~confrere.data.features.Feature`.
     """
 
     levels: tuple[Value, ...]
@@ -621,7 +621,7 @@ class Flag(Discrete):
     share : float, default=0.5
         Public share of yes; unless declared, yes is 1 and no is -1.
     na, missing, missing_share, importance, sign
-        See :class:`~confrere.schema.feature.Feature`.
+        See :class:`~confrere.data.features.Feature`.
     """
 
     true: tuple[Value, ...] = (True,)
@@ -685,7 +685,7 @@ class Category(Discrete):
     sign : table of value to {-1, 0, 1}, optional
         Expected sign per value; values that are left out have none.
     na, missing, missing_share
-        See :class:`~confrere.schema.feature.Feature`.
+        See :class:`~confrere.data.features.Feature`.
     """
 
     values: tuple[Value, ...]

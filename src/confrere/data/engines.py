@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from confrere.data.codes import Coded
+from confrere.data.spill import SpillFolder, mapped
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
 from confrere.maths.solver.row_blocks import BlockRows, Engine, Sums
-from confrere.rows.spill import SpillFolder, mapped
-from confrere.schema.codes import Coded
 
 
 class Threads:

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
-from confrere.schema.cells import (
+from confrere.data.cells import (
     Cells,
     Value,
     column_names,
@@ -36,9 +35,10 @@ from confrere.schema.cells import (
     meanings,
     n_rows_of,
 )
-from confrere.schema.encoding import SchemaEncoder, check_clip_norm, standardised_columns
-from confrere.schema.feature import ZEROS, Category, Feature, Flag, Label, Number, Ordered
-from confrere.views import Panel, Shown
+from confrere.data.encoding import SchemaEncoder, check_clip_norm, standardised_columns
+from confrere.data.features import ZEROS, Category, Feature, Flag, Label, Number, Ordered
+from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
+from confrere.views import Pairs, Panel, Shown, Table
 
 #: Parts of dotted keys in a line, and tables within tables.
 _DEEPEST = 32
@@ -653,9 +653,33 @@ class PublicSchema(Shown):
 
     @override
     def view(self) -> Panel:
-        from confrere.schema.schema_views import schema_view
-
-        return schema_view(self)
+        columns = ("column", "kind", "encoded as", "importance", "sign", "facts")
+        rows: list[tuple[object, ...]] = []
+        for feature in self.features:
+            told = feature.to_dict()
+            rest = ", ".join(f"{k} {_shown(told[k])}" for k in told if k not in columns)
+            importance, sign = (_shown(told.get(key, "")) for key in ("importance", "sign"))
+            rows.append((told["column"], told["kind"], len(feature.names), importance, sign, rest))
+        parts: list[object] = [Table(columns, rows, ("encoded as",))]
+        outcome = self.outcome
+        if outcome is not None:
+            told = outcome.to_dict()
+            label = ", ".join(f"{key} {_shown(told[key])}" for key in told if key != "column")
+            parts.insert(0, Pairs({"predicts": f"{outcome.column} ({label})"}))
+        missing = [f"{one.fact}: {', '.join(one.columns)}" for one in missing_facts(self)]
+        parts += [Pairs({"worth declaring": missing})] if missing else []
+        paid = [
+            (
+                f"{one.epsilon:g}",
+                ", ".join(f"{column} ({', '.join(k)})" for column, k in one.learned.items()),
+                "; ".join(f"{r['account']}, row {r['row']}" for r in one.receipts.values()),
+            )
+            for one in self.paid
+        ]
+        title = "Facts that were paid for"
+        parts += [Table(("epsilon", "facts", "receipt"), paid, title=title)] if paid else []
+        size = f"{len(self.columns)} columns, {len(self.feature_names)} encoded"
+        return Panel(f"Public schema: {size}", parts, f"fingerprint {self.fingerprint()}")
 
     # Written forms.
 
@@ -696,6 +720,14 @@ class PublicSchema(Shown):
     def from_toml(cls, source: str | Path) -> PublicSchema:
         """Read a TOML file (a path, or one line naming it) or a text of several lines."""
         return cls.from_dict(read_toml(source))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_shown(one)}" for key, one in value.items())
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _checked_features(features: object) -> tuple[Feature, ...]:

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
+from confrere.data.cells import Cells, declared_columns, refuse
+from confrere.data.encoding import NumberColumn, ScoreColumn
+from confrere.data.features import ZEROS, Category, Feature, Flag, Label, Number, Ordered
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
-from confrere.schema.cells import Cells, declared_columns, refuse
-from confrere.schema.encoding import NumberColumn, ScoreColumn
-from confrere.schema.feature import ZEROS, Category, Feature, Flag, Label, Number, Ordered
-from confrere.schema.public_schema import PublicSchema
 
 Integers = NDArray[np.int64]
 

@@ -25,8 +25,7 @@ from pydantic import ConfigDict, Field
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter, SchemaError
-from confrere.schema.cells import (
+from confrere.data.cells import (
     MISSING,
     MISSING_TEXTS,
     UNKNOWN,
@@ -38,10 +37,11 @@ from confrere.schema.cells import (
     read_places,
     refuse,
 )
-from confrere.schema.codes import Coded, PackedCodes, stored
+from confrere.data.codes import Coded, PackedCodes, stored
+from confrere.errors import InvalidData, InvalidParameter, SchemaError
 
 if TYPE_CHECKING:
-    from confrere.schema.public_schema import PublicSchema
+    from confrere.data.schema import PublicSchema
 
 
 _Rule = TypeVar("_Rule", bound=Callable[..., Any])

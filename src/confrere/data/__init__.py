@@ -1,0 +1,20 @@
+"""Tables of any kind, what their columns are declared to hold, and rows as codes in a norm."""
+
+from confrere.data.encoding import SchemaEncoder
+from confrere.data.features import Category, Flag, Label, Number, Ordered
+from confrere.data.report import DataReport, data_report
+from confrere.data.schema import PublicDataOnlyWarning, PublicSchema, draft_schema
+
+__all__ = [
+    "Category",
+    "DataReport",
+    "Flag",
+    "Label",
+    "Number",
+    "Ordered",
+    "PublicDataOnlyWarning",
+    "PublicSchema",
+    "SchemaEncoder",
+    "data_report",
+    "draft_schema",
+]
