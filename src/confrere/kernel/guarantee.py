@@ -24,6 +24,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    NamedTuple,
     Self,
     SupportsFloat,
     TypeGuard,
@@ -317,6 +318,30 @@ def added(amounts: Iterable[float]) -> float:
     return at_least(reduce(plus, map(exact, amounts), Decimal(0)))
 
 
+class Amount(NamedTuple):
+    """Epsilon and delta, exactly."""
+
+    epsilon: Decimal = Decimal(0)
+    delta: Decimal = Decimal(0)
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float) -> Amount:
+        """Read floats as the decimals that they print as."""
+        return cls(exact(epsilon), exact(delta))
+
+    def plus(self, more: Amount) -> Amount:
+        """Add without rounding."""
+        return Amount(*map(plus, self, more))
+
+    def minus(self, less: Amount) -> Amount:
+        """Subtract without rounding."""
+        return Amount(*map(minus, self, less))
+
+    def covers(self, other: Amount) -> bool:
+        """Whether neither is less."""
+        return self.epsilon >= other.epsilon and self.delta >= other.delta
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee(Record):
     """Differential privacy of one release, or of several composed ones."""
@@ -336,6 +361,20 @@ class Guarantee(Record):
     def pure(self) -> bool:
         """Whether delta is zero."""
         return self.delta == 0
+
+    @property
+    def amount(self) -> Amount:
+        """The price, exactly."""
+        return Amount.of(self.epsilon, self.delta)
+
+    @property
+    def kind(self) -> tuple[Unit, Neighbours]:
+        """What must be the same where promises add up."""
+        return self.unit, self.neighbours
+
+    def covers(self, other: Guarantee) -> bool:
+        """Whether who has paid for this has paid for the other."""
+        return self.kind == other.kind and self.amount.covers(other.amount)
 
     def __str__(self) -> str:
         kind = f"{self.epsilon:g}-DP" if self.pure else f"({self.epsilon:g}, {self.delta:g})-DP"

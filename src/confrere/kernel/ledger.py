@@ -46,6 +46,7 @@ from confrere.errors import (
 )
 from confrere.files import write_new
 from confrere.kernel.guarantee import (
+    Amount,
     Code,
     Guarantee,
     Line,
@@ -64,9 +65,6 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
     check_text,
-    exact,
-    minus,
-    plus,
 )
 from confrere.kernel.log import (
     LogFile,
@@ -124,26 +122,13 @@ class Origin(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Amount(Record):
-    """Epsilon and delta, exactly; as a running total, what of it was before the year of a cap."""
+class Total(Record):
+    """All that was spent, exactly; where caps are on a year, which, and what was before it."""
 
     epsilon: Decimal = Decimal(0)
     delta: Decimal = Decimal(0)
     year: int | None = None
-    earlier: Amount | None = None
-
-    @classmethod
-    def of(cls, price: Guarantee | Spent) -> Self:
-        """Read floats as the decimals that they print as."""
-        return cls(exact(price.epsilon), exact(price.delta))
-
-    def plus(self, more: Amount) -> Amount:
-        """Add without rounding."""
-        return Amount(plus(self.epsilon, more.epsilon), plus(self.delta, more.delta))
-
-    def minus(self, less: Amount) -> Amount:
-        """Subtract without rounding."""
-        return Amount(minus(self.epsilon, less.epsilon), minus(self.delta, less.delta))
+    earlier: Total | None = None
 
 
 _NOTHING = Amount()
@@ -190,7 +175,7 @@ class Charge(Record):
     guarantee: Guarantee
     purpose: Line
     simulated: bool
-    spent: Amount | None = None  #: All that the account has spent with it
+    spent: Total | None = None  #: All that the account has spent with it
     key: Line | None = None
     event: PrivacyEvent | None = None  #: None where the guarantee says all
     origin: Origin | None = None
@@ -328,7 +313,7 @@ class Balance:
     def caps(self) -> Amount | None:
         """The caps, exactly."""
         cap = self.terms.epsilon
-        return None if cap is None else Amount(exact(cap), exact(self.terms.delta))
+        return None if cap is None else Amount.of(cap, self.terms.delta)
 
     def changed(self, kind: str, said: AccountChange) -> Self:
         """Take over what the owner's row says: another cap, no more charges, or what is counted."""
@@ -367,7 +352,7 @@ class Balance:
     def booked(self, guarantee: Guarantee, time: str) -> Self:
         """Add what was spent at a time, whatever the caps."""
         begun = self.at(time)
-        return replace(begun, paid=begun.paid.plus(Amount.of(guarantee)))
+        return replace(begun, paid=begun.paid.plus(guarantee.amount))
 
     def after(self, guarantee: Guarantee, time: str) -> Self:
         """Pay for one more release at a time, composed in sequence, or say why not."""
@@ -382,7 +367,7 @@ class Balance:
                 f"{guarantee.unit} ({guarantee.neighbours}): the two do not add up. Nothing was "
                 "spent; open an account for it."
             )
-        rest, price = self.at(time).rest, Amount.of(guarantee)
+        rest, price = self.at(time).rest, guarantee.amount
         if rest is not None:
             bound = "ledger" if self.terms.period is None else "ledger, this year"
             for currency in ("epsilon", "delta"):
@@ -412,11 +397,11 @@ class Balance:
         return at_least(self.paid.epsilon)
 
     @property
-    def totals(self) -> Amount:
+    def totals(self) -> Total:
         """The running totals, as a charge's row keeps them."""
         if self.terms.period is None:
-            return self.paid
-        return replace(self.paid, year=self.year, earlier=self.earlier)
+            return Total(*self.paid)
+        return Total(*self.paid, self.year, Total(*self.earlier))
 
 
 # -- what the rows say together --------------------------------------------------------------------
