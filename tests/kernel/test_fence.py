@@ -254,7 +254,7 @@ class TestOneSampleForOnePrice:
             ticket.draw(made, 3)
             with pytest.raises(Unpaid):
                 ticket.draw(made, 3)
-            assert ticket.spent == (1.0, 0.0)
+            assert ticket._purse.spent == (1.0, 0.0)
 
     def test_a_sample_that_fails_has_had_its_stream(self):
         made = Coin()
@@ -263,7 +263,7 @@ class TestOneSampleForOnePrice:
                 ticket.draw(made, "three")
             with pytest.raises(Unpaid):
                 made.stream.words(1)
-            assert ticket.spent == (0.5, 0.0)
+            assert ticket._purse.spent == (0.5, 0.0)
 
     def test_a_second_sample_within_the_first(self):
         def twice(size, *, source, count=1):
@@ -283,7 +283,7 @@ class TestOneSampleForOnePrice:
             ):
                 with pytest.raises(Unpaid):
                     act()
-            assert ticket.spent == (0.0, 0.0)
+            assert ticket._purse.spent == (0.0, 0.0)
             made = Coin(ONE, ("a", 2))
             ticket.draw(made, 1), ticket.draw(made, 1)
             with pytest.raises(Unpaid):
@@ -308,7 +308,7 @@ class TestMoreThanWasPaid:
         with paid(ONE) as ticket:
             with pytest.raises(Unpaid):
                 ticket.book(dearer)
-            assert ticket.spent == (0.0, 0.0)
+            assert ticket._purse.spent == (0.0, 0.0)
             ticket.book(ONE).words(1)
 
     def test_in_sequence_to_the_last_bit(self):
@@ -326,7 +326,7 @@ class TestMoreThanWasPaid:
             first.book(HALF)
             second.book(ONE)
             first.book(HALF)
-            assert ticket.spent == (1.0, 0.0)
+            assert ticket._purse.spent == (1.0, 0.0)
             for each in (first, second, next(parts).apart(Split.BY_INDEX), ticket):
                 source = each if isinstance(each, Ticket) else next(each)
                 if source is not ticket and source not in (first, second):

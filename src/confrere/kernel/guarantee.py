@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from decimal import Context, Decimal, Inexact
 from enum import Enum, StrEnum
-from functools import reduce
-from types import NoneType, UnionType
+from functools import cache, reduce
+from types import UnionType
 from typing import (
     Annotated,
     Any,
@@ -138,17 +138,12 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Enum | Decimal) else value
 
 
-_KNOWN: dict[type, tuple[tuple[str, Check, Any], ...]] = {}
-
-
+@cache
 def _fields(cls: type[Record]) -> tuple[tuple[str, Check, Any], ...]:
     """Return name, check and default of every field."""
-    if cls not in _KNOWN:
-        hints = get_type_hints(cls, include_extras=True)
-        _KNOWN[cls] = tuple(
-            (each.name, _check(hints[each.name]), each.default) for each in fields(cast(Any, cls))
-        )
-    return _KNOWN[cls]
+    hints = get_type_hints(cls, include_extras=True)
+    every = fields(cast(Any, cls))
+    return tuple((each.name, _check(hints[each.name]), each.default) for each in every)
 
 
 def _check(hint: Any) -> Check:
@@ -157,7 +152,7 @@ def _check(hint: Any) -> Check:
     if origin is Annotated:
         return cast(Check, args[1])
     if origin in (Union, UnionType):
-        inner = _check(next(arg for arg in args if arg is not NoneType))
+        inner = _check(args[0])
         return lambda value, name: None if value is None else inner(value, name)
     if origin is tuple:
         each = _check(args[0])

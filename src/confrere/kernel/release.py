@@ -217,8 +217,6 @@ class _OfParties(_Purse):
 
 
 class _Nothing(_Purse):
-    """Of what only tells public facts."""
-
     def __init__(self) -> None:
         self._begin(None)
 
@@ -246,15 +244,10 @@ class Ticket(RandomSource):
             raise Unpaid("nothing was charged here.")
         return self._receipt
 
-    @property
-    def spent(self) -> tuple[float, float]:
-        """Epsilon and delta of what was drawn so far."""
-        return float(self._purse.spent.epsilon), float(self._purse.spent.delta)
-
     @override
     def book(
         self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
-    ) -> RandomSource:
+    ) -> _Drawn:
         if count != 1:
             raise Unpaid("count must be 1: every release of the same data has a price.")
         self._purse.book(guarantee, several)
@@ -265,8 +258,8 @@ class Ticket(RandomSource):
         if not isinstance(made, Measurement):
             raise Unpaid("only a measurement is drawn: what says itself what it costs.")
         price = made.guarantee()
-        self.book(price, count, made.several)
-        stream = _Drawn(self._purse, self._simulation, price)
+        stream = self.book(price, count, made.several)
+        stream.price = price
         try:
             return made.sample(*rows, source=stream, count=count, **more)
         finally:
@@ -320,13 +313,14 @@ class _Drawn(RandomSource):
     or shared with a forked process.
     """
 
-    def __init__(
-        self, purse: _Purse, simulation: SeededSource | None, price: Guarantee | None = None
-    ) -> None:
+    #: What a measurement may still say that it costs.
+    price: Guarantee | None = None
+
+    def __init__(self, purse: _Purse, simulation: SeededSource | None) -> None:
         if not isinstance(purse, _Purse):
             raise Unpaid("nothing was booked.")
-        self._purse, self._simulation, self._price = purse, simulation, price
-        self.simulated, self._over = simulation is not None, False
+        self._purse, self._simulation, self._over = purse, simulation, False
+        self.simulated = simulation is not None
 
     def end(self) -> None:
         """Let nothing more be drawn: what was booked has been."""
@@ -348,7 +342,7 @@ class _Drawn(RandomSource):
         self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
     ) -> RandomSource:
         # A measurement that books by itself what :meth:`Ticket.draw` has: once.
-        price, self._price = self._price, None
+        price, self.price = self.price, None
         if self._over or price is None or (price, count) != (guarantee, 1):
             raise Unpaid("what was booked for one mechanism pays for no other; hand on the ticket.")
         return self
