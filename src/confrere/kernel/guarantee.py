@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from decimal import Context, Decimal, Inexact
 from enum import Enum, StrEnum
-from functools import cache, reduce
+from functools import reduce
 from types import UnionType
 from typing import (
     Annotated,
@@ -138,12 +138,15 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Enum | Decimal) else value
 
 
-@cache
+_KNOWN: dict[type, tuple[tuple[str, Check, Any], ...]] = {}
+
+
 def _fields(cls: type[Record]) -> tuple[tuple[str, Check, Any], ...]:
     """Return name, check and default of every field."""
-    hints = get_type_hints(cls, include_extras=True)
-    every = fields(cast(Any, cls))
-    return tuple((each.name, _check(hints[each.name]), each.default) for each in every)
+    if cls not in _KNOWN:
+        hints, every = get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
+        _KNOWN[cls] = tuple((one.name, _check(hints[one.name]), one.default) for one in every)
+    return _KNOWN[cls]
 
 
 def _check(hint: Any) -> Check:
