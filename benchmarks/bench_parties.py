@@ -20,7 +20,7 @@ from confrere.federation import Averaging, Frame
 from confrere.kernel.streams import SeededSource
 from confrere.maths.parties import minimise_parties, solve_parties, solve_parties_softmax
 from confrere.maths.voting import count_votes
-from confrere.mechanisms.measurements import SOLVER_PART, sample_parties
+from confrere.mechanisms.measurements import SOLVER_PART, EachParty
 from confrere.methods.asking import PartyRows, Sizes, in_process
 
 ROUNDS = 3
@@ -123,7 +123,7 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
             first += count
 
     def mathematics() -> None:
-        sample_parties({n_rows: mechanism}, bounded, source=SeededSource(0))
+        EachParty({n_rows: mechanism}).sample(bounded, SeededSource(0))
 
     def one_round() -> None:
         in_process(plan.steps(sizes), group, sizes, SeededSource(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -62,9 +63,14 @@ def ball(
     )
 
 
-def objective(*, norm: Norm, ridge: float, **facts: Any) -> Objective:
+def objective(*, norm: Norm, ridge: float, centre: Any = None, **facts: Any) -> Objective:
     """One objective of rows in a norm."""
-    return Objective(blocks=(Columns(norm, ridge),), solver=SOLVER, **facts)
+    return Objective(blocks=(Columns(norm, ridge, centre=centre),), solver=SOLVER, **facts)
+
+
+def near(made: Objective, centre: Any) -> Objective:
+    """The same around a public point."""
+    return replace(made, blocks=(replace(made.blocks[0], centre=centre),))
 
 
 def groups(

@@ -47,11 +47,10 @@ from confrere.mechanisms import (
     party_votes,
     secure_sum,
 )
-from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.measurements import Act, LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
-from confrere.methods import votes
+from confrere.methods import expansion, votes
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -254,7 +253,7 @@ def _classes_as_one_norm(patch: Patch) -> None:
 
 
 def _coefficients_of_two_classes(patch: Patch) -> None:
-    patch(FunctionalMechanism, "moves", property(lambda self: (1.0, math.sqrt(2) / 8)))
+    patch(expansion, "largest_moves", lambda *_: (1.0, math.sqrt(2) / 8))
 
 
 def _laplace_of_two_classes(patch: Patch) -> None:

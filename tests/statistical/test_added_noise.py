@@ -8,17 +8,17 @@ import pytest
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.accountants import gaussian_delta
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
 from confrere.mechanisms import measurements
-from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.measurements import ROUNDING_SHARE, HiddenSize
-from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.methods.asking import Sizes
+from confrere.methods.average import noised_minimiser
+from confrere.methods.expansion import noised_coefficients
 from confrere.methods.sums import GradientRounds, OneMessage
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -26,7 +26,7 @@ EPSILON, DELTA = 1.0, 1e-3
 
 def profile(mechanism, first, second):
     """Return the exact delta of what is released, at what is left of epsilon for the noise."""
-    pairs = zip(mechanism.terms(*first), mechanism.terms(*second), strict=True)
+    pairs = zip(mechanism.densities(first), mechanism.densities(second), strict=True)
     squares = [
         float(np.sum((one.point - other.point) ** 2)) / one.law.sigma**2 for one, other in pairs
     ]
@@ -52,19 +52,18 @@ def worst_profile(mechanism, labels, angles):
 
 def output(n_classes):
     # A ridge so strong that the slope at the minimiser is the one at zero.
-    return OutputPerturbation(
+    return noised_minimiser(
         epsilon=EPSILON,
         delta=DELTA,
         n_samples=1,
         n_features=2,
         ridge=1e3,
-        n_classes=n_classes,
-        cap=0.5 if n_classes == 2 else 1.0,
+        loss=loss_of(n_classes, 0.5),
     )
 
 
 def functional(n_classes):
-    return FunctionalMechanism(
+    return noised_coefficients(
         epsilon=EPSILON, delta=DELTA, n_samples=1, n_features=2, n_classes=n_classes
     )
 
@@ -92,14 +91,14 @@ def test_delta_is_kept_and_not_wasted(name, monkeypatch):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_pure_coefficients_of_classes_keep_their_epsilon(n_classes):
-    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2, n_classes=n_classes)
+    mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, n_classes=n_classes)
     labels = [-1.0, 1.0] if n_classes == 2 else range(n_classes)
     worst = 0.0
     for angle in ANGLES:
         for label in labels:
             for other in labels:
                 first, second = turned(angle, label, other)
-                pairs = zip(mechanism.terms(*first), mechanism.terms(*second), strict=True)
+                pairs = zip(mechanism.densities(first), mechanism.densities(second), strict=True)
                 worst = max(worst, sum(one.loss(two) for one, two in pairs))
     assert 0.99 < worst <= 1.0
 
@@ -108,8 +107,8 @@ def test_the_minimiser_of_the_expansion_is_the_softmax_model_for_small_weights()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3)) / 4
     codes = rng.integers(0, 3, size=400)
-    mechanism = FunctionalMechanism(epsilon=1e12, n_samples=400, n_features=3, n_classes=3)
-    v, _ = mechanism.both(mechanism.sample(X, codes, source=SeededSource(0))[0])
+    mechanism = noised_coefficients(epsilon=1e12, n_samples=400, n_features=3, n_classes=3)
+    (v,), _ = mechanism.sample((X, codes), SeededSource(0))
     errors = np.full((400, 3), 1 / 3) - np.eye(3)[codes]
     np.testing.assert_allclose(v, errors.T @ X, atol=1e-6)
 
@@ -191,8 +190,7 @@ def test_a_delta_for_parties_must_promise_something():
 
 
 def test_hidden_sizes_have_a_delta_too():
-    hidden = {"n_samples": HiddenSize(20), "neighbours": Neighbours.ADD_REMOVE}
-    mechanism = OutputPerturbation(epsilon=1.0, delta=1e-6, n_features=2, ridge=3.0, **hidden)
-    dearer = OutputPerturbation(epsilon=0.01, n_features=2, ridge=3.0, **hidden)
+    facts = {"n_samples": HiddenSize(20), "n_features": 2, "ridge": 3.0, "loss": loss_of(2)}
+    mechanism = noised_minimiser(epsilon=1.0, delta=1e-6, **facts)
     assert mechanism.guarantee().delta == 1e-6
-    assert mechanism.noise.deviations < dearer.noise.deviations
+    assert mechanism.deviations < noised_minimiser(epsilon=0.01, **facts).deviations

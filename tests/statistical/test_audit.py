@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 from confrere import (
     FeatureStackingClassifier,
@@ -17,10 +18,11 @@ from confrere.audit import audit, audit_function, exact_audit, hardest_case, wor
 from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.data.frame import BoundedRows, into_ball
+from confrere.errors import InvalidParameter
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.methods import PublicFacts
+from confrere.methods.expansion import noised_coefficients
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source
@@ -86,7 +88,7 @@ def sample_sound_groups(data, count, generator):
     mechanism = groups([L2(1)] * 10, [30.0] * 10, [0.1] * 10, n_samples=len(X))
     rows = [X[:, [k]] for k in range(10)]
     source = SeededSource(generator)
-    return np.hstack(mechanism.sample(rows, y, count=count, source=source))
+    return np.hstack(mechanism.sample((rows, y), source, count))
 
 
 def test_groups_that_share_epsilon_pass_where_the_printed_do_not():
@@ -231,12 +233,18 @@ def test_bulk_draws_are_what_the_functional_mechanism_releases():
     case = case_of("ofaa")
     data = case.pairs[1].first
     bulk = bulk_sampler(case.estimator, data)(data, 4_000, np.random.default_rng(0))
-    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2)
+    mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2)
     source = SeededSource(1)
     X = np.asarray(data["X"]) * (1 - 1e-12)
-    runs = mechanism.sample(X, np.ones(1), source=source, count=300)
+    runs = np.hstack(mechanism.sample((X, np.ones(1)), source, 300))
     for j in range(5):
         assert stats.ks_2samp(bulk[:, j], runs[:, j]).pvalue > 1e-4
+
+
+def test_what_has_no_case_is_refused():
+    for estimator in (CATALOGUE["source-d"].estimator(), type("Own", (), {})()):
+        with pytest.raises(InvalidParameter, match="no case"):
+            hardest_case(estimator)
 
 
 # --- other settings of private regression --------------------------------------------------------
@@ -330,3 +338,14 @@ def test_exact_audit_of_more_classes_of_votes():
             method=method, fit_intercept=False, alpha=10.0, classes=[0, 1, 2]
         )
         assert 0.5 < exact_audit(model, case.pairs).epsilon <= 1.0
+
+
+def test_what_has_no_density_is_refused():
+    with pytest.raises(InvalidParameter, match="no known density"):
+        exact_audit(object())
+    rounds = CATALOGUE["average"].make(rounds=3, classes=[0, 1])
+    with pytest.raises(InvalidParameter, match="rounds"):
+        exact_audit(rounds)
+    case = case_of("soft")
+    with pytest.raises(InvalidParameter, match="built-in"):
+        exact_audit(MultipartyClassifier(local=LogisticRegression()), case.pairs)

@@ -10,8 +10,8 @@ from confrere.federation import Frame
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
 from confrere.maths.solver.descent import curvature, residual
-from confrere.mechanisms.functional import FunctionalMechanism, pack
 from confrere.mechanisms.measurements import SOLVER_SHARE
+from confrere.methods.expansion import noised_coefficients, pack
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa
 from tests.world import ball
 
@@ -157,7 +157,7 @@ class TestSound:
         source = SeededSource(4)
         drawn = []
         for _ in range(1500):
-            ((w,),) = mechanism.sample([X], y, source=source)
+            ((w,),) = mechanism.sample(([X], y), source)
             drawn.append(X.T @ (y * residual(y * (X @ w))) - 3.0 * w)
         noise = np.ravel(drawn)
         assert stats.kstest(noise, stats.laplace(scale=1 / mechanism.rate).cdf).pvalue > 1e-4
@@ -169,7 +169,7 @@ class TestSound:
 
     def test_functional_mechanism_keeps_its_epsilon(self):
         """The log density ratio of (v, M) at any output is at most epsilon."""
-        mechanism = FunctionalMechanism(epsilon=1.0, n_samples=3, n_features=4)
+        mechanism = noised_coefficients(epsilon=1.0, n_samples=3, n_features=4)
         rng = np.random.default_rng(0)
         worst = 0.0
         for _ in range(2000):
@@ -184,7 +184,7 @@ class TestSound:
             M, M2 = pack(X.T @ X / 8), pack(X2.T @ X2 / 8)
             # Outputs on the line through both statistics, outside the segment: the worst ones.
             out_v, out_M = v + 3 * (v - v2), M + 3 * (M - M2)
-            on_v, on_m = (law.rate for law in mechanism.noise.laws)
+            on_v, on_m = (law.rate for law in mechanism.laws)
             loss = on_v * (np.linalg.norm(out_v - v2) - np.linalg.norm(out_v - v))
             loss += on_m * (np.linalg.norm(out_M - M2) - np.linalg.norm(out_M - M))
             worst = max(worst, abs(loss))
@@ -238,3 +238,22 @@ def test_three_parties_learn_the_signal(method, floor, norm):
         for seed in range(5)
     ]
     assert np.mean(scores) > floor
+
+
+def test_more_parties_of_the_same_records_cost_accuracy_and_more_budget_gives_it_back():
+    X, y, _, X_test, y_test = problem(1)
+    rng = np.random.default_rng(0)
+    few, many = rng.integers(0, 3, len(y)), rng.integers(0, 60, len(y))
+
+    def mean(party, epsilon):
+        return np.mean(
+            [
+                CollaborativeClassifier(epsilon=epsilon, data_norm=3.5, random_state=s)
+                .fit(X, y, party=party)
+                .score(X_test, y_test)
+                for s in range(6)
+            ]
+        )
+
+    assert mean(few, 0.1) > mean(many, 0.1)
+    assert mean(many, 4.0) > mean(many, 0.1) + 0.03

@@ -8,7 +8,7 @@ from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import sum_zero_basis
 from confrere.mechanisms.measurements import SOLVER_SHARE
 from tests.statistical.test_geometry import body_of
-from tests.world import RELATIONS, groups, row_count
+from tests.world import RELATIONS, groups, near, row_count
 
 ABOVE = 1 + 1e-9
 
@@ -96,7 +96,8 @@ def test_the_density_that_is_compared_is_the_written_out_one(norm, classes):
         basis, length = sum_zero_basis(3), np.linalg.norm(noise)
     turn = np.kron(basis, np.eye(size))
     expected = -made.rate * length + np.linalg.slogdet(turn.T @ hessian @ turn)[1]
-    (term,) = made.terms([X], codes, [np.reshape(centre, made.act.shape)])
+    made = near(made, np.reshape(centre, made.act.shape))
+    (term,) = made.densities(([X], codes))
     assert term.log_density((basis.T @ W).ravel()) == pytest.approx(expected)
     # What is released without noise is the minimiser that the density speaks of.
     np.testing.assert_allclose(

@@ -373,10 +373,13 @@ def worst_epsilon_of_classes(n_classes, epsilon, delta, change):
     each gradient is a constant, the longest that there is: opposite rows add up to sqrt(8). The
     loss is then that of one Gaussian mechanism, read off the densities that the code says it has.
     """
+    centre = np.zeros((n_classes, 2))
+    centre[:2, 1] = -1e5, 1e5
     mechanism = ball(
         2,
         epsilon=epsilon,
         delta=delta,
+        centre=centre,
         n_samples=row_count(1, Neighbours(change)),
         classes=n_classes,
         ridge=max(20.0, 200 / epsilon),
@@ -386,10 +389,8 @@ def worst_epsilon_of_classes(n_classes, epsilon, delta, change):
         "replace-one": (np.array([1.0, 1e-2]), np.array([-1.0, 1e-2])),
         "add-remove": (np.array([1.0, 1e-2]), np.zeros(2)),
     }[change]
-    centre = np.zeros((n_classes, 2))
-    centre[:2, 1] = -1e5, 1e5
     first, second = (
-        mechanism.terms([row[None] / max(1.0, np.linalg.norm(row))], np.array([2]), [centre])[0]
+        mechanism.densities(([row[None] / max(1.0, np.linalg.norm(row))], np.array([2])))[0]
         for row in rows
     )
     basis = mechanism.act.class_basis
@@ -436,7 +437,7 @@ def noise_in_releases():
     """Return what minimisers of a release tell of its noise: ``b = -gradient``, row by row."""
     X, y = np.full((100, 3), 0.5), np.ones(100)
     mechanism = ball(3, delta=1e-6, n_samples=100, ridge=5.0)
-    (W,) = mechanism.sample([X], y, source=SeededSource(1), count=4_000)
+    (W,) = mechanism.sample(([X], y), SeededSource(1), 4_000)
     return special.expit(-(W @ X.T)) @ X - 5.0 * W
 
 

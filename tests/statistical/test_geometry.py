@@ -300,7 +300,7 @@ def test_rows_outside_are_refused_before_any_draw(bad):
     rows = np.zeros((10, 3))
     rows[4] = body.coordinates(np.array([[0.0, bad, 0.0]]))[0]
     with pytest.raises(InvalidData, match="body"):
-        mechanism_of(body).sample([rows], np.ones(10), source=SeededSource(0))
+        mechanism_of(body).sample(([rows], np.ones(10)), SeededSource(0))
 
 
 def test_any_row_at_all_is_mapped_inside():
@@ -355,7 +355,7 @@ def answer_is_private(name, shares=None):
     assert body.factor_norms(rows).max() <= 1
     assert np.linalg.norm(rows, axis=1).max() <= 1
     # The noise of answers, read back off them: the gradient is zero where it is minus the noise.
-    (answers,) = mechanism.sample([bounded], y, source=SeededSource(2), count=400)
+    (answers,) = mechanism.sample(([bounded], y), SeededSource(2), 400)
     margins = answers @ (rows * y[:, None]).T
     slopes = np.minimum(special.expit(-margins), mechanism.loss.slope)
     noise = slopes @ (rows * y[:, None]) - mechanism.act.ridge * answers
@@ -399,7 +399,7 @@ def test_at_the_least_share_every_run_is_certified_and_within_its_length(epsilon
     mechanism = objective(
         epsilon=epsilon, n_samples=rows, norm=body, ridge=ridge, loss=Logistic(0.5)
     )
-    (answers,) = mechanism.sample([X], y, source=SeededSource(4), count=300)
+    (answers,) = mechanism.sample(([X], y), SeededSource(4), 300)
     assert np.linalg.norm(answers, axis=1).max() <= mechanism.act.longest
 
 

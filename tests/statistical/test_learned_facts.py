@@ -161,7 +161,7 @@ def test_how_many_parties_there_are_is_not_hidden():
 def _sample(data, count, generator):
     plan = FactsPlan(FactCounts(SCHEMA), CLAIM)
     source = SeededSource(generator)
-    drawn = plan.counter.sample(plan.counts.sums(data), source=source, count=count)
+    (drawn,) = plan.counter.sample(plan.counts.sums(data), source, count)
     return drawn.astype(np.float64)
 
 
@@ -184,8 +184,8 @@ def test_sampled_outputs_keep_the_claim_and_a_third_of_the_noise_does_not(monkey
 
 def test_the_noise_has_the_law_that_post_processing_counts_on():
     plan = FactsPlan(FactCounts(SCHEMA), 0.5)
-    drawn = plan.counter.sample(
-        np.zeros(plan.counts.size, dtype=np.int64), source=SeededSource(1), count=4_000
+    (drawn,) = plan.counter.sample(
+        np.zeros(plan.counts.size, dtype=np.int64), SeededSource(1), 4_000
     )
     assert drawn.std() == pytest.approx(plan.deviation, rel=0.03)
     assert plan.deviation == pytest.approx(math.sqrt(2) * plan.counter.scale, rel=1e-3)

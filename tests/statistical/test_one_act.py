@@ -5,10 +5,10 @@ import pytest
 
 from confrere.errors import InvalidParameter, Unpaid
 from confrere.kernel.guarantee import Guarantee, Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
-from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.measurements import (
     ROUNDING_SHARE,
     HiddenSize,
@@ -17,10 +17,11 @@ from confrere.mechanisms.measurements import (
     Point,
 )
 from confrere.mechanisms.noised import counts
-from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_votes import PartyVotes
+from confrere.methods.average import noised_minimiser
+from confrere.methods.expansion import noised_coefficients
 from tests.statistical.test_geometry import body_of
 from tests.world import ball, groups, paid
 
@@ -40,10 +41,10 @@ ACTS = {
     "classes": (ball(3, **SIZES, classes=4), ([X], CODES)),
     "laplace": (ball(3, **SIZES, kind=L1), ([X / 2], Y)),
     "gaussian": (ball(3, **SIZES, delta=1e-6), ([X], Y)),
-    "output": (OutputPerturbation(**SIZES, n_features=3), (X, Y)),
-    "output, softmax": (OutputPerturbation(**SIZES, n_features=3, n_classes=3), (X, CODES)),
-    "functional": (FunctionalMechanism(epsilon=1.0, n_samples=12, n_features=3), (X, Y)),
-    "counts": (counts(1.0, 2), (np.arange(4),)),
+    "output": (noised_minimiser(**SIZES, n_features=3, loss=loss_of(2)), (X, Y)),
+    "output, softmax": (noised_minimiser(**SIZES, n_features=3, loss=loss_of(3)), (X, CODES)),
+    "functional": (noised_coefficients(epsilon=1.0, n_samples=12, n_features=3), (X, Y)),
+    "counts": (counts(1.0, 2), np.arange(4)),
     "groups": (
         groups([L2(1), L2(2)], (5.0, 6.0), (0.4, 0.6), n_samples=12),
         ([X[:, :1], X[:, 1:]], Y),
@@ -61,32 +62,27 @@ ACTS = {
 }
 
 
-def parts(released):
-    """Groups release one array each, others one."""
-    return released if isinstance(released, tuple | list) else [released]
-
-
 @pytest.mark.parametrize("name", ACTS)
 def test_real_data_are_released_once(name):
     """More than one release of the same data for one price needs a seed, which is a confession."""
     mechanism, data = ACTS[name]
     with paid(mechanism.guarantee()) as ticket:
         with pytest.raises(Unpaid, match="count"):
-            mechanism.sample(*data, source=ticket, count=2)
-        mechanism.sample(*data, source=ticket, count=1)
+            mechanism.sample(data, ticket, 2)
+        mechanism.sample(data, ticket, 1)
         with pytest.raises(Unpaid, match="more than is left"):
-            mechanism.sample(*data, source=ticket, count=1)
+            mechanism.sample(data, ticket, 1)
     with pytest.raises(Unpaid, match="over"):
-        mechanism.sample(*data, source=ticket, count=1)
+        mechanism.sample(data, ticket, 1)
     with pytest.raises(InvalidParameter, match="count"):
-        mechanism.sample(*data, source=SeededSource(0), count=0)
+        mechanism.sample(data, SeededSource(0), 0)
 
 
 @pytest.mark.parametrize("name", ACTS)
 def test_many_runs_are_independent(name):
     mechanism, data = ACTS[name]
-    many = mechanism.sample(*data, source=SeededSource(4), count=400)
-    columns = np.hstack([np.reshape(part, (400, -1)) for part in parts(many)])
+    many = mechanism.sample(data, SeededSource(4), 400)
+    columns = np.hstack([np.reshape(part, (400, -1)) for part in many])
     assert np.all(columns.std(axis=0) > 0)
     away = np.abs(columns - np.median(columns, axis=0))
     far = away > np.median(away, axis=0)
@@ -98,9 +94,10 @@ def test_many_runs_are_independent(name):
 def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch, name):
     """Low bits of floats would be in what leaves, or the rounded point itself."""
     mechanism, data = ACTS[name]
-    step = mechanism.act.output_step if hasattr(mechanism, "act") else mechanism.noise.steps[0]
+    noise = getattr(mechanism, "noise", mechanism)
+    step = mechanism.act.output_step if hasattr(mechanism, "act") else noise.steps[0]
     spacing = step.spacing
-    released = parts(mechanism.sample(*data, source=SeededSource(1), count=3))[0][:, :1]
+    released = mechanism.sample(data, SeededSource(1), 3)[0][:, :1]
     assert np.array_equal(released / spacing, np.rint(released / spacing))
     scattered = []
     release = LatticeStep.release
@@ -111,7 +108,7 @@ def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch
         return out
 
     monkeypatch.setattr(LatticeStep, "release", watched)
-    mechanism.sample(*data, source=SeededSource(2))
+    mechanism.sample(data, SeededSource(2))
     # Rounding alone would leave at most half a step.
     assert min(scattered) > 5
 

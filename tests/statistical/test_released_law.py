@@ -26,7 +26,7 @@ def cdf(**law):
 def test_objective_perturbation_releases_its_density(cap, ridge):
     mechanism = ball(1, n_samples=4, ridge=ridge, cap=cap)
     source = SeededSource(11)
-    drawn = [mechanism.sample([X], Y, source=source)[0][0, 0] for _ in range(1500)]
+    drawn = [mechanism.sample(([X], Y), source)[0][0, 0] for _ in range(1500)]
     law = cdf(rho=mechanism.rate, ridge=ridge, cap=cap)
     assert stats.kstest(drawn, law).pvalue > 1e-3
     wrong = cdf(rho=2 * mechanism.rate, ridge=ridge, cap=cap)
@@ -35,11 +35,9 @@ def test_objective_perturbation_releases_its_density(cap, ridge):
 
 def test_a_centre_moves_the_law_as_the_density_says():
     centre = np.array([3.0])
-    mechanism = ball(1, n_samples=4, ridge=2.5, prior_norm=3.0)
+    mechanism = ball(1, n_samples=4, ridge=2.5, centre=centre)
     source = SeededSource(12)
-    drawn = [
-        mechanism.sample([X], Y, source=source, centres=[centre])[0][0, 0] for _ in range(1500)
-    ]
+    drawn = [mechanism.sample(([X], Y), source)[0][0, 0] for _ in range(1500)]
     law = cdf(rho=mechanism.rate, ridge=2.5, centre=centre)
     assert stats.kstest(drawn, law).pvalue > 1e-3
 
@@ -47,9 +45,7 @@ def test_a_centre_moves_the_law_as_the_density_says():
 def test_groups_release_their_densities_independently():
     mechanism = groups([L2(1), L2(1)], (4.0, 9.0), (0.7, 0.3), n_samples=4)
     source = SeededSource(13)
-    drawn = np.array(
-        [np.hstack(mechanism.sample([X, X], Y, source=source))[0] for _ in range(1500)]
-    )
+    drawn = np.array([np.hstack(mechanism.sample(([X, X], Y), source))[0] for _ in range(1500)])
     for act, column in zip(mechanism.acts, drawn.T, strict=True):
         law = cdf(rho=act.law.rate, ridge=act.ridge)
         assert stats.kstest(column, law).pvalue > 1e-3

@@ -123,5 +123,6 @@ def test_a_group_has_a_centre_of_its_own():
     settings = {"groups": [[0], [1, 2]], "prior_check": False, "prior_intercept": -1.0}
     plan = FeatureStackingClassifier(prior=[2.0, 0.0, -1.0], **settings).plan(facts)
     flat = FeatureStackingClassifier(prior=[2.0, 0.0, 0.0], **settings).plan(facts)
-    np.testing.assert_array_equal(plan.centres[0], flat.centres[0])
-    assert np.abs(plan.centres[1] - flat.centres[1]).max() > 0.1
+    first, second = zip(plan.acts, flat.acts, strict=True)
+    np.testing.assert_array_equal(*(act.centre for act in first))
+    assert np.abs(second[0].centre - second[1].centre).max() > 0.1

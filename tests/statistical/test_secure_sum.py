@@ -257,7 +257,7 @@ def test_the_sum_is_right_up_to_its_noise(law):
         law=law, size=3, n_parties=5, delta=1e-6 if law == "gaussian" else 0.0, largest=50.0
     )
     vectors = np.random.default_rng(0).normal(size=(5, 3))
-    released = sums.sample(vectors, source=SeededSource(3), count=1000)
+    (released,) = sums.sample(vectors, SeededSource(3), 1000)
     assert released.mean(axis=0) == pytest.approx(vectors.sum(axis=0), abs=5 * sums.deviation / 30)
     assert released.std(axis=0) == pytest.approx(sums.deviation, rel=0.1)
 
@@ -266,7 +266,7 @@ def test_the_sum_is_right_up_to_its_noise(law):
 def test_no_value_of_a_vector_raises_or_wraps(bad):
     sums = mechanism(n_parties=3)
     vectors = np.array([[bad], [0.0], [0.0]])
-    released = sums.sample(vectors, source=SeededSource(4))[0]
+    ((released,),) = sums.sample(vectors, SeededSource(4))
     assert abs(released[0]) <= sums.largest + sums.longest_noise + sums.scale * sums.spacing * 50
 
 
@@ -300,6 +300,6 @@ def test_wrong_vectors_are_refused_and_real_sums_are_released_once():
     with pytest.raises(InvalidData, match="entries"):
         sums.upload(np.zeros(2), source=SeededSource(0))
     with pytest.raises(InvalidData, match="roster"):
-        sums.sample(np.zeros((3, 1)), source=SeededSource(0))
+        sums.sample(np.zeros((3, 1)), SeededSource(0))
     with paid(sums.guarantee()) as ticket, pytest.raises(Unpaid, match="count"):
-        sums.sample(np.zeros((4, 1)), source=ticket, count=2)
+        sums.sample(np.zeros((4, 1)), ticket, 2)

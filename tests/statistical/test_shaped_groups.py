@@ -110,12 +110,12 @@ def stack_keeps_its_promise(model):
     for X, act in zip(rows, low.acts, strict=True):
         assert act.norm.factor_norms(X).max() <= 1
         assert np.linalg.norm(X, axis=1).max() <= 1
-    drawn = low.sample(bounded, labels, source=SeededSource(2), count=400, **term.settings)
+    drawn = low.sample(term.data, SeededSource(2), 400)
     gauges = []
-    for k, (X, block, weights) in enumerate(zip(rows, low.blocks, drawn, strict=True)):
+    for X, block, weights in zip(rows, low.blocks, drawn, strict=True):
         signed = X * labels[:, None]
         slopes = np.minimum(special.expit(-weights @ signed.T), low.loss.slope)
-        noise = slopes @ signed - block.ridge * (weights - plan.centres[k])
+        noise = slopes @ signed - block.ridge * (weights - block.centre)
         gauges.append(block.norm.of(noise))
         law = stats.gamma(block.norm.size, scale=1 / (low.rate * block.weight))
         assert stats.kstest(gauges[-1], law.cdf).pvalue > 1e-4

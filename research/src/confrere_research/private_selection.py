@@ -351,7 +351,7 @@ class StoppingPlan(SelectionPlan):
             own = runs.apart(self.split)
             model = self.candidates[k].fit(self.counts.promise.epsilon, fitted_on, next(own))
             wrong = np.array([self.errors(model, held_out)])
-            score = int(self.counts.sample(wrong, source=next(own))[0, 0])
+            score = int(self.counts.sample(wrong, next(own))[0][0, 0])
             if best is None or score < best[0]:
                 best = score, k, model
         assert best is not None

@@ -95,15 +95,15 @@ def _read_back(
         yield term.name, summed.decode(shares.sum(axis=1, dtype=np.uint64)), law
         return
     densities = term.densities()
-    added = getattr(term.mechanism, "noise", term.mechanism)
+    added = getattr(term.mechanism, "noise", None)
     if isinstance(added, Point):  # what follows it touches no data
         point = np.hstack([density.point for density in densities if hasattr(density, "point")])
         whole = point if added.parts else np.rint(point).astype(np.int64)
-        released = added.sample(whole, source=source, count=count)
+        (released,) = added.sample(whole, source, count)
     else:
         released = term.run_many(source, count)
     sizes = [
-        int(np.prod(density.made.shape)) if isinstance(density, PerturbedTerm) else density.size
+        int(np.prod(density.made.shape)) if isinstance(density, PerturbedTerm) else density.released
         for density in densities
     ]
     if sum(sizes) != released.shape[1]:

@@ -128,7 +128,7 @@ class Sides:
     @property
     def mechanisms(self) -> list[Any]:
         """All that noises, each kind once."""
-        every = [term.mechanism for term in self.first] + self.later
+        every = [term.check or term.mechanism for term in self.first] + self.later
         return list({repr(one): one for one in every}.values())
 
     @property
@@ -265,7 +265,7 @@ def sides_of(
     first, second = _neighbours(row)
     (plan, one), (_, other) = (prepared(estimator, data) for data in (first, second))
     sides = Sides(plan, _terms(plan, one), _terms(plan, other))
-    checked = any(isinstance(term.mechanism, PriorCheck) for term in sides.first)
+    checked = any(term.check is not None for term in sides.first)
     if checked != (row.option == "check"):
         raise InvalidParameter(f"a check is not offered by {row.method}.")
     if row.delta != any(term.mechanism.guarantee().delta > 0 for term in sides.first):

@@ -208,16 +208,16 @@ def _least_move(one: Any, other: Any, at: Iterable[Floats]) -> float:
 
 def _audit_check(mechanism: PriorCheck) -> ExactAudit:
     """Try records on which a prior's score is as large as can be, of every class."""
-    classes = len(mechanism.rates or (0, 1))
+    measured, classes = mechanism.measurement, len(mechanism.rates or (0, 1))
     codes = range(classes) if mechanism.rates else (-1.0, 1.0)
     scores = 1e9 * (np.vstack([np.eye(classes), -np.eye(classes)]) if mechanism.rates else _SIGNS)
     totals = {
-        (k, code): mechanism.terms(scores[k : k + 1], np.array([float(code)]))[0]
+        (k, code): measured.densities((scores[k : k + 1], np.array([float(code)])))[0]
         for k in range(len(scores))
         for code in codes
     }
     relation = mechanism.neighbours
-    nobody = mechanism.terms(scores[:0], np.zeros(0))[0]
+    nobody = measured.densities((scores[:0], np.zeros(0)))[0]
     worst = max(
         one.loss(nobody if relation is Neighbours.ADD_REMOVE else other)
         for one in totals.values()

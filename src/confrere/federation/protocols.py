@@ -40,9 +40,8 @@ from confrere.federation.operation import (
 )
 from confrere.kernel.guarantee import Guarantee, Neighbours, in_sequence
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Objective, Point, largest_count
+from confrere.mechanisms.measurements import Point
 from confrere.mechanisms.noised import counts
-from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.methods import average, expansion
 from confrere.methods.asking import (
     Arrays,
@@ -184,7 +183,7 @@ class Errors(Scored, Measured):
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         errors = np.array(self.errors_of(X, y))
-        return {"errors": self.mechanism.sample(errors, source=source).reshape(())}
+        return {"errors": self.mechanism.sample(errors, source)[0].reshape(())}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -292,26 +291,13 @@ class ObjectiveWeights(average.Weights, Related):
     @override
     def expected(self, n_samples: int) -> Expected:
         made = self.mechanism(n_samples)
-        longest = longest_weights(made)
+        (longest,) = made.longest
         return Expected({"weights": Numbers(self.shape, longest=longest)}, made.guarantee())
 
 
 @install
 class OutputWeights(average.NoisedMinimiser, ObjectiveWeights):
     """Weights, with noise on the minimiser."""
-
-
-def longest_weights(mechanism: Objective | OutputPerturbation) -> float:
-    """Return a bound on the released weights' norm from public facts alone.
-
-    Noise on the output comes on top of what the gradients allow, undivided by the ridge.
-    """
-    if not isinstance(mechanism, OutputPerturbation):
-        return mechanism.act.longest
-    slope = mechanism.cap if mechanism.n_classes == 2 else math.sqrt(2)
-    slopes = largest_count(mechanism.n_samples) * slope / mechanism.ridge
-    (law,) = mechanism.noise.laws
-    return 1.01 * (mechanism.prior_norm + slopes + law.longest) + 1.0
 
 
 @install
@@ -329,17 +315,13 @@ class Coefficients(expansion.ExpandedLoss, Related):
     @override
     def expected(self, n_samples: int) -> Expected:
         """Return what a party may answer: ``v`` and ``M`` are sums of n records' parts, noised."""
-        made, most = self.mechanism(n_samples), largest_count(self.count(n_samples))
-        linear, quadratic = (
-            1.01 * (most * length + law.longest) + 1
-            for length, law in zip(made.lengths, made.noise.laws, strict=True)
-        )
-        size = self.frame.size
+        made, size = self.mechanism(n_samples), self.frame.size
+        linear, quadratic = made.longest
         bounds = {
             "linear": Numbers(
                 (size,) if self.n_classes == 2 else (self.n_classes, size), longest=linear
             ),
-            "quadratic": Numbers((made.noise.parts[1].size,), longest=quadratic),
+            "quadratic": Numbers((made.parts[1].size,), longest=quadratic),
         }
         return Expected(bounds, made.guarantee())
 

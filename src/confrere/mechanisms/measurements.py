@@ -70,7 +70,7 @@ from confrere.maths.solver.certificate import (
 )
 
 Offsets = NDArray[np.int64]
-Integers = NDArray[np.integer]
+Numbers = NDArray[np.number]
 #: Which rows are used in which releases.
 Patterns = Sequence[tuple[NDArray[np.intp] | slice, NDArray[np.bool_] | slice]]
 
@@ -136,6 +136,41 @@ def largest_count(n_samples: RowCount) -> int:
 def declared_count(n_samples: RowCount) -> int:
     """Return the number of rows as far as it is public."""
     return n_samples.declared if isinstance(n_samples, HiddenSize) else n_samples
+
+
+def relation_of(n_samples: RowCount) -> Neighbours:
+    """Return which change is hidden: whether the number of rows is public decides."""
+    hidden = isinstance(n_samples, HiddenSize)
+    return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
+
+
+def row_promise(
+    epsilon: float,
+    n_samples: RowCount,
+    theorem: str,
+    *public: str,  # What else is taken to be known
+    delta: float = 0.0,
+) -> Guarantee:
+    """Return the price of a release of one organisation's rows."""
+    if declared_count(n_samples) < 1:
+        raise InvalidData("X needs at least one row.")
+    if delta:
+        check_delta(delta, declared_count(n_samples))
+    relation = relation_of(n_samples)
+    return Guarantee(
+        epsilon=check_epsilon(epsilon),
+        delta=delta,
+        neighbours=relation,
+        theorem=theorem,
+        public=public_facts(relation, *public),
+        assumptions=ASSUMPTIONS,
+    )
+
+
+def check_centre(centre: Floats | None, shape: tuple[int, ...]) -> None:
+    """Refuse a point to shrink towards that is none."""
+    if centre is not None and not (np.shape(centre) == shape and np.isfinite(centre).all()):
+        raise InvalidData("the centre must have one finite number per weight.")
 
 
 def check_row_count(n_samples: object, neighbours: Neighbours) -> None:
@@ -222,6 +257,7 @@ class Columns:
     norm: Norm  #: Of its rows, in the coordinates in which the ridge is one number
     ridge: float  #: ``L`` of the summed objective
     weight: float = 1.0  #: Pure noise has the rate ``rho`` times this
+    centre: Floats | None = None  #: Public point to shrink towards, of the shape that is released
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -241,7 +277,6 @@ class Objective:
     #: Whether the parts of a row share one unit of length; else each may be one long.
     joint: bool = False
     neighbours: Neighbours = Neighbours.REPLACE_ONE
-    prior_norm: float = 0.0  #: Public bound on the norm of any point shrunk towards
     solver: Solver  #: Who looks for minimisers, which are certified here
     rate: float = field(init=False)
 
@@ -252,8 +287,22 @@ class Objective:
             raise InvalidData("X needs at least one row and one column.")
         if self.delta:
             check_delta(self.delta, declared_count(self.n_samples))
+        for block, shape in self._shapes():
+            check_centre(block.centre, shape)
         budget, exposure = self.epsilon * (1 - SOLVER_SHARE), self.exposure
         object.__setattr__(self, "rate", self._theorem.rate(budget, self.delta, exposure))
+
+    def _shapes(self) -> list[tuple[Columns, tuple[int, ...]]]:
+        """Return every block with the shape of what is released of it."""
+        scores = self.loss.n_scores
+        own = (scores,) if scores > 1 else ()
+        return [(block, (*own, block.norm.size)) for block in self.blocks]
+
+    @cached_property
+    def centre_norm(self) -> float:
+        """The norm of the longest point that is shrunk towards."""
+        norms = [np.linalg.norm(b.centre) for b in self.blocks if b.centre is not None]
+        return float(max(norms, default=0.0))
 
     @cached_property
     def _theorem(self) -> Theorem:
@@ -302,6 +351,11 @@ class Objective:
         return one
 
     @property
+    def longest(self) -> tuple[float, ...]:
+        """Bounds on the norms of what is released of the blocks, from public facts alone."""
+        return tuple(act.longest for act in self.acts)
+
+    @property
     def shares(self) -> tuple[float, ...]:
         """Epsilon of every block's own release, for rows in the unit ball."""
         if self.delta:
@@ -341,21 +395,18 @@ class Objective:
 
     def sample(
         self,
-        rows: Sequence[Rows],  # One array or CSR per block, inside its norm
-        y: Labels,  # Labels -1 and +1, or class codes ``0 .. K-1``
-        *,
+        # One array or CSR per block, inside its norm; labels -1 and +1, or class codes 0 to K-1.
+        rows: tuple[Sequence[Rows], Labels],
         source: RandomSource,
         count: int = 1,  # Independent releases; more than one needs a seed
-        # One public point per block to shrink towards, of the shape that is released.
-        centres: Sequence[Floats | None] | None = None,
     ) -> list[Floats]:
         """Return ``count`` releases of every block: ``(count, d)``, or ``(count, K, d)``."""
         stream = source.book(self.guarantee(), count)
-        points = list(centres) if centres is not None else [None] * len(self.blocks)
-        self._certify(rows, y, points)
-        patterns = row_patterns(self.n_samples, rows[0].shape[0], stream, count)
+        self._certify(*rows)
+        blocks, y = rows
+        patterns = row_patterns(self.n_samples, blocks[0].shape[0], stream, count)
         released = []
-        for act, X, centre in zip(self.acts, rows, points, strict=True):
+        for act, X in zip(self.acts, blocks, strict=True):
             linear = act.weights_of(act.law.draw(stream, count))
             found = np.empty_like(linear)
             for which, mine in patterns:
@@ -365,31 +416,26 @@ class Objective:
                     loss=self.loss,
                     ridge=act.ridge,
                     linear=linear[mine],
-                    centre=centre,
+                    centre=act.centre,
                     tolerance=SOLVER_PART * act.tolerance,
                 )
             released.append(act.output_step.release(found, stream))
         return released
 
-    def terms(
-        self, rows: Sequence[Rows], y: Labels, centres: Sequence[Floats | None] | None = None
-    ) -> list[PerturbedTerm]:
+    def densities(self, rows: tuple[Sequence[Rows], Labels]) -> list[PerturbedTerm]:
         """Return the densities of the blocks' releases, for an exact audit."""
-        points = centres if centres is not None else [None] * len(rows)
-        return [
-            PerturbedTerm(np.asarray(X), y, act, centre)
-            for act, X, centre in zip(self.acts, rows, points, strict=True)
-        ]
+        blocks, y = rows
+        pairs = zip(self.acts, blocks, strict=True)
+        return [PerturbedTerm(np.asarray(X), y, act, act.centre) for act, X in pairs]
 
-    def check_parties(self, X: Floats, y: Labels, centre: Floats | None) -> None:
+    def check_parties(self, X: Floats, y: Labels) -> None:
         """Refuse rows of many parties that the theorem does not speak of, before any draw."""
         if self.loss.n_scores > 1:
             raise InvalidParameter("many parties at once have two classes.")
         self.act.norm.certify(X)
         self.loss.check_labels(y)
-        self.act.check_centre(centre)
 
-    def _certify(self, rows: Sequence[Rows], y: Labels, centres: Sequence[Floats | None]) -> None:
+    def _certify(self, rows: Sequence[Rows], y: Labels) -> None:
         """Refuse what the theorem does not speak of, before any draw."""
         hidden = isinstance(self.n_samples, HiddenSize)
         count = rows[0].shape[0] if hidden else self.n_samples
@@ -402,8 +448,6 @@ class Objective:
             block.norm.certify(X)
         if self.joint and not np.sum([row_norms(X) ** 2 for X in rows], axis=0).max() <= 1:
             raise InvalidData("a row is longer than its groups' bound; clip the rows first.")
-        for act, centre in zip(self.acts, centres, strict=True):
-            act.check_centre(centre)
 
 
 #: What Gaussian noise assumes.
@@ -437,6 +481,11 @@ class Act:
         return self.block.ridge
 
     @property
+    def centre(self) -> Floats | None:
+        """The public point that is shrunk towards."""
+        return self.block.centre
+
+    @property
     def n_features(self) -> int:
         """Number of columns."""
         return self.norm.size
@@ -464,14 +513,6 @@ class Act:
         found = [basis @ each.reshape(basis.shape[1], -1) for each in drawn]
         return np.reshape(found, (len(drawn), *self.shape))
 
-    def check_centre(self, centre: Floats | None) -> None:
-        """Refuse a point to shrink towards that is longer than was said."""
-        if centre is None:
-            return
-        long = not np.linalg.norm(centre) <= self.objective.prior_norm * (1 + 1e-9)
-        if np.shape(centre) != self.shape or long:
-            raise InvalidData("the centre must have one number per weight, and no longer norm.")
-
     @property
     def longest(self) -> float:
         """A bound on the norm of what is released, from public facts alone.
@@ -482,7 +523,7 @@ class Act:
         """
         made = self.objective
         slopes = largest_count(made.n_samples) * self.loss.slope / self.ridge
-        return 1.01 * (slopes + self.law.longest / self.ridge + made.prior_norm) + 1.0
+        return 1.01 * (slopes + self.law.longest / self.ridge + made.centre_norm) + 1.0
 
     @cached_property
     def tolerance(self) -> float:
@@ -496,7 +537,7 @@ class Act:
             self.norm.size,
             ridge=self.ridge,
             linear_norm=self.law.longest,
-            centre_norm=self.objective.prior_norm,
+            centre_norm=self.objective.centre_norm,
             n_classes=self.loss.n_classes if self.loss.n_classes > 2 else None,
         )
         rounding = 64 * self.law.longest * float(np.finfo(np.float64).eps)
@@ -584,6 +625,25 @@ class Part:
     reach: float  #: No computed one is longer, in L2
     share: float = 1.0  #: What it weighs in the norm, and of the budget
     move: float = 1.0  #: Its own largest move, which its part of the norm is measured in
+    #: Of more than two it is a matrix with a row per class, whose columns sum to zero.
+    n_classes: int = 2
+
+    @property
+    def basis(self) -> Floats | None:
+        """Of matrices whose columns sum to zero: orthonormal coordinates of a column."""
+        return None if self.n_classes == 2 else sum_zero_basis(self.n_classes)
+
+    def coordinates(self, value: Numbers) -> Floats:
+        """Return what was computed in the coordinates of its noise."""
+        turned = value if self.basis is None else self.basis.T @ value
+        return np.ravel(turned).astype(np.float64)
+
+    def turned(self, released: Floats) -> Floats:
+        """Return releases, one row of coordinates each, in the shape of what was computed."""
+        if self.basis is None:
+            return released
+        matrices = released.reshape(len(released), self.n_classes - 1, -1)
+        return np.stack([self.basis @ each for each in matrices])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -598,7 +658,11 @@ class Point:
     promise: Guarantee  #: The whole price
     sensitivity: float  #: Largest move, between neighbours, of what is computed
     parts: tuple[Part, ...] = ()
-    n_samples: RowCount | None = None  #: Where it is computed from rows: how many there are
+    #: From data to what is noised, one array per part; without it data are that.
+    value: Callable[..., Sequence[Numbers]] | None = field(default=None, repr=False)
+    #: Where it is computed from rows and labels: how many there are, and what bounds the rows.
+    n_samples: RowCount | None = None
+    rows: Norm | None = None
 
     def __post_init__(self) -> None:
         check_positive(self.sensitivity, "sensitivity")
@@ -660,49 +724,71 @@ class Point:
         one = 1.0 if self.promise.delta else None
         return tuple((one or math.sqrt(law.size + 1)) / law.rate for law in self.laws)
 
+    @property
+    def longest(self) -> tuple[float, ...]:
+        """Bounds on the norms of what is released of the parts, from public facts alone."""
+        pairs = zip(self.parts, self.laws, strict=True)
+        return tuple(1.01 * (part.reach + law.longest) + 1.0 for part, law in pairs)
+
     def sample(
         self,
-        value: Floats | Integers | Callable[[NDArray[np.intp] | slice], Floats],
-        *,
+        rows: Any,  # What the value is computed from, or the value
         source: RandomSource,
         count: int = 1,  # Independent releases; more than one needs a seed
-        n_rows: int = 0,  # Of a value that is a function of which rows are used
-    ) -> Floats:
-        """Return ``(count, size)`` releases of a value in the coordinates of the noise."""
+    ) -> list[Floats]:
+        """Return ``count`` releases of every part; of whole numbers there is one."""
         stream = source.book(self.promise, count)
-        if not callable(value):
-            return self.noised(np.tile(np.ravel(value), (count, 1)), stream)
+        if self.rows is None:
+            return self._noised(np.tile(self._point(rows), (count, 1)), stream)
+        X, y = rows
+        self._certify(X)
         points = np.empty((count, sum(part.size for part in self.parts)))
-        for which, mine in row_patterns(self.n_samples or n_rows, n_rows, stream, count):
-            points[mine] = value(which)
-        return self.noised(points, stream)
+        for which, mine in row_patterns(self.n_samples or 0, X.shape[0], stream, count):
+            points[mine] = self._point(some_rows(X, y, which))
+        return self._noised(points, stream)
 
-    def noised(self, points: Floats | Integers, stream: RandomSource) -> Floats:
-        """Return every row with noise of its own, for whoever has booked it."""
+    def densities(self, rows: Any) -> list[NoisedPoint]:
+        """Return what is noised, for an exact audit."""
+        if self.rows is not None:
+            self._certify(rows[0])
+        point = self._point(rows)
+        if not self.parts:
+            return [NoisedPoint(point.astype(np.float64), Pure(L1(point.size), 1 / self.scale))]
+        each = self._each(point[None].astype(np.float64))
+        return [NoisedPoint(mine[0], law, step, part) for law, step, part, mine in each]
+
+    def _point(self, rows: Any) -> Numbers:
+        """Return what is noised, in the coordinates of the noise."""
+        values = (rows,) if self.value is None else self.value(*rows)
+        if not self.parts:
+            return np.ravel(values[0])
+        if self.value is None and len(self.parts) > 1:
+            values = rows
+        pairs = zip(self.parts, values, strict=True)
+        return np.concatenate([part.coordinates(value) for part, value in pairs])
+
+    def _certify(self, X: Rows) -> None:
+        """Refuse rows that are not as declared, before any draw."""
+        assert self.rows is not None
+        count = X.shape[0] if isinstance(self.n_samples, HiddenSize) else self.n_samples
+        if X.shape != (count, self.rows.size):
+            raise InvalidData("X does not have the declared number of rows and columns.")
+        self.rows.certify(X)
+
+    def _noised(self, points: Numbers, stream: RandomSource) -> list[Floats]:
+        """Return every row with noise of its own, part by part."""
         if not self.parts:
             if not np.issubdtype(points.dtype, np.integer):
                 raise InvalidData("counts must be integers.")
-            return np.asarray(points + discrete_laplace(self.scale, points.shape, stream))
+            return [np.asarray(points + discrete_laplace(self.scale, points.shape, stream))]
         released = []
         for law, step, part, mine in self._each(np.asarray(points, dtype=np.float64)):
             # No computed vector is longer; were one, it would not move further than it may.
             lengths = np.linalg.norm(np.nan_to_num(mine), axis=1, keepdims=True)
             inside = mine * np.minimum(1.0, part.reach / np.maximum(lengths, part.reach))
             noise = law.draw(stream, len(points))
-            released.append(step.release(np.nan_to_num(inside) + noise, stream))
-        return np.hstack(released)
-
-    def terms(
-        self, value: Floats | Integers, unturned: Callable[[Floats], Floats] | None = None
-    ) -> list[NoisedPoint]:
-        """Return what is noised, for an exact audit; ``unturned`` as in :class:`NoisedPoint`."""
-        point = np.ravel(value).astype(np.float64)
-        if not self.parts:
-            return [NoisedPoint(point, Pure(L1(point.size), 1 / self.scale))]
-        return [
-            NoisedPoint(mine[0], law, step, unturned)
-            for law, step, _, mine in self._each(point[None])
-        ]
+            released.append(part.turned(step.release(np.nan_to_num(inside) + noise, stream)))
+        return released
 
     def _each(self, points: Floats) -> Iterator[tuple[Law, LatticeStep, Part, Floats]]:
         ends = np.cumsum([part.size for part in self.parts])
@@ -717,6 +803,7 @@ class NoisedPoint:
     point: Floats  #: Before noise, in the coordinates of the noise
     law: Law
     step: LatticeStep | None = None  #: The output step that follows
+    part: Part | None = None
     #: From releases to the coordinates of the noise, where they are not the same.
     unturned: Callable[[Floats], Floats] | None = None
 
@@ -725,8 +812,16 @@ class NoisedPoint:
         """Number of coordinates of the noise."""
         return len(self.point)
 
+    @property
+    def released(self) -> int:
+        """Number of coordinates of a release."""
+        k = 2 if self.part is None else self.part.n_classes
+        return self.size * k // (k - 1) if k > 2 else self.size
+
     def noise(self, released: Floats) -> Floats:
-        """Return the noise that led to a release, in the coordinates of the noise."""
+        """Return the noise that led to a release."""
+        if self.part is not None and self.part.n_classes > 2:
+            released = self.part.coordinates(released.reshape(self.part.n_classes, -1))
         return np.asarray(released - self.point)
 
     def loss(self, other: NoisedPoint) -> float:
@@ -737,61 +832,66 @@ class NoisedPoint:
 # --- many parties at once -------------------------------------------------------------------------
 
 
-def sample_parties(
-    # Of a party of so many rows; all of one kind, law, loss and norm.
-    made: Mapping[int, Objective | Point],
-    # Rows inside the norm and labels -1 and +1, party by party, and where each party's begin.
-    blocks: Iterable[tuple[Floats, Floats, Offsets]],
-    *,
-    source: RandomSource,
-    centre: Floats | None = None,
-    # Of points: from the rows that are used to what is noised, one party per row.
-    value: Callable[[Floats, Floats, Offsets, Offsets], Floats] | None = None,
-) -> Floats:
-    """Return one release of every party's own rows, one party per row, two classes."""
-    prices = [one.guarantee() for one in made.values()]
-    stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
-    found = []
-    for X, y, offsets in blocks:
-        any_one = next(iter(made.values()))
-        sizes = np.diff(offsets)
-        if isinstance(any_one, Objective):
-            any_one.check_parties(X, y, centre)
-        rows = used_rows(any_one.n_samples or 0, X, y, offsets, stream)
-        if value is None:
-            points = _perturbed(made, rows, sizes, stream, centre)
-        else:
-            points = value(*rows, sizes)
-        for size in np.unique(sizes).tolist():
-            own, members = made[size], sizes == size
-            if isinstance(own, Objective):
-                points[members] = own.act.output_step.release(points[members], stream)
+@dataclass(frozen=True, eq=False)
+class EachParty:
+    """One release of every party's own rows, of two classes, many parties at once."""
+
+    #: Of a party of so many rows; all of one kind, law, loss and norm.
+    made: Mapping[int, Objective | Point]
+    #: Of points: from the rows that are used to what is noised, one party per row.
+    value: Callable[[Floats, Floats, Offsets, Offsets], Floats] | None = None
+
+    def guarantee(self) -> Guarantee:
+        """Return the price: no record is of two parties."""
+        prices = [one.guarantee() for one in self.made.values()]
+        return in_parallel(prices, split=Split.BY_ORGANISATION)
+
+    def sample(
+        self,
+        # Rows inside the norm and labels -1 and +1, party by party, and where each party's begin.
+        rows: Iterable[tuple[Floats, Floats, Offsets]],
+        source: RandomSource,
+        count: int = 1,
+    ) -> list[Floats]:
+        """Return the releases, one party per row."""
+        stream = source.book(self.guarantee(), count)
+        found = []
+        for X, y, offsets in rows:
+            any_one = next(iter(self.made.values()))
+            sizes = np.diff(offsets)
+            if isinstance(any_one, Objective):
+                any_one.check_parties(X, y)
+            used = used_rows(any_one.n_samples or 0, X, y, offsets, stream)
+            if self.value is None:
+                points = self._perturbed(used, sizes, stream)
             else:
-                points[members] = own.noised(points[members], stream)
-        found.append(points)
-    return np.concatenate(found)
+                points = self.value(*used, sizes)
+            for size in np.unique(sizes).tolist():
+                own, members = self.made[size], sizes == size
+                if isinstance(own, Objective):
+                    points[members] = own.act.output_step.release(points[members], stream)
+                else:
+                    (points[members],) = own._noised(points[members], stream)
+            found.append(points)
+        return [np.concatenate(found)]
 
-
-def _perturbed(
-    made: Mapping[int, Any],
-    rows: tuple[Floats, Floats, Offsets],
-    sizes: Offsets,
-    stream: RandomSource,
-    centre: Floats | None,
-) -> Floats:
-    """Return every party's certified minimiser, perturbed by noise of its own."""
-    any_one = next(iter(made.values()))
-    linear = np.empty((len(sizes), any_one.act.n_features))
-    for size in np.unique(sizes).tolist():
-        members = sizes == size
-        linear[members] = made[size].act.law.draw(stream, int(members.sum()))
-    acts = [made[size].act for size in sizes.tolist()]
-    return certified_parties(
-        any_one.solver,
-        rows,
-        loss=any_one.loss,
-        ridge=np.array([act.ridge for act in acts]),
-        linear=linear,
-        centre=centre,
-        tolerance=SOLVER_PART * np.array([act.tolerance for act in acts]),
-    )
+    def _perturbed(
+        self, rows: tuple[Floats, Floats, Offsets], sizes: Offsets, stream: RandomSource
+    ) -> Floats:
+        """Return every party's certified minimiser, perturbed by noise of its own."""
+        own = {size: made.act for size, made in self.made.items() if isinstance(made, Objective)}
+        any_one = next(iter(own.values()))
+        linear = np.empty((len(sizes), any_one.n_features))
+        for size in np.unique(sizes).tolist():
+            members = sizes == size
+            linear[members] = own[size].law.draw(stream, int(members.sum()))
+        acts = [own[size] for size in sizes.tolist()]
+        return certified_parties(
+            any_one.objective.solver,
+            rows,
+            loss=any_one.loss,
+            ridge=np.array([act.ridge for act in acts]),
+            linear=linear,
+            centre=any_one.centre,
+            tolerance=SOLVER_PART * np.array([act.tolerance for act in acts]),
+        )

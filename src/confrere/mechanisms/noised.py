@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData
 from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
@@ -26,20 +25,9 @@ from confrere.kernel.guarantee import (
     Unit,
     check_epsilon,
     check_relation,
-    public_facts,
 )
-from confrere.kernel.norms import Rows, certify_rows
 from confrere.kernel.streams import RandomSource, in_sum_zero_space, sum_zero_basis
-from confrere.mechanisms.measurements import (
-    HiddenSize,
-    NoisedPoint,
-    Part,
-    Point,
-    RowCount,
-    check_row_count,
-    declared_count,
-    some_rows,
-)
+from confrere.mechanisms.measurements import NoisedPoint, Part, Point
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, sum_assumptions
 
 #: Rows that are added up before others: sums in two stages are rounded less often.
@@ -68,7 +56,7 @@ class Noised(ABC):
         """What the value is released by."""
 
     @abstractmethod
-    def value(self, *data: Any, **near: Any) -> Floats | NDArray[np.int64]:
+    def value(self, *data: Any) -> Floats | NDArray[np.int64]:
         """Return what is noised, in the coordinates of the noise."""
 
     def turned(self, released: Floats) -> Floats:
@@ -79,86 +67,25 @@ class Noised(ABC):
         """Return releases in the coordinates of the noise, where that is another basis."""
         return released
 
-    def sample(self, *data: Any, source: RandomSource, count: int = 1) -> Floats:
+    def sample(self, rows: Any, source: RandomSource, count: int = 1) -> list[Floats]:
         """Return ``count`` independent releases; more than one needs a seeded source."""
-        value, noise = self.value(*data), self.noise
+        value, noise = self._value(rows), self.noise
         if isinstance(noise, Point):
-            return self.turned(noise.sample(value, source=source, count=count))
-        stream = source.book(self.guarantee(), count)
-        return self.turned(noise.release_many(value.astype(np.float64), stream, count))
+            (released,) = noise.sample(value, source, count)
+        else:
+            stream = source.book(self.guarantee(), count)
+            released = noise.release_many(value.astype(np.float64), stream, count)
+        return [self.turned(released)]
 
-    def terms(self, *data: Any) -> list[NoisedPoint]:
+    def densities(self, rows: Any) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
-        value, noise = self.value(*data), self.noise
+        value, noise = self._value(rows), self.noise
         if isinstance(noise, Point):
-            return noise.terms(value, self.unturned)
-        return [NoisedPoint(value.astype(np.float64), noise.law, None, self.unturned)]
+            return [replace(one, unturned=self.unturned) for one in noise.densities(value)]
+        return [NoisedPoint(value.astype(np.float64), noise.law, unturned=self.unturned)]
 
-
-@dataclass(frozen=True, kw_only=True)
-class OfRows(Noised):
-    """A function of one organisation's rows and labels."""
-
-    theorem: ClassVar[str]
-
-    epsilon: float  #: The price
-    n_samples: RowCount  #: Public number of rows; under add-remove neighbours what stands for it
-    n_features: int  #: Public number of columns, the constant among them
-    n_classes: int = 2  #: More than two have the softmax loss
-    delta: float = 0.0  #: With one the noise is Gaussian
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        if self.delta:
-            check_delta(self.delta, declared_count(self.n_samples))
-        check_row_count(self.n_samples, check_relation(self.relation))
-        if declared_count(self.n_samples) < 1 or self.n_features < 1:
-            raise InvalidData("X needs at least one row and one column.")
-
-    @property
-    def relation(self) -> Neighbours:
-        """Which change is hidden: whether the number of rows is public decides."""
-        hidden = isinstance(self.n_samples, HiddenSize)
-        return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
-
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
-        return Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            neighbours=self.relation,
-            theorem=self.theorem,
-            public=public_facts(self.relation),
-            assumptions=ASSUMPTIONS,
-        )
-
-    @property
-    @abstractmethod
-    def noise(self) -> Point:
-        """What the value is released by."""
-
-    def sample(self, *data: Any, source: RandomSource, count: int = 1, **near: Any) -> Floats:
-        """Return ``count`` independent releases; more than one needs a seeded source."""
-        X, y = data
-        self.certify(X)
-
-        def value(which: Any) -> Floats:
-            return np.asarray(self.value(*some_rows(X, y, which), **near))
-
-        n_rows = X.shape[0]
-        return self.turned(self.noise.sample(value, source=source, count=count, n_rows=n_rows))
-
-    def terms(self, *data: Any, **near: Any) -> list[NoisedPoint]:
-        """Return what is noised, for an exact audit."""
-        self.certify(data[0])
-        return self.noise.terms(self.value(*data, **near))
-
-    def certify(self, X: Rows) -> None:
-        """Refuse rows that are not as declared, before any draw."""
-        rows = X.shape[0] if isinstance(self.n_samples, HiddenSize) else self.n_samples
-        if X.shape != (rows, self.n_features):
-            raise InvalidData("X does not have the declared number of rows and columns.")
-        certify_rows(X)
+    def _value(self, rows: Any) -> Floats | NDArray[np.int64]:
+        return self.value(*rows) if isinstance(rows, tuple) else self.value(rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
@@ -29,7 +28,6 @@ from confrere.mechanisms.measurements import (
     declared_count,
     largest_count,
 )
-from confrere.mechanisms.noised import Noised
 
 THEOREM = "docs/proofs/prior_check.md"
 
@@ -89,7 +87,7 @@ UNCHECKED = Belief(1.0, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriorCheck(Noised):
+class PriorCheck:
     """Discrete Laplace noise on ``sum_i (1{y_i = 1} - pi) c_i``, in whole steps.
 
     ``c_i`` is the prior's score of row i in units of its deviation, clipped to [-1, 1]. Of more
@@ -128,7 +126,7 @@ class PriorCheck(Noised):
     @property
     def scale(self) -> float:
         """Scale of the integer noise."""
-        return self.noise.scale
+        return self.measurement.scale
 
     @property
     def sigma(self) -> float:
@@ -144,8 +142,8 @@ class PriorCheck(Noised):
         """A bound on the length of an answer that noise exceeds with probability 1e-18."""
         return float(largest_count(self.n_samples) * LEVELS + 42 * self.scale)
 
-    @override
     def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
         return Guarantee(
             epsilon=self.epsilon,
             neighbours=self.neighbours,
@@ -181,18 +179,13 @@ class PriorCheck(Noised):
         return int(own.astype(np.int64).sum())
 
     @property
-    @override
-    def noise(self) -> Point:
-        return Point(promise=self.guarantee(), sensitivity=self.sensitivity)
+    def measurement(self) -> Point:
+        """What is released: of scores and labels the sum of the records' parts."""
 
-    @override
-    def value(self, scores: Floats, y: Floats) -> Integers:
-        """Return the sum of the records' parts."""
-        return np.array([self.total(scores, y)], dtype=np.int64)
+        def value(scores: Floats, y: Floats) -> tuple[Integers]:
+            return (np.array([self.total(scores, y)], dtype=np.int64),)
 
-    @override
-    def turned(self, released: Floats) -> Floats:
-        return released
+        return Point(promise=self.guarantee(), sensitivity=self.sensitivity, value=value)
 
     def belief(self, released: float) -> Belief:
         """Return the factor that the noised sum speaks for: post-processing."""

@@ -296,18 +296,15 @@ class SecureSum:
 
     def sample(
         self,
-        vectors: Floats | Callable[[RandomSource], Floats],
-        *,
+        # One row per party; where parties draw which of their rows they use, a function of the
+        # stream that pays for that.
+        rows: Floats | Callable[[RandomSource], Floats],
         source: RandomSource,
-        count: int = 1,
-    ) -> Floats:
-        """Return ``(count, size)`` releases of the sum of these vectors, one row per party.
-
-        More than one only for simulation: every release has a price. Where parties draw which of
-        their rows they use, vectors are a function of the stream that pays for that.
-        """
+        count: int = 1,  # Independent releases; more than one needs a seed
+    ) -> list[Floats]:
+        """Return ``(count, size)`` releases of the sum of these vectors."""
         source = source.book(self.guarantee(), count, several=(self.digest, self.releases))
-        vectors = vectors(source) if callable(vectors) else vectors
+        vectors = rows(source) if callable(rows) else rows
         if len(vectors) != self.n_parties:
             raise InvalidData("vectors must have one row for every party on the roster.")
         block = max(1, _BLOCK // vectors.size)
@@ -317,7 +314,7 @@ class SecureSum:
             uploads = self.uploads(np.tile(vectors, (runs, 1)), source=source)
             totals = uploads.reshape(runs, *vectors.shape).sum(axis=1, dtype=np.uint64)
             released.append(self.decode(totals))
-        return np.vstack(released)
+        return [np.vstack(released)]
 
     def run_total_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``(count, size)`` releases of a sum that one process added up already.
@@ -339,7 +336,7 @@ class SecureSum:
                 released[run] += shares.sum(axis=0, dtype=np.int64)
         return self.decode(released.view(np.uint64))
 
-    def terms(self, vectors: Floats) -> list[NoisedPoint]:
+    def densities(self, vectors: Floats) -> list[NoisedPoint]:
         """Return what an exact audit asks: the sum, and the law of the noise that is counted on."""
         return [NoisedPoint(vectors.sum(axis=0), SharedNoise(self).law)]
 

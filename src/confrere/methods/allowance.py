@@ -113,10 +113,9 @@ class Allowance:
             epsilon=self.epsilon,
             delta=self.delta,
             n_samples=self.count,
-            blocks=(Columns(norm, ridge),),
+            blocks=(Columns(norm, ridge, centre=centre),),
             loss=self.loss,
             neighbours=self.relation,
-            prior_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
             solver=SOLVER,
         )
 

@@ -19,16 +19,13 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.data import SchemaEncoder
-from confrere.data.body import BodyFrame
 from confrere.data.codes import Coded
-from confrere.data.frame import Frame
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.ledger import Receipt
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
-from confrere.mechanisms.measurements import HiddenSize, RowCount, sample_parties
-from confrere.mechanisms.output_perturbation import OutputPerturbation, party_minimisers
+from confrere.mechanisms.measurements import HiddenSize, RowCount
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods.plan import LabelledTable
 
@@ -175,22 +172,6 @@ def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
     return in_parallel(prices, split=Split.BY_ORGANISATION)
 
 
-def run_parties(
-    mechanisms: Mapping[int, Any],  # What a party of that many records runs; all of one kind
-    parties: PartyRows,
-    frame: Frame | BodyFrame,
-    source: RandomSource,
-    centre: Floats | None = None,
-) -> Floats:
-    """Return the weights that many small parties release, solved together."""
-    blocks = ((frame.rows(one.X).written(), one.y, one.offsets) for one in parties.blocks())
-    if not isinstance(next(iter(mechanisms.values())), OutputPerturbation):
-        return sample_parties(mechanisms, blocks, source=source, centre=centre)
-    points = {size: one.noise for size, one in mechanisms.items()}
-    value = party_minimisers(mechanisms, centre)
-    return sample_parties(points, blocks, source=source, value=value)
-
-
 def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:
     """Return the parties' weights, one vector or matrix each, as one."""
     if released.ndim == 3:
@@ -279,7 +260,7 @@ class AskedSum(Measured):
         def vectors(stream: RandomSource) -> Floats:
             return np.stack([self.vector(X, y, stream) for X, y in parties.members()])
 
-        return {"sum": self.mechanism.sample(vectors, source=source)[0]}
+        return {"sum": self.mechanism.sample(vectors, source)[0][0]}
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:

@@ -32,9 +32,23 @@ from confrere.kernel.guarantee import (
     shares,
 )
 from confrere.kernel.losses import Loss, loss_of
+from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Columns, Objective
-from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.maths.solver.certificate import certified, certified_parties, smallest_tolerance
+from confrere.mechanisms.measurements import (
+    TOLERANCE,
+    Columns,
+    EachParty,
+    Objective,
+    Part,
+    Point,
+    RowCount,
+    check_centre,
+    largest_count,
+    relation_of,
+    row_promise,
+)
+from confrere.mechanisms.noised import coordinate_rounding
 from confrere.mechanisms.prior_check import THEOREM, UNCHECKED, Belief, PriorCheck
 from confrere.methods.allowance import SOLVER, Allowance, Alpha, Near, free_ridge, ridge_for
 from confrere.methods.asking import (
@@ -53,12 +67,11 @@ from confrere.methods.asking import (
     known_sizes,
     over_parties,
     relation,
-    run_parties,
 )
 from confrere.methods.geometry import LOG_ODDS
 from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
 from confrere.methods.plan import LabelledTable, Plan, Term
-from confrere.methods.priors import Prior, prior_facts, rest_of
+from confrere.methods.priors import Prior, check_term, prior_facts, rest_of
 from confrere.model import Facts, Linear, PriorFacts
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
@@ -200,11 +213,13 @@ class CollaborativePlan(Plan[Linear]):
         return self.protocol.rounds == 1  # rounds follow one another
 
 
-PartyMechanism = Objective | OutputPerturbation
+PartyMechanism = Objective | Point
 
 #: Part of epsilon that pays for a check of a prior. It must not depend on sizes: parties grant
 #: prices before they know who else takes part. Answers of all are added, so little is enough.
 CHECK_SHARE = 0.05
+
+_OUTPUT = "docs/proofs/output_perturbation.md"
 
 #: Rehearsals have parties with one record, and with far more than this.
 _REHEARSED = 1000
@@ -242,38 +257,38 @@ class Weights(AskedOfRows):
         return {}
 
     def _make(self, n_samples: int) -> PartyMechanism:
-        common = self._common(n_samples)
         return Objective(
-            blocks=(Columns(self.frame.bound, common.pop("ridge")),),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_samples=self.count(n_samples),
+            blocks=(Columns(self.frame.bound, self.ridge_for(n_samples), centre=self.centre),),
             loss=loss_of(self.n_classes, self.cap),
+            neighbours=Neighbours(self.neighbours),
             solver=SOLVER,
-            **common,
         )
 
-    def _common(self, n_samples: int) -> dict[str, Any]:
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "n_samples": self.count(n_samples),
-            "ridge": self.ridge_for(n_samples),
-            "neighbours": Neighbours(self.neighbours),
-            "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
-        }
+    def seen(self, rows: Any, y: Labels) -> Any:
+        """Return what is sampled from."""
+        return [rows], y
 
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        frame, made = self.frame, self.mechanism(len(y))
-        rows = frame.rows(X) if engine is None else frame.lazy(X, engine)
-        if isinstance(made, OutputPerturbation):
-            return {"weights": made.sample(rows, y, source=source, centre=self.centre)[0]}
-        return {"weights": made.sample([rows], y, source=source, centres=[self.centre])[0][0]}
+        rows = self.frame.rows(X) if engine is None else self.frame.lazy(X, engine)
+        ((weights,),) = self.mechanism(len(y)).sample(self.seen(rows, y), source)
+        return {"weights": weights}
+
+    def each_party(self, sizes: Sequence[int]) -> EachParty:
+        """Return what many parties of these sizes run."""
+        return EachParty({size: self.mechanism(size) for size in sizes})
 
     @override
     def release_all(self, parties: PartyRows, source: RandomSource) -> Arrays:
         if not parties.many or self.n_classes > 2:
             return super().release_all(parties, source)
-        made = {size: self.mechanism(size) for size in parties.distinct_sizes}
-        return {"weights": run_parties(made, parties, self.frame, source, self.centre)}
+        blocks = parties.blocks()
+        rows = ((self.frame.rows(one.X).written(), one.y, one.offsets) for one in blocks)
+        (weights,) = self.each_party(parties.distinct_sizes).sample(rows, source)
+        return {"weights": weights}
 
 
 class NoisedMinimiser(Weights):
@@ -283,13 +298,107 @@ class NoisedMinimiser(Weights):
     stream: ClassVar[str] = "output"
 
     @override
-    def _make(self, n_samples: int) -> OutputPerturbation:
-        return OutputPerturbation(
+    def _make(self, n_samples: int) -> Point:
+        return noised_minimiser(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_samples=self.count(n_samples),
             n_features=self.frame.size,
-            cap=self.cap,
-            n_classes=self.n_classes,
-            **self._common(n_samples),
+            ridge=self.ridge_for(n_samples),
+            loss=loss_of(self.n_classes, self.cap),
+            centre=self.centre,
         )
+
+    @override
+    def seen(self, rows: Any, y: Labels) -> Any:
+        return rows, y
+
+    @override
+    def each_party(self, sizes: Sequence[int]) -> EachParty:
+        def value(X: Floats, y: Floats, starts: Any, sizes: Any) -> Floats:
+            L2(X.shape[1]).certify(X)
+            loss, places = loss_of(2, self.cap), np.unique(sizes, return_inverse=True)
+            ridges = [self.ridge_for(size) for size in places[0].tolist()]
+            tolerances = [
+                _tolerance(self.count(size), X.shape[1], ridge, loss, self.centre)
+                for size, ridge in zip(places[0].tolist(), ridges, strict=True)
+            ]
+            return certified_parties(
+                SOLVER,
+                (X, y, starts),
+                loss=loss,
+                ridge=np.array(ridges)[places[1]],
+                linear=np.zeros((len(sizes), X.shape[1])),
+                centre=self.centre,
+                tolerance=np.array(tolerances)[places[1]],
+            )
+
+        return replace(super().each_party(sizes), value=value)
+
+
+def noised_minimiser(
+    *,
+    epsilon: float,
+    n_samples: RowCount,
+    n_features: int,
+    ridge: float,  # ``L`` of the summed objective
+    loss: Loss,
+    delta: float = 0.0,
+    centre: Floats | None = None,
+) -> Point:
+    """Return noise on the minimiser: docs/proofs/output_perturbation.md.
+
+    The minimiser of an ``L``-strongly convex sum moves by at most the change of one record's
+    gradient over ``L``; the solver's own error is added to that distance, so nothing else has to
+    pay for it.
+    """
+    check_positive(ridge, "ridge")
+    shape = (n_features,) if loss.n_scores == 1 else (loss.n_scores, n_features)
+    check_centre(centre, shape)
+    far = 0.0 if centre is None else float(np.linalg.norm(centre))
+    tolerance = _tolerance(n_samples, n_features, ridge, loss, centre)
+    # No minimiser is longer: its objective is not above that of the centre.
+    each = math.log(loss.n_classes) + loss.slope * far
+    reach = math.sqrt(2 * largest_count(n_samples) * each / ridge) + tolerance / ridge + far
+    changes = 2 if relation_of(n_samples) is Neighbours.REPLACE_ONE else 1
+    moved = (changes * loss.slope + 2 * tolerance) / ridge
+
+    def value(X: Rows, y: Labels) -> tuple[Floats]:
+        """Return the certified minimiser, or else the centre."""
+        (found,) = certified(
+            SOLVER,
+            X,
+            y,
+            loss=loss,
+            ridge=ridge,
+            linear=np.zeros((1, *shape)),
+            centre=np.zeros(shape) if centre is None else centre,
+            tolerance=tolerance,
+        )
+        return (found,)
+
+    return Point(
+        promise=row_promise(epsilon, n_samples, _OUTPUT, delta=delta),
+        sensitivity=moved + 2 * coordinate_rounding(reach, loss.n_classes),
+        parts=(Part(n_features * (loss.n_classes - 1), reach, n_classes=loss.n_classes),),
+        value=value,
+        n_samples=n_samples,
+        rows=L2(n_features),
+    )
+
+
+def _tolerance(
+    n_samples: RowCount, size: int, ridge: float, loss: Loss, centre: Floats | None
+) -> float:
+    """Return the certified bound on the gradient at the point before noise."""
+    smallest = smallest_tolerance(
+        largest_count(n_samples),
+        size,
+        ridge=ridge,
+        centre_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
+        n_classes=loss.n_classes if loss.n_classes > 2 else None,
+    )
+    return max(TOLERANCE, smallest)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -309,8 +418,9 @@ class PriorQuestion(AskedOfRows):
 
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        told = self.mechanism(len(y)).sample(self.prior.scores(X), y, source=source)
-        return {"prior": told[0].astype(np.float64)}
+        measured = self.mechanism(len(y)).measurement
+        ((told,),) = measured.sample((self.prior.scores(X), y), source)
+        return {"prior": told.astype(np.float64)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -466,14 +576,10 @@ class Averaging(Collaboration):
         made = self.at(sizes)
         request = made.request(self.round_epsilons[0], sizes, made.centre)
         named = zip(sizes.counts, parties.members(), strict=True)
-        return [Term(name, request.mechanism(len(y)), *made._seen(X, y)) for name, (X, y) in named]
-
-    def _seen(self, X: Any, y: Floats) -> tuple[tuple[Any, Any], dict[str, Any]]:
-        """Return what a party's mechanism is given, and the settings that it takes."""
-        rows = self.space.rows(X)
-        if self.perturb == "output":
-            return (rows, y), {"centre": self.centre}
-        return ([rows], y), {"centres": [self.centre]}
+        return [
+            Term(name, request.mechanism(len(y)), request.seen(made.space.rows(X), y))
+            for name, (X, y) in named
+        ]
 
     # --- a prior that is checked ------------------------------------------------------------------
 
@@ -502,7 +608,7 @@ class Averaging(Collaboration):
         """Return every party's check."""
         asked = self.prior_question(sizes)
         return [
-            Term(f"prior, {name}", asked.mechanism(len(y)), (asked.prior.scores(X), y))
+            check_term(f"prior, {name}", asked.mechanism(len(y)), (asked.prior.scores(X), y))
             for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
         ]
 

@@ -99,7 +99,6 @@ class LinearPlan(ModelPlan):
 
     frame: Coordinates  #: The public coordinates
     mechanism: Objective  #: Noise, ridge and price
-    centre: Floats | None  #: Public point to shrink towards, in the frame's coordinates
     public_samples: int  #: The number of records that everyone may know
     sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
 
@@ -125,9 +124,7 @@ class LinearPlan(ModelPlan):
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised weights."""
         unchanged, rows = watched(data.X), self.frame.lazy(data.X, data.engine)
-        ((weights,),) = self.mechanism.sample(
-            [rows], data.short_labels, source=source, centres=[self.centre]
-        )
+        ((weights,),) = self.mechanism.sample(([rows], data.short_labels), source)
         unchanged()
         return {"weights": weights}
 
@@ -142,7 +139,7 @@ class LinearPlan(ModelPlan):
     def terms(self, data: LabelledTable) -> list[Term]:
         """Return the one objective."""
         rows = self.frame.lazy(data.X)
-        return [Term("model", self.mechanism, ([rows], data.labels), {"centres": [self.centre]})]
+        return [Term("model", self.mechanism, ([rows], data.labels))]
 
     @property
     def batched(self) -> bool:
@@ -194,7 +191,7 @@ def plan_linear(
     else:
         ridge = ridge_for(allowed, frame.size, alpha, near=near, floor=ridge_floor)
     mechanism = allowed.objective(frame.bound, ridge, prior)
-    return LinearPlan(frame, mechanism, prior, allowed.records, sources)
+    return LinearPlan(frame, mechanism, allowed.records, sources)
 
 
 def design_linear(

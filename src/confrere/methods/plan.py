@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -97,20 +97,17 @@ class Term:
 
     name: str  #: Which part of the plan
     mechanism: Any  #: Its ``guarantee``, rates and ridges are public
-    data: tuple[Any, ...]  #: What ``mechanism.sample`` takes
-    #: Further arguments of it: the point that is shrunk towards
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    data: Any  #: What ``mechanism.sample`` takes
+    check: Any = None  #: Of a check of a prior: the rule that its mechanism follows from
 
     def run_many(self, source: RandomSource, count: int) -> Floats:
         """Return ``(count, k)`` independent releases; for made-up rows, from a seeded source."""
-        released = self.mechanism.sample(*self.data, **self.settings, source=source, count=count)
-        if isinstance(released, list):
-            return np.hstack([each.reshape(count, -1) for each in released])
-        return np.asarray(released).reshape(count, -1)
+        released = self.mechanism.sample(self.data, source, count)
+        return np.hstack([each.reshape(count, -1) for each in released])
 
     def densities(self) -> list[Density]:
         """Return the density of each thing that is noised apart, for an exact audit."""
-        return list(self.mechanism.terms(*self.data, **self.settings))
+        return list(self.mechanism.densities(self.data))
 
 
 class Plan(ABC, Generic[Learned]):

@@ -353,7 +353,7 @@ class CheckedPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised sum of the check and the numbers of the fit."""
-        ((seen,),) = self.check.sample(*self._checked(data), source=source).tolist()
+        (((seen,),),) = self.check.measurement.sample(self._checked(data), source)
         fit = self.fit(self.check.belief(seen))
         return {"prior": np.array([float(seen)]), **fit.release(data, source)}
 
@@ -383,11 +383,12 @@ class CheckedPlan(ModelPlan):
 
     def terms_at(self, data: LabelledTable, belief: Belief) -> list[Term]:
         """Return the check, and the fit after it at one of its :meth:`PriorCheck.beliefs`."""
-        return [Term("prior", self.check, self._checked(data)), *self.fit(belief).terms(data)]
+        own = check_term("prior", self.check, self._checked(data))
+        return [own, *self.fit(belief).terms(data)]
 
     def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
         """Return the check's sum and the fit's numbers, one run per row."""
-        seen = self.check.sample(*self._checked(data), source=source, count=count)
+        (seen,) = self.check.measurement.sample(self._checked(data), source, count)
         beliefs = [self.check.belief(float(one)) for one in seen[:, 0]]
         runs: list[Floats] = [np.empty(0)] * count
         for belief in dict.fromkeys(beliefs):
@@ -408,6 +409,11 @@ class CheckedPlan(ModelPlan):
 
     def _checked(self, data: LabelledTable) -> tuple[Floats, Floats]:
         return self.prior.scores(data.X), np.asarray(data.labels, dtype=np.float64)
+
+
+def check_term(name: str, check: PriorCheck, rows: tuple[Floats, Floats]) -> Term:
+    """Return a check as an auditor sees it."""
+    return Term(name, check.measurement, rows, check)
 
 
 def prior_facts(belief: Belief, check: PriorCheck) -> PriorFacts:

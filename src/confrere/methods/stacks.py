@@ -30,11 +30,11 @@ from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.measurements import (
     Act,
     Columns,
+    EachParty,
     HiddenSize,
     Objective,
     RowCount,
     declared_count,
-    sample_parties,
 )
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.methods.allowance import (
@@ -112,12 +112,10 @@ class StackPlan(ModelPlan):
 
     low: tuple[Objective, ...]  #: Of disjoint parts of the rows: one each, or of all groups at once
     maps: GroupRows | GroupBodies | PartRows  #: From rows to those of every low-level model
-    centres: list[Floats]  #: What low-level models shrink towards
     names: tuple[str, ...]  #: Of the low-level models
     importances: Floats  #: Their shares of importance
     combiner: Combiner  #: How several models are combined
     high: Objective | None  #: None where votes or a single model need no second part
-    high_prior: Floats  #: The public point that the high level shrinks towards
     division: Division  #: Into parts of the low level, and the high level's last
     baseline: float  #: Public score of the base rate: what every intercept shrinks towards
     theorem: str  #: The page that proves the whole
@@ -175,7 +173,7 @@ class StackPlan(ModelPlan):
 
     def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
         """Return the mechanisms of the low level with their rows, of each part."""
-        labels, centres = data.labels, iter(self.centres)
+        labels = data.labels
         mapped: list[Any]
         if isinstance(self.maps, PartRows):
             whole = self.maps.frame.rows(data.X)
@@ -187,7 +185,6 @@ class StackPlan(ModelPlan):
                 self.names[k] if len(self.low) > 1 else "low level",
                 mechanism,
                 (rows, labels[part]),
-                {"centres": [next(centres) for _ in rows]},
             )
             for k, (mechanism, rows, part) in enumerate(zip(self.low, mapped, parts, strict=False))
         ]
@@ -197,8 +194,7 @@ class StackPlan(ModelPlan):
         own, rows_of = source.apart(self.division.split), self._parts(data, source)
         weights: list[Floats] = []
         for term in self.low_terms(data, rows_of):
-            drawn = term.mechanism.sample(*term.data, source=next(own), **term.settings)
-            weights += [each[0] for each in drawn]
+            weights += [each[0] for each in term.mechanism.sample(term.data, next(own))]
         released = {_low(k): w for k, w in enumerate(weights)}
         if self.high is not None:
             last = rows_of[-1]
@@ -208,9 +204,7 @@ class StackPlan(ModelPlan):
                 rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
             else:
                 rows = high_level_rows(scores)
-            ((released["high"],),) = self.high.sample(
-                [rows], labels, source=next(own), centres=[self.high_prior]
-            )
+            ((released["high"],),) = self.high.sample(([rows], labels), next(own))
         return released
 
     @override
@@ -331,12 +325,8 @@ class StackPlan(ModelPlan):
         runs *= np.array(factors)[:, None, None]
         # Every run has rows of its own with the same labels, as if it were another party.
         rows, labels = high_level_rows(runs.reshape(-1, len(learned))), data.signs[last]
-        return sample_parties(
-            {len(last): high},
-            [(rows, np.tile(labels, count), len(last) * np.arange(count + 1))],
-            source=source,
-            centre=self.high_prior,
-        )
+        every = (rows, np.tile(labels, count), len(last) * np.arange(count + 1))
+        return EachParty({len(last): high}).sample([every], source)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -504,7 +494,6 @@ class Levels:
         division: Division,
         low: Sequence[Objective],
         *,
-        centres: list[Floats],
         weights: Sequence[float],  # Of the low-level models' logits that it shrinks towards
         **known: Any,
     ) -> StackPlan:
@@ -520,10 +509,8 @@ class Levels:
             high = own.objective(L2(len(prior)), ridge, prior)
         return StackPlan(
             low=tuple(low),
-            centres=centres,
             combiner=self.combiner,
             high=high,
-            high_prior=prior,
             division=division,
             baseline=float(self.baseline),
             sharpness=None if start is None else start.sharpness,
@@ -552,7 +539,7 @@ def plan_feature_stack(
     shares = tuple(allocate(importances, clipping=groups.clipping).tolist())
     rows = groups if isinstance(groups, GroupRows) else groups.at(own, shares, variance=variance)
     sizes = rows.sizes
-    points = bases = baselines(rows, baseline, n_classes)
+    points = baselines(rows, baseline, n_classes)
     if centres is not None:
         points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
     joined = rows.clipping == "joint"
@@ -581,21 +568,19 @@ def plan_feature_stack(
         delta=own.delta,
         n_samples=own.count,
         blocks=tuple(
-            Columns(norms[k], ridge(k, chosen), shares[k])
+            Columns(norms[k], ridge(k, chosen), shares[k], points[k])
             for k, chosen in enumerate(group_ridges(levels.alpha, count))
         ),
         loss=own.loss,
         joint=joined,
         neighbours=own.relation,
         solver=SOLVER,
-        prior_norm=max(float(np.linalg.norm(point)) for point in [*bases, *points]),
     )
     return levels.plan(
         allowed,
         division,
         [low],
         maps=rows,
-        centres=points,
         names=tuple(f"group {k}" for k in range(count)),
         importances=importances,
         weights=[1.0] * count,  # the sum of the groups: the naive Bayes rule
@@ -662,7 +647,6 @@ def plan_sample_stack(
         division,
         low,
         maps=maps,
-        centres=[centre] * n_groups,
         names=tuple(f"part {k} ({size} rows)" for k, size in enumerate(sizes)),
         importances=np.full(n_groups, 1 / n_groups),
         weights=[1 / n_groups] * n_groups,  # the average of the parts

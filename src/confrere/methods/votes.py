@@ -345,9 +345,9 @@ class Voting:
     def noised(self, sent: Tally | Floats, n_parties: int, *, source: RandomSource) -> Floats:
         """Return what parties sent, added up, with noise."""
         if isinstance(sent, Tally) and self.method != "statistic":
-            return np.asarray(self.output(n_parties).sample(sent, self.rows, source=source)[0])
+            return np.asarray(self.output(n_parties).sample((sent, self.rows), source)[0][0])
         mechanism: Any = self.summand(n_parties)
-        (noised,) = mechanism.sample(sent, source=source)
+        ((noised,),) = mechanism.sample(sent, source)
         return np.asarray(noised)
 
     def of_noised(self, noised: Floats, n_parties: int) -> Released:

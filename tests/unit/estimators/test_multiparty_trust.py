@@ -40,6 +40,20 @@ def test_the_promise_says_who_would_have_to_collude(method):
     assert any("whoever adds up" in one for one in trusted.guarantee_.assumptions)
 
 
+@pytest.mark.parametrize("method", ["soft", "vote"])
+def test_models_of_votes_need_a_coordinator_and_say_so(method):
+    X, y = np.ones((4, 1)), np.array([0, 1, 0, 1])
+    with pytest.raises(InvalidParameter, match="somebody has to see"):
+        make(method).fit(X, y, auxiliary=X)
+
+
+@pytest.mark.parametrize("method", SUMMED)
+def test_as_many_as_there_are_cannot_collude(method):
+    X, y = np.ones((4, 1)), np.array([0, 1, 0, 1])
+    with pytest.raises(InvalidParameter, match="must exceed colluding"):
+        make(method, colluding=4).fit(X, y, auxiliary=X)
+
+
 @pytest.mark.parametrize("reserve", [0, 3])
 def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
     """Whole numbers on a grid of 2^-20: shares of cells have a sensitivity of 2^17."""
@@ -59,7 +73,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
 def test_a_sum_that_is_added_up_already_has_the_same_law():
     summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
     vectors = np.tile([0.5, -0.25], (4, 1))
-    each = summed.sample(vectors, source=SeededSource(0), count=3000)
+    (each,) = summed.sample(vectors, SeededSource(0), 3000)
     total = summed.run_total_many(vectors.sum(axis=0), source=SeededSource(1), count=1000)
     for j in range(2):
         assert stats.ks_2samp(each[:, j], total[:, j]).pvalue > 1e-3
@@ -84,5 +98,5 @@ def test_wrong_sums_are_refused():
     tally = Tally(np.ones(3, dtype=np.int64), 3, 3)
     with pytest.raises(InvalidData, match="other parties"):
         PartyStatistic(epsilon=1.0, n_parties=4, rows=np.eye(3) / 2, colluding=1).sample(
-            tally, source=SeededSource(0)
+            tally, SeededSource(0)
         )

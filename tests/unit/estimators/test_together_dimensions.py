@@ -1,22 +1,24 @@
 """What parties do together: geometry, law, classes, prior and relation are values of all."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import CollaborativeClassifier
+from confrere import CollaborativeClassifier, Ledger
 from confrere.data.body import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import gaussian_mu
-from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.streams import SeededSource
+from confrere.kernel.losses import loss_of
 from confrere.maths.solver import minimise, minimise_softmax
-from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.measurements import HiddenSize
-from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.methods.asking import Sizes
+from confrere.methods.average import noised_minimiser
+from confrere.methods.expansion import noised_coefficients
 from confrere.methods.linear import SchemaGeometry
 from confrere.schema import Category, Number, PublicSchema
+from tests.world import ball
 
 N = 240
 _draw = np.random.default_rng(0)
@@ -32,6 +34,11 @@ SCHEMA = PublicSchema(
     )
 )
 METHODS = ("average", "ofpa", "ofaa", "laplace", "sums")
+CELLS = list(
+    itertools.product(
+        ("ball", "schema"), (0.0, 1e-6), (2, 3), (None, True, False), ("replace-one", "add-remove")
+    )
+)
 COLUMNS = {"ball": 4, "schema": 8}
 
 
@@ -49,8 +56,38 @@ def settings_of(geometry, delta, classes, prior, relation):
     return found | ({"declared_samples": N} if relation == "add-remove" else {})
 
 
+def paying(seeded, relation):
+    if seeded:
+        return {"random_state": 1}
+    ledger = Ledger()
+    ledger.open_account("a", epsilon=1.0, delta=1e-3, neighbours=relation)
+    return {"ledger": ledger, "account": "a"}
+
+
 def data_of(geometry, classes):
     return (TABLE if geometry == "schema" else X), Y[classes]
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("geometry", "delta", "classes", "prior", "relation"), CELLS)
+def test_a_cell_fits_or_the_theorem_says_why_not(
+    method, geometry, delta, classes, prior, relation, seeded
+):
+    settings = settings_of(geometry, delta, classes, prior, relation) | paying(seeded, relation)
+    model = CollaborativeClassifier(method=method, **settings)
+    if method == "ofpa" and delta:
+        with pytest.raises(InvalidParameter, match=r"delta.*docs/proofs/averaging.md"):
+            model.fit(*data_of(geometry, classes), party=PARTY)
+        assert seeded or not settings["ledger"].entries()
+        return
+    model.fit(*data_of(geometry, classes), party=PARTY)
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, delta)
+    assert model.guarantee_.neighbours == relation
+    assert model.coef_.shape == (1 if classes == 2 else classes, COLUMNS[geometry])
+    assert np.isfinite(model.coef_).all()
+    assert (model.model_.facts.body is not None) == (geometry == "schema")
+    assert (model.model_.facts.prior is not None) == (method == "average" and prior is True)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -88,6 +125,19 @@ def test_nothing_that_is_planned_follows_from_hidden_sizes(method, geometry, pri
     assert plans[0] == plans[1]
 
 
+def test_a_party_may_have_no_rows_where_nobody_knows_how_many():
+    model = CollaborativeClassifier(declared_samples=10, classes=[0, 1], random_state=0)
+    model.fit(np.empty((0, 3)), np.empty(0, dtype=int))
+    assert model.coef_.shape == (1, 3)
+
+
+@pytest.mark.parametrize("declared", [0, -3])
+def test_a_stand_in_that_is_none_is_refused(declared):
+    model = CollaborativeClassifier(declared_samples=declared, classes=[0, 1], random_state=0)
+    with pytest.raises(InvalidParameter, match="declared_samples"):
+        model.fit(X, Y[2], party=PARTY)
+
+
 # --- moves: what a record does to what is noised --------------------------------------------------
 
 
@@ -99,14 +149,13 @@ def test_a_minimiser_around_a_centre_moves_no_further_and_ends_within_reach(clas
     shape = (5,) if classes == 2 else (classes, 5)
     centre = far * rng.normal(size=shape)
     hidden = relation == "add-remove"
-    made = OutputPerturbation(
+    made = noised_minimiser(
         epsilon=1.0,
         n_samples=HiddenSize(30) if hidden else 30,
         n_features=5,
         ridge=2.0,
-        n_classes=classes,
-        neighbours=Neighbours(relation),
-        prior_norm=float(np.linalg.norm(centre)),
+        loss=loss_of(classes),
+        centre=centre,
     )
     longest = 0.0
     for _ in range(40):
@@ -117,16 +166,19 @@ def test_a_minimiser_around_a_centre_moves_no_further_and_ends_within_reach(clas
         other[0], labels[0] = -rows[0], y[1]
         if hidden:
             other, labels = other[1:], labels[1:]
-        (one,), (two,) = (made.terms(*data, centre=centre) for data in ((rows, y), (other, labels)))
+        (one,), (two,) = map(made.densities, ((rows, y), (other, labels)))
         longest = max(longest, float(np.linalg.norm(one.point - two.point)))
-        assert np.linalg.norm(one.point) <= made.noise.parts[0].reach
+        assert np.linalg.norm(one.point) <= made.parts[0].reach
     assert 0.1 * made.sensitivity < longest <= made.sensitivity
 
 
-def test_a_centre_that_is_longer_than_was_said_is_refused():
-    made = OutputPerturbation(epsilon=1.0, n_samples=2, n_features=2, ridge=1.0, prior_norm=1.0)
-    with pytest.raises(InvalidData, match="centre"):
-        made.sample(np.eye(2), np.ones(2), source=SeededSource(0), centre=np.array([1.0, 1.0]))
+def test_a_centre_of_another_shape_is_refused():
+    facts = {"epsilon": 1.0, "n_samples": 2, "ridge": 1.0}
+    for centre in (np.ones(3), np.array([1.0, np.nan])):
+        with pytest.raises(InvalidData, match="centre"):
+            noised_minimiser(**facts, n_features=2, loss=loss_of(2), centre=centre)
+        with pytest.raises(InvalidData, match="centre"):
+            ball(2, **facts, centre=centre)
 
 
 def test_a_minimiser_moves_further_in_l1_than_its_gradient():
@@ -147,7 +199,7 @@ def test_a_minimiser_moves_further_in_l1_than_its_gradient():
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delta):
-    made = FunctionalMechanism(
+    made = noised_coefficients(
         epsilon=1.0, n_samples=HiddenSize(9), n_features=3, n_classes=classes, delta=delta
     )
     assert made.guarantee().neighbours == "add-remove"
@@ -155,9 +207,9 @@ def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delt
     rows = rng.normal(size=(9, 3))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-12)
     y = rng.integers(0, classes, 9) if classes > 2 else rng.choice([-1.0, 1.0], 9)
-    whole, rest = made.terms(rows, y), made.terms(rows[1:], y[1:])
+    whole, rest = made.densities((rows, y)), made.densities((rows[1:], y[1:]))
     moves = [np.linalg.norm(a.point - b.point) for a, b in zip(whole, rest, strict=True)]
-    assert moves == pytest.approx(made.moves)
+    assert moves == pytest.approx([part.move for part in made.parts])
     if delta:
         spent = np.hypot(*(m / term.law.sigma for m, term in zip(moves, whole, strict=True)))
         assert 0.99 < spent / gaussian_mu(1.0 / 1.001 * 0.999, delta) <= 1.0
@@ -168,10 +220,10 @@ def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delt
 
 def test_what_most_rows_may_do_bounds_the_rounding_of_sums():
     small, large = (
-        FunctionalMechanism(epsilon=1.0, n_samples=HiddenSize(n), n_features=3) for n in (10, 10**6)
+        noised_coefficients(epsilon=1.0, n_samples=HiddenSize(n), n_features=3) for n in (10, 10**6)
     )
     assert small.sensitivity < large.sensitivity < 1.1 * small.sensitivity
-    assert large.noise.parts[0].reach >= large.n_samples.most / 2
+    assert large.parts[0].reach >= large.n_samples.most / 2
 
 
 # --- coordinates ----------------------------------------------------------------------------------
@@ -216,10 +268,10 @@ def test_several_classes_solve_around_their_centre():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20, 3)) / 4
     codes, centre = rng.integers(0, 3, 20), rng.normal(size=(3, 3))
-    made = OutputPerturbation(
-        epsilon=1.0, n_samples=20, n_features=3, ridge=1.0, n_classes=3, prior_norm=10.0
+    made = noised_minimiser(
+        epsilon=1.0, n_samples=20, n_features=3, ridge=1.0, loss=loss_of(3), centre=centre
     )
-    (term,) = made.terms(rows, codes, centre)
+    (term,) = made.densities((rows, codes))
     exact = minimise_softmax(rows, codes, 3, ridge=1.0, centre=centre, tolerance=1e-9).w
     assert np.linalg.norm(term.point) == pytest.approx(
         np.linalg.norm(exact - exact.mean(axis=0)), rel=1e-5

@@ -9,9 +9,11 @@ from scipy import stats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation import Expansion, Frame, LocalFederation, collaborate
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.functional import (
-    FunctionalMechanism,
+from confrere.methods.expansion import (
     joint_move,
+    minimise_quadratic,
+    noised_coefficients,
+    pack,
     unpack,
     worst_angle,
 )
@@ -35,18 +37,18 @@ def test_no_replacement_moves_more_than_the_sensitivity(d, seed):
     X2, y2 = X.copy(), y.copy()
     X[0], X2[0] = unit(rng, d), unit(rng, d)
     y2[0] = rng.choice([-1.0, 1.0])
-    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=5, n_features=d)
+    mechanism = noised_coefficients(epsilon=1.0, n_samples=5, n_features=d)
     (v, M), (v2, M2) = coefficients(X, y), coefficients(X2, y2)
-    share, moves = mechanism.linear_share, (np.linalg.norm(v - v2), np.linalg.norm(M - M2))
+    share, moves = mechanism.parts[0].share, (np.linalg.norm(v - v2), np.linalg.norm(M - M2))
     assert share * moves[0] + (1 - share) * moves[1] * 8 / np.sqrt(2) <= mechanism.sensitivity
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.7, 0.95])
 def test_the_sensitivity_is_attained(share):
-    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2, linear_share=share)
+    mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, linear_share=share)
     angle, one = worst_angle(share), np.ones(1)
     turned = np.array([[np.cos(angle), np.sin(angle)]]) * (1 - 1e-15)
-    first, second = (mechanism.terms(X, one) for X in (np.eye(2)[:1], turned))
+    first, second = (mechanism.densities((X, one)) for X in (np.eye(2)[:1], turned))
     loss = [a.loss(b) for a, b in zip(first, second, strict=True)]
     assert sum(loss) == pytest.approx(0.999)
     assert sum(loss) <= 0.999
@@ -68,13 +70,22 @@ def test_rows_inside_the_ball_lose_no_more_than_those_on_it():
         assert 0.97 * joint_move(share) < moves.max() <= joint_move(share)
 
 
+@given(st.integers(1, 7), st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_packing_keeps_the_norm(d, seed):
+    A = np.random.default_rng(seed).normal(size=(d, d))
+    A = A + A.T
+    assert np.linalg.norm(pack(A)) == pytest.approx(np.linalg.norm(A))
+    np.testing.assert_allclose(unpack(pack(A), d), A, rtol=1e-14)
+
+
 def test_the_noise_has_the_law_of_the_proof():
     d, epsilon, share = 3, 0.8, 0.25
-    mechanism = FunctionalMechanism(epsilon=epsilon, n_samples=4, n_features=d, linear_share=share)
+    mechanism = noised_coefficients(epsilon=epsilon, n_samples=4, n_features=d, linear_share=share)
     X, y = np.eye(4, d) / 2, np.array([1.0, -1.0, 1.0, 1.0])
     v, M = coefficients(X, y)
     source = SeededSource(5)
-    drawn = [mechanism.both(one) for one in mechanism.sample(X, y, source=source, count=3000)]
+    drawn = list(zip(*mechanism.sample((X, y), source, 3000), strict=True))
     for noise, dimension, rate in [
         ([np.linalg.norm(a - v) for a, _ in drawn], d, 0.999 * epsilon * share / joint_move(share)),
         (
@@ -87,13 +98,23 @@ def test_the_noise_has_the_law_of_the_proof():
 
 
 def test_rows_outside_the_ball_are_refused():
-    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2)
+    mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2)
     with pytest.raises(InvalidData):
-        mechanism.sample(np.array([[1.0, 0.1]]), np.ones(1), source=SeededSource(0))
+        mechanism.sample((np.array([[1.0, 0.1]]), np.ones(1)), SeededSource(0))
     with pytest.raises(InvalidData):
-        mechanism.sample(np.ones((2, 2)) / 4, np.ones(2), source=SeededSource(0))
+        mechanism.sample((np.ones((2, 2)) / 4, np.ones(2)), SeededSource(0))
     with pytest.raises(InvalidParameter):
-        FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2, linear_share=1.0)
+        noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, linear_share=1.0)
+
+
+def test_the_minimum_is_a_minimum():
+    rng = np.random.default_rng(0)
+    v, A, u = rng.normal(size=4), rng.normal(size=(4, 4)), rng.normal(size=4)
+    M = A + A.T  # has negative eigenvalues
+    w = minimise_quadratic(v, M, ridge=0.7, prior=u)
+    values, vectors = np.linalg.eigh(M)
+    floored = (vectors * np.maximum(values, 0)) @ vectors.T
+    np.testing.assert_allclose(v + 2 * floored @ w + 0.7 * (w - u), 0, atol=1e-12)
 
 
 def test_almost_without_noise_it_is_the_expansion_of_all_records(make_party):

@@ -99,7 +99,7 @@ def test_vectors_at_their_bound_do_not_wrap_and_longer_ones_are_cut(tmp_path):
         )
         most = np.full((200, 2), 2.0**30)
         for vectors in (most, 1e290 * most, -most):
-            (value,) = sums.sample(vectors, source=SeededSource(0))
+            ((value,),) = sums.sample(vectors, SeededSource(0))
             wanted = 200 * np.clip(vectors[0], -(2.0**30), 2.0**30)
             assert np.all(np.abs(value - wanted) <= sums.longest_noise + 1)
 

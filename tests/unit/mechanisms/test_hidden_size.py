@@ -15,15 +15,18 @@ from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
 from confrere.federation.protocols import ObjectiveWeights, OutputWeights
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import CELLS, HiddenSize, sample_parties
-from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.mechanisms.measurements import CELLS, EachParty, HiddenSize
+from confrere.methods.average import noised_minimiser
 from tests.world import ball
 
 
-def output(size, **facts):
-    return OutputPerturbation(epsilon=1.0, n_features=size, **facts)
+def output(size, n_samples, ridge, **_):
+    return noised_minimiser(
+        epsilon=1.0, n_features=size, n_samples=n_samples, ridge=ridge, loss=loss_of(2)
+    )
 
 
 KINDS = {
@@ -62,7 +65,7 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
             if operation is ObjectiveWeights:
                 spacings.add(asked.mechanism(n).act.output_step.spacing)
             else:
-                spacings.add(asked.mechanism(n).noise.steps[0].spacing)
+                spacings.add(asked.mechanism(n).steps[0].spacing)
             assert asked.price(n) == asked.price(3)
         assert len(spacings) == 1
     # And so it is with what leaves.
@@ -85,7 +88,7 @@ def test_a_question_says_what_stands_for_the_number(changes):
         question(alpha=0.1).price(1000)
 
 
-@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("make", [KINDS[name] for name in ("objective", "L1", "Gaussian")])
 def test_a_mechanism_never_has_a_number_that_is_not_public(make):
     with pytest.raises(InvalidParameter, match="HiddenSize"):
         make(2, ridge=5.0, n_samples=50, neighbours=Neighbours.ADD_REMOVE)
@@ -146,9 +149,9 @@ def test_any_number_of_rows_is_answered(name, n):
     mechanism = make(4, n_samples=HiddenSize(3), ridge=5.0, neighbours=Neighbours.ADD_REMOVE)
     X, y = rows(n, 4)
     given, again = (each if name == "output" else [each] for each in (X, sparse.csr_array(X)))
-    assert np.all(np.isfinite(mechanism.sample(given, y, source=SeededSource(0))))
-    assert np.all(np.isfinite(mechanism.sample(again, y, source=SeededSource(0))))
-    many = np.squeeze(mechanism.sample(given, y, source=SeededSource(0), count=50))
+    assert np.all(np.isfinite(mechanism.sample((given, y), SeededSource(0))))
+    assert np.all(np.isfinite(mechanism.sample((again, y), SeededSource(0))))
+    many = np.squeeze(mechanism.sample((given, y), SeededSource(0), 50))
     assert many.shape == (50, 4)
     assert len(np.unique(many)) == 200
 
@@ -157,15 +160,12 @@ def test_parties_of_hidden_sizes_release_the_law_of_one_alone():
     mechanism = ball(1, n_samples=HiddenSize(1), ridge=2.5, neighbours=Neighbours.ADD_REMOVE)
     # Sixty rows draw from a hundred cells: about a third of them are used, by chance.
     X, y = np.full((60, 1), 0.9), np.ones(60)
-    alone = mechanism.sample([X], y, source=SeededSource(1), count=1500)[0][:, 0]
-    together = sample_parties(
-        {60: mechanism},
-        [(np.tile(X, (1500, 1)), np.tile(y, 1500), 60 * np.arange(1501))],
-        source=SeededSource(2),
-    )[:, 0]
+    alone = mechanism.sample(([X], y), SeededSource(1), 1500)[0][:, 0]
+    every = (np.tile(X, (1500, 1)), np.tile(y, 1500), 60 * np.arange(1501))
+    together = EachParty({60: mechanism}).sample([every], SeededSource(2))[0][:, 0]
     assert stats.ks_2samp(alone, together).pvalue > 1e-3
     all_used = ball(1, epsilon=2.0, ridge=2.5)
-    whole = all_used.sample([X], y, source=SeededSource(3), count=1500)[0][:, 0]
+    whole = all_used.sample(([X], y), SeededSource(3), 1500)[0][:, 0]
     assert stats.ks_2samp(alone, whole).pvalue < 1e-6
 
 

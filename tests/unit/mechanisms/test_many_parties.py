@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from confrere.data.frame import Frame
 from confrere.errors import InvalidData
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import sample_parties
-from confrere.mechanisms.output_perturbation import OutputPerturbation, party_minimisers
+from confrere.mechanisms.measurements import EachParty
+from confrere.methods.average import NoisedMinimiser
 from tests.world import ball
 
 SIZES = (3, 8)
@@ -44,10 +45,10 @@ def test_the_noise_behind_every_release_has_its_partys_own_law(kind, cap):
     X, y, offsets, sizes = make_group(order)
     centre = np.array([0.5, -1.0, 0.0, 2.0])
     made = {
-        n: ball(D, kind=kind, n_samples=n, ridge=2.0 + n, cap=cap, prior_norm=3.0) for n in SIZES
+        n: ball(D, kind=kind, n_samples=n, ridge=2.0 + n, cap=cap, centre=centre) for n in SIZES
     }
     acts = {n: one.act for n, one in made.items()}
-    W = sample_parties(made, [(X, y, offsets)], source=SeededSource(1), centre=centre)
+    W = EachParty(made).sample([(X, y, offsets)], SeededSource(1))[0]
     noise = noise_behind(W, X, y, offsets, acts, centre)
     for size, act in acts.items():
         own = noise[sizes == size]
@@ -65,22 +66,17 @@ def test_the_noise_behind_every_release_has_its_partys_own_law(kind, cap):
 
 def test_outputs_are_noised_minimisers_with_their_partys_own_scale():
     X, y, offsets, sizes = make_group()
-    mechanisms = {
-        n: OutputPerturbation(epsilon=1.0, n_samples=n, n_features=D, ridge=float(n)) for n in SIZES
-    }
-    points = {n: one.noise for n, one in mechanisms.items()}
-    value = party_minimisers(mechanisms, None)
-    noised, again = (
-        sample_parties(points, [(X, y, offsets)], source=SeededSource(k), value=value)
-        for k in (2, 3)
-    )
-    for size, mechanism in mechanisms.items():
+    frame = Frame(D, constant=0.0)
+    asked = NoisedMinimiser(frame=frame, epsilon=1.0, ridge=0.0, alpha=1.0, cap=1.0)
+    made = asked.each_party(SIZES)
+    (noised,), (again,) = (made.sample([(X, y, offsets)], SeededSource(k)) for k in (2, 3))
+    for size, mechanism in made.made.items():
         # The minimisers cancel: what is left is the difference of two independent noise vectors.
         moved = (noised - again)[sizes == size]
-        scale = mechanism.sensitivity / mechanism.epsilon
+        scale = mechanism.sensitivity / mechanism.promise.epsilon
         expected = 2 * (D + 1) * scale**2  # twice E||b||^2 / d = (d + 1) scale^2
         assert np.mean(moved**2) == pytest.approx(expected, rel=0.1)
-        steps = noised[sizes == size] / mechanism.noise.steps[0].spacing
+        steps = noised[sizes == size] / mechanism.steps[0].spacing
         assert np.array_equal(steps, np.rint(steps))
 
 
@@ -95,4 +91,4 @@ def test_rows_outside_the_ball_are_refused_before_any_draw(kind):
     made = {n: ball(D, kind=kind, n_samples=n, ridge=5.0) for n in SIZES}
     X[17] *= 5
     with pytest.raises(InvalidData, match="clip the rows"):
-        sample_parties(made, [(X, y, offsets)], source=_Silent(0))
+        EachParty(made).sample([(X, y, offsets)], _Silent(0))

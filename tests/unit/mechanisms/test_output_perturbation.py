@@ -6,10 +6,13 @@ from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import RELATIONS, Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import SeededSource
-from confrere.maths.solver import minimise
+from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.measurements import HiddenSize
-from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.methods.average import noised_minimiser
+
+LOGISTIC = loss_of(2)
 
 
 def unit_rows(rng, n, d):
@@ -17,10 +20,9 @@ def unit_rows(rng, n, d):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def mechanism(**settings):
-    return OutputPerturbation(
-        **{"epsilon": 1.0, "n_samples": 6, "n_features": 2, "ridge": 0.5} | settings
-    )
+def mechanism(loss=LOGISTIC, **settings):
+    facts = {"epsilon": 1.0, "n_samples": 6, "n_features": 2, "ridge": 0.5}
+    return noised_minimiser(loss=loss, **facts | settings)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -28,7 +30,7 @@ def mechanism(**settings):
 def test_no_neighbour_moves_the_minimiser_further(relation, cap):
     rng = np.random.default_rng(0)
     size = HiddenSize(6) if relation is Neighbours.ADD_REMOVE else 6
-    bound = mechanism(neighbours=relation, cap=cap, n_samples=size).sensitivity
+    bound = mechanism(loss_of(2, cap), n_samples=size).sensitivity
     largest = 0.0
     for _ in range(200):
         X, y = unit_rows(rng, 6, 2), rng.choice([-1.0, 1.0], size=6)
@@ -47,21 +49,35 @@ def test_no_neighbour_moves_the_minimiser_further(relation, cap):
     assert 0.2 * bound < largest <= bound
 
 
+def test_no_neighbour_moves_the_multinomial_minimiser_further():
+    rng = np.random.default_rng(1)
+    bound = mechanism(loss_of(3)).sensitivity
+    for _ in range(100):
+        X, y = unit_rows(rng, 6, 2), rng.integers(0, 3, size=6)
+        X_other, y_other = X.copy(), y.copy()
+        X_other[0], y_other[0] = unit_rows(rng, 1, 2)[0], rng.integers(3)
+        first, second = (
+            minimise_softmax(rows, labels, 3, ridge=0.5, tolerance=1e-9).w
+            for rows, labels in ((X, y), (X_other, y_other))
+        )
+        assert np.linalg.norm(first - second) <= bound
+
+
 def test_the_noise_is_as_long_as_the_sensitivity_asks():
     rng = np.random.default_rng(2)
     X, y = unit_rows(rng, 6, 2), rng.choice([-1.0, 1.0], size=6)
     plan = mechanism()
     exact = minimise(X, y, ridge=0.5, tolerance=1e-9).w
-    drawn = plan.sample(X, y, source=SeededSource(0), count=2000)
+    (drawn,) = plan.sample((X, y), SeededSource(0), 2000)
     norms = np.linalg.norm(drawn - exact, axis=1)
     assert stats.kstest(norms, stats.gamma(2, scale=plan.sensitivity).cdf).pvalue > 1e-3
 
 
 def test_wrong_shapes_and_long_rows_are_refused():
     with pytest.raises(InvalidData, match="declared"):
-        mechanism().sample(np.zeros((5, 2)), np.ones(5), source=SeededSource(0))
+        mechanism().sample((np.zeros((5, 2)), np.ones(5)), SeededSource(0))
     with pytest.raises(InvalidData, match="longer"):
-        mechanism().sample(np.full((6, 2), 2.0), np.ones(6), source=SeededSource(0))
+        mechanism().sample((np.full((6, 2), 2.0), np.ones(6)), SeededSource(0))
     with pytest.raises(InvalidParameter, match="epsilon"):
         mechanism(epsilon=0)
     with pytest.raises(InvalidData):

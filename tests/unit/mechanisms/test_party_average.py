@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
+from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.voting import largest_norm
@@ -56,11 +57,18 @@ def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alp
     assert norms(W).max() == pytest.approx(mechanism.norm, rel=1e-4)
 
 
+def test_sensitivities():
+    assert make().sensitivity == pytest.approx(2 * largest_norm(0.01) / 4)
+    assert make(normalise=True).sensitivity == pytest.approx(2 / 4)
+    assert make().guarantee().unit is Unit.PARTY
+    assert not any("auxiliary" in fact for fact in make().guarantee().public)
+
+
 def test_what_was_not_clipped_is_refused():
     with pytest.raises(InvalidData, match="clipped"):
-        make().sample(np.full(3, 1e3), source=SeededSource(0))
+        make().sample(np.full(3, 1e3), SeededSource(0))
     with pytest.raises(InvalidData, match="shape"):
-        make().sample(np.ones(4), source=SeededSource(0))
+        make().sample(np.ones(4), SeededSource(0))
     for uploads in (np.full((2, 3), np.nan), np.ones((2, 4)), np.ones((2, 2, 3))):
         with pytest.raises(InvalidData, match="upload"):
             make().clipped(uploads)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally, largest_norm, soft_sensitivity
 from confrere.mechanisms.party_votes import PartyVotes
@@ -21,7 +22,7 @@ def model(mechanism, tally, rows):
     """The released model without its noise."""
     from dataclasses import replace
 
-    return replace(mechanism, epsilon=1e12).sample(tally, rows, source=SeededSource(0))[0]
+    return replace(mechanism, epsilon=1e12).sample((tally, rows), SeededSource(0))[0][0]
 
 
 def unit_rows(n, d, seed=0):
@@ -99,6 +100,19 @@ def test_unanimous_votes_on_unit_rows_are_certified_at_the_smallest_tolerance(n_
     assert np.all(np.isfinite(model(mechanism, Tally(votes, 3, 3), rows)))
 
 
+def test_joint_is_larger():
+    for labels in ("soft", "vote"):
+        joint = make(labels=labels, auxiliary_private=True, alpha=10.0)
+        alone = make(labels=labels, alpha=10.0).sensitivity
+        # One vote may turn every label already: a row more does not take a majority further.
+        assert joint.sensitivity > alone if labels == "soft" else joint.sensitivity == alone
+        assert "number of auxiliary rows" in joint.guarantee().public
+        assert "auxiliary rows" not in joint.guarantee().public
+        assert "one auxiliary row" in joint.guarantee().assumptions[-1]
+    assert make(radius=0.3, alpha=10.0).sensitivity == pytest.approx(0.3 / 50, rel=1e-3)
+    assert make().guarantee().unit is Unit.PARTY
+
+
 def test_a_private_row_and_a_party_together_move_no_further():
     rng = np.random.default_rng(0)
     for labels in ("soft", "vote"):
@@ -124,6 +138,6 @@ def test_wrong_settings_and_rows_are_refused():
     tally = Tally(np.zeros(20, dtype=int), 5, 5)
     for rows in (unit_rows(19, 3), 2 * unit_rows(20, 3)):
         with pytest.raises(InvalidData):
-            make().sample(tally, rows, source=SeededSource(0))
+            make().sample((tally, rows), SeededSource(0))
     with pytest.raises(InvalidData):
-        make(4).sample(tally, unit_rows(20, 3), source=SeededSource(0))
+        make(4).sample((tally, unit_rows(20, 3)), SeededSource(0))

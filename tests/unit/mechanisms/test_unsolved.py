@@ -5,11 +5,13 @@ import pytest
 from scipy import stats
 
 from confrere import Ledger, PrivateLogisticRegression
+from confrere.data.frame import Frame
+from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import SeededSource
 from confrere.maths import parties
 from confrere.maths.solver import UNSOLVED
-from confrere.mechanisms.measurements import sample_parties
-from confrere.mechanisms.output_perturbation import OutputPerturbation, party_minimisers
+from confrere.mechanisms.measurements import EachParty
+from confrere.methods.average import NoisedMinimiser, noised_minimiser
 from tests.world import ball
 
 X = np.random.default_rng(0).normal(size=(40, 3)) / 4
@@ -34,8 +36,8 @@ def broken(request, monkeypatch):
 @pytest.mark.parametrize("centre", [None, np.array([1.0, -2.0, 0.5])])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_an_objective_that_is_not_solved_releases_its_noise(broken, delta, centre):
-    mechanism = ball(3, **FACTS, delta=delta, prior_norm=3.0)
-    (found,) = mechanism.sample([X], Y, source=SeededSource(0), count=2000, centres=[centre])
+    mechanism = ball(3, **FACTS, delta=delta, centre=centre)
+    (found,) = mechanism.sample(([X], Y), SeededSource(0), 2000)
     noise = RIDGE * ((0.0 if centre is None else centre) - found)
     drawn = mechanism.act.law.draw(SeededSource(1), 2000)
     lengths = [np.linalg.norm(each, axis=1) for each in (noise, drawn)]
@@ -47,16 +49,16 @@ def test_an_objective_that_is_not_solved_releases_its_noise(broken, delta, centr
 def test_classes_that_are_not_solved_release_their_noise(broken, n_classes):
     mechanism = ball(3, **FACTS, classes=n_classes)
     codes = np.arange(40) % n_classes
-    (found,) = mechanism.sample([X], codes, source=SeededSource(0), count=50)
+    (found,) = mechanism.sample(([X], codes), SeededSource(0), 50)
     assert found.shape == (50, n_classes, 3)
     assert np.linalg.norm(found.reshape(50, -1), axis=1).max() <= mechanism.act.longest
     assert np.all(found.std(axis=0) > 0)
 
 
 def test_an_output_that_is_not_solved_is_noise_around_zero(broken):
-    mechanism = OutputPerturbation(**FACTS, n_features=3)
-    found = mechanism.sample(X, Y, source=SeededSource(0), count=2000)
-    drawn = mechanism.noise.laws[0].draw(SeededSource(1), 2000)
+    mechanism = noised_minimiser(**FACTS, n_features=3, loss=loss_of(2))
+    (found,) = mechanism.sample((X, Y), SeededSource(0), 2000)
+    drawn = mechanism.laws[0].draw(SeededSource(1), 2000)
     lengths = [np.linalg.norm(each, axis=1) for each in (found, drawn)]
     assert stats.ks_2samp(*lengths).pvalue > 1e-3
 
@@ -66,14 +68,11 @@ def test_of_many_parties_only_the_one_that_fails_releases_noise_alone(monkeypatc
     facts = {**FACTS, "n_samples": 20}
     never = np.zeros(2, dtype=bool)
     monkeypatch.setattr(parties, "_roomy", lambda *_: never)  # all go to the solver
-    one, other = ball(3, **facts), OutputPerturbation(**facts, n_features=3)
-    made = sample_parties({20: one}, [(X, Y, offsets)], source=SeededSource(0))
-    assert made.shape == (2, 3)
-    assert np.isfinite(made).all()
-    value = party_minimisers({20: other}, None)
-    made = sample_parties({20: other.noise}, [(X, Y, offsets)], source=SeededSource(0), value=value)
-    assert made.shape == (2, 3)
-    assert np.isfinite(made).all()
+    output = NoisedMinimiser(frame=Frame(3, constant=0.0), epsilon=1.0, ridge=RIDGE)
+    for each in (EachParty({20: ball(3, **facts)}), output.each_party([20])):
+        (made,) = each.sample([(X, Y, offsets)], SeededSource(0))
+        assert made.shape == (2, 3)
+        assert np.isfinite(made).all()
 
 
 def test_a_fit_whose_solver_fails_is_paid_for_and_released_like_any_other(broken):

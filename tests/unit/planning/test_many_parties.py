@@ -56,7 +56,7 @@ def test_noise_adds_no_more_to_the_risk_than_planned():
     )
     votes = rng.integers(0, 51, size=200)
     fractions = votes / 50
-    noised = mechanism.sample(Tally(votes, 50, 50), rows, source=SeededSource(0), count=300)
+    (noised,) = mechanism.sample((Tally(votes, 50, 50), rows), SeededSource(0), 300)
 
     def risk(w):
         margins = rows @ w
