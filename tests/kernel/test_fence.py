@@ -22,6 +22,7 @@ from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
+from confrere.kernel.streams import Measurement
 from confrere.mechanisms.noised import counts
 from confrere.mechanisms.secure_sum import SecureSum
 from tests.world import ball, paid
@@ -217,6 +218,81 @@ class TestSubclasses:
                 release._Purse(ledger, twin)
 
 
+class Coin(Measurement):
+    """Some random words, from a stream that it keeps."""
+
+    def __init__(self, price=HALF, several=None):
+        self.price, self.several = price, several
+
+    def guarantee(self):
+        return self.price
+
+    def sample(self, size, *, source, count=1):
+        self.stream = source
+        return source.words(count, size)
+
+
+class BooksItself(Coin):
+    def sample(self, size, *, source, count=1):
+        return super().sample(size, source=source.book(self.price, count), count=count)
+
+
+class TestOneSampleForOnePrice:
+    @pytest.mark.parametrize("kind", [Coin, BooksItself])
+    def test_a_stream_ends_with_its_sample(self, kind):
+        made = kind()
+        with paid(ONE) as ticket:
+            assert ticket.draw(made, 3).shape == (1, 3)
+            for act in (
+                lambda: made.stream.words(1),
+                lambda: made.sample(3, source=made.stream),
+                lambda: made.stream.book(HALF),
+                lambda: made.stream.draw(made, 3),
+            ):
+                with pytest.raises(Unpaid):
+                    act()
+            ticket.draw(made, 3)
+            with pytest.raises(Unpaid):
+                ticket.draw(made, 3)
+            assert ticket._purse.spent == (1.0, 0.0)
+
+    def test_a_sample_that_fails_has_had_its_stream(self):
+        made = Coin()
+        with paid(ONE) as ticket:
+            with pytest.raises((TypeError, ValueError)):
+                ticket.draw(made, "three")
+            with pytest.raises(Unpaid):
+                made.stream.words(1)
+            assert ticket._purse.spent == (0.5, 0.0)
+
+    def test_a_second_sample_within_the_first(self):
+        def twice(size, *, source, count=1):
+            return [made.sample(size, source=source.book(HALF)) for _ in range(2)]
+
+        made, greedy = Coin(), Coin()
+        greedy.sample = twice
+        with paid(ONE) as ticket, pytest.raises(Unpaid):
+            ticket.draw(greedy, 1)
+
+    def test_what_does_not_say_its_price_or_has_several_of_them(self):
+        with paid(ONE) as ticket:
+            for act in (
+                lambda: ticket.draw(lambda source: source.words(1)),
+                lambda: ticket.draw(Coin(), 1, count=2),
+                lambda: ticket.draw(Coin(replace(ONE, delta=1e-9)), 1),
+            ):
+                with pytest.raises(Unpaid):
+                    act()
+            assert ticket._purse.spent == (0.0, 0.0)
+            made = Coin(ONE, ("a", 2))
+            ticket.draw(made, 1), ticket.draw(made, 1)
+            with pytest.raises(Unpaid):
+                ticket.draw(made, 1)
+
+    def test_simulations_draw_as_often_as_they_like(self):
+        assert streams.SeededSource(0).draw(Coin(), 2, count=3).shape == (3, 2)
+
+
 class TestMoreThanWasPaid:
     @pytest.mark.parametrize(
         "dearer",
@@ -232,7 +308,7 @@ class TestMoreThanWasPaid:
         with paid(ONE) as ticket:
             with pytest.raises(Unpaid):
                 ticket.book(dearer)
-            assert ticket.spent == (0.0, 0.0)
+            assert ticket._purse.spent == (0.0, 0.0)
             ticket.book(ONE).words(1)
 
     def test_in_sequence_to_the_last_bit(self):
@@ -250,7 +326,7 @@ class TestMoreThanWasPaid:
             first.book(HALF)
             second.book(ONE)
             first.book(HALF)
-            assert ticket.spent == (1.0, 0.0)
+            assert ticket._purse.spent == (1.0, 0.0)
             for each in (first, second, next(parts).apart(Split.BY_INDEX), ticket):
                 source = each if isinstance(each, Ticket) else next(each)
                 if source is not ticket and source not in (first, second):
@@ -454,7 +530,7 @@ def test_randomness_of_the_system_is_in_one_file():
 
 
 def test_only_the_fence_makes_tickets():
-    makers = ("Ticket", "_Purse", "_OfParties", "_Share", "_Repeated", "_Drawn")
+    makers = ("Ticket", "_Purse", "_OfParties", "_Part", "_Drawn")
     assert files_that_name(*makers, called=True) == {"kernel/release.py"}
 
 

@@ -53,13 +53,6 @@ def test_far_tails_neither_overflow_nor_vanish_early():
     assert curvature(40.0) == pytest.approx(np.exp(-40.0), rel=1e-14)
 
 
-def test_the_residual_can_be_written_in_place():
-    t = np.linspace(-5, 5, 11)
-    expected = residual(t, 0.4)
-    assert residual(t, 0.4, out=t) is t
-    assert np.array_equal(t, expected)
-
-
 def textbook(loss, scores, label):
     """The loss of one record, written out; a capped one goes on linearly from its kink."""
     if loss.n_classes > 2:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 
 from confrere import (
     FeatureStackingClassifier,
@@ -18,7 +17,6 @@ from confrere.audit import audit, audit_function, exact_audit, hardest_case, wor
 from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.data.frame import BoundedRows, into_ball
-from confrere.errors import InvalidParameter
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
@@ -241,12 +239,6 @@ def test_bulk_draws_are_what_the_functional_mechanism_releases():
         assert stats.ks_2samp(bulk[:, j], runs[:, j]).pvalue > 1e-4
 
 
-def test_what_has_no_case_is_refused():
-    for estimator in (CATALOGUE["source-d"].estimator(), type("Own", (), {})()):
-        with pytest.raises(InvalidParameter, match="no case"):
-            hardest_case(estimator)
-
-
 # --- other settings of private regression --------------------------------------------------------
 
 
@@ -338,14 +330,3 @@ def test_exact_audit_of_more_classes_of_votes():
             method=method, fit_intercept=False, alpha=10.0, classes=[0, 1, 2]
         )
         assert 0.5 < exact_audit(model, case.pairs).epsilon <= 1.0
-
-
-def test_what_has_no_density_is_refused():
-    with pytest.raises(InvalidParameter, match="no known density"):
-        exact_audit(object())
-    rounds = CATALOGUE["average"].make(rounds=3, classes=[0, 1])
-    with pytest.raises(InvalidParameter, match="rounds"):
-        exact_audit(rounds)
-    case = case_of("soft")
-    with pytest.raises(InvalidParameter, match="built-in"):
-        exact_audit(MultipartyClassifier(local=LogisticRegression()), case.pairs)

@@ -238,22 +238,3 @@ def test_three_parties_learn_the_signal(method, floor, norm):
         for seed in range(5)
     ]
     assert np.mean(scores) > floor
-
-
-def test_more_parties_of_the_same_records_cost_accuracy_and_more_budget_gives_it_back():
-    X, y, _, X_test, y_test = problem(1)
-    rng = np.random.default_rng(0)
-    few, many = rng.integers(0, 3, len(y)), rng.integers(0, 60, len(y))
-
-    def mean(party, epsilon):
-        return np.mean(
-            [
-                CollaborativeClassifier(epsilon=epsilon, data_norm=3.5, random_state=s)
-                .fit(X, y, party=party)
-                .score(X_test, y_test)
-                for s in range(6)
-            ]
-        )
-
-    assert mean(few, 0.1) > mean(many, 0.1)
-    assert mean(many, 4.0) > mean(many, 0.1) + 0.03

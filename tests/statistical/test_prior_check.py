@@ -17,7 +17,6 @@ from confrere.mechanisms import prior_check
 from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
 from confrere.methods import priors
-from confrere.methods.priors import Prior
 
 #: Two columns; experts speak for the first.
 PRIOR = np.array([2.0, 0.0])
@@ -202,35 +201,6 @@ def test_of_several_classes_no_record_moves_the_sum_further_than_the_sensitivity
         Neighbours.ADD_REMOVE: np.abs(parts).max(),
     }[relation]
     assert 0.99 * check.sensitivity <= worst <= check.sensitivity
-
-
-def test_a_source_of_several_classes_is_believed_as_far_as_it_holds():
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(6000, 4))
-    shares = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    y = np.array([rng.choice(4, p=each) for each in shares]).astype(float)
-    # Rows of four columns whose mean square norm is one: a score per column, of deviation one.
-    prior = Prior(2 * np.eye(4))
-    check = PriorCheck(
-        epsilon=0.2,
-        n_samples=6000,
-        rates=prior.rates,
-        deviation=prior.deviation,
-        strength=prior.strength,
-    )
-    assert prior.deviation == pytest.approx(0.75**0.5)  # above the mean of all
-    source = SeededSource(0)
-    right, turned, none, permuted = (
-        np.array([check.belief(int(t)).factor for t in runs[:, 0]])
-        for (runs,) in (
-            check.measurement.sample((scores, y), source, 100)
-            for scores in (z, -z, rng.normal(size=z.shape), z[:, [1, 2, 3, 0]])
-        )
-    )
-    assert right.mean() == pytest.approx(1, abs=0.1)
-    assert turned.mean() < -0.5
-    assert abs(none.mean()) < 0.1
-    assert permuted.mean() < 0.1
 
 
 def of_three_classes(epsilon):

@@ -92,14 +92,6 @@ def test_facts_of_whole_parties_add_up_with_what_is_learned_from_them(table):
         PrivateLogisticRegression(schema=learned, ledger=Ledger()).fit(table)
 
 
-def test_who_else_paid_stands_beside(table, ledger):
-    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="others")
-    model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people").fit(table)
-    release = model.to_release()
-    assert release.card.epsilon == 1.0
-    assert [one.party for one in release.card.guarantee.per_party] == ["facts of others", "people"]
-
-
 def test_facts_that_were_changed_are_found_with_the_ledger(table, ledger, tmp_path):
     learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
     facts = learned.to_dict()

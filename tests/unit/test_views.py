@@ -8,11 +8,8 @@ import pandas as pd
 import pytest
 
 from confrere import Ledger, PrivateLogisticRegression, PublicSchema
-from confrere.audit.result import AuditResult
 from confrere.evaluation import evaluate
-from confrere.planning import plan
 from confrere.schema import Category, Label, Number, data_report
-from confrere.study import gather_locals, make_plan, read_study, write_example
 from confrere.views import progress_bar
 from tests.world import Page
 
@@ -85,23 +82,6 @@ def test_schema_and_report():
     table = pd.DataFrame({"age": [400.0] * 9, "job": ["b"] * 9, "ill": ["yes", "no", "no"] * 3})
     report = data_report(schema, table)
     assert str(report.findings[0]).split(";")[0] in read(report)
-
-
-def test_plans_and_forecasts(tmp_path):
-    write_example(tmp_path)
-    study = read_study(tmp_path / "study.toml")
-    told = read(make_plan(study, gather_locals(study, tmp_path / "study.toml")))
-    assert "branch-2" in told
-    assert "Nothing was spent" in told
-    assert "expected AUC" in read(plan(n=2000, d=5))
-
-
-def test_audits():
-    shown = {"confidence": 0.99, "delta": 0.0, "runs": 100, "pair": "a pair", "event": "above 1"}
-    shown |= {"likely": (90, 100), "rare": (5, 100), "threshold": 1.0, "above": True}
-    values = (np.zeros(1), np.zeros(1))
-    for claimed, word in ((1.0, "Audit: refuted"), (3.0, "not refuted")):
-        assert word in read(AuditResult(epsilon=2.0, claimed=claimed, values=values, **shown))
 
 
 def test_progress_is_shown_in_notebooks_only(monkeypatch):

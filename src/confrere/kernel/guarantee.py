@@ -18,12 +18,13 @@ from dataclasses import MISSING, dataclass, fields
 from decimal import Context, Decimal, Inexact
 from enum import Enum, StrEnum
 from functools import reduce
-from types import NoneType, UnionType
+from types import UnionType
 from typing import (
     Annotated,
     Any,
     ClassVar,
     Literal,
+    NamedTuple,
     Self,
     SupportsFloat,
     TypeGuard,
@@ -143,10 +144,8 @@ _KNOWN: dict[type, tuple[tuple[str, Check, Any], ...]] = {}
 def _fields(cls: type[Record]) -> tuple[tuple[str, Check, Any], ...]:
     """Return name, check and default of every field."""
     if cls not in _KNOWN:
-        hints = get_type_hints(cls, include_extras=True)
-        _KNOWN[cls] = tuple(
-            (each.name, _check(hints[each.name]), each.default) for each in fields(cast(Any, cls))
-        )
+        hints, every = get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
+        _KNOWN[cls] = tuple((one.name, _check(hints[one.name]), one.default) for one in every)
     return _KNOWN[cls]
 
 
@@ -156,7 +155,7 @@ def _check(hint: Any) -> Check:
     if origin is Annotated:
         return cast(Check, args[1])
     if origin in (Union, UnionType):
-        inner = _check(next(arg for arg in args if arg is not NoneType))
+        inner = _check(args[0])
         return lambda value, name: None if value is None else inner(value, name)
     if origin is tuple:
         each = _check(args[0])
@@ -317,6 +316,30 @@ def added(amounts: Iterable[float]) -> float:
     return at_least(reduce(plus, map(exact, amounts), Decimal(0)))
 
 
+class Amount(NamedTuple):
+    """Epsilon and delta, exactly."""
+
+    epsilon: Decimal = Decimal(0)
+    delta: Decimal = Decimal(0)
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float) -> Amount:
+        """Read floats as the decimals that they print as."""
+        return cls(exact(epsilon), exact(delta))
+
+    def plus(self, more: Amount) -> Amount:
+        """Add without rounding."""
+        return Amount(*map(plus, self, more))
+
+    def minus(self, less: Amount) -> Amount:
+        """Subtract without rounding."""
+        return Amount(*map(minus, self, less))
+
+    def covers(self, other: Amount) -> bool:
+        """Whether neither is less."""
+        return self.epsilon >= other.epsilon and self.delta >= other.delta
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee(Record):
     """Differential privacy of one release, or of several composed ones."""
@@ -336,6 +359,20 @@ class Guarantee(Record):
     def pure(self) -> bool:
         """Whether delta is zero."""
         return self.delta == 0
+
+    @property
+    def amount(self) -> Amount:
+        """The price, exactly."""
+        return Amount.of(self.epsilon, self.delta)
+
+    @property
+    def kind(self) -> tuple[Unit, Neighbours]:
+        """What must be the same where promises add up."""
+        return self.unit, self.neighbours
+
+    def covers(self, other: Guarantee) -> bool:
+        """Whether who has paid for this has paid for the other."""
+        return self.kind == other.kind and self.amount.covers(other.amount)
 
     def __str__(self) -> str:
         kind = f"{self.epsilon:g}-DP" if self.pure else f"({self.epsilon:g}, {self.delta:g})-DP"

@@ -1,14 +1,12 @@
 """What may be spent, what was spent, and who said no: the rows that a release rests on.
 
-Money of privacy is counted in exact decimals. A float stands for the decimal it prints as: ten
-charges of ``0.1`` are ``1``, and fit a cap of 1. Sums are never rounded; only what is shown as a
-float is, always to the careful side.
+A float stands for the decimal it prints as: ten charges of ``0.1`` fit a cap of 1. Sums are never
+rounded; only what is shown as a float is, always to the careful side.
 
-The head of the chain is also kept in a second place, the witness. That rows were cut from its end,
-that an older copy was put back, that it was rebuilt, or deleted and made anew, does not show in a
-chain of hashes. So the last row's number and hash, and what every account had spent, lie in a
-folder that a backup of the ledger does not touch, and are compared at every opening and before
-every charge.
+That rows were cut from its end, that an older copy was put back, or that it was made anew, does not
+show in a chain of hashes. So the last row's number and hash, and what every account had spent, are
+also kept by the witness, in a folder that a backup of the ledger does not touch, and are compared
+at every opening and before every charge.
 """
 
 from __future__ import annotations
@@ -46,6 +44,7 @@ from confrere.errors import (
 )
 from confrere.files import write_new
 from confrere.kernel.guarantee import (
+    Amount,
     Code,
     Guarantee,
     Line,
@@ -64,9 +63,6 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
     check_text,
-    exact,
-    minus,
-    plus,
 )
 from confrere.kernel.log import (
     LogFile,
@@ -124,26 +120,13 @@ class Origin(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Amount(Record):
-    """Epsilon and delta, exactly; as a running total, what of it was before the year of a cap."""
+class Total(Record):
+    """All that was spent, exactly; where caps are on a year, which, and what was before it."""
 
     epsilon: Decimal = Decimal(0)
     delta: Decimal = Decimal(0)
     year: int | None = None
-    earlier: Amount | None = None
-
-    @classmethod
-    def of(cls, price: Guarantee | Spent) -> Self:
-        """Read floats as the decimals that they print as."""
-        return cls(exact(price.epsilon), exact(price.delta))
-
-    def plus(self, more: Amount) -> Amount:
-        """Add without rounding."""
-        return Amount(plus(self.epsilon, more.epsilon), plus(self.delta, more.delta))
-
-    def minus(self, less: Amount) -> Amount:
-        """Subtract without rounding."""
-        return Amount(minus(self.epsilon, less.epsilon), minus(self.delta, less.delta))
+    earlier: Total | None = None
 
 
 _NOTHING = Amount()
@@ -190,7 +173,7 @@ class Charge(Record):
     guarantee: Guarantee
     purpose: Line
     simulated: bool
-    spent: Amount | None = None  #: All that the account has spent with it
+    spent: Total | None = None  #: All that the account has spent with it
     key: Line | None = None
     event: PrivacyEvent | None = None  #: None where the guarantee says all
     origin: Origin | None = None
@@ -328,28 +311,24 @@ class Balance:
     def caps(self) -> Amount | None:
         """The caps, exactly."""
         cap = self.terms.epsilon
-        return None if cap is None else Amount(exact(cap), exact(self.terms.delta))
+        return None if cap is None else Amount.of(cap, self.terms.delta)
 
     def changed(self, kind: str, said: AccountChange) -> Self:
         """Take over what the owner's row says: another cap, no more charges, or what is counted."""
+        now, before = self.terms, self.caps
         if kind == "frozen":
             return replace(self, frozen=said.reason)
-        if kind == "raised":
-            return self.raised(said.epsilon, said.delta)
-        terms = replace(self.terms, unit=said.unit, neighbours=said.neighbours)
-        if self.terms.unit is not None and terms != self.terms:
-            raise InvalidParameter("what an account counts does not change.")
-        return replace(self, terms=terms)
-
-    def raised(self, epsilon: float | None, delta: float | None) -> Self:
-        """Let more be spent, where a cap is given."""
-        now, before = self.terms, self.caps
+        if kind == "declared":
+            terms = replace(now, unit=said.unit, neighbours=said.neighbours)
+            if now.unit is not None and terms != now:
+                raise InvalidParameter("what an account counts does not change.")
+            return replace(self, terms=terms)
         if before is None:
             raise InvalidParameter(f"account {now.name!r} has no cap to raise.")
-        caps = (now.epsilon if epsilon is None else epsilon, now.delta if delta is None else delta)
-        after = replace(self, terms=replace(now, epsilon=caps[0], delta=caps[1]))
-        more = (after.caps or before).minus(before)
-        if min(more.epsilon, more.delta) < 0 or not (more.epsilon or more.delta):
+        new = {k: v for k in ("epsilon", "delta") if (v := getattr(said, k)) is not None}
+        after = replace(self, terms=replace(now, **new))
+        caps = after.caps or before
+        if caps == before or not caps.covers(before):
             raise InvalidParameter(
                 f"account {now.name!r} has the caps epsilon {now.epsilon:g} and delta "
                 f"{now.delta:g}; a raise makes one of them larger and neither smaller. To spend "
@@ -367,7 +346,7 @@ class Balance:
     def booked(self, guarantee: Guarantee, time: str) -> Self:
         """Add what was spent at a time, whatever the caps."""
         begun = self.at(time)
-        return replace(begun, paid=begun.paid.plus(Amount.of(guarantee)))
+        return replace(begun, paid=begun.paid.plus(guarantee.amount))
 
     def after(self, guarantee: Guarantee, time: str) -> Self:
         """Pay for one more release at a time, composed in sequence, or say why not."""
@@ -382,7 +361,7 @@ class Balance:
                 f"{guarantee.unit} ({guarantee.neighbours}): the two do not add up. Nothing was "
                 "spent; open an account for it."
             )
-        rest, price = self.at(time).rest, Amount.of(guarantee)
+        rest, price = self.at(time).rest, guarantee.amount
         if rest is not None:
             bound = "ledger" if self.terms.period is None else "ledger, this year"
             for currency in ("epsilon", "delta"):
@@ -412,11 +391,11 @@ class Balance:
         return at_least(self.paid.epsilon)
 
     @property
-    def totals(self) -> Amount:
+    def totals(self) -> Total:
         """The running totals, as a charge's row keeps them."""
         if self.terms.period is None:
-            return self.paid
-        return replace(self.paid, year=self.year, earlier=self.earlier)
+            return Total(*self.paid)
+        return Total(*self.paid, self.year, Total(*self.earlier))
 
 
 # -- what the rows say together --------------------------------------------------------------------
@@ -541,10 +520,7 @@ class Pages(Balances, LogFile):
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
         """Refuse a study whose last word is no, or what was approved before a no was lifted.
 
-        Nobody has to say yes in a ledger: a grant does, or who types the amount. A no is a row,
-        looked at before every question and within every charge, so that it holds whoever has a
-        grant already, and against a party that is running. Only a row that says yes again lifts
-        it, and what was agreed to before that row stays without effect.
+        Looked at within every charge, so that a no holds whoever has a grant already.
         """
         for seq in self.decisions.get(study_sha256, ())[-1:]:
             row, moment = self.row(seq), datetime.fromisoformat
@@ -619,22 +595,22 @@ class Witness:
 
     def head_of(self, ledger_id: str) -> Head | None:
         """Return the last head that was kept, if any."""
-        values = self.told("head", ledger_id)
-        return None if values is None else Head(**values)
+        return Head(**values) if (values := self.told("head", ledger_id)) else None
 
     def ledger_at(self, path: Path) -> str | None:
         """Return which ledger a path held when it was last opened."""
-        values = self.told("path", str(path))
-        return None if values is None else str(values["ledger_id"])
+        return values["ledger_id"] if (values := self.told("path", str(path))) else None
 
     def check(self, log: Pages, path: Path) -> None:
         """Refuse a ledger of which rows that were there, as is remembered, are gone."""
         head = self.head_of(log.ledger_id)
-        row = None if head is None else log.at(head.row)
-        if head is not None and row is None:
+        if head is None:
+            return
+        row = log.at(head.row)
+        if row is None:
             found = f"now it has {log.tail.seq}: an older copy was put back, or rows were cut from "
             raise self._mismatch(path, head, f"{found}its end")
-        if head is not None and row is not None and row.hash != head.hash:
+        if row.hash != head.hash:
             raise self._mismatch(path, head, "now that row is another one: the chain was rebuilt")
 
     def check_place(self, ledger_id: str | None, path: Path) -> None:

@@ -14,7 +14,6 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from decimal import Decimal
 from typing import NoReturn, final
 
 import numpy as np
@@ -23,16 +22,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.errors import LedgerError, Unpaid
-from confrere.kernel.guarantee import (
-    Guarantee,
-    PrivacyEvent,
-    Split,
-    Unit,
-    check_split,
-    exact,
-    minus,
-    plus,
-)
+from confrere.kernel.guarantee import Amount, Guarantee, PrivacyEvent, Split, Unit, check_split
 from confrere.kernel.ledger import (
     ChargeApproval,
     LedgerWriter,
@@ -42,7 +32,7 @@ from confrere.kernel.ledger import (
     Receipt,
     Store,
 )
-from confrere.kernel.streams import RandomSource, SeededSource
+from confrere.kernel.streams import Measurement, RandomSource, SeededSource, T
 
 #: Up to so many words, keying a stream costs more than it saves.
 _FEW_WORDS = 1024
@@ -116,11 +106,9 @@ class _Purse:
     _held: ExitStack | None = None
 
     def _begin(self, promise: Guarantee | None, payment: Payment | None = None) -> None:
-        self.promise, self.payment = promise, payment
-        self.epsilon = self.delta = Decimal(0)
+        self.promise, self.payment, self.spent = promise, payment, Amount()
         self.draws: dict[str, int] = {}
-        self._over = False
-        self._process = os.getpid()
+        self._over, self._process = False, os.getpid()
 
     @property
     def over(self) -> bool:
@@ -137,7 +125,7 @@ class _Purse:
             _CHANGED.notify_all()
 
     def book(self, guarantee: Guarantee, several: tuple[str, int] | None = None) -> None:
-        """Take what a draw costs, or refuse it; ``several`` as in :meth:`RandomSource.book`."""
+        """Take what a draw costs, or refuse it; ``several`` as in :class:`Measurement`."""
         paid = self.payment
         with _CHANGED:  # One thread at a time, or two would take the same rest.
             if several is None:
@@ -158,34 +146,38 @@ class _Purse:
     def _take(self, guarantee: Guarantee) -> None:
         if self.over:
             raise Unpaid("the payment is over; what is drawn after it has a price of its own.")
-        kind = None if self.promise is None else (self.promise.unit, self.promise.neighbours)
-        if kind != (guarantee.unit, guarantee.neighbours):
+        if self.promise is None or self.promise.kind != guarantee.kind:
             raise Unpaid(f"nothing was paid for {guarantee}.")
-        if not self.take(exact(guarantee.epsilon), exact(guarantee.delta)):
+        if not self.take(guarantee.amount):
             raise Unpaid(
                 f"{guarantee} is more than is left of what was paid, {self.promise}; nothing was "
                 "drawn."
             )
 
-    def take(self, epsilon: Decimal, delta: Decimal) -> bool:
+    def take(self, price: Amount) -> bool:
         """Add to what is spent if the promise covers it, and say whether it does."""
         assert self.promise is not None
-        more = (plus(self.epsilon, epsilon), plus(self.delta, delta))
-        fits = more[0] <= exact(self.promise.epsilon) and more[1] <= exact(self.promise.delta)
-        if fits:
-            self.epsilon, self.delta = more
+        more = self.spent.plus(price)
+        fits = self.promise.amount.covers(more)
+        self.spent = more if fits else self.spent
         return fits
 
 
 class _Part(_Purse):
-    """A purse inside another one, which ends with it."""
+    """A purse inside another one, which ends with it.
 
-    def __init__(self, whole: _Purse, promise: Guarantee | None) -> None:
+    That of one of several disjoint parts has ``largest``, what the dearest of them has spent. That
+    of a mechanism which another one draws at random, as often as it likes, covers each time.
+    """
+
+    def __init__(
+        self, whole: _Purse, promise: Guarantee | None, largest: list[Amount] | None = None
+    ) -> None:
         if not isinstance(whole, _Purse) or not (
-            promise is None or (whole.promise is not None and _covers(whole.promise, promise))
+            promise is None or (whole.promise is not None and whole.promise.covers(promise))
         ):
             raise Unpaid("a part is of something that was paid, and costs no more than all of it.")
-        self.whole = whole
+        self.whole, self.largest = whole, largest
         self._begin(promise, whole.payment)
         if whole.payment is not None and whole.payment.sums is not None:
             self.draws = whole.draws
@@ -195,41 +187,24 @@ class _Part(_Purse):
     def over(self) -> bool:
         return self.whole.over
 
-
-class _Share(_Part):
-    """The purse of one of several disjoint parts: the dearest of them is what is spent."""
-
-    def __init__(self, whole: _Purse, largest: list[Decimal]) -> None:
-        super().__init__(whole, whole.promise)
-        self.largest = largest
-
     @override
-    def take(self, epsilon: Decimal, delta: Decimal) -> bool:
-        more = (plus(self.epsilon, epsilon), plus(self.delta, delta))
-        raised = [max(mine, most) for mine, most in zip(more, self.largest, strict=True)]
-        fits = self.whole.take(
-            *(minus(now, before) for now, before in zip(raised, self.largest, strict=True))
-        )
+    def take(self, price: Amount) -> bool:
+        if self.largest is None:
+            self.spent = Amount()
+            return super().take(price)
+        more, (most,) = self.spent.plus(price), self.largest
+        raised = Amount(*map(max, more, most))
+        fits = self.whole.take(raised.minus(most))
         if fits:
-            self.largest[:] = raised
-            self.epsilon, self.delta = more
+            self.largest[0], self.spent = raised, more
         return fits
-
-
-class _Repeated(_Part):
-    """The purse of one mechanism that another one draws a random number of times."""
-
-    @override
-    def take(self, epsilon: Decimal, delta: Decimal) -> bool:
-        self.epsilon = self.delta = Decimal(0)
-        return super().take(epsilon, delta)
 
 
 class _OfParties(_Purse):
     """What parties have paid to whoever adds up their answers, and draws the noise for all."""
 
     def __init__(self, receipts: Sequence[Receipt], promise: Guarantee, real: bool) -> None:
-        whole = promise.unit is Unit.PARTY and all(_covers(r.guarantee, promise) for r in receipts)
+        whole = promise.unit is Unit.PARTY and all(r.guarantee.covers(promise) for r in receipts)
         if not receipts or not whole:
             raise Unpaid("the parties have not paid for what is to be drawn in their name.")
         if real:
@@ -242,8 +217,6 @@ class _OfParties(_Purse):
 
 
 class _Nothing(_Purse):
-    """Of what only tells public facts."""
-
     def __init__(self) -> None:
         self._begin(None)
 
@@ -252,8 +225,8 @@ class _Nothing(_Purse):
 class Ticket(RandomSource):
     """What a payment allows to be drawn: a source of randomness that asks for its price first.
 
-    A mechanism calls :meth:`book` with its own guarantee and draws from what it gets. Made by
-    :func:`paying` and its kin, and by nobody else.
+    What is drawn is asked for by :meth:`draw`, at the price that the measurement itself has. Made
+    by :func:`paying` and its kin, and by nobody else.
     """
 
     def __init__(
@@ -271,27 +244,34 @@ class Ticket(RandomSource):
             raise Unpaid("nothing was charged here.")
         return self._receipt
 
-    @property
-    def spent(self) -> tuple[float, float]:
-        """Epsilon and delta of what was drawn so far."""
-        return float(self._purse.epsilon), float(self._purse.delta)
-
     @override
     def book(
         self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
-    ) -> RandomSource:
+    ) -> _Drawn:
         if count != 1:
             raise Unpaid("count must be 1: every release of the same data has a price.")
         self._purse.book(guarantee, several)
         return _Drawn(self._purse, self._simulation)
 
     @override
+    def draw(self, made: Measurement[T], *rows: object, count: int = 1, **more: object) -> T:
+        if not isinstance(made, Measurement):
+            raise Unpaid("only a measurement is drawn: what says itself what it costs.")
+        price = made.guarantee()
+        stream = self.book(price, count, made.several)
+        stream.price = price
+        try:
+            return made.sample(*rows, source=stream, count=count, **more)
+        finally:
+            stream.end()
+
+    @override
     def apart(self, split: Split) -> Iterator[RandomSource]:
         if self._purse.promise is not None:
             check_split(split, self._purse.promise.neighbours)
-        largest = [Decimal(0), Decimal(0)]
+        largest = [Amount()]
         while True:
-            yield Ticket(_Share(self._purse, largest), self._receipt, self._simulation)
+            yield self._of(_Part(self._purse, self._purse.promise, largest))
 
     @override
     def _dealt(self, n_rows: int) -> NDArray[np.float64]:
@@ -303,11 +283,13 @@ class Ticket(RandomSource):
 
     @override
     def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
-        if not _covers(guarantee, each):
+        if not guarantee.covers(each):
             raise Unpaid("what is repeated costs no more each time than all of it together.")
         own = self.book(guarantee)
-        inner = _Repeated(self._purse, each)
-        return Ticket(inner, self._receipt, self._simulation), own
+        return self._of(_Part(self._purse, each)), own
+
+    def _of(self, part: _Part) -> Ticket:
+        return Ticket(part, self._receipt, self._simulation)
 
     @override
     def stream(self, label: str, step: int) -> RandomSource:
@@ -331,16 +313,23 @@ class _Drawn(RandomSource):
     or shared with a forked process.
     """
 
+    #: What a measurement may still say that it costs.
+    price: Guarantee | None = None
+
     def __init__(self, purse: _Purse, simulation: SeededSource | None) -> None:
         if not isinstance(purse, _Purse):
             raise Unpaid("nothing was booked.")
-        self._purse, self._simulation = purse, simulation
+        self._purse, self._simulation, self._over = purse, simulation, False
         self.simulated = simulation is not None
+
+    def end(self) -> None:
+        """Let nothing more be drawn: what was booked has been."""
+        self._over = True
 
     @override
     def _words(self, count: int) -> NDArray[np.uint64]:
-        if self._purse.over or not self._purse.epsilon:
-            raise Unpaid("nothing was booked, or the payment is over.")
+        if self._over or self._purse.over or not self._purse.spent.epsilon:
+            raise Unpaid("nothing was booked, or what was has been drawn, or the payment is over.")
         if self._simulation is not None:
             return self._simulation.words(count)
         if count <= _FEW_WORDS:
@@ -351,8 +340,12 @@ class _Drawn(RandomSource):
     @override
     def book(
         self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
-    ) -> NoReturn:
-        raise Unpaid("what was booked for one mechanism pays for no other; hand on the ticket.")
+    ) -> RandomSource:
+        # A measurement that books by itself what :meth:`Ticket.draw` has: once.
+        price, self.price = self.price, None
+        if self._over or price is None or (price, count) != (guarantee, 1):
+            raise Unpaid("what was booked for one mechanism pays for no other; hand on the ticket.")
+        return self
 
     def __reduce__(self) -> NoReturn:
         raise Unpaid("what was paid for is drawn in one place.")
@@ -446,11 +439,3 @@ def paid_by_parties(
 def free_ticket(simulation: SeededSource | None = None) -> Ticket:
     """Return a ticket for what only tells public facts: it draws nothing."""
     return Ticket(_Nothing(), None, simulation)
-
-
-def _covers(paid: Guarantee, promise: Guarantee) -> bool:
-    return (
-        (paid.unit, paid.neighbours) == (promise.unit, promise.neighbours)
-        and paid.epsilon >= promise.epsilon
-        and paid.delta >= promise.delta
-    )

@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import repeat
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,22 @@ Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomStat
 
 #: Nothing between it and 1 is a double.
 _LARGEST = 1 - 2.0**-53
+
+T = TypeVar("T")
+
+
+class Measurement(ABC, Generic[T]):
+    """What can be released: what it costs, and the one draw that it costs that for."""
+
+    #: Its name, and how many draws its guarantee is for together, where that is not one.
+    several: tuple[str, int] | None = None
+    #: ``sample(*rows, source=..., count=...)``, from a stream that is good for this draw alone;
+    #: :meth:`RandomSource.draw` calls it, and audits with a simulation.
+    sample: Callable[..., T]
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
 
 
 class RandomSource(ABC):
@@ -63,6 +80,14 @@ class RandomSource(ABC):
         count = int(np.prod(shape, dtype=np.int64))
         bits = np.unpackbits(self._words(-(-count // 64)).view(np.uint8), count=count)
         return np.asarray(1.0 - 2.0 * bits.reshape(shape), dtype=np.float64)
+
+    def draw(self, made: Measurement[T], *rows: object, count: int = 1, **more: object) -> T:
+        """Return what a measurement samples, once what it says that it costs is booked.
+
+        Its stream ends with the sample: whoever keeps it has nothing.
+        """
+        stream = self.book(made.guarantee(), count, made.several)
+        return made.sample(*rows, source=stream, count=count, **more)
 
     def book(
         self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None

@@ -13,12 +13,12 @@ from confrere.errors import StudyRefused
 from confrere.kernel.guarantee import PrivacyEvent, at_least, minus
 from confrere.kernel.ledger import (
     FORMAT,
-    Amount,
     Charge,
     End,
     Origin,
     Pages,
     Receipt,
+    Total,
     Verdict,
     refused,
     said_by,
@@ -65,8 +65,8 @@ class Entry(Receipt):
         said: Charge = said_by(row)
         ended = None if mark is None else log.row(mark)
         end = End(charge) if ended is None else said_by(ended)
-        spent = said.spent or Amount()
-        earlier = spent.earlier or Amount()
+        spent = said.spent or Total()
+        earlier = spent.earlier or Total()
         state: Any = "open" if ended is None else ended.kind
         receipt = Receipt.of(row, said, log.ledger_id)
         return cls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -13,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from typing_extensions import override
 
-from confrere.errors import BudgetExceeded, InvalidParameter
+from confrere.errors import BudgetExceeded, InvalidParameter, LedgerTampered
 from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
@@ -26,6 +27,7 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.ledger import (
     AccountChange,
     Balance,
+    Balances,
     Charge,
     ChargeApproval,
     LedgerFile,
@@ -38,10 +40,9 @@ from confrere.kernel.ledger import (
     said_by,
     study_of,
 )
-from confrere.kernel.log import ONE_AT_A_TIME, now
+from confrere.kernel.log import ONE_AT_A_TIME, Row, enter, now
 from confrere.ledger import entries as views
 from confrere.ledger.accounts import Account, account_table, charge_table
-from confrere.ledger.auditing import audit
 from confrere.ledger.entries import Decision, Entry
 from confrere.views import Panel, Shown
 
@@ -326,7 +327,7 @@ class Ledger(LedgerReader, LedgerWriter):
         """Let an account spend more, in all or every year, on its owner's word in the chain."""
         asked = AccountChange(account, reason, epsilon, delta)
         with self._store.writing() as log:
-            caps = log.balance(account).raised(asked.epsilon, asked.delta).terms
+            caps = log.balance(account).changed("raised", asked).terms
             self._store.append(
                 log, "raised", replace(asked, epsilon=caps.epsilon, delta=caps.delta)
             )
@@ -388,6 +389,26 @@ def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> t
 @cache
 def _session_ledger() -> Ledger:
     return Ledger()
+
+
+def audit(rows: Iterable[Row], *, head: str | None = None) -> int:
+    """Check the links and the sums of a whole chain, of which nothing is believed; count its rows.
+
+    Each row is known to fit its own hash. The first that does not follow is named.
+    """
+    books, last, found = Balances(), None, head is None
+    for row in rows:
+        row.check_follows(last)
+        enter(books.enter, row)
+        last, found = row, found or row.hash == head
+    if last is None:
+        raise LedgerTampered("every row was removed.")
+    if not found:
+        raise LedgerTampered(
+            "the given head is not in the chain: rows were removed from its end, or the whole "
+            "file was rewritten."
+        )
+    return last.seq
 
 
 def _covers(balance: Balance, guarantee: Guarantee) -> bool:

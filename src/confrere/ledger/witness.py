@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confrere.errors import NotALedger, WitnessMismatch
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, at_least, exact
+from confrere.kernel.guarantee import Amount, Guarantee, Neighbours, Unit, at_least
 from confrere.kernel.ledger import (
-    Amount,
     Charge,
     End,
     Head,
@@ -106,10 +105,10 @@ def _lost(kept: Witness, log: Pages, path: Path) -> list[Spent]:
     if head is None or (row is not None and row.hash == head.hash):
         return found
     for one in _spent_of(kept, own):
-        rest = Amount.of(one)
+        rest = Amount.of(one.epsilon, one.delta)
         if row is None and one.account in log.balances:
             balance = log.balance(one.account)
-            rest = rest.minus(Amount(exact(balance.spent), exact(at_least(balance.paid.delta))))
+            rest = rest.minus(Amount.of(balance.spent, at_least(balance.paid.delta)))
         if rest.epsilon > 0:
             delta = max(0.0, at_least(rest.delta))
             found.append(replace(one, epsilon=at_least(rest.epsilon), delta=delta))

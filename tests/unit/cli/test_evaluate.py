@@ -9,7 +9,6 @@ import pytest
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.cli.commands import evaluation
-from confrere.evaluation import public_thresholds
 from confrere.release import generate_key, load_release
 
 
@@ -91,10 +90,3 @@ def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):
     assert "--label" in line.json("evaluate", "r", "t.csv", *options(), "--yes", code=3)["message"]
     line("evaluate", "r", "t.csv", *options(label="ill"), "--yes")
     assert load_release("r").receipt.row != ledger.entries()[-1].row
-
-
-def test_a_public_grid_has_room_for_the_noise():
-    few, many = public_thresholds(300, 0.25, 0.1), public_thresholds(100_000, 0.25, 0.1)
-    assert (len(few), len(many)) == (3, 11)
-    assert list(many) == sorted(many)
-    assert many[5] == pytest.approx(0.1)

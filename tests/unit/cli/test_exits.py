@@ -3,7 +3,6 @@
 import importlib
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -175,22 +174,6 @@ def test_every_command_of_a_module_is_in_the_tree(module):
         name for name, where in tree._MODULES.items() if where == module
     }
     assert {words.split()[0] for words in of_module if " " in words} <= tree._GROUPS.keys()
-
-
-def test_every_command_is_in_the_help(line):
-    text = line("--help").stdout
-    assert all(f" {name} " in text for name in tree._MODULES)
-
-
-@pytest.mark.parametrize("words", [["ledger"], ["schema"], ["keys"], ["release"], []])
-def test_without_a_verb_there_is_help_and_nothing_else(line, words):
-    result = line(*words, code=2)
-    assert "Usage: " in result.stdout + result.stderr
-    assert "--help)" not in result.stderr
-
-
-def test_the_version_is_that_of_the_distribution(line):
-    assert line("--version").stdout == f"confrere {version('confrere')}\n"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["nosuch"]])

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import tempfile
 import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -15,10 +14,8 @@ from confrere.cli.commands import party
 from confrere.errors import EngineFailed
 from confrere.federation import line as engine
 from confrere.federation.keys import make_authority
-from confrere.federation.signed import RunSteps
 from confrere.ledger import Ledger
-from confrere.ledger.witness import shared_storage
-from confrere.progress import Progress, places, private
+from confrere.progress import private
 from confrere.release import load_release
 from confrere.study import gather_locals, read_study, refuse_study
 from tests.unit.federation.signed_run import name_keys
@@ -279,12 +276,6 @@ def test_a_party_that_is_left_out_or_cannot_go_on_says_so(line, study, monkeypat
     assert line.json("status", "nodes/main")["data"]["state"].startswith("failed")
 
 
-def test_a_study_for_one_process_is_told_where_to_go(line, study):
-    study.write_text(study.read_text().replace('engine = "line"', 'engine = "local"'))
-    told = line("coordinator", "study.toml", *NODES, code=3).stderr
-    assert "use confrere fit" in told
-
-
 def test_status_of_what_is_no_folder_of_ours(line, folder):
     line("status", "local", code=3)
     Path("c").mkdir()
@@ -315,32 +306,3 @@ def test_a_service_does_not_start_with_its_witness_on_the_ledger_s_mount(
     assert "--same-mount" in told["message"]
     assert not list(Path().rglob("*.ledger"))
     line(*_party("main"), "--yes", "--same-mount")
-
-
-def test_a_witness_elsewhere_is_not_mentioned(line, study, sessions, monkeypatch):
-    if shared_storage(Path(), Path("/dev/shm")) is not None:
-        pytest.skip("there is no second mount here")
-    monkeypatch.setenv("CONFRERE_SERVICE", "1")
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
-        monkeypatch.setenv("CONFRERE_WITNESS", elsewhere)
-        assert "WARNING" not in line(*_party("main"), "--yes").stderr
-
-
-def test_a_reply_is_no_answer_before_it_was_checked(line, tmp_path):
-    """Status said "main answered" and "answered 0" as long as the others were waited for."""
-    steps = RunSteps()
-    steps.asked("objective", 0, NAMES)
-    steps.dropped("objective", 0, "branch-2", "StudyRefused")
-    where = {"main": "answered", "branch-1": "asked", "branch-2": "answered"}
-    now = places(where, steps.to_list())
-    assert now == {
-        "main": "replied, not checked yet",
-        "branch-1": "asked",
-        "branch-2": "dropped (StudyRefused)",
-    }
-    Progress(tmp_path, study="ab").say("running", parties=now, steps=steps.to_list())
-    told = line.json("status", tmp_path)["data"]
-    answered = [state for state in told["parties"].values() if state == "answered"]
-    assert (len(answered), told["counts"]["connected"]) == (told["counts"]["answered"], 3)
-    steps.answered("objective", 0, "main", None)
-    assert places(where, steps.to_list())["main"] == "answered"

@@ -31,34 +31,6 @@ def test_open_makes_an_account_with_a_reason(line, folder):
     line("ledger", "open", "new.ledger", "votes", "--epsilon", "3", "--reason", "more", code=3)
 
 
-def test_a_cap_may_be_on_a_year(line, folder):
-    told = ("--epsilon", "1", "--period", "year", "--reason", "the board's rule")
-    account = line.json("ledger", "open", "new.ledger", "study", *told)["data"]["account"]
-    assert (account["period"], account["epsilon"], account["left"]) == ("year", 1.0, 1.0)
-    Ledger("new.ledger").charge("study", Guarantee(0.25), purpose="fit")
-    shown = line("ledger", "show", "new.ledger").stdout
-    assert "1 a year" in shown
-    assert ": 0.25" in shown
-    line("ledger", "open", "x.ledger", "study", "--period", "year", "--reason", "r", code=3)
-    line("ledger", "open", "x.ledger", "study", "--period", "month", "--reason", "r", code=2)
-
-
-def test_a_raise_is_shown_for_ever(line, book):
-    line("ledger", "raise", "books.ledger", "study", "--epsilon", "2.5", "--reason", "follow-up")
-    book.charge("study", Guarantee(2.0), purpose="fit")
-    shown = line("ledger", "show", "books.ledger").stdout
-    assert "raised" in shown
-    assert "follow-up" in shown
-    (account,) = line.json("ledger", "show", "books.ledger")["data"]["accounts"]
-    assert [(one["kind"], one["epsilon"]) for one in account["history"]] == [
-        ("opened", 1.0),
-        ("raised", 2.5),
-    ]
-    for words in (["--epsilon", "1"], ["--epsilon", "2.5"], ["--delta", "-1"], []):
-        line("ledger", "raise", "books.ledger", "study", *words, "--reason", "x", code=3)
-    line("ledger", "raise", "books.ledger", "nobody", "--epsilon", "9", "--reason", "x", code=3)
-
-
 def test_what_is_frozen_stays_so(line, book):
     line("ledger", "freeze", "books.ledger", "study", "--reason", "an incident")
     answer = line.json("ledger", "show", "books.ledger")["data"]["accounts"][0]

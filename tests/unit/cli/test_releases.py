@@ -1,7 +1,5 @@
 """verify, predict, release, ledger, schema, keys: what one does with what there is."""
 
-import csv
-import io
 import json
 import sys
 from dataclasses import replace
@@ -56,19 +54,6 @@ def test_verify_refuses_a_changed_file_another_study_and_another_ledger(line, fi
     assert "no charge of this release" in answer["message"]
     (fitted / "model.json").write_text((fitted / "model.json").read_text().replace("1", "2", 1))
     assert line.json("verify", fitted, code=5)["error_code"] == "InvalidRelease"
-
-
-def test_predict_prints_or_writes_a_table(line, fitted):
-    printed = line("predict", fitted, "local/branch-1.csv").stdout
-    rows = list(csv.DictReader(io.StringIO(printed)))
-    assert len(rows) == 1500
-    assert set(rows[0]) == {"patient_id", "predicted", "probability of no", "probability of yes"}
-    line("predict", fitted, "local/branch-1.csv", "--out", "p.csv")
-    assert Path("p.csv").read_text() == printed
-    answer = line.json("predict", fitted, "local/branch-1.csv")
-    assert len(answer["data"]["predictions"]["predicted"]) == 1500
-    line("predict", fitted, "nowhere.csv", code=3)
-    line("predict", "nowhere", "local/branch-1.csv", code=5)
 
 
 def test_release_show_page_and_sign(line, fitted):
@@ -163,19 +148,6 @@ def test_a_refuted_claim_ends_with_code_5(line, monkeypatch):
     monkeypatch.setattr(audit, "exact_audit", lambda *_: ExactAudit(1.5, 1.0, "somewhere"))
     answer = line.json("audit", "plr", "--exact", code=5)
     assert answer["message"].startswith("REFUTED")
-
-
-def test_plan_says_what_to_expect_and_what_a_delta_buys(line, folder):
-    facts = ("plan", "--records", "500", "--features", "40", "--delta")
-    found = line.json(*facts, "1e-6", "--picture", "p.png")["data"]
-    areas = found["by_epsilon"]
-    assert 0.5 < areas["0.1"] < areas["1"] < areas["10"] < 0.85
-    assert areas["1"] > found["by_epsilon_pure"]["1"] + 0.01
-    assert Path("p.png").stat().st_size > 1000
-    assert "by_epsilon_pure" not in line.json(*facts[:-1])["data"]
-    assert "pure" in line(*facts, "1e-6").stdout
-    line(*facts, "0.05", code=3)
-    line("plan", "--records", "0", "--features", "20", code=2)
 
 
 def test_plan_says_what_a_schema_brings(line, folder):

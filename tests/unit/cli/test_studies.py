@@ -67,11 +67,6 @@ def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, fo
     assert not list(folder.rglob("*.ledger"))
 
 
-def test_a_report_that_cannot_be_kept_says_where_else(line, folder):
-    answer = line.json("check", "study.toml", "--report", folder / "nowhere", code=3)
-    assert "give --report" in answer["message"]
-
-
 def test_price_touches_no_data_and_writes_a_plan(line, folder):
     for table in Path("local").glob("*.csv"):
         table.unlink()
@@ -117,16 +112,6 @@ def test_flags_come_before_local_files_and_sign(line, folder):
     line("keys", "new", "other.key")
     answer = line.json("verify", "out/diabetes-2026", "--key", "main=other.key.pub", code=5)
     assert answer["error_code"] == "SignatureError"
-
-
-def test_the_environment_comes_before_local_files(line, folder, monkeypatch):
-    monkeypatch.setenv("CONFRERE_LEDGER", "env.ledger")
-    monkeypatch.setenv("CONFRERE_OUT", "env-out")
-    line("fit", "study.toml", "--yes")
-    assert len(Ledger("env.ledger").entries()) == 3
-    assert Path("env-out/diabetes-2026/card.json").is_file()
-    line("fit", "study.toml", "--yes", "--ledger", "flag.ledger", "--out", "flag-out")
-    assert len(Ledger("flag.ledger").entries()) == 3
 
 
 def test_a_branch_starts_from_the_source_s_signed_release(line, folder):

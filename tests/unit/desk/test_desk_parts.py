@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -117,25 +117,6 @@ def told(folder: Path, **facts) -> Place:
     return Place(folder, folder.name)
 
 
-def test_a_run_says_how_long_it_waits_and_when_it_has_fallen_silent(tmp_path):
-    now = datetime.now(UTC)
-    step = {
-        "operation": "size",
-        "step": 0,
-        "until": (now + timedelta(seconds=60)).isoformat(),
-        "parties": {"a": {"state": "asked"}, "b": {"state": "dropped", "code": "Timeout"}},
-    }
-    place = told(tmp_path / "c", parties={"a": "asked", "b": "gone"}, steps=[step])
-    facts = run_facts(place, now)
-    assert 58 <= facts["left"] <= 60
-    assert facts["counts"] == {"connected": 1, "asked": 2, "answered": 0, "paid": 0, "dropped": 1}
-    assert not facts["silent"]
-    later = run_facts(place, now + timedelta(seconds=200))
-    assert later["silent"]
-    assert later["left"] == 0
-    assert run_facts(told(tmp_path / "c", state="released"), now)["over"]
-
-
 @pytest.mark.parametrize(
     "facts",
     [
@@ -152,14 +133,6 @@ def test_a_hostile_status_file_breaks_nothing(tmp_path, facts):
     found = run_facts(told(tmp_path / "c", **facts))
     assert found is not None
     assert "fault" in found or found["role"] == "coordinator"
-
-
-def test_a_folder_without_a_word_is_no_run(tmp_path):
-    assert run_facts(Place(tmp_path, "x")) is None
-    (tmp_path / STATUS).write_text("[]")
-    assert run_facts(Place(tmp_path, "x")) is None
-    (tmp_path / STATUS).write_text("[" * 100_000)
-    assert run_facts(Place(tmp_path, "x")) is None
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -197,14 +170,6 @@ def test_events_tell_what_changed_and_end_with_the_visitor(tmp_path, monkeypatch
     assert heard[0] == "event: run\ndata: <p>one</p>\ndata: <p>more</p>\n\n"
     assert heard[1] == "event: run\ndata: <p>two</p>\n\n"
     assert heard[2] == ": nothing new\n\n"
-
-
-def test_the_log_s_end_is_shown_however_long_it_is(tmp_path):
-    assert last_lines(tmp_path) == []
-    (tmp_path / "line.log").write_bytes(b"\xff\n" + b"line\n" * 10_000 + b"last\n")
-    lines = last_lines(tmp_path)
-    assert len(lines) == 20
-    assert lines[-1] == "last"
 
 
 def test_counts_have_prometheus_form_and_no_names():

@@ -11,9 +11,7 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
-from confrere.errors import InvalidData
 from confrere.federation import LocalParty, Payload, serve
-from confrere.methods.plan import encode_labels
 from tests.unit.federation.conftest import loose_books
 
 RNG = np.random.default_rng(0)
@@ -115,9 +113,3 @@ def test_errors_are_counted_on_any_rows():
         request = Payload({"epsilon": 100.0, "intercept": 0.0}, {"coef": np.array([1.2, -1.0])})
         counts.append(int(serve("errors", request, party, run="r").arrays["errors"]))
     assert max(counts) - min(counts) <= 1
-
-
-def test_an_error_about_labels_counts_nothing():
-    with pytest.raises(InvalidData) as caught:
-        encode_labels(np.array([0, 1, 7, 7, 7]), np.array([0, 1]))
-    assert not any(character.isdigit() for character in str(caught.value))

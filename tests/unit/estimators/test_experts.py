@@ -10,7 +10,6 @@ from confrere import (
     PrivateLogisticRegression,
     PublicSchema,
 )
-from confrere.errors import InvalidParameter
 from confrere.mechanisms.prior_check import Belief
 from confrere.methods import PublicFacts
 from confrere.methods.priors import resolve_prior
@@ -90,10 +89,3 @@ def test_arrays_with_the_same_facts_give_the_same_model():
         prior=encoder.expert_prior(), prior_intercept=np.log(1 / 3), **settings
     ).fit(encoder.transform(rows), rows["y"])
     np.testing.assert_array_equal(known.coef_, given.coef_)
-
-
-@pytest.mark.parametrize("prior", ["experts", "expert"])
-def test_without_a_schema_there_are_none(prior):
-    X, y = np.eye(4), [0, 1, 0, 1]
-    with pytest.raises(InvalidParameter, match="prior"):
-        PrivateLogisticRegression(prior=prior, random_state=0).fit(X, y)

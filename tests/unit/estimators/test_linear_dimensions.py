@@ -8,7 +8,6 @@ import pytest
 
 from confrere import Ledger, PrivateLogisticRegression, TransferClassifier
 from confrere.audit.exact import exact_audit
-from confrere.errors import InvalidParameter
 from confrere.methods import PublicFacts
 from confrere.schema import Category, Number, PublicSchema
 
@@ -27,11 +26,6 @@ SCHEMA = PublicSchema(
         Category("c", values=("x", "y", "z")),
     )
 )
-CELLS = list(
-    itertools.product(
-        ("ball", "schema"), (0.0, 1e-6), (2, 3), (False, True), ("replace-one", "add-remove")
-    )
-)
 COLUMNS = {"ball": 5, "schema": 8}
 
 
@@ -48,34 +42,6 @@ def settings_of(geometry, delta, classes, relation):
     return settings | ({"declared_samples": N} if relation == "add-remove" else {})
 
 
-def paying(seeded, relation):
-    if seeded:
-        return {"random_state": 1}
-    ledger = Ledger()
-    ledger.open_account("a", epsilon=EPSILON, delta=1e-3, neighbours=relation)
-    return {"ledger": ledger, "account": "a"}
-
-
-def keeps_its_promise(model, geometry, classes, prior, relation):
-    rows = TABLE if geometry == "schema" else X
-    model.fit(rows, Y[classes])
-    assert model.guarantee_.epsilon == EPSILON
-    assert model.guarantee_.neighbours == relation
-    assert model.coef_.shape == (1 if classes == 2 else classes, COLUMNS[geometry])
-    assert (model.model_.facts.body is not None) == (geometry == "schema")
-    assert (model.model_.facts.prior is not None) == prior
-
-
-@pytest.mark.parametrize("seeded", [True, False])
-@pytest.mark.parametrize(("geometry", "delta", "classes", "prior", "relation"), CELLS)
-def test_a_regression_fits(geometry, delta, classes, prior, relation, seeded):
-    settings = settings_of(geometry, delta, classes, relation) | {"neighbours": relation}
-    if prior:
-        settings["prior"] = opinion(geometry, classes)
-    model = PrivateLogisticRegression(**settings, **paying(seeded, relation))
-    keeps_its_promise(model, geometry, classes, prior, relation)
-
-
 @pytest.fixture(scope="module")
 def sources():
     found = {}
@@ -85,19 +51,6 @@ def sources():
         rows = TABLE if geometry == "schema" else X
         found[geometry, classes] = model.fit(rows, Y[classes]).to_release()
     return found
-
-
-@pytest.mark.parametrize("seeded", [True, False])
-@pytest.mark.parametrize(("geometry", "delta", "classes", "prior", "relation"), CELLS)
-def test_a_branch_fits(sources, geometry, delta, classes, prior, relation, seeded):
-    settings = settings_of(geometry, delta, classes, relation)
-    model = TransferClassifier(
-        source=sources[geometry, classes],
-        prior_check=prior,
-        **settings,
-        **paying(seeded, relation),
-    )
-    keeps_its_promise(model, geometry, classes, prior, relation)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -129,18 +82,6 @@ def test_opinions_on_three_classes_are_used_as_far_as_they_hold(geometry):
         ).fit(TABLE if geometry == "schema" else X, Y[3])
         factors.append(model.model_.facts.prior.factor)
     assert factors[0] > 0.5 > 0 > factors[1]
-
-
-def test_what_has_no_meaning_for_three_classes_is_named():
-    three = {"classes": [0, 1, 2], "data_norm": 3.0}
-    for wrong, word in (
-        ({"prior": np.ones(5)}, "prior"),
-        ({"prior_intercept": 1.0}, "prior_intercept"),
-        ({"prior_intercept": np.inf}, "prior_intercept"),
-        ({"prior": "experts"}, "experts"),
-    ):
-        with pytest.raises(InvalidParameter, match=word):
-            PrivateLogisticRegression(**three, **wrong).price(N, 5, 3)
 
 
 def planned(**settings):

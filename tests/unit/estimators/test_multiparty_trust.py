@@ -40,20 +40,6 @@ def test_the_promise_says_who_would_have_to_collude(method):
     assert any("whoever adds up" in one for one in trusted.guarantee_.assumptions)
 
 
-@pytest.mark.parametrize("method", ["soft", "vote"])
-def test_models_of_votes_need_a_coordinator_and_say_so(method):
-    X, y = np.ones((4, 1)), np.array([0, 1, 0, 1])
-    with pytest.raises(InvalidParameter, match="somebody has to see"):
-        make(method).fit(X, y, auxiliary=X)
-
-
-@pytest.mark.parametrize("method", SUMMED)
-def test_as_many_as_there_are_cannot_collude(method):
-    X, y = np.ones((4, 1)), np.array([0, 1, 0, 1])
-    with pytest.raises(InvalidParameter, match="must exceed colluding"):
-        make(method, colluding=4).fit(X, y, auxiliary=X)
-
-
 @pytest.mark.parametrize("reserve", [0, 3])
 def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
     """Whole numbers on a grid of 2^-20: shares of cells have a sensitivity of 2^17."""

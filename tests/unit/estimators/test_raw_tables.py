@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 
 from confrere import (
     CollaborativeClassifier,
-    FeatureStackingClassifier,
     Ledger,
     MultipartyClassifier,
     PrivateLogisticRegression,
@@ -121,17 +120,6 @@ def test_parties_may_have_tables_of_their_own():
         MultipartyClassifier(**settings, on_faulty="refuse").fit(tables, auxiliary=auxiliary)
 
 
-def test_stacks_take_the_schema_s_importances():
-    model = FeatureStackingClassifier(schema=SCHEMA, noise="ball", n_groups=2, **SEEDED).fit(TABLE)
-    given = FeatureStackingClassifier(
-        schema=SCHEMA, importance=SCHEMA.importances(), n_groups=2, **SEEDED
-    )
-    np.testing.assert_array_equal(
-        model.decision_function(TABLE), given.fit(TABLE).decision_function(TABLE)
-    )
-    assert model.model_.encoder.encoding.weights is None
-
-
 def test_a_pipeline_is_released_with_its_encoder(tmp_path):
     path = tmp_path / "books.ledger"
     ledger = Ledger(path)
@@ -201,15 +189,3 @@ def test_an_undeclared_column_is_not_looked_at():
     more = TABLE.assign(name="S3CRET")
     model = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(more)
     assert model.predict(more).tolist() == model.predict(TABLE).tolist()
-
-
-def test_wrong_parameters_cost_nothing():
-    ledger = Ledger()
-    settings = {"schema": SCHEMA, "ledger": ledger}
-    with pytest.raises(InvalidParameter, match="classes"):
-        PrivateLogisticRegression(**settings, classes=["sick", "well"]).fit(TABLE)
-    with pytest.raises(InvalidParameter, match="schema"):
-        PrivateLogisticRegression(schema="schema.toml", ledger=ledger).fit(TABLE)
-    with pytest.raises(InvalidData, match="one label per row"):
-        PrivateLogisticRegression(**settings).fit(TABLE, TABLE["ill"].head(3))
-    assert ledger.entries() == []

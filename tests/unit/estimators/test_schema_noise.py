@@ -1,7 +1,5 @@
 """Noise shaped by the schema, through the estimators: chosen by public facts, kept in releases."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +11,6 @@ from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import choose_form, curvature_of, expect, schema_frame
-from confrere.release import load_rehearsal
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 LABEL = Label("y", positive=1, negative=0)
@@ -64,23 +61,6 @@ def test_a_schema_shapes_the_noise_by_default_and_curves_bend():
     ball.fit(rows)
     assert ball.guarantee_.theorem == "docs/proofs/objective_perturbation.md"
     assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
-
-
-@pytest.mark.parametrize("schema", [SCHEMA, KNOWN])
-def test_what_is_released_reads_raw_rows(tmp_path, schema):
-    rows, fresh = table(), table(50, seed=1)
-    model = PrivateLogisticRegression(
-        epsilon=1.0, schema=schema, noise="schema", random_state=0
-    ).fit(rows)
-    folder = tmp_path / "release"
-    model.to_release().rehearse(folder)
-    read = load_rehearsal(folder)
-    assert read.model.encoder.form == model.model_.encoder.form
-    proba = read.model.predict_proba(read.model.encoded(fresh))
-    assert proba == pytest.approx(model.predict_proba(fresh), abs=1e-12)
-    written = json.loads((folder / "model.json").read_text())["model"]
-    assert written["encoder"]["form"] == model.model_.encoder.form
-    assert len(written["features"]) == len(written["coef"])
 
 
 def test_the_rule_is_public():
@@ -227,32 +207,6 @@ def test_a_delta_that_buys_nothing_is_not_spent():
         PrivateLogisticRegression(**settings, delta=0.01).fit(rows)
 
 
-def test_no_schema_no_shape():
-    with pytest.raises(InvalidParameter, match="schema="):
-        PrivateLogisticRegression(noise="schema").price(1000, 3)
-    with pytest.raises(InvalidParameter, match="noise must be one of"):
-        PrivateLogisticRegression(noise="round").price(1000, 3)
-
-
-@pytest.mark.parametrize("kind", [PrivateLogisticRegression, CollaborativeClassifier])
-def test_several_classes_in_the_schema_s_noise_are_the_default(kind):
-    schema = PublicSchema(
-        [Ordered("level", levels=(1, 2, 3)), Category("job", values=("u", "v"))],
-        outcome=Label("y", classes=("a", "b", "c")),
-    )
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 3, 3000)
-    rows = pd.DataFrame({"level": codes + 1, "job": rng.choice(list("uv"), 3000)})
-    rows["y"] = np.array(list("abc"))[np.where(rng.uniform(size=3000) < 0.2, 2 - codes, codes)]
-    party = {} if kind is PrivateLogisticRegression else {"party": np.arange(3000) % 3}
-    made = {"epsilon": 3.0, "schema": schema, "random_state": 0}
-    assert kind(**made).fit(rows, **party).model_.encoder.form == "linear"
-    shaped = kind(**made, noise="schema").fit(rows, **party)
-    assert shaped.guarantee_.theorem == "docs/proofs/geometry.md"
-    assert shaped.model_.facts.body == (1, 2)
-    assert np.mean(shaped.predict(rows.drop(columns="y")) == rows["y"]) > 0.75
-
-
 def test_several_classes_have_noise_of_the_schema_s_shape_too():
     """Which column tells is not guessed: the rate is dealt out by the number of columns."""
     rows, fresh = table(4000), table(2000, seed=1)
@@ -281,27 +235,6 @@ def test_a_branch_follows_the_form_of_its_source(noise):
     assert (branch.model_.facts.body is not None) == shaped
     assert branch.model_.encoder.form == "curves"
     assert accuracy(branch, table(seed=1)) > 0.75
-
-
-def test_a_source_in_a_body_is_believed_by_a_branch_like_it():
-    """Rows there are not centred: what is known of them says what to expect of the check."""
-    schema = PublicSchema(
-        [Number("age", bounds=(18, 90), curve=True), Category("job", values=("a", "b", "c"))],
-        outcome=LABEL,
-    )
-
-    def people(n, seed):
-        rng = np.random.default_rng(seed)
-        found = pd.DataFrame({"age": rng.uniform(18, 90, n), "job": rng.choice(list("abc"), n)})
-        score = -2 + 1.5 * (found["age"] > 60) + 1.5 * (found["job"] == "a")
-        found["y"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
-        return found
-
-    source = PrivateLogisticRegression(epsilon=8.0, schema=schema, random_state=0)
-    release = source.fit(people(4000, 0)).to_release()
-    for seed in (1, 2, 3):
-        branch = TransferClassifier(source=release, epsilon=2.0, schema=schema, random_state=seed)
-        assert branch.fit(people(2000, seed)).model_.facts.prior.factor > 0.65
 
 
 def test_a_branch_of_a_ball_stays_in_the_ball():
@@ -356,19 +289,6 @@ def test_rounds_of_an_average_share_epsilon(rounds):
     request = made.request(made.round_epsilons[0], plan.sizes, None)
     assert request.mechanism(300).guarantee().epsilon == pytest.approx(1 / rounds)
     assert np.isfinite(plan.run(data, SeededSource(0)).coef).all()
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"feature_scale": [1.0]}, "feature_scale"),
-        ({"schema": None}, "schema="),
-    ],
-)
-def test_what_an_average_in_a_body_does_not_know_is_refused(settings, named):
-    known = {"schema": SCHEMA, "noise": "schema", **settings}
-    with pytest.raises(InvalidParameter, match=named):
-        CollaborativeClassifier(**known).price(1000, 12)
 
 
 def test_other_organisations_are_asked_in_the_ball_unless_an_encoder_says_the_body():

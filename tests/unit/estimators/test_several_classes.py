@@ -11,7 +11,6 @@ from confrere import (
     TransferClassifier,
     TransferStackingClassifier,
 )
-from confrere.errors import InvalidParameter, SchemaMismatch
 from confrere.methods.stacks import high_level_prior
 from confrere.release import load_release
 
@@ -74,28 +73,6 @@ def test_a_stack_of_several_classes_is_checked_before_one_starts_from_it(delta):
     assert (near.guarantee_.epsilon, near.guarantee_.delta) == (1.0, delta)
     near.fit(X, NAMES[(CODES + 1) % 3])
     assert near.model_.facts.prior.factor < 0.2
-
-
-def test_sources_of_other_classes_are_refused():
-    source = PrivateLogisticRegression(classes=list(NAMES), random_state=0).fit(X, Y).to_release()
-    ledger = Ledger()
-    two = TransferClassifier(source=source, classes=["ash", "elm"], ledger=ledger, random_state=0)
-    with pytest.raises(SchemaMismatch):
-        two.fit(X[CODES < 2], Y[CODES < 2])
-    assert not list(ledger.entries())
-
-
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [
-        ({"prior_intercept": 0.5}, "prior"),
-        ({"prior": [0.1] * 4}, "prior"),
-    ],
-)
-def test_what_is_for_two_classes_is_refused(settings, word):
-    model = FeatureStackingClassifier(classes=list(NAMES), random_state=0, **settings)
-    with pytest.raises(InvalidParameter, match=word):
-        model.fit(X, Y)
 
 
 def test_groups_weigh_all_classes_alike():

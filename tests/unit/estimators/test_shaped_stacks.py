@@ -6,8 +6,7 @@ import pytest
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.data.body import GroupBodies, GroupRows
 from confrere.errors import InvalidParameter
-from confrere.release import load_rehearsal
-from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.schema import Category, Flag, Number, PublicSchema
 from tests.unit.estimators.test_schema_noise import LABEL, SCHEMA, accuracy, table
 
 IMPORTANT = PublicSchema(
@@ -34,15 +33,6 @@ def test_a_schema_shapes_the_noise_of_every_group_by_default():
     ball = stacked(noise="ball").fit(rows)
     assert ball.model_.facts.body is None
     assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
-
-
-def test_what_is_released_reads_raw_rows(tmp_path):
-    model, fresh = stacked().fit(table()), table(50, seed=1)
-    folder = model.to_release().rehearse(tmp_path / "r")
-    read = load_rehearsal(folder).model
-    assert read.facts == model.model_.facts
-    proba = read.predict_proba(read.encoded(fresh))
-    assert proba == pytest.approx(model.predict_proba(fresh), abs=1e-12)
 
 
 def test_importances_deal_out_epsilon_to_groups_of_whole_columns():
@@ -84,14 +74,6 @@ def test_in_bodies_settings_speak_of_the_schemas_columns(settings):
     model = stacked(noise="schema", **settings).fit(table())
     assert model.model_.facts.body is not None
     assert model.predict_proba(table()).shape == (len(table()), 2)
-
-
-def test_no_schema_no_shape():
-    with pytest.raises(InvalidParameter, match="schema="):
-        FeatureStackingClassifier(noise="schema").price(1000, 3)
-    several = PublicSchema(SCHEMA.features, outcome=Label("y", classes=("a", "b", "c")))
-    for noise in ("schema", "auto"):
-        assert stacked(schema=several, noise=noise).price(300).epsilon == 6.0
 
 
 @pytest.mark.parametrize("noise", ["auto", "schema", "ball"])
@@ -142,15 +124,6 @@ def _hats(size):
     for j in range(size - 1):
         rows[j, j : j + 2] = 0.3, 0.7
     return rows / 2.0  # encoded rows are divided by a power of two
-
-
-def test_a_branch_of_a_ball_stays_in_the_ball():
-    source = stacked(noise="ball").fit(table()).to_release()
-    settings = {"source": source, "schema": SCHEMA, "random_state": 0}
-    near = TransferStackingClassifier(**settings).fit(table(300, seed=2))
-    assert near.model_.facts.body is None
-    with pytest.raises(InvalidParameter, match="noise='schema'"):
-        TransferStackingClassifier(**settings, noise="schema").fit(table(300, seed=2))
 
 
 def test_a_source_whose_groups_divide_a_column_is_refused():

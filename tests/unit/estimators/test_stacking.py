@@ -1,7 +1,6 @@
 """Stacks over samples and over features: groups, combiners, reductions and pictures."""
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -14,7 +13,6 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.data.body import GroupRows
-from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Promised
 from confrere.methods import PublicFacts
 from confrere.methods.stacks import allocate
@@ -120,28 +118,6 @@ def test_one_ledger_entry_has_the_levels_apart():
     assert "disjoint parts, split seeded permutation" in model.guarantee_.assumptions
 
 
-def test_bad_settings_are_named():
-    for settings, name in [
-        ({"importance": -np.ones(12)}, "importance"),
-        ({"importance": np.zeros(12)}, "importance"),
-        ({"importance": np.ones(11)}, "importance"),
-        ({"groups": [range(6)]}, "groups"),
-        ({"groups": [range(12), range(2)]}, "groups"),
-        ({"high_fraction": 1.0}, "high_fraction"),
-        ({"high_fraction": "half"}, "high_fraction"),
-        ({"combiner": "mean"}, "combiner"),
-        ({"clipping": "none"}, "clipping"),
-        ({"data_norm": [1.0, 2.0]}, "data_norm"),
-        ({"alpha": -1.0}, "alpha"),
-    ]:
-        ledger = Ledger()
-        with pytest.raises(InvalidParameter, match=name):
-            FeatureStackingClassifier(ledger=ledger, **settings).fit(X, Y)
-        assert ledger.entries() == []
-    with pytest.raises(InvalidData, match="n_samples"):
-        SampleStackingClassifier(n_groups=5).fit(X[:6], Y[:6])
-
-
 def test_weights_of_groups_meet_their_constraints():
     importance = np.array([6.0, 3.0, 1.0])
     assert allocate(importance, clipping="separate").sum() == pytest.approx(1)
@@ -161,19 +137,6 @@ def test_group_rows_are_bounded_and_invertible(clipping, rule):
     np.testing.assert_allclose(rows.weights(*rows.coefficients(weights, 0), 0), weights)
     score = parts[1] @ rows.baseline(-1.5, 1)
     np.testing.assert_allclose(score, -1.5)
-
-
-def test_plot_groups_shows_every_group():
-    model = FeatureStackingClassifier(**SETTINGS, n_groups=3, importance=IMPORTANCE).fit(X, Y)
-    axes = model.plot_groups()
-    assert [tick.get_text().split("\n")[0] for tick in axes.get_xticklabels()] == [
-        "group 0",
-        "group 1",
-        "group 2",
-    ]
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == ["importance", "share of epsilon", "noise"]
-    plt.close(axes.figure)
 
 
 @pytest.mark.parametrize("kind", [SampleStackingClassifier, FeatureStackingClassifier])

@@ -1,12 +1,10 @@
 """What parties do together: geometry, law, classes, prior and relation are values of all."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import CollaborativeClassifier, Ledger
+from confrere import CollaborativeClassifier
 from confrere.data.body import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import gaussian_mu
@@ -34,11 +32,6 @@ SCHEMA = PublicSchema(
     )
 )
 METHODS = ("average", "ofpa", "ofaa", "laplace", "sums")
-CELLS = list(
-    itertools.product(
-        ("ball", "schema"), (0.0, 1e-6), (2, 3), (None, True, False), ("replace-one", "add-remove")
-    )
-)
 COLUMNS = {"ball": 4, "schema": 8}
 
 
@@ -56,38 +49,8 @@ def settings_of(geometry, delta, classes, prior, relation):
     return found | ({"declared_samples": N} if relation == "add-remove" else {})
 
 
-def paying(seeded, relation):
-    if seeded:
-        return {"random_state": 1}
-    ledger = Ledger()
-    ledger.open_account("a", epsilon=1.0, delta=1e-3, neighbours=relation)
-    return {"ledger": ledger, "account": "a"}
-
-
 def data_of(geometry, classes):
     return (TABLE if geometry == "schema" else X), Y[classes]
-
-
-@pytest.mark.parametrize("seeded", [True, False])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("geometry", "delta", "classes", "prior", "relation"), CELLS)
-def test_a_cell_fits_or_the_theorem_says_why_not(
-    method, geometry, delta, classes, prior, relation, seeded
-):
-    settings = settings_of(geometry, delta, classes, prior, relation) | paying(seeded, relation)
-    model = CollaborativeClassifier(method=method, **settings)
-    if method == "ofpa" and delta:
-        with pytest.raises(InvalidParameter, match=r"delta.*docs/proofs/averaging.md"):
-            model.fit(*data_of(geometry, classes), party=PARTY)
-        assert seeded or not settings["ledger"].entries()
-        return
-    model.fit(*data_of(geometry, classes), party=PARTY)
-    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, delta)
-    assert model.guarantee_.neighbours == relation
-    assert model.coef_.shape == (1 if classes == 2 else classes, COLUMNS[geometry])
-    assert np.isfinite(model.coef_).all()
-    assert (model.model_.facts.body is not None) == (geometry == "schema")
-    assert (model.model_.facts.prior is not None) == (method == "average" and prior is True)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -123,19 +86,6 @@ def test_nothing_that_is_planned_follows_from_hidden_sizes(method, geometry, pri
         plans.append([repr(term.mechanism) for term in plan.terms(table)])
         assert plan.sizes == Sizes.declared(map(str, range(4)), N)
     assert plans[0] == plans[1]
-
-
-def test_a_party_may_have_no_rows_where_nobody_knows_how_many():
-    model = CollaborativeClassifier(declared_samples=10, classes=[0, 1], random_state=0)
-    model.fit(np.empty((0, 3)), np.empty(0, dtype=int))
-    assert model.coef_.shape == (1, 3)
-
-
-@pytest.mark.parametrize("declared", [0, -3])
-def test_a_stand_in_that_is_none_is_refused(declared):
-    model = CollaborativeClassifier(declared_samples=declared, classes=[0, 1], random_state=0)
-    with pytest.raises(InvalidParameter, match="declared_samples"):
-        model.fit(X, Y[2], party=PARTY)
 
 
 # --- moves: what a record does to what is noised --------------------------------------------------

@@ -1,6 +1,5 @@
 """The answer file: claimed once, answered once, never changed."""
 
-import pickle
 import sqlite3
 import stat
 from contextlib import closing
@@ -70,21 +69,6 @@ def test_sqlite_itself_refuses_to_change_an_answer(answers):
 def test_the_file_is_its_owners_alone(answers):
     assert stat.S_IMODE(answers.path.stat().st_mode) == 0o600
     assert [p.name for p in answers.path.parent.iterdir()] == ["clinic.answers"]
-
-
-def test_it_is_a_handle(answers):
-    claim(answers)
-    copy = pickle.loads(pickle.dumps(answers))
-    copy.keep(KEY, b"x")
-    assert claim(Answers(answers.path)).answer == b"x"
-
-
-def test_a_temporary_one_goes_with_its_object():
-    answers = Answers()
-    folder = answers.path.parent
-    assert folder.exists()
-    del answers
-    assert not folder.exists()
 
 
 def test_other_files_are_refused(tmp_path):

@@ -18,13 +18,11 @@ from confrere.federation import (
     Payload,
     collaborate,
 )
-from confrere.federation.operation import OPERATIONS, PartyFacts
+from confrere.federation.operation import OPERATIONS
 from confrere.federation.protocols import ObjectiveWeights
 from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.solver import minimise, minimise_softmax
-from confrere.mechanisms.measurements import SOLVER_SHARE
-from confrere.methods.allowance import allowance, ridge_for
 from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
@@ -190,19 +188,6 @@ def test_the_guarantee_is_the_worst_of_the_parties(make_party):
     assert worse.guarantee.epsilon == 2.0
 
 
-def test_the_public_rule_uses_everyones_records():
-    sizes = Sizes({"a": 600, "b": 400}, Neighbours.REPLACE_ONE)
-    frame = Frame(49)
-    floor = 2 / (0.5 * (1 - SOLVER_SHARE))
-    request = Averaging(frame=frame, epsilon=0.5).request(0.5, sizes, None)
-    assert request.ridge == ridge_for(allowance(0.5, 1000), 50)
-    assert request.ridge > floor
-    assert request.ridge_for(400) == request.ridge_for(600) == request.ridge
-    explicit = Averaging(frame=frame, epsilon=0.5, alpha=0.1).request(0.5, sizes, None)
-    assert explicit.ridge_for(600) == 60.0
-    assert explicit.ridge_for(1) == pytest.approx(floor)
-
-
 def test_under_add_remove_nobody_tells_its_size(make_party):
     relation = {"neighbours": "add-remove"}
     parties = [
@@ -242,18 +227,3 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     requests = asked["a"]
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
-
-
-def test_a_centre_for_other_classes_is_refused():
-    request = ObjectiveWeights.of(
-        Averaging(frame=Frame(3), epsilon=1.0).request(1.0, Sizes({"a": 60}), np.zeros(4))
-    ).write()
-    assert ObjectiveWeights.read(request, PartyFacts(60, 3)).n_classes == 2
-    with pytest.raises(InvalidMessage, match="centre"):
-        ObjectiveWeights.read(request, PartyFacts(60, 3, 3))
-
-
-@pytest.mark.parametrize("settings", [{"rounds": 5000}, {"perturb": "input"}], ids=str)
-def test_plans_that_make_no_sense(settings):
-    with pytest.raises(InvalidParameter):
-        Averaging(**{"frame": Frame(3), "epsilon": 1.0} | settings)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from confrere import Ledger, MultipartyClassifier
-from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
+from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed
 from confrere.federation import (
     Answers,
     Books,
@@ -16,7 +16,6 @@ from confrere.federation import (
     Policy,
     Voting,
     poll,
-    serve,
 )
 from confrere.federation.operation import PartyFacts, framed
 from confrere.federation.votes import Ballot
@@ -160,54 +159,6 @@ def test_a_lie_is_worth_no_more_than_a_vote():
         sent = Payload(arrays={"ballot": np.ones(39, dtype=bool)})
 
     assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:shape"}
-
-
-def test_ballots_are_votes_and_nothing_else():
-    party = parties()[0]
-    payload = framed(FRAME, ASKED, auxiliary=AUXILIARY)
-    answer = Ballot.read(payload, party.facts).answer(party, SeededSource(0))
-    assert set(answer) == {"ballot"}
-    assert answer["ballot"].dtype == bool
-    assert answer["ballot"].shape == (40,)
-    served = serve("ballot", payload, party, run="run")
-    np.testing.assert_array_equal(served.arrays["ballot"], answer["ballot"])
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"method": "weights"},
-        {"auxiliary_private": True},
-        {"n_classes": 3},
-        {"n_classes": 2.0},
-    ],
-    ids=str,
-)
-def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
-    payload = framed(FRAME, ASKED | change, auxiliary=AUXILIARY)
-    with pytest.raises(InvalidMessage):
-        priced(Ballot, payload, PartyFacts(5, D))
-
-
-def test_wrong_plans_are_refused():
-    wrong = each(method=("other",), radius=("round",), alpha=(0.0,), local_alpha=(-1.0,))
-    wrong += [{"auxiliary_private": True}, {"normalise": True}]
-    for kw in (*wrong, {"method": "weights", "auxiliary_private": True}):
-        with pytest.raises(InvalidParameter):
-            plan(**kw)
-    with pytest.raises(InvalidParameter, match="L2"):
-        Voting(frame=Frame(2, norm="l1"), epsilon=1.0)
-    with pytest.raises(InvalidParameter, match="auxiliary"):
-        Voting(frame=FRAME, epsilon=1.0).check(4)
-    local = parties()
-    federation = LocalFederation(local)
-    with pytest.raises(QuorumMissed, match="InvalidMessage"):
-        poll(federation, plan(n_classes=3), releases=Answers())
-    assert all(one.books.ledger.entries() == [] for one in local)
-    with pytest.raises(InvalidParameter, match="on_faulty"):
-        poll(federation, plan(), on_faulty="ignore", releases=Answers())
-    with pytest.raises(InvalidParameter, match="releases"):
-        poll(federation, plan())
 
 
 def own_books(tmp_path):

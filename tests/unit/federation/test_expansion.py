@@ -11,9 +11,7 @@ from confrere.federation import Expansion, Frame, LocalFederation, collaborate
 from confrere.kernel.streams import SeededSource
 from confrere.methods.expansion import (
     joint_move,
-    minimise_quadratic,
     noised_coefficients,
-    pack,
     unpack,
     worst_angle,
 )
@@ -70,15 +68,6 @@ def test_rows_inside_the_ball_lose_no_more_than_those_on_it():
         assert 0.97 * joint_move(share) < moves.max() <= joint_move(share)
 
 
-@given(st.integers(1, 7), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
-def test_packing_keeps_the_norm(d, seed):
-    A = np.random.default_rng(seed).normal(size=(d, d))
-    A = A + A.T
-    assert np.linalg.norm(pack(A)) == pytest.approx(np.linalg.norm(A))
-    np.testing.assert_allclose(unpack(pack(A), d), A, rtol=1e-14)
-
-
 def test_the_noise_has_the_law_of_the_proof():
     d, epsilon, share = 3, 0.8, 0.25
     mechanism = noised_coefficients(epsilon=epsilon, n_samples=4, n_features=d, linear_share=share)
@@ -105,16 +94,6 @@ def test_rows_outside_the_ball_are_refused():
         mechanism.sample((np.ones((2, 2)) / 4, np.ones(2)), SeededSource(0))
     with pytest.raises(InvalidParameter):
         noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, linear_share=1.0)
-
-
-def test_the_minimum_is_a_minimum():
-    rng = np.random.default_rng(0)
-    v, A, u = rng.normal(size=4), rng.normal(size=(4, 4)), rng.normal(size=4)
-    M = A + A.T  # has negative eigenvalues
-    w = minimise_quadratic(v, M, ridge=0.7, prior=u)
-    values, vectors = np.linalg.eigh(M)
-    floored = (vectors * np.maximum(values, 0)) @ vectors.T
-    np.testing.assert_allclose(v + 2 * floored @ w + 0.7 * (w - u), 0, atol=1e-12)
 
 
 def test_almost_without_noise_it_is_the_expansion_of_all_records(make_party):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.federation import LocalParty
 from tests.unit.federation.conftest import loose_books
 
@@ -26,12 +26,6 @@ X, Y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
 def test_bad_data_are_found_before_anyone_asks(bad_X, bad_y):
     with pytest.raises(InvalidData):
         LocalParty("a", bad_X, bad_y, BOOKS)
-
-
-@pytest.mark.parametrize("name", ["", "x" * 65, "a\nb", 7])
-def test_parties_have_names(name):
-    with pytest.raises(InvalidParameter):
-        LocalParty(name, X, Y, BOOKS)
 
 
 def test_noise_is_the_systems_or_repeats_per_question():

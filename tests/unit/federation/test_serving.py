@@ -9,7 +9,6 @@ import pytest
 from confrere.errors import (
     BudgetExceeded,
     FederationError,
-    InvalidMessage,
     InvalidParameter,
     OperationRefused,
 )
@@ -18,11 +17,10 @@ from confrere.federation import (
     Frame,
     Payload,
     Policy,
-    operation,
     serve,
 )
 from confrere.federation.messages import receipt_of
-from confrere.federation.protocols import ObjectiveWeights, SizeOf
+from confrere.federation.protocols import ObjectiveWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
@@ -130,65 +128,6 @@ def error_request(epsilon=0.5, coef=(1.0, 0.0, 0.0)):
     return Payload({"epsilon": epsilon, "intercept": 0.0}, {"coef": np.array(coef)})
 
 
-def changed(payload, **values):
-    return Payload(dict(payload.values) | values, payload.arrays)
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        Payload(),
-        release(d=4),
-        release(0.0),
-        release(1e12),
-        release(1e-9),
-        release(ridge=0.0),
-        release(ridge=1e300),
-        release(ridge=1e-3),  # no noise level would do
-        release(centre=np.ones(3)),
-        release(centre=np.full(4, 1e200)),
-        release(centre=np.ones(4, dtype=np.float32)),
-        release(cap=0.2),
-        release(neighbours="someone"),
-        *(changed(release(), **one) for one in each(more=(1,), epsilon=("1", 1), frame=(None,))),
-        *(changed(release(), delta=delta) for delta in (1, 0.0, "1e-6")),
-        *(
-            changed(release(), frame=Frame(3).facts() | one)
-            for one in each(constant=(2.0,), norm=("l7",), n_features=(0,))
-        ),
-        release(frame=Frame(3, feature_scale=np.array([1.0, 1.0, 1e9])), alpha=-1.0),
-        Payload(release().values, {"feature_scale": np.array([-1.0, 1.0, 1.0])}),
-        Payload(release().values, {"feature_scale": np.ones((3, 3))}),
-        Payload(release().values, {"unknown": np.ones(3)}),
-        release(alpha=0.1, neighbours="add-remove"),
-    ],
-)
-def test_a_wrong_request_costs_nothing(party, request_):
-    with pytest.raises(InvalidMessage):
-        serve("objective", request_, party, run="r1")
-    assert states(party) == []
-    assert party.books.answers.entries() == []
-
-
-@pytest.mark.parametrize(
-    ("operation", "request_"),
-    [
-        ("coefficients", release()),
-    ],
-)
-def test_so_do_wrong_requests_of_other_operations(party, operation, request_):
-    with pytest.raises(InvalidMessage):
-        serve(operation, request_, party, run="r1")
-    assert states(party) == []
-    assert party.books.answers.entries() == []
-
-
-@pytest.mark.parametrize("run", ["", "a b", "x" * 65, "../etc", 7, None])
-def test_a_run_needs_a_name(party, run):
-    with pytest.raises(InvalidParameter):
-        serve("objective", release(), party, run=run)
-
-
 def test_the_account_is_the_last_word(make_party):
     party = make_party(cap=0.7)
     serve("objective", release(0.5), party, run="r1")
@@ -251,11 +190,6 @@ def test_a_private_size_does_not_mix_with_a_public_one(make_party):
     serve("objective", release(neighbours="add-remove", declared=50), party, run="r1")
     assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.ADD_REMOVE
     assert spent(party) == 0.5
-
-
-def test_names_of_operations_are_taken_once():
-    with pytest.raises(InvalidParameter):
-        operation.install(SizeOf)
 
 
 def test_a_policy_is_empty_unless_said_otherwise():

@@ -189,15 +189,6 @@ def written(text):
     return {"schema": np.frombuffer(text.encode(), dtype=np.uint8)}
 
 
-def test_a_schema_may_have_many_columns():
-    columns = [Number(f"laboratory value {k}", bounds=(0, 100)) for k in range(400)]
-    wide = PublicSchema(columns, Label("ill", positive=(1,)))
-    asked = rehearse(lambda names: facts_together(names, wide, epsilon=1.0), "pqr", "5" * 64, 400)[
-        "p"
-    ]
-    assert [one.operation for one in asked] == ["size", "ready", "facts_of_all"]
-
-
 def test_a_party_counts_its_own_schema_only():
     other = PublicSchema([Number("age", bounds=(0, 1))])
     asked, parties = federation()

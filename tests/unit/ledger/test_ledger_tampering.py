@@ -11,7 +11,7 @@ from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import Store
 from confrere.kernel.log import Row, canonical, seal
 from confrere.ledger import Ledger
-from confrere.ledger.auditing import audit
+from confrere.ledger.ledger import audit
 
 N_ROWS = 10
 COLUMNS = ("seq", "kind", "time", "body", "previous", "hash")
@@ -234,7 +234,7 @@ def test_a_second_genesis_shows(book):
     rows = [Row(**row) for row in read(book)[:2]]
     genesis = Row.sealed("genesis", {"format": 2, "ledger_id": "x"}, after=rows[1])
     with pytest.raises(LedgerTampered, match="row 3 contradicts"):
-        audit([*rows, genesis], head=None)
+        audit([*rows, genesis])
 
 
 def test_a_gap_in_the_numbers_shows_though_the_hashes_fit(book):
@@ -243,9 +243,9 @@ def test_a_gap_in_the_numbers_shows_though_the_hashes_fit(book):
     later = Row.sealed(rows[2].kind, rows[2].facts, after=rows[1]._replace(seq=7))
     assert (later.seq, later.previous) == (8, rows[1].hash)
     with pytest.raises(LedgerTampered, match="row 8 does not follow"):
-        audit([*rows[:2], later], head=None)
+        audit([*rows[:2], later])
     with pytest.raises(LedgerTampered, match="every row was removed"):
-        audit([], head=None)
+        audit([])
 
 
 class TestHead:

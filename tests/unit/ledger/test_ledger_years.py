@@ -11,7 +11,7 @@ from confrere.kernel import log as chain
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.log import Row
 from confrere.ledger import Ledger
-from confrere.ledger.auditing import audit
+from confrere.ledger.ledger import audit
 
 LAST_MOMENT = "2026-12-31T23:59:59.999999"
 
@@ -123,5 +123,5 @@ def test_a_rebuilt_chain_cannot_move_a_charge_into_another_year(yearly, clock, l
     facts["spent"] |= lie
     forged = Row.sealed("charge", facts, after=rows[-2], time=rows[-1].time)
     with pytest.raises(LedgerTampered, match="contradicts"):
-        audit([*rows[:-1], forged], head=None)
-    assert audit(rows, head=None) == len(rows)
+        audit([*rows[:-1], forged])
+    assert audit(rows) == len(rows)

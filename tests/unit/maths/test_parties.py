@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 
 
@@ -86,28 +84,6 @@ def test_any_ragged_problem_is_solved(sizes, n_features, n_classes, exponent, no
     assert gradients(X, (codes > 0).astype(int), offsets, binary.W, alpha).max() <= 1e-8
 
 
-@pytest.mark.parametrize("label", [-1, 1])
-@pytest.mark.parametrize("n_copies", [1, 3, 9])
-def test_a_party_with_one_class_has_the_minimiser_of_its_equation(label, n_copies):
-    x, alpha = np.array([0.3, -0.4, 0.0, 0.2]), 1e-4
-    W = solve_parties(np.tile(x, (n_copies, 1)), [label] * n_copies, [0, n_copies], alpha=alpha).W
-    # w = r y x/||x|| with alpha r = ||x|| sigma(-r ||x||)
-    norm = np.linalg.norm(x)
-    r = brentq(lambda r: alpha * r - norm * expit(-r * norm), 0, 1e4, xtol=1e-14)
-    np.testing.assert_allclose(W[0], label * r * x / norm, rtol=1e-9)
-
-
-def test_repeated_and_empty_rows_do_not_stop_the_solver():
-    rows = np.zeros((12, 6))
-    rows[4:8] = 0.4
-    y = np.array([1, -1] * 6)
-    solutions = solve_parties(rows, y, [0, 4, 12], alpha=1e-6)
-    np.testing.assert_array_equal(solutions.W, 0)
-    lopsided = solve_parties(rows, np.where(np.arange(12) < 7, 1, -1), [0, 4, 12], alpha=1e-6)
-    assert lopsided.W[1].min() > 0
-    assert lopsided.gradient_norms.max() <= 1e-8
-
-
 def test_a_party_is_solved_alike_in_any_company_and_any_block():
     X, codes, offsets = ragged(list(range(1, 30)), 15, seed=8)
     y = 2 * codes - 1
@@ -118,15 +94,6 @@ def test_a_party_is_solved_alike_in_any_company_and_any_block():
     alone = slice(offsets[10], offsets[11])
     one = solve_parties(X[alone], y[alone], [0, 11], alpha=1e-4)
     np.testing.assert_array_equal(one.W[0], whole.W[10])
-
-
-def test_other_number_types_are_exact_in_float64():
-    X, codes, offsets = ragged([9] * 20, 12, seed=9)
-    single = X.astype(np.float32)
-    narrow = solve_parties(single, (2 * codes - 1).astype(np.int8), offsets, alpha=1e-4, block=3)
-    wide = solve_parties(np.asfortranarray(single, dtype=float), 2 * codes - 1, offsets, alpha=1e-4)
-    assert narrow.W.dtype == np.float64
-    np.testing.assert_array_equal(narrow.W, wide.W)
 
 
 def test_a_tolerance_below_rounding_is_not_passed_over():
@@ -169,38 +136,3 @@ def test_rows_that_nearly_coincide_are_solved(apart, n_rows, n_features):
     y = np.where(np.arange(n_rows) % 2, 1, -1)
     for alpha in (1e-4, 1e-8, 1e-10):
         assert solve_parties(X, y, [0, n_rows], alpha=alpha).solved.all()
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"y": [1, 0, 1, 1]}, InvalidData, "labels -1 and"),
-        ({"y": [1, -1, 1]}, InvalidData, "same number of rows"),
-        ({"offsets": [0, 2, 2, 4]}, InvalidData, "at least one row"),
-        ({"offsets": [0, 3]}, InvalidData, "rise from 0"),
-        ({"offsets": [1, 4]}, InvalidData, "rise from 0"),
-        ({"offsets": [0.0, 4.0]}, InvalidData, "whole numbers"),
-        ({"X": np.ones(4)}, InvalidData, "two-dimensional"),
-        ({"alpha": 0.0}, InvalidParameter, "alpha"),
-        ({"tolerance": -1.0}, InvalidParameter, "tolerance"),
-        ({"block": 0}, InvalidParameter, "block"),
-    ],
-)
-def test_wrong_arguments_are_named(change, error, match):
-    good = {"X": np.eye(4), "y": [1, -1, 1, 1], "offsets": [0, 2, 4], "alpha": 0.1}
-    with pytest.raises(error, match=match):
-        solve_parties(**(good | change))
-
-
-@pytest.mark.parametrize(
-    ("codes", "n_classes", "error"),
-    [
-        ([0, 1, 2, 3], 3, InvalidData),
-        ([0, -1, 2, 1], 3, InvalidData),
-        ([0.0, 1.0, 2.0, 1.0], 3, InvalidData),
-        ([0, 0, 0, 0], 1, InvalidParameter),
-    ],
-)
-def test_wrong_codes_are_refused(codes, n_classes, error):
-    with pytest.raises(error):
-        solve_parties_softmax(np.eye(4), codes, [0, 2, 4], n_classes, alpha=0.1)

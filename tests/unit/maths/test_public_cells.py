@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, _ShareFit, fit_shares, learn_again
+from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, _ShareFit, fit_shares
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(5, 4))
@@ -18,21 +18,6 @@ def test_clusters_that_are_there_are_found():
     for place in range(5):
         assert len(set(found[place == PLACES])) == 1
     assert HalfWhite(ROWS, centred=True).explained(cells) > 0.9
-
-
-def test_a_cloud_has_little_between_its_cells():
-    cloud = HalfWhite(RNG.normal(size=(500, 20)), centred=True)
-    assert cloud.explained(cloud.cells(10)) < 0.35
-    assert cloud.explained(cloud.cells(60)) > cloud.explained(cloud.cells(10))
-
-
-def test_a_row_is_in_the_cell_whose_centre_is_next():
-    view = HalfWhite(ROWS, centred=True)
-    cells = view.cells(7)
-    points = (ROWS - view.mean) @ view._white
-    centres = np.stack([points[cells.of(ROWS) == c].mean(axis=0) for c in range(len(cells))])
-    nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(axis=1)
-    np.testing.assert_array_equal(cells.of(ROWS), nearest)
 
 
 @pytest.mark.parametrize("turned", ["signs", "order", "rotation"])
@@ -131,51 +116,3 @@ def test_a_cell_without_public_rows_says_nothing():
     both, _ = fit_shares(Z, cells, shares, np.full(2, 1e-4), intercept=True)
     one, _ = fit_shares(Z, cells, shares[:1], np.full(1, 1e-4), intercept=True)
     np.testing.assert_array_equal(both, one)
-
-
-def test_the_shares_choose_how_wide_directions_are_seen():
-    """A class that follows the widest direction alone wants rows as they are."""
-    rows = RNG.normal(size=(2000, 12)) * np.linspace(6, 0.3, 12)
-    view = HalfWhite(rows, centred=True)
-    Z, plain = view.coordinates(rows), view.stretches[1]
-    for stretch in view.stretches:
-        assert ((Z * stretch) ** 2).sum(axis=1).mean() == pytest.approx(20.0)
-    spreads = (Z * plain).std(axis=0)
-    np.testing.assert_allclose(spreads / spreads[0], rows.std(axis=0) / rows[:, 0].std(), rtol=0.1)
-    cells = view.cells(60).of(rows)
-    sizes = np.bincount(cells, minlength=60)[:, None] / len(rows)
-
-    def fitted(score, stretches):
-        P = special.expit(np.stack([score, -score], axis=1))
-        shares = np.stack([P[cells == c].sum(axis=0) for c in range(60)]) / len(rows)
-        noised = shares + sizes * 0.05 * RNG.normal(size=shares.shape)
-        variances = (0.05 * sizes[:, 0]) ** 2
-        return fit_shares(
-            Z, cells, noised, variances, intercept=True, ridges=(3.0,), stretches=stretches
-        )[0]
-
-    wide, narrow = Z[:, 0] / 2, 3 * Z[:, -1]
-    for score, best in ((wide, 1), (narrow, 0)):
-        state = RNG.bit_generator.state
-        both = fitted(score, view.stretches)
-        RNG.bit_generator.state = state
-        np.testing.assert_array_equal(both, fitted(score, view.stretches[best : best + 1]))
-
-
-def test_learning_again_moves_borders_to_where_few_rows_are_and_keeps_sizes():
-    centres = 3 * np.eye(3)
-    place = np.arange(900) % 3
-    rows = centres[place] + 0.5 * RNG.normal(size=(900, 3))
-    weights = 0.6 * (np.eye(3) - 1 / 3) @ np.hstack([np.eye(3), np.zeros((3, 1))])
-    weights[0, 3] += 1.2  # a border within the second and third clusters
-    weights -= weights.mean(axis=0)
-    ones = np.hstack([rows, np.ones((900, 1))])
-    before = ones @ weights.T
-    again = learn_again(rows, weights, intercept=True)
-    after = ones @ again.T
-    np.testing.assert_allclose(again.sum(axis=0), 0, atol=1e-9)
-    assert (after.argmax(axis=1) == place).mean() > (before.argmax(axis=1) == place).mean()
-    assert (after**2).sum() <= (before**2).sum()
-    np.testing.assert_array_equal(
-        learn_again(rows, np.zeros((3, 3)), intercept=False), np.zeros((3, 3))
-    )

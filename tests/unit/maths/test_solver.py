@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.kernel.losses import Logistic
 from confrere.maths.solver import minimise, smallest_tolerance
 from confrere.maths.solver.certificate import Problem
@@ -119,16 +119,6 @@ def test_a_ridge_below_the_rounding_of_the_hessian_is_no_failure(alpha):
     assert np.linalg.norm(gradient(X, y, w, ridge=alpha * n)) <= tolerance
 
 
-def test_memory_order_and_single_precision_are_no_matter():
-    X, y = rows_and_labels(3000, 9)
-    single = X.astype(np.float32)
-    expected = minimise(X, y, ridge=3.0).w
-    assert np.abs(minimise(np.asfortranarray(X), y, ridge=3.0).w - expected).max() < 1e-6
-    assert np.array_equal(
-        minimise(single, y, ridge=3.0).w, minimise(single.astype(np.float64), y, ridge=3.0).w
-    )
-
-
 @pytest.mark.parametrize("kind", ["one row", "one column", "zeros", "copies", "one class", "apart"])
 @pytest.mark.parametrize("alpha", [1e-8, 1e-2, 1e8])
 @pytest.mark.parametrize("noise", [0.0, 1.0, 1e6])
@@ -151,30 +141,6 @@ def test_degenerate_data_are_solved(kind, alpha, noise, cap):
     tolerance = 1.01 * smallest_tolerance(n, d, ridge=ridge, linear_norm=np.linalg.norm(b))
     w = minimise(X, y, ridge=ridge, linear=b, cap=cap, tolerance=tolerance).w
     assert np.linalg.norm(gradient(X, y, w, ridge=ridge, linear=b, cap=cap)) <= tolerance
-
-
-def test_rows_sorted_by_label_are_no_trap():
-    X, y = rows_and_labels(40000, 5)
-    order = np.argsort(y)
-    expected = minimise(X, y, ridge=40.0).w
-    assert np.abs(minimise(X[order], y[order], ridge=40.0).w - expected).max() < 1e-6
-
-
-def test_wrong_settings_are_named():
-    X, y = rows_and_labels(20, 3)
-    for wrong, name in [
-        ({"ridge": 0.0}, "ridge"),
-        ({"ridge": float("inf")}, "ridge"),
-        ({"cap": 0.0}, "cap"),
-        ({"linear": np.ones(4)}, "linear"),
-        ({"linear": np.array([np.nan, 0, 0])}, "linear"),
-        ({"centre": np.ones((2, 3))}, "centre"),
-        ({"start": np.ones(2)}, "start"),
-        ({"row_norm": 0.0}, "row_norm"),
-        ({"tolerance": float("nan")}, "tolerance"),
-    ]:
-        with pytest.raises(InvalidParameter, match=name):
-            minimise(X, y, **{"ridge": 1.0, **wrong})
 
 
 def test_wrong_data_are_refused_without_being_printed():

@@ -151,29 +151,3 @@ def test_what_rounding_could_hide_is_refused_before_the_rows_are_read():
         minimise(unread, y, ridge=1.0, tolerance=0.99 * smallest)
     with pytest.raises(InvalidParameter, match="use at least"):
         minimise_softmax(unread, np.zeros(50, int), 4, ridge=1.0, tolerance=1e-16)
-
-
-def test_the_refusal_names_a_tolerance_that_works():
-    X, y, b = np.full((50, 3), 0.5), np.ones(50), np.full(3, 1e7)
-    with pytest.raises(InvalidParameter) as refusal:
-        minimise(X, y, ridge=1e-3, linear=b, tolerance=1e-6)
-    named = float(str(refusal.value).rstrip(".").split()[-1])
-    assert minimise(X, y, ridge=1e-3, linear=b, tolerance=named).certificate.tolerance == named
-
-
-@given(
-    n=st.integers(1, 10**7),
-    d=st.integers(1, 10**4),
-    ridge=st.floats(1e-6, 1e6),
-    linear_norm=st.floats(0, 1e6),
-    more=st.floats(1.01, 10),
-)
-def test_harder_problems_need_larger_tolerances(n, d, ridge, linear_norm, more):
-    def smallest(n=n, d=d, ridge=ridge, linear_norm=linear_norm, **others):
-        return smallest_tolerance(n, d, ridge=ridge, linear_norm=linear_norm, **others)
-
-    assert smallest() > rounding_bound(n, d, row_norm=1.0, weight_norm=linear_norm / ridge)
-    assert smallest(linear_norm=linear_norm * more + 1) > smallest()
-    assert smallest(centre_norm=more) > smallest()
-    assert smallest(row_norm=more) > smallest()
-    assert smallest(n_classes=3) > smallest()

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidParameter
 from confrere.maths.solver import minimise, minimise_many
 
 
@@ -45,10 +44,3 @@ def test_centres_may_be_shared_or_not():
     moved = minimise_many(X, y, ridge=2.0, linear=B - 2.0 * shared, tolerance=1e-9)
     assert np.abs(one.W - each.W).max() < 1e-9
     assert np.abs(one.W - moved.W).max() < 1e-8
-
-
-@pytest.mark.parametrize("linear", [np.ones(3), np.ones((0, 3)), np.ones((2, 4))])
-def test_linear_must_be_a_matrix_of_the_right_width(linear):
-    X, y, _ = problem(50, 3, 1, 1.0)
-    with pytest.raises(InvalidParameter, match="linear"):
-        minimise_many(X, y, ridge=1.0, linear=linear)

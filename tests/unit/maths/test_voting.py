@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.maths.voting import (
     accumulate_votes,
     count_votes,
@@ -55,12 +55,6 @@ def test_every_model_votes_once_for_the_first_of_its_best_classes(n_models, n_cl
         np.testing.assert_array_equal(votes[:, k], (chosen == k).sum(axis=1))
 
 
-def test_ties_go_to_the_first_class():
-    X = np.array([[1.0, 0.0], [0.0, 0.0]])
-    np.testing.assert_array_equal(count_votes(np.array([[0.0, 1.0], [2.0, 0.0]]), X), [1, 0])
-    np.testing.assert_array_equal(count_votes(np.zeros((4, 3, 2)), X), [[4, 0, 0]] * 2)
-
-
 def test_a_vote_near_the_boundary_is_not_turned_by_rounding():
     """As long as float64 can tell: single precision cannot, at a millionth of the scores."""
     rng = np.random.default_rng(0)
@@ -92,13 +86,6 @@ def test_memory_does_not_grow_with_the_table_of_scores():
     tracemalloc.stop()
     whole_table = 4 * len(W) * len(X)
     assert peak < whole_table / 100
-
-
-def test_progress_is_reported_to_the_end():
-    seen = []
-    count_votes(np.ones((500, 2)), np.ones((3, 2)), progress=lambda *at: seen.append(at))
-    assert [at[0] for at in seen] == sorted({at[0] for at in seen})
-    assert seen[-1] == (500, 500)
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), max_size=8))
@@ -145,16 +132,3 @@ def test_the_statistic_of_many_classes():
     assert S.dtype == np.float64
     assert weighted == pytest.approx(np.mean(logsumexp(z, axis=1)) - np.sum(S * W), abs=1e-6)
     np.testing.assert_allclose(S.sum(axis=0), X.mean(axis=0), atol=1e-6)
-
-
-def test_shapes_that_do_not_fit_are_refused():
-    with pytest.raises(InvalidData, match="same number of features"):
-        count_votes(np.ones((2, 3)), np.ones((4, 2)))
-    with pytest.raises(InvalidData, match="at least two classes"):
-        count_votes(np.ones((2, 1, 3)), np.ones((4, 3)))
-    with pytest.raises(InvalidParameter, match="block"):
-        count_votes(np.ones((2, 3)), np.ones((4, 3)), block=0)
-    with pytest.raises(InvalidParameter, match="n_classes"):
-        accumulate_votes([], n_rows=1, n_classes=1)
-    with pytest.raises(InvalidData, match="same number of rows"):
-        vote_statistic(np.ones((3, 2)), np.ones(2))

@@ -6,9 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logsumexp, softmax
 
-from confrere.errors import InvalidData
 from confrere.maths.voting import (
-    centred,
     minimise_weighted,
     ridge_under_noise,
     statistic_rounding,
@@ -52,16 +50,6 @@ def test_many_classes_are_minimised_to_the_tolerance(n_classes, exponent, seed):
     np.testing.assert_allclose(W.sum(axis=0), 0, atol=1e-12)
 
 
-def test_even_votes_leave_nothing_to_learn():
-    X = unit_rows(20, 3)
-    for fractions in (np.full(20, 0.5), np.full((20, 4), 0.25)):
-        statistic = vote_statistic(X, fractions)
-        np.testing.assert_allclose(centred(X, statistic), 0, atol=1e-16)
-        np.testing.assert_allclose(
-            minimise_weighted(X, statistic, alpha=0.1, tolerance=1e-8), 0, atol=1e-8
-        )
-
-
 def test_a_statistic_that_no_votes_have_is_still_minimised():
     X = unit_rows(50, 3)
     statistic = np.array([40.0, -3.0, 7.0])
@@ -69,11 +57,6 @@ def test_a_statistic_that_no_votes_have_is_still_minimised():
     w = minimise_weighted(X, statistic, alpha=0.1, tolerance=max(tolerance, 1e-6))
     gradient = X.T @ expit(X @ w) - 50 * statistic + 5.0 * w
     assert np.linalg.norm(gradient) < 1e-5
-
-
-def test_columns_must_agree():
-    with pytest.raises(InvalidData, match="column"):
-        minimise_weighted(unit_rows(9, 2), np.ones((3, 4)), alpha=1.0, tolerance=1e-3)
 
 
 def test_rounding_of_a_statistic_is_below_its_bound():

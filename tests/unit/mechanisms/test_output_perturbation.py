@@ -8,7 +8,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import RELATIONS, Neighbours
 from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import SeededSource
-from confrere.maths.solver import minimise, minimise_softmax
+from confrere.maths.solver import minimise
 from confrere.mechanisms.measurements import HiddenSize
 from confrere.methods.average import noised_minimiser
 
@@ -47,20 +47,6 @@ def test_no_neighbour_moves_the_minimiser_further(relation, cap):
         )
         largest = max(largest, float(np.linalg.norm(first - second)))
     assert 0.2 * bound < largest <= bound
-
-
-def test_no_neighbour_moves_the_multinomial_minimiser_further():
-    rng = np.random.default_rng(1)
-    bound = mechanism(loss_of(3)).sensitivity
-    for _ in range(100):
-        X, y = unit_rows(rng, 6, 2), rng.integers(0, 3, size=6)
-        X_other, y_other = X.copy(), y.copy()
-        X_other[0], y_other[0] = unit_rows(rng, 1, 2)[0], rng.integers(3)
-        first, second = (
-            minimise_softmax(rows, labels, 3, ridge=0.5, tolerance=1e-9).w
-            for rows, labels in ((X, y), (X_other, y_other))
-        )
-        assert np.linalg.norm(first - second) <= bound
 
 
 def test_the_noise_is_as_long_as_the_sensitivity_asks():

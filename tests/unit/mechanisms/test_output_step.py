@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,11 +47,3 @@ def test_what_leaves_is_on_the_lattice(step, seed):
     released = step.release(point, SeededSource(seed))
     assert math.log2(step.spacing).is_integer()
     assert np.array_equal(np.rint(released / step.spacing) * step.spacing, released)
-
-
-def test_the_noise_is_small():
-    step = LatticeStep(epsilon=0.01, radius=5e-7, size=100)
-    point = np.zeros(100)
-    drawn = [step.release(point, SeededSource(i)) for i in range(200)]
-    assert np.std(drawn) == pytest.approx(math.sqrt(2) * step.scale * step.spacing, rel=0.05)
-    assert np.std(drawn) < 4.3 * math.sqrt(100) * step.radius / step.epsilon

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.voting import largest_norm
@@ -55,13 +54,6 @@ def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alp
         W = solve_parties_softmax(rows, np.array([0, 1]), [0, 1, 2], 3, alpha=alpha).W
     np.testing.assert_allclose(mechanism.clipped(W), W, rtol=1e-5, atol=1e-9)
     assert norms(W).max() == pytest.approx(mechanism.norm, rel=1e-4)
-
-
-def test_sensitivities():
-    assert make().sensitivity == pytest.approx(2 * largest_norm(0.01) / 4)
-    assert make(normalise=True).sensitivity == pytest.approx(2 / 4)
-    assert make().guarantee().unit is Unit.PARTY
-    assert not any("auxiliary" in fact for fact in make().guarantee().public)
 
 
 def test_what_was_not_clipped_is_refused():

@@ -22,11 +22,6 @@ def test_ties_go_to_the_second_of_two_and_the_first_of_more():
     np.testing.assert_allclose(tally.fractions[0], np.array([2, 3, 3]) / 8)
 
 
-def test_nobody_counted_is_an_even_split():
-    tally = Tally(np.zeros((3, 3), dtype=np.int64), counted=0, n_parties=5)
-    np.testing.assert_allclose(tally.fractions, 1 / 3)
-
-
 @pytest.mark.parametrize(
     ("votes", "counted", "n_parties"),
     [

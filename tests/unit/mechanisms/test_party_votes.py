@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally, largest_norm, soft_sensitivity
 from confrere.mechanisms.party_votes import PartyVotes
@@ -98,19 +97,6 @@ def test_unanimous_votes_on_unit_rows_are_certified_at_the_smallest_tolerance(n_
     rows = np.tile([2 / 3, 2 / 3, 1 / 3], (n, 1)) * (1 - 2**-52)
     votes = np.full(n, 3) if n_classes == 2 else np.tile([3, 0, 0], (n, 1))
     assert np.all(np.isfinite(model(mechanism, Tally(votes, 3, 3), rows)))
-
-
-def test_joint_is_larger():
-    for labels in ("soft", "vote"):
-        joint = make(labels=labels, auxiliary_private=True, alpha=10.0)
-        alone = make(labels=labels, alpha=10.0).sensitivity
-        # One vote may turn every label already: a row more does not take a majority further.
-        assert joint.sensitivity > alone if labels == "soft" else joint.sensitivity == alone
-        assert "number of auxiliary rows" in joint.guarantee().public
-        assert "auxiliary rows" not in joint.guarantee().public
-        assert "one auxiliary row" in joint.guarantee().assumptions[-1]
-    assert make(radius=0.3, alpha=10.0).sensitivity == pytest.approx(0.3 / 50, rel=1e-3)
-    assert make().guarantee().unit is Unit.PARTY
 
 
 def test_a_private_row_and_a_party_together_move_no_further():

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from confrere import CollaborativeClassifier, Ledger
+from confrere import CollaborativeClassifier
 from confrere.data.frame import Frame
 from confrere.demo import ruijin_like
-from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
 from confrere.methods.asking import PartyRows, Sizes, in_process
@@ -127,18 +126,6 @@ def test_the_constant_has_its_own_mean_square_and_descent_does_not_swing():
     assert descended(np.full(61, 1 / 61)) - least > (start - least)
 
 
-def test_columns_in_which_rows_hardly_differ_get_a_larger_ridge():
-    squares = np.array([0.5, 0.3, 1e-4, 0.0])
-    plan = GradientRounds(frame=Frame(4), epsilon=0.1, delta=1e-6, second_moments=squares)
-    ridge = plan.ridge(Sizes({"a": 500, "b": 500}))
-    assert ridge[2] > 100 * ridge[0]
-    assert np.all(np.isfinite(ridge))
-    fixed = GradientRounds(
-        frame=Frame(4), epsilon=0.1, delta=1e-6, second_moments=squares, alpha=0.01
-    )
-    assert np.array_equal(fixed.ridge(Sizes({"a": 500, "b": 500})), np.full(5, 10.0))
-
-
 def test_a_noised_sum_is_unshrunk_where_noise_allows():
     squares = np.array([0.5, 1e-3])
     sizes = Sizes({"a": 50_000, "b": 50_000})
@@ -164,22 +151,6 @@ def test_a_schema_implies_the_mean_squares_of_its_rows(rows, weighted):
     assert np.median(np.abs(np.log(ratio))) < np.log(2)
 
 
-def test_a_schema_steers_by_itself():
-    world = ruijin_like(0)
-    model = CollaborativeClassifier(method="sums", delta=1e-6, schema=world.schema)
-    n_features = len(world.schema.feature_names)
-    implied = world.schema.encoder(rows="unit", weighted=True).mean_squares()
-    plan = model.protocol(n_features)
-    assert plan.squares[:-1] == pytest.approx(implied * (1 - 0.4**2))
-
-
-@pytest.mark.parametrize("bad", [np.ones(3), [-1.0, 1.0], [np.nan, 1.0]])
-def test_mean_squares_of_other_columns_are_refused(bad):
-    plan = GradientRounds(frame=frame(), epsilon=1.0, delta=1e-6, second_moments=bad)
-    with pytest.raises(InvalidParameter, match="second_moments"):
-        plan.descent(SIZES)
-
-
 def test_the_audit_sees_the_whole_price_of_one_message():
     model = CollaborativeClassifier(
         method="sums", epsilon=1.0, fit_intercept=False, alpha=100.0, classes=[0, 1]
@@ -192,35 +163,3 @@ def test_the_audit_sees_the_whole_price_of_one_message():
     _, neighbour = model.prepare(other, y, party=party)
     (one,), (two,) = plan.terms(data)[0].densities(), plan.terms(neighbour)[0].densities()
     assert 0.9 * 0.99 <= one.loss(two) <= 1.0
-
-
-@pytest.mark.parametrize("settings", [{}, {"delta": 1e-6}, {"delta": 1e-6, "rounds": 5}])
-def test_the_classifier_learns_and_pays_once(settings):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 3)) / 3
-    y = (X[:, 0] > 0).astype(int)
-    ledger = Ledger()
-    model = CollaborativeClassifier(method="sums", ledger=ledger, random_state=0, **settings)
-    model.fit(X, y, party=np.arange(3000) % 6)
-    assert model.score(X, y) > 0.8
-    assert len(ledger.entries()) == 1
-    assert model.guarantee_.delta == settings.get("delta", 0.0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [
-        ({"method": "sums"}, "at least 2 parties"),
-        ({"method": "sums", "colluding": 3}, "at least 4"),
-        ({"method": "ofpa", "delta": 1e-6}, "delta"),
-        ({"method": "sums", "rounds": 3}, "rounds"),
-        ({"method": "sums", "delta": 1.5}, "delta"),
-    ],
-)
-def test_wrong_settings_are_refused_before_anything_is_spent(settings, word):
-    ledger = Ledger()
-    model = CollaborativeClassifier(ledger=ledger, random_state=0, **settings)
-    party = np.zeros(40) if "2 parties" in word else np.arange(40) % 3
-    with pytest.raises(InvalidParameter, match=word):
-        model.fit(np.eye(40), np.arange(40) % 2, party=party)
-    assert not ledger.entries()

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from confrere.data import frame as framed_module
-from confrere.data.frame import BoundedRows, Frame, rounded_down
+from confrere.data.frame import BoundedRows, Frame
 from confrere.errors import InvalidData
 from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import certify_rows
 from confrere.maths.solver import minimise_many, minimise_softmax, rounding_bound
 from confrere.maths.solver import row_blocks as row_blocks_module
 from confrere.maths.solver.certificate import Problem
-from confrere.maths.solver.row_blocks import Block, SolverRows, sparse_block
+from confrere.maths.solver.row_blocks import SolverRows
 
 EXTENDED = np.longdouble
 STRANGE = [0.0, -1.0, 3.0, 1e-320, 1e-160, 1e60, -1e155, 1e300, 1.7e308, np.inf, -np.inf, np.nan]
@@ -122,14 +122,6 @@ def test_the_ball_of_l2_is_not_taken_for_that_of_l1():
         certify_rows(Frame(3).lazy(X), norm="l1")
 
 
-def test_factors_are_rounded_towards_zero():
-    values = np.random.default_rng(3).random(10_000) * 10.0 ** -np.arange(10_000).clip(0, 30)
-    single = rounded_down(values)
-    assert np.all(single.astype(np.float64) <= values)
-    assert np.all(single.astype(np.float64) >= values * (1 - 2.0**-23))
-    assert rounded_down(np.ones(2)).tolist() == [1.0, 1.0]
-
-
 @pytest.mark.parametrize("csr", [False, True])
 @pytest.mark.parametrize("far", [1.0, 1e9])
 def test_rounding_of_the_gradient_stays_below_its_bound(csr, far):
@@ -201,17 +193,6 @@ def test_the_bits_do_not_depend_on_who_computes_which_partition(monkeypatch, n_c
     engine = Backwards()
     assert np.array_equal(solved(None), solved(engine))
     assert engine.asked > 5
-
-
-def test_blocks_of_sparse_rows_are_no_copies():
-    rng = np.random.default_rng(8)
-    X = sparse.random_array((5000, 40), density=0.1, format="csr", rng=rng)
-    block = sparse_block(X, slice(1000, 3000))
-    assert np.shares_memory(block.data, X.data)
-    assert np.shares_memory(block.indices, X.indices)
-    assert np.array_equal(block.toarray(), X.toarray()[1000:3000])
-    weights = rng.standard_normal((1, 2000))
-    np.testing.assert_allclose(Block(block).pull(weights), weights @ block.toarray(), atol=1e-12)
 
 
 def test_a_block_of_another_shape_is_an_error():

@@ -58,14 +58,6 @@ def test_every_row_lies_in_the_body_that_the_blocks_declare(form):
         start += block.size
 
 
-def test_forms_differ_by_their_curves_alone():
-    linear, curves = (SCHEMA.encoder(form=form).blocks() for form in ("linear", "curves"))
-    # A logarithm with a mean is cut on both sides by two hats: clipping would move its start.
-    assert [block.smooth for block in linear] == [0, 2, 0, 3, 0, 0, 0, 0]
-    assert [block.smooth for block in curves] == [8, 8, 4, 3, 0, 0, 0, 0]
-    assert [block.size for block in curves] == [8, 9, 4, 3, 1, 2, 3, 1]
-
-
 def test_hats_meet_at_their_knots():
     number = Number("x", bounds=(0, 100), log=True)
     schema = PublicSchema([number, Flag("f")])
@@ -102,25 +94,6 @@ def test_knots_lie_where_most_records_are():
     assert np.diff(narrow).min() > 0
 
 
-@pytest.mark.parametrize(
-    ("number", "line"),
-    [
-        (Number("x", bounds=(0, 7.5)), np.linspace(-1, 1, 8)),
-        # Cut one and a half deviations from the mean, as a line is; knots go on to two and a half.
-        (
-            Number("x", bounds=(-50, 50), mean=0, sd=7),
-            np.clip(np.linspace(-17.5, 17.5, 8) / 10.5, -1, 1),
-        ),
-        # Knots on one side of the mean: from the first to the last.
-        (Number("x", bounds=(0, 100), mean=90, sd=1, curve=(0, 1, 4)), [-1, -0.5, 1]),
-    ],
-)
-def test_a_line_at_the_knots_of_a_curve(number, line):
-    (block,) = PublicSchema([number]).encoder(form="curves").blocks()
-    assert block.line == pytest.approx(line)
-    assert block.known == (number.mean is not None)
-
-
 def test_curves_are_written_and_read():
     again = PublicSchema.from_toml(SCHEMA.to_toml())
     assert again == SCHEMA
@@ -154,32 +127,3 @@ def test_declared_quantiles_are_the_knots_of_a_curve_that_has_none():
     for wrong in ((0, 10), (1, 10, 40), (0, 10, 10, 40), "abc", (0, 10, 39)):
         with pytest.raises(SchemaError, match="quantiles must be"):
             Number("a", bounds=(0, 40), quantiles=wrong)
-
-
-def test_moments_of_scores_follow_from_the_declared_facts():
-    """Hats and one-hot columns are not centred: their mean is no part of what tells rows apart."""
-    schema = PublicSchema(
-        [
-            Number("age", bounds=(0, 70), curve=True),
-            Category("job", values=("a", "b", "c", "d")),
-            Flag("smoker"),
-        ]
-    )
-    encoder = schema.encoder(form="curves")
-    rng = np.random.default_rng(0)
-    knots = np.linspace(0, 70, 8)
-    rows = pd.DataFrame(
-        {
-            "age": rng.choice(knots, 20_000),
-            "job": rng.choice(list("abcd"), 20_000),
-            "smoker": rng.choice([True, False], 20_000),
-        }
-    )
-    coef = rng.normal(3.0, 2.0, (2, len(encoder.names)))
-    scores = encoder.transform(rows) @ coef.T
-    means, loads = encoder.score_moments(coef)
-    deviations = np.linalg.norm(loads, axis=1)
-    np.testing.assert_allclose(means, scores.mean(axis=0), atol=0.02 * deviations.max())
-    np.testing.assert_allclose(deviations, scores.std(axis=0), rtol=0.02)
-    together = np.corrcoef(scores.T)[0, 1]
-    assert loads[0] @ loads[1] / deviations.prod() == pytest.approx(together, abs=0.03)

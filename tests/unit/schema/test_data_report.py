@@ -146,15 +146,6 @@ def test_what_encoding_refuses_is_refused_and_what_it_takes_is_not(schema):
             encoder.transform(table)
 
 
-def test_a_bucket_collects_in_silence_only_what_is_rare():
-    smoker = Category("smoker", values=("never", "former"), unknown="other")
-    table = patients()[["smoker"]]
-    found = only(data_report(PublicSchema([smoker]), table))
-    assert (found.kind, found.severity) == ("undeclared", "warning")
-    rare = table[(table["smoker"] != "current") | (np.arange(ROWS) < 20)]
-    assert data_report(PublicSchema([smoker]), rare).clean
-
-
 def test_a_column_under_another_spelling_is_found(schema):
     found = only(data_report(schema, patients().rename(columns={"chol": "Chol "})))
     assert (found.kind, found.severity) == ("lacking", "refused")
@@ -190,8 +181,3 @@ def test_no_value_of_the_table_is_quoted(schema):
     report = data_report(schema, table)
     assert len(report.refused) == 3
     assert "S3CRET" not in str(report) + str(report.to_dict())
-
-
-def test_a_report_needs_a_table(schema):
-    with pytest.raises(InvalidData, match="data frame"):
-        data_report(schema, [[1.0]])

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere.errors import InvalidData, InvalidParameter, SchemaError
+from confrere.errors import InvalidParameter
 from confrere.schema import (
     Category,
     Flag,
@@ -13,7 +13,6 @@ from confrere.schema import (
     Ordered,
     PublicDataOnlyWarning,
     PublicSchema,
-    data_report,
     draft_schema,
 )
 
@@ -95,55 +94,3 @@ def test_a_draft_encodes_tables_it_has_not_seen():
     assert encoded.var(axis=0) == pytest.approx(schema.variances(), rel=0.12)
     other = table.head(5).assign(age=150, race="unheard of")
     assert schema.encoder().transform(other).shape == (5, len(schema.feature_names))
-
-
-def test_of_many_categories_the_most_frequent_stay_and_names_are_left_out():
-    rng = np.random.default_rng(1)
-    jobs = [f"job{k}" for k in range(40)]
-    shares = np.array([2.0] * 5 + [0.1] * 35)
-    table = pd.DataFrame(
-        {
-            "job": rng.choice(jobs, 2000, p=shares / shares.sum()),
-            "town": rng.choice([*"abcdefgh", "Other"], 2000),
-            "name": [f"n{i}" for i in range(2000)],
-        }
-    )
-    schema = draft(table, max_categories=6)
-    job, town = schema.features
-    assert job.values == ("job0", "job1", "job2", "job3", "job4")
-    assert job.unknown == "other"
-    assert sum(job.shares) == pytest.approx(1, abs=0.01)
-    assert job.shares[-1] == pytest.approx(0.26, abs=0.03)
-    assert len(town.values) <= 6
-    assert "Left out: name." in schema.note
-    report = data_report(schema, table)
-    assert not report.refused
-
-
-def test_codes_are_categories_when_told():
-    table = pd.DataFrame({"icd": [3.0, 7.0, 7.0, 12.0, np.nan] * 20, "age": range(100)})
-    assert isinstance(draft(table).features[0], Number)
-    icd = draft(table, categories=["icd"]).features[0]
-    assert icd.values == (12, 3, 7)
-    assert icd.shares == (0.25, 0.25, 0.5)
-    assert icd.missing == "indicator"
-    with pytest.raises(InvalidParameter, match="'icb'"):
-        draft_schema(table, categories=["icb"], i_confirm_this_table_is_public=True)
-    with pytest.raises(InvalidParameter, match="max_categories"):
-        draft_schema(table, max_categories=2, i_confirm_this_table_is_public=True)
-
-
-def test_nearly_constant_numbers_are_bounded_by_their_extremes():
-    values = np.zeros(1000)
-    values[:2] = [-3, 40]
-    feature = draft(pd.DataFrame({"x": values})).features[0]
-    assert feature.bounds == (-3, 40)
-
-
-def test_tables_that_cannot_be_drafted():
-    with pytest.raises(InvalidData, match="public_table"):
-        draft_schema(pd.DataFrame(), i_confirm_this_table_is_public=True)
-    with pytest.raises(SchemaError, match="no column"):
-        draft(pd.DataFrame({"when": pd.date_range("2026-01-01", periods=3), "same": [1, 1, 1]}))
-    with pytest.raises(InvalidData, match=r"'x'.*infinite"):
-        draft(pd.DataFrame({"x": [1.0, 2.0, np.inf]}))

@@ -186,12 +186,6 @@ def test_wrong_declarations_name_the_column(message):
         BAD[message]()
 
 
-@pytest.mark.parametrize("kind", [Number, Label])
-def test_a_column_needs_a_name(kind):
-    with pytest.raises(SchemaError, match="column name"):
-        kind("", bounds=(0, 1)) if kind is Number else kind("", positive="a")
-
-
 def test_importances_and_signs_follow_the_encoded_columns():
     schema = PublicSchema(
         [

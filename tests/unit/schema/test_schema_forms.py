@@ -127,21 +127,6 @@ def test_each_change_of_meaning_changes_the_fingerprint_and_is_shown():
     assert "smoker: declared there only" in schema.subset(["age"]).difference(schema)
 
 
-def test_a_note_has_no_meaning():
-    schema = PublicSchema.from_toml(STUDY)
-    noted = replace(schema, note="from the code book")
-    assert noted == schema
-    assert noted.fingerprint() == schema.fingerprint()
-    assert schema.difference(noted) == []
-
-
-def test_subset_keeps_the_given_order_and_refuses_strangers():
-    schema = PublicSchema.from_toml(STUDY)
-    assert schema.subset(["smoker", "age"]).columns == ("smoker", "age")
-    with pytest.raises(SchemaError, match="'weight'"):
-        schema.subset(["age", "weight"])
-
-
 BAD_TEXTS = {
     "not valid TOML": "[data\nx = 1",
     r"\[data\] table": "[study]\nid = 1",
@@ -173,17 +158,6 @@ BAD_TEXTS = {
 def test_wrong_files_say_what_is_wrong(message):
     with pytest.raises(SchemaError, match=message):
         PublicSchema.from_toml(BAD_TEXTS[message])
-
-
-def test_wrong_python_says_what_is_wrong(tmp_path):
-    with pytest.raises(SchemaError, match="list of Number"):
-        PublicSchema(["age"])
-    with pytest.raises(SchemaError, match="declared twice: 'x'"):
-        PublicSchema([Flag("x"), Flag("x")])
-    with pytest.raises(SchemaError, match="must be a Label"):
-        PublicSchema([Flag("x")], outcome="y")
-    with pytest.raises(SchemaError, match="cannot be read"):
-        PublicSchema.from_toml(tmp_path / "absent.toml")
 
 
 def test_what_is_missing_is_said_once_for_all_columns():

@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 from confrere import Ledger
 from confrere.cli import app
-from confrere.errors import StudyError
 from confrere.release import load_release, verify_release
-from confrere.study import protocols, read_study, study_from_bytes, write_example
+from confrere.study import protocols
 from tests.unit.federation.signed_run import Loopback
 from tests.unit.study import test_sessions
 from tests.unit.study.test_sessions import (
@@ -123,28 +122,3 @@ def test_between_machines_rows_are_encoded_by_what_all_have_counted(place):
         verify_release(finished.folders["diabetes-2026"], ledgers=[ledger])
     again = coordinator(place, {}, carrier=Loopback({})).run()
     assert again.made[0].release.release_id == release.release_id
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("epsilon = 0.5", "epsilon = 0", "facts.epsilon"),
-        ("epsilon = 0.5", "epsilon = 0.5\ncolluding = 3", "more parties than may collude"),
-        ("epsilon = 0.5", "epsilon = 0.5\nreserve = -1", "facts.reserve"),
-        ('relation = "replace-one"', 'relation = "label-only"', "privacy.relation"),
-    ],
-)
-def test_wrong_first_steps_are_refused_by_their_key(here, old, new, words):
-    text = Path("study.toml").read_text().replace(old, new, 1)
-    with pytest.raises(StudyError, match=words):
-        study_from_bytes(text.encode())
-
-
-def test_a_study_that_declares_everything_has_nothing_to_learn(tmp_path):
-    write_example(tmp_path)
-    text = (tmp_path / "study.toml").read_text()
-    text = text.replace("[federation]", "[facts]\nepsilon = 0.5\n\n[federation]")
-    shares = '"current"], shares = [0.5, 0.3, 0.2]'
-    with pytest.raises(StudyError, match="nothing to pay for"):
-        study_from_bytes(text.replace('"current"]', shares).encode())
-    read_study(tmp_path / "study.toml")

@@ -8,7 +8,6 @@ from confrere.errors import BudgetExceeded, StudyError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.study import gather_locals, make_plan, prepare, read_local, read_plan, read_study
-from confrere.study.priced_plan import open_account
 from tests.unit.study.conftest import ready
 
 
@@ -142,11 +141,3 @@ def test_a_limit_that_does_not_mention_delta_covers_pure_methods_only(edit, fold
     main = ready(path)[2].prices[0]
     main.budget.check(main.guarantee)
     assert main.budget.delta == 1e-5
-
-
-def test_an_account_is_opened_with_both_caps(edit, folder):
-    path = edit(name='name = "plr"\ndelta = 1e-6', main_cap="cap = { epsilon = 3.0, delta = 1e-5 }")
-    study, locals_, plan = ready(path)
-    main = study.parties[0]
-    ledger = open_account(main, locals_[main.name], plan.prices[0].guarantee)
-    assert [(one.epsilon, one.delta) for one in ledger.accounts()] == [(30.0, 1e-5)]

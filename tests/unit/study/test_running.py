@@ -52,53 +52,6 @@ def entries(folder, party):
     return Ledger(folder / "local" / f"{party}.ledger").entries()
 
 
-#: Every fit that may follow from a check is planned: two groups take a third of the time of five.
-FEW_GROUPS = dict.fromkeys(("pst-f", "pst-h"), "\nn_groups = 2")
-
-
-@pytest.mark.parametrize(
-    ("name", "made"),
-    [
-        ("average", ["diabetes-2026"]),
-        ("plr", ["main", "branch-1", "branch-2"]),
-        ("pst-h", ["main", "branch-1", "branch-2"]),
-    ],
-)
-def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, made):
-    path = edit(name=f'name = "{name}"{FEW_GROUPS.get(name, "")}')
-    study, locals_, plan = ready(path)
-    found = prepare(study, plan, locals_).run()
-    assert [one.name for one in found] == made
-    for party in locals_:
-        (entry,) = entries(folder, party)
-        assert entry.state == "released"
-        assert entry.guarantee.epsilon == 1.0
-        assert (entry.study, entry.study_sha256) == (study.id, study.sha256)
-        assert entry.origin.run == plan.plan_id
-        assert not entry.simulated
-    for one in found:
-        card = one.release.card
-        assert card.status == "released"
-        assert card.study_sha256 == study.sha256
-        assert card.epsilon == 1.0
-        paid = {r.hash for receipts in one.receipts.values() for r in receipts}
-        assert paid <= {e.hash for p in locals_ for e in entries(folder, p)}
-
-
-@pytest.mark.parametrize("name", ["average", "plr", "pst-f", "simcomb"])
-def test_experts_of_the_schema_are_checked_out_of_the_same_price(edit, folder, name):
-    path = edit(name=f'name = "{name}"{FEW_GROUPS.get(name, "")}\nprior = "experts"')
-    study, locals_, plan = ready(path)
-    found = prepare(study, plan, locals_).run()
-    for one in found:
-        assert one.release.model.facts.prior is not None
-        assert one.release.card.epsilon == 1.0
-    for party in locals_:
-        spent = [entry.guarantee.epsilon for entry in entries(folder, party)]
-        assert len(spent) == (2 if name == "average" else 1)
-        assert sum(spent) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("factor", [-1.0, 0.0, 0.25, 1.0])
 def test_a_study_takes_importances_back_as_python_does(edit, factor):
     study = read_study(edit(name='name = "plr"\nprior = "experts"'))
@@ -120,21 +73,6 @@ def test_a_study_takes_importances_back_as_python_does(edit, factor):
         assert spread == pytest.approx(belief.trust)
     assert there.mechanism.act.ridge == here.mechanism.act.ridge
     np.testing.assert_array_equal(there.centre, here.centre)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "more", "told"),
-    [
-        (1.0, "", np.log(0.12 / 0.88)),
-        (0.1, "", 0.0),
-        (0.1, '\nprior = "experts"', np.log(0.12 / 0.88)),
-        (0.1, "\nprior_intercept = -1.0", -1.0),
-        (1.0, "\nprior_intercept = 0.0", 0.0),
-    ],
-)
-def test_intercepts_start_from_the_base_rate_where_it_costs_no_ranking(edit, epsilon, more, told):
-    study = read_study(edit(name=f'name = "plr"{more}', epsilon=f"epsilon = {epsilon}   "))
-    assert estimator_for(study, study.method).prior_intercept == pytest.approx(told)
 
 
 def received(study, payload):
@@ -313,12 +251,6 @@ def test_surplus_rows_of_a_patient_are_not_learned_from(edit, folder):
     pd.concat([table, table]).to_csv(folder / "local" / "main.csv", index=False)
     study, locals_, _ = ready(edit())
     assert len(read_rows(study, locals_["main"].table()).y) == len(table)
-
-
-def test_nobody_here_is_an_error(edit, folder):
-    study, _, plan = ready(edit())
-    with pytest.raises(StudyError, match="no party lives here"):
-        prepare(study, plan, {})
 
 
 def test_a_place_or_key_that_will_not_do_is_found_before_spending(edit, folder):

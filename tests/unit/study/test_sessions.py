@@ -1,8 +1,6 @@
 """A study between organisations in one process: approved, run, signed; and what is refused."""
 
-import csv
 import hashlib
-import io
 import json
 import re
 import shutil
@@ -142,17 +140,6 @@ def test_a_study_ends_in_a_release_that_everyone_signed(place):
     again = coordinator(place, {}, carrier=carrier).run()
     assert carrier.sent == []
     assert again.folders["diabetes-2026"].resolve() == finished.folders["diabetes-2026"].resolve()
-
-
-def test_a_grant_says_the_price_and_what_will_be_asked(place):
-    study, locals_ = locals_of(place)
-    grant = make_grant(study, locals_["main"], approved_by="o", reason="r", attempts=2)
-    assert (grant.epsilon_per_run, grant.epsilon, grant.attempts) == (1.0, 2.0, 2)
-    assert (grant.unit, grant.relation) == ("record", "replace-one")
-    assert [(r.operation, r.epsilon) for r in grant.requests] == [("size", 0.0), ("objective", 1.0)]
-    assert grant.study_sha256 == study.sha256
-    told = json.loads(granted(place, "main").read_bytes())["grant"]
-    assert told["approved_by"] == "the officer"
 
 
 def test_a_grant_is_for_these_bytes(place):
@@ -456,15 +443,6 @@ def test_a_card_is_not_spoilt_by_a_hostile_party_s_words(place):
         coordinator(place, sessions).run()
 
 
-def test_the_study_itself_may_justify_its_epsilon(place):
-    path = place / "study.toml"
-    path.write_text(
-        path.read_text().replace("[data]\n", 'justification = "as last year"\n\n[data]\n')
-    )
-    assert approve(place, justification=None).justification == "as last year"
-    assert approve(place, "branch-1").justification == WORDS["justification"]
-
-
 def test_one_study_is_approved_once_and_the_next_version_puts_it_aside(place):
     first = approve(place, grant=place / "grant.json")
     before = (place / "study.toml").read_bytes()
@@ -503,13 +481,6 @@ def test_what_was_added_and_removed_is_shown_too():
         ("party.y.name", None, "y"),
         ("a", 1, None),
     ]
-
-
-def test_a_foreign_grant_is_no_earlier_one(place):
-    approve(place, "branch-1", grant=place / "grant.json")
-    assert list(earlier_grants(place, (place / "local/main.key.pub").read_text())) == []
-    (place / "grant-x.json").write_text("[]")
-    assert len(list(earlier_grants(place, (place / "local/branch-1.key.pub").read_text()))) == 1
 
 
 @pytest.mark.parametrize("word", ["name", "reason", "justification"])
@@ -638,16 +609,6 @@ def test_a_new_approval_is_answered(place):
     assert [one.said for one in told] == ["withdrawn", "agreed"]
     refuse(place)
     assert Ledger(place / "local" / "main.ledger").decisions()[-1].said == "withdrawn"
-
-
-def test_decisions_are_exported(place):
-    refuse(place)
-    ledger = Ledger(place / "local" / "main.ledger")
-    (told,) = json.loads(ledger.to_json())["decisions"]
-    assert (told["said"], told["name"], told["reason"]) == ("refused", NO["name"], NO["reason"])
-    (line,) = csv.DictReader(io.StringIO(ledger.to_csv()))
-    assert (line["state"], line["reason"], line["epsilon"]) == ("refused", NO["reason"], "0.0")
-    assert json.loads(line["origin"]) == {"name": NO["name"]}
 
 
 def test_a_refusal_of_one_study_is_none_of_another(place):

@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 
 from confrere.catalogue import CATALOGUE
-from confrere.errors import ConfrereError, SchemaError, StudyError
+from confrere.errors import SchemaError, StudyError
 from confrere.release import generate_key
 from confrere.study import read_study, study_from_bytes
 
@@ -158,29 +158,6 @@ def test_a_transfer_needs_a_source_and_somebody_else():
         read(text.replace('role = "source"', 'role = "member"'))
 
 
-@pytest.mark.parametrize(
-    ("alpha", "told"),
-    [
-        ("{ age = 0.1, bmi = 0.1, Glu0 = 0.1, smoker = 0.1 }", "alpha"),
-        ("[]", "above 0"),
-        ("[0.1, true]", "above 0"),
-        ("[0.1, 0.2]", "one number per column"),
-    ],
-)
-def test_wrong_ridges_are_named(alpha, told):
-    with pytest.raises(StudyError, match=told):
-        read(changed('name = "average"', f'name = "plr"\nalpha = {alpha}'))
-
-
-def test_weights_need_importances():
-    text = TEMPLATE
-    for importance in ("0.018", "0.043", "0.060", "0.010"):
-        text = text.replace(f", importance = {importance}", "")
-    assert not read(text).weighted
-    with pytest.raises(StudyError, match=r"encoding\.weighted: needs an importance"):
-        read(text.replace("# weighted = true", "weighted = true"))
-
-
 def test_only_a_model_of_all_is_evaluated_by_all():
     text = changed("[encoding]\nrows", "[evaluation]\nepsilon = 0.5\n[encoding]\nrows")
     assert read(text).operations == ("size", "objective", "errors")
@@ -201,8 +178,3 @@ def test_a_file_that_is_not_there_or_too_large_is_refused(tmp_path):
     large.write_bytes(b"#" * 2_000_000)
     with pytest.raises(StudyError, match="larger than"):
         read_study(large)
-
-
-def test_an_unknown_party_is_told_which_there_are():
-    with pytest.raises(ConfrereError, match="main, branch-1, branch-2"):
-        read(TEMPLATE).party("elsewhere")
