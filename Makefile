@@ -13,7 +13,7 @@ test: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: .venv/.ready
-	$(PIP) --editable ".[flare]"
+	$(PIP) --editable "./federation[flare]"
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
 	$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default -n 2
 
@@ -42,10 +42,12 @@ docs: .venv/.ready
 bench: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m benchmarks
 
-# The same bytes every time: nothing of the machine or the moment is in a wheel.
+# The library and what is between organisations. The same bytes every time: nothing of the machine or
+# the moment is in a wheel.
 wheel: .venv/.ready
 	$(PIP) --group ship
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir dist .
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir dist federation
 
 # What a party installs, as CycloneDX.
 sbom: .venv/.ready
@@ -58,10 +60,11 @@ LOCK := $(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes --no-he
 
 lock: .venv/.ready
 	$(PIP) --group ship
-	$(LOCK) pyproject.toml --extra federation --extra accounting --extra desk --extra parquet --extra plot --extra sql -o locks/party.txt
+	$(LOCK) pyproject.toml federation/pyproject.toml --extra accounting --extra desk --extra parquet --extra plot --extra sql \
+	  --no-emit-package confrere --no-emit-package confrere-federation -o locks/party.txt
 	echo hatchling | $(LOCK) - -o locks/build.txt
 
-# Installs what is locked, each file by its hash, and the wheel on top, in an environment of its own.
+# Installs what is locked, each file by its hash, and the wheels on top, in an environment of its own.
 lock-check: wheel
 	rm -rf .venv-locked && $(PYTHON) -m venv .venv-locked
 	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r locks/party.txt
@@ -69,10 +72,10 @@ lock-check: wheel
 	.venv-locked/bin/python -m pip check
 	.venv-locked/bin/confrere version
 
-.venv/.ready: pyproject.toml research/pyproject.toml constraints.txt
+.venv/.ready: pyproject.toml federation/pyproject.toml research/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[accounting,dask,desk,federation,parquet,plot,sql]" --editable ./research --group dev
+	$(PIP) --editable ".[accounting,dask,desk,federation,parquet,plot,sql]" --editable ./federation --editable ./research --group dev
 	touch $@
 
 clean:

@@ -16,8 +16,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from confrere.federation.keys import make_authority, make_node_key
-from confrere.federation.line import carrying
+from confrere_federation.engines.keys import make_authority, make_node_key
+from confrere_federation.engines.line import carrying
 from tests.scenarios.deployment import PARTIES, Deployment, free_ports
 
 ROUNDS = 20

@@ -20,17 +20,17 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
-from confrere.federation.keys import make_authority, make_node_key, read_node_key
-from confrere.federation.line import carrying, run_party
+from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
-from confrere.progress import Progress
 from confrere.release import generate_key
-from confrere.study import (
+from confrere_federation.engines.keys import make_authority, make_node_key, read_node_key
+from confrere_federation.engines.line import carrying, run_party
+from confrere_federation.progress import Progress
+from confrere_federation.studies import (
     CoordinatorSession,
     Study,
     make_grant,
     party_session,
-    predict,
     read_local,
     read_study,
     write_example,

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from confrere.federation import Averaging, Frame
 from confrere.kernel.streams import SeededSource
 from confrere.maths.parties import minimise_parties, solve_parties, solve_parties_softmax
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.measurements import SOLVER_PART, EachParty
 from confrere.methods.asking import PartyRows, Sizes, in_process
+from confrere_federation.parties import Averaging, Frame
 
 ROUNDS = 3
 FITS = 60

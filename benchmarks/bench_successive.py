@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from confrere.errors import ConfrereError
-from confrere.federation.keys import make_authority, read_node_key
-from confrere.federation.line import carrying, run_party
-from confrere.federation.offline import AtHome, without_network
-from confrere.progress import Progress
-from confrere.study import (
+from confrere_federation.engines.keys import make_authority, read_node_key
+from confrere_federation.engines.line import carrying, run_party
+from confrere_federation.engines.offline import AtHome, without_network
+from confrere_federation.progress import Progress
+from confrere_federation.studies import (
     CoordinatorSession,
     Study,
     make_grant,

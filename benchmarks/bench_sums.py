@@ -28,10 +28,10 @@ from benchmarks.measured import fill, markdown, write_record
 from benchmarks.tables import LOADERS
 from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.arrays import Floats
-from confrere.federation.masks import SumContext, SumKey
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.planning import choose
+from confrere_federation.parties.masks import SumContext, SumKey
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems.hospitals import states_as_hospitals
 from confrere_research.problems.shapes import encoded_rows

@@ -15,9 +15,10 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from confrere.catalogue import CATALOGUE, Method
+from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
 from confrere.release import Release
-from confrere.study import predict, write_example
+from confrere_federation.studies import write_example
 from tests.contracts import test_engines as engines
 
 

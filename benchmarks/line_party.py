@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
-from confrere.federation.keys import read_node_key
-from confrere.federation.line import run_party
-from confrere.progress import Progress
+from confrere_federation.engines.keys import read_node_key
+from confrere_federation.engines.line import run_party
+from confrere_federation.progress import Progress
 
 
 class Echo:

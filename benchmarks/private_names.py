@@ -12,7 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = (ROOT / "src" / "confrere", ROOT / "research" / "src" / "confrere_research")
+SOURCES = (
+    ROOT / "src" / "confrere",
+    ROOT / "federation" / "src" / "confrere_federation",
+    ROOT / "research" / "src" / "confrere_research",
+)
 
 #: Whose private names are one's own.
 OWN = {"self", "cls"}

@@ -20,7 +20,11 @@ ROOT = Path(__file__).parents[1]
 PROOFS = ROOT / "docs" / "proofs"
 FOLDERS = (PROOFS, ROOT / "research" / "proofs")
 #: Where the code lies that a page names by its path below it.
-SOURCES = {"confrere": ROOT / "src", "confrere_research": ROOT / "research" / "src"}
+SOURCES = {
+    "confrere": ROOT / "src",
+    "confrere_federation": ROOT / "federation" / "src",
+    "confrere_research": ROOT / "research" / "src",
+}
 RECORD = PROOFS / "looked_at.json"
 
 
@@ -31,7 +35,7 @@ def pages() -> list[Path]:
 
 def code_of(page: Path) -> list[Path]:
     """Return the modules that a page names."""
-    named = re.findall(r"`((confrere(?:_research)?)/[\w/]+\.py)`", page.read_text())
+    named = re.findall(r"`((confrere(?:_federation|_research)?)/[\w/]+\.py)`", page.read_text())
     return sorted({SOURCES[room] / name for name, room in named})
 
 

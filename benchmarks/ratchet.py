@@ -24,9 +24,26 @@ COMMITS = 100
 
 #: Rooms into which others move and that are not rebuilt yet: what those have left is theirs.
 MOVED = {
-    "lines.methods": ("lines.plans", "lines.maths", "lines.mechanisms", "lines.estimators"),
+    "lines.methods": (
+        "lines.plans",
+        "lines.maths",
+        "lines.mechanisms",
+        "lines.estimators",
+        "lines.federation",
+        "lines.study",
+    ),
     "lines.data": ("lines.rows", "lines.schema"),
     "lines.models": ("lines.release", "lines.model"),
+}
+
+#: The wheels that are counted as one, and rooms of the second under the names of their limits.
+PACKAGES = ("src/confrere", "federation/src/confrere_federation")
+ROOMS = {
+    "commands": "cli",
+    "engines": "federation",
+    "kits": "provision",
+    "parties": "federation",
+    "studies": "study",
 }
 
 
@@ -38,11 +55,13 @@ def lines(*folders: Path, pattern: str = "**/*.py") -> int:
 
 def weights(root: Path) -> Iterator[tuple[str, int]]:
     """Yield lines: of every room, of the modules beside them, and in all."""
-    package = root / "src" / "confrere"
-    yield "lines.modules", lines(package, pattern="*.py")
-    for room in sorted(path.parent for path in package.glob("*/__init__.py")):
-        yield f"lines.{room.name}", lines(room)
-    yield "lines.src", lines(package)
+    packages = [root / one for one in PACKAGES]
+    yield "lines.modules", lines(*packages, pattern="*.py")
+    rooms: dict[str, list[Path]] = {}
+    for path in sorted(one for each in packages for one in each.glob("*/__init__.py")):
+        rooms.setdefault(ROOMS.get(path.parent.name, path.parent.name), []).append(path.parent)
+    yield from ((f"lines.{name}", lines(*folders)) for name, folders in rooms.items())
+    yield "lines.src", lines(*packages)
     yield "lines.papers", lines(root / "research" / "src")
     yield "lines.tests", lines(root / "tests", root / "research" / "tests")
 
@@ -73,20 +92,20 @@ def imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module == "confrere":
-            yield from (f"confrere.{each.name}" for each in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
+            module = node.module or ""
+            package = module in ("confrere", "confrere_federation")
+            yield from (f"{module}.{each.name}" if package else module for each in node.names)
 
 
 def shapes(root: Path) -> Iterator[tuple[str, int]]:
     """Yield what is read off the syntax: heavy functions, ``Any``, rooms that know each other."""
-    package = root / "src" / "confrere"
-    trees = {
-        path.relative_to(package): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(package.rglob("*.py"))
-    }
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    trees = [
+        (path.relative_to(root / package).parts, ast.parse(path.read_text(encoding="utf-8")))
+        for package in PACKAGES
+        for path in sorted((root / package).rglob("*.py"))
+    ]
+    nodes = [node for _, tree in trees for node in ast.walk(tree)]
     functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     yield (
         "functions.over_60_lines",
@@ -95,13 +114,12 @@ def shapes(root: Path) -> Iterator[tuple[str, int]]:
     yield "functions.over_8_arguments", sum(arguments(one) > 8 for one in functions)
     yield "functions.over_complexity_12", sum(complexity(one) > 12 for one in functions)
     yield "words.Any", sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes)
-    rooms = {path.parts[0] for path in trees if len(path.parts) > 1}
+    rooms = {parts[0]: ROOMS.get(parts[0], parts[0]) for parts, _ in trees if len(parts) > 1}
     pairs = {
-        (path.parts[0] if len(path.parts) > 1 else "", other if other in rooms else "")
-        for path, tree in trees.items()
+        (rooms.get(parts[0], ""), rooms.get(name.split(".")[1], ""))
+        for parts, tree in trees
         for name in imported(tree)
-        if name.startswith("confrere.")
-        for other in [name.split(".")[1]]
+        if name.startswith(("confrere.", "confrere_federation."))
     }
     yield "rooms.pairs_that_import", sum(first != second for first, second in pairs)
 

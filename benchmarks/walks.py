@@ -20,6 +20,8 @@ from types import FrameType
 import numpy as np
 
 import confrere
+import confrere_federation
+from benchmarks.ratchet import ROOMS
 from confrere import (
     FeatureStackingClassifier,
     Ledger,
@@ -27,7 +29,8 @@ from confrere import (
     TransferStackingClassifier,
 )
 
-PACKAGE = Path(confrere.__file__).parent
+#: Where rooms are, of either wheel.
+PACKAGES = tuple(f"{Path(one.__file__).parent}/" for one in (confrere, confrere_federation))
 
 
 @dataclass
@@ -49,18 +52,18 @@ class Walk:
 def walked() -> Iterator[Walk]:
     """Note every function of the package that is entered, in any thread."""
     walk = Walk()
-    root = f"{PACKAGE}/"
     last = ""
 
     def note(frame: FrameType, event: str, _: object) -> None:
         nonlocal last
         code = frame.f_code
-        if event != "call" or not code.co_filename.startswith(root):
+        root = next((one for one in PACKAGES if code.co_filename.startswith(one)), None)
+        if event != "call" or root is None:
             return
         if not code.co_flags & CO_OPTIMIZED:
             return  # the body of a module or a class, which is imported now
         name = code.co_filename[len(root) :]
-        room = name.split("/")[0] if "/" in name else ""
+        room = ROOMS.get(name.split("/")[0], name.split("/")[0]) if "/" in name else ""
         walk.calls += 1
         walk.files.add(name)
         walk.switches += room != last
@@ -101,7 +104,7 @@ def study() -> Callable[[], object]:
     from typer.testing import CliRunner
 
     from confrere.cli.app import app
-    from confrere.study.template import write_example
+    from confrere_federation.studies.template import write_example
 
     folder = Path(tempfile.mkdtemp())
     os.environ["CONFRERE_WITNESS"] = str(folder / "witness")  # nothing is left in anybody's home
@@ -113,14 +116,14 @@ def study() -> Callable[[], object]:
 
 def federated_round() -> Callable[[], object]:
     """Three parties with ledgers of their own answer once, in this process."""
-    from confrere.federation import (
+    from confrere_federation.parties import (
         Averaging,
         Books,
         Frame,
         LocalFederation,
         LocalParty,
         Policy,
-        average,
+        collaborate,
     )
 
     X, y = rows()
@@ -134,7 +137,7 @@ def federated_round() -> Callable[[], object]:
         parties.append(LocalParty(f"party {k}", X[part], 2.0 * y[part] - 1, books))
     federation = LocalFederation(parties)
     plan = Averaging(frame=Frame(X.shape[1]), epsilon=1.0)
-    return lambda: average(federation, plan)
+    return lambda: collaborate(federation, plan)
 
 
 WALKS: dict[str, Callable[[], Callable[[], object]]] = {

@@ -21,10 +21,10 @@ from confrere.methods.average import CollaborativePlan
 from confrere.methods.linear import linear_frame, plan_linear
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
-from confrere.study import read_study, write_example
-from confrere.study.priced_plan import price_of
-from confrere.study.protocols import learning_of
-from confrere.study.study_file import estimator_for
+from confrere_federation.studies import read_study, write_example
+from confrere_federation.studies.priced_plan import price_of
+from confrere_federation.studies.protocols import learning_of
+from confrere_federation.studies.study_file import estimator_for
 from tests.contracts.catalogue import PRIVATE, parameters
 
 DELTA = 1e-5

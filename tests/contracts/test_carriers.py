@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from confrere.federation import Averaging, Expansion, Frame
-from confrere.federation.carrier import MAX_MESSAGE
+from confrere_federation.engines.carrier import MAX_MESSAGE
+from confrere_federation.parties import Averaging, Expansion, Frame
 from tests.unit.federation.line.conftest import Echo, Wire
 from tests.unit.federation.signed_run import Organisations
 

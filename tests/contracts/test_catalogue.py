@@ -10,9 +10,9 @@ import pytest
 from confrere.audit import exact_audit, hardest_case
 from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE
-from confrere.federation import OPERATIONS
 from confrere.kernel.streams import SeededSource
-from confrere.study import protocols
+from confrere_federation.parties import OPERATIONS
+from confrere_federation.studies import protocols
 from tests.contracts.catalogue import FREE, MAKERS, PRIVATE, X, Y, as_is
 
 ROOT = Path(__file__).parents[2]

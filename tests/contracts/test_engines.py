@@ -10,23 +10,23 @@ import pytest
 
 from confrere.catalogue import CATALOGUE
 from confrere.errors import InvalidRelease, StudyError
-from confrere.federation import OPERATIONS
+from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
 from confrere.model import Linear
 from confrere.release import CardNotes, generate_key, load_rehearsal, load_release, verify_release
-from confrere.study import (
+from confrere_federation.parties import OPERATIONS
+from confrere_federation.studies import (
     CoordinatorSession,
     gather_locals,
     make_grant,
     make_plan,
     party_session,
-    predict,
     prepare,
     read_local,
     read_study,
     write_example,
 )
-from confrere.study.local_file import OwnClassifier
+from confrere_federation.studies.local_file import OwnClassifier
 from tests.contracts.catalogue import parameters
 from tests.unit.federation.signed_run import Loopback, confirm_all
 

@@ -13,13 +13,13 @@ from confrere import Ledger, PrivateLogisticRegression
 from confrere.catalogue import CATALOGUE
 from confrere.data.frame import Frame
 from confrere.errors import ConfrereError, InvalidData
-from confrere.federation import Books, LocalFederation, LocalParty, Policy, collaborate
 from confrere.learned_facts import learn_facts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere.rows import Frames, open_table
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy, collaborate
 from tests.contracts.catalogue import PRIVATE, maker, parameters
 
 SCHEMA = PublicSchema(

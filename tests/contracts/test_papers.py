@@ -11,7 +11,7 @@ import pytest
 import confrere
 from confrere import estimators, evaluation, planning, schema
 from confrere.catalogue import CATALOGUE
-from confrere.study.study_file import RESERVED
+from confrere_federation.studies.study_file import RESERVED
 from confrere_research import private_selection, projections
 from confrere_research.as_printed import multiparty, regression
 

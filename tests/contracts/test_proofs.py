@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.proofs import RECORD, cited, code_of, digests, pages
+from benchmarks.proofs import RECORD, SOURCES, cited, code_of, digests, pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = pages()
@@ -24,7 +24,7 @@ def test_what_a_proof_names_exists(page):
 
 def test_every_theorem_that_the_code_names_has_a_page():
     named = set()
-    for module in (ROOT / "src").rglob("*.py"):
+    for module in [path for each in SOURCES.values() for path in each.rglob("*.py")]:
         named |= set(re.findall(r"docs/proofs/(\w+)\.md", module.read_text()))
     assert named
     assert named <= {page.stem for page in PAGES}

@@ -37,7 +37,8 @@ def test_class_names_are_unique():
     """A reader who searches for a class finds one; names with an underscore stay in their file."""
     names = Counter(
         node.name
-        for path in (ROOT / "src").rglob("*.py")
+        for source in ("src", "federation/src")
+        for path in (ROOT / source).rglob("*.py")
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )

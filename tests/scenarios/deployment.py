@@ -24,14 +24,14 @@ import numpy as np
 import psutil
 
 from confrere.cli import main
-from confrere.federation import Books, LocalFederation, LocalParty, Payload, Policy
-from confrere.federation.keys import make_node_key
-from confrere.federation.messages import SignedAnswer
 from confrere.ledger import Ledger
 from confrere.release import load_rehearsal
-from confrere.study import Study, read_rows, read_study, write_example
-from confrere.study.local_file import read_local
-from confrere.study.protocols import protocol_of
+from confrere_federation.engines.keys import make_node_key
+from confrere_federation.parties import Books, LocalFederation, LocalParty, Payload, Policy
+from confrere_federation.parties.messages import SignedAnswer
+from confrere_federation.studies import Study, read_rows, read_study, write_example
+from confrere_federation.studies.local_file import read_local
+from confrere_federation.studies.protocols import protocol_of
 from tests.unit.federation.signed_run import name_keys
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]

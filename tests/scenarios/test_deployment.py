@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from confrere.errors import EngineFailed, SimulatedRelease
-from confrere.federation.keys import NodeKey, make_node_key, read_certificate, read_node_key
-from confrere.federation.line import Line, LineLost
 from confrere.ledger import Ledger
 from confrere.release import load_rehearsal, load_release
+from confrere_federation.engines.keys import NodeKey, make_node_key, read_certificate, read_node_key
+from confrere_federation.engines.line import Line, LineLost
 from tests.scenarios.deployment import PARTIES, Deployment
 from tests.unit.federation.line.test_keys import certificate_by
 

@@ -15,7 +15,7 @@ import pytest
 from confrere.ledger import Ledger
 from confrere.methods.asking import combine_weights
 from confrere.release import load_rehearsal, load_release
-from confrere.study.study_file import estimator_for
+from confrere_federation.studies.study_file import estimator_for
 from tests.scenarios.deployment import PARTIES, Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

@@ -12,9 +12,10 @@ import signal
 
 import pytest
 
-from confrere.federation import line, signed
 from confrere.ledger import Ledger
 from confrere.release import load_release, verify_release
+from confrere_federation.engines import line
+from confrere_federation.parties import signed
 from tests.scenarios.deployment import Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

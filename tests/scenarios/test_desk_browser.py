@@ -13,8 +13,8 @@ import pytest
 
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, reset_witness
-from confrere.progress import Progress, read_progress
 from confrere.release import Approval, CardNotes, Curator, load_release
+from confrere_federation.progress import Progress, read_progress
 from tests.unit.desk.test_screens import PAYLOADS
 from tests.unit.desk.world import WORDS, World, build
 

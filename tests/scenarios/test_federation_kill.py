@@ -11,7 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from confrere.federation import (
+from confrere.kernel.ledger import LedgerWriter
+from confrere.ledger import Ledger
+from confrere.methods.asking import Sizes
+from confrere_federation.parties import (
     Answers,
     Averaging,
     Books,
@@ -21,10 +24,7 @@ from confrere.federation import (
     Policy,
     serve,
 )
-from confrere.federation.protocols import ObjectiveWeights
-from confrere.kernel.ledger import LedgerWriter
-from confrere.ledger import Ledger
-from confrere.methods.asking import Sizes
+from confrere_federation.parties.protocols import ObjectiveWeights
 
 EPSILON = 0.5
 

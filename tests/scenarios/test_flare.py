@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from confrere.errors import EngineFailed
-from confrere.federation.flare_site import ADMIN, check_site, project_files, switch
 from confrere.release import load_rehearsal
-from confrere.study import make_grant, read_local
+from confrere_federation.engines.flare_site import ADMIN, check_site, project_files, switch
+from confrere_federation.studies import make_grant, read_local
 from tests.scenarios.deployment import PARTIES, Deployment, free_ports
 
 HOST = "localhost"

@@ -715,7 +715,7 @@ MUTATIONS = {
     "sums: one try more": Mutation(
         "parties answer one try more than was priced",
         _edited(
-            "federation.summing:check_try",
+            "methods.sums:check_try",
             "if step >= mechanism.releases:",
             "if step > mechanism.releases:",
         ),

@@ -8,9 +8,6 @@ from confrere.audit.adversary import worst_body_loss
 from confrere.data import body as rows_body
 from confrere.data.body import BodyFrame
 from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
-from confrere.federation import Payload
-from confrere.federation.operation import OPERATIONS, PartyFacts
-from confrere.federation.protocols import ObjectiveWeights
 from confrere.kernel import accountants, norms
 from confrere.kernel import streams as samplers
 from confrere.kernel.guarantee import Neighbours
@@ -21,6 +18,9 @@ from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import coordinate_variance, schema_frame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere_federation.parties import Payload
+from confrere_federation.parties.operation import OPERATIONS, PartyFacts
+from confrere_federation.parties.protocols import ObjectiveWeights
 from tests.world import RELATIONS, forget, objective, row_count
 
 ABOVE = 1 + 1e-9

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from confrere.audit import Pair, audit_function
-from confrere.federation import Frame, Voting
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
 from confrere.mechanisms.party_cells import WHOLE, PartyCells
 from confrere.mechanisms.party_statistic import PartyStatistic
+from confrere_federation.parties import Frame, Voting
 
 M, N = 5, 12
 FRAME = Frame(2, constant=0.0)

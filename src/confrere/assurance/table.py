@@ -34,7 +34,6 @@ from confrere.data import Category, Flag, Label, Number, PublicSchema
 from confrere.data.fact_counts import FactCounts
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
-from confrere.federation.sums import FactsOfAll, sent_schema
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
@@ -45,7 +44,7 @@ from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging
 from confrere.methods.plan import Plan, Term
 from confrere.methods.priors import CheckedPlan
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.sums import CountedSum, GradientRounds, Hides, OneMessage
 
 COMPARED = ("ratio", "noise", "theorem", "price")
 
@@ -449,17 +448,10 @@ def _facts(row: AuditCase, epsilon: float) -> Sides:
     ]
     if row.option != "sum":
         return Sides(plan, *([Term("facts", plan.counter, (one,))] for one in counted))
-    hides = {"replace-one": "record", "add-remove": "presence"}[row.relation]
-    summed = FactsOfAll.among(
-        3,
-        colluding=1,
-        quorum=1.0,
-        hides=hides,
-        epsilon=epsilon,
-        reserve=_RESERVE,
-        largest=100,
-        schema=sent_schema(plan.counts.schema),
-    ).mechanism
+    counting = CountedSum(
+        epsilon, n_parties=3, colluding=1, reserve=_RESERVE, quorum=1.0, largest=100
+    )
+    summed = counting.facts(plan.counts, Hides.of(unit, check_relation(row.relation)))
     nobody = np.zeros_like(counted[0], dtype=np.float64)
     both = (np.stack([one.astype(np.float64), nobody, nobody]) for one in counted)
     return Sides(summed, *([Term("facts", summed, (one,))] for one in both))

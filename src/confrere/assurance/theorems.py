@@ -18,12 +18,12 @@ import numpy as np
 from confrere.accounting import profile
 from confrere.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
-from confrere.federation.summing import check_try
 from confrere.kernel.accountants import GaussianLoss
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import HiddenSize, LatticeStep, Objective
 from confrere.mechanisms.secure_sum import SecureSum
+from confrere.methods.sums import check_try
 
 #: Beyond what floats and a coarse Jacobian at a strong ridge can be off by.
 ABOVE = 1.01

@@ -22,6 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from confrere.cli.envelope import COMMANDS, ExitCode, ending_of, report
+from confrere.errors import NotInstalled
 
 
 class Group(TyperGroup):
@@ -118,23 +119,19 @@ def _near(message: str, verbs: list[str], context: Any) -> str | None:
     return next(iter(get_close_matches(typed[2], known, n=1)), None)
 
 
-#: Commands in the order of the help, and the module that each is in.
+#: Commands in the order of the help, and the module that each is in: one of ours, or of a wheel.
 _MODULES = {
     "demo": "demo",
-    **dict.fromkeys(("init", "check", "price", "fit"), "studies"),
+    **dict.fromkeys(("init", "check", "price", "fit"), ""),
     "evaluate": "evaluation",
     **dict.fromkeys(("predict", "verify", "release"), "releases"),
     "ledger": "ledgers",
     "schema": "schemas",
     "audit": "audit",
     "plan": "planning",
-    "home": "standing",
-    **dict.fromkeys(("keys", "provision", "kit"), "keys"),
-    **dict.fromkeys(("approve", "coordinator"), "deployment"),
-    "party": "party",
-    "status": "standing",
-    "desk": "desk",
-    "version": "standing",
+    **dict.fromkeys(("home", "keys", "provision", "kit", "approve", "coordinator"), ""),
+    **dict.fromkeys(("party", "status", "desk"), ""),
+    "version": "version",
 }
 
 #: Those that are groups of commands.
@@ -142,8 +139,6 @@ _GROUPS = {
     "release": "Show a release's card, make its page or its graph, add a signature.",
     "ledger": "Show, verify or export what was spent; open and change accounts.",
     "schema": "Write, draft, show and compare public schemas.",
-    "keys": "Make keys, and show fingerprints to compare by telephone.",
-    "kit": "Look into a kit, or open it in its participant's home or folder.",
 }
 
 
@@ -164,11 +159,24 @@ class LazyGroup(Group):
         return name, found and load_command(str(name)), rest
 
 
+def home_of(name: str) -> tuple[str, str, str] | None:
+    """Return a command's package and module, and what its group does; None if not installed."""
+    if _MODULES[name]:
+        return "confrere.cli.commands", _MODULES[name], _GROUPS.get(name, "")
+    # Wheels say which package has commands: its ``MODULES`` and ``GROUPS`` are as ours.
+    for one in importlib.metadata.entry_points(group="confrere.commands"):
+        package = one.load()
+        if name in package.MODULES:
+            return package.__name__, package.MODULES[name], package.GROUPS.get(name, "")
+    return None
+
+
 def help_of(name: str) -> str:
     """Return what a command does, in one line; its module, which takes seconds, is not loaded."""
-    if name in _GROUPS:
-        return _GROUPS[name]
-    source = files("confrere.cli.commands").joinpath(f"{_MODULES[name]}.py").read_bytes()
+    package, module, group = home_of(name) or ("", "", "Needs the wheel confrere-federation.")
+    if group:
+        return group
+    source = files(package).joinpath(f"{module}.py").read_bytes()
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return (ast.get_docstring(node) or "").partition("\n")[0]
@@ -177,11 +185,14 @@ def help_of(name: str) -> str:
 
 def load_command(name: str) -> Any:
     """Return a command with its arguments, or a group of them."""
-    importlib.import_module(f"confrere.cli.commands.{_MODULES[name]}")
-    tree = typer.Typer()
-    group = tree
-    if name in _GROUPS:
-        group = typer.Typer(help=_GROUPS[name])
+    home = home_of(name)
+    if home is None:
+        raise NotInstalled(f"{name} is between organisations: pip install 'confrere[federation]'.")
+    package, module, told = home
+    importlib.import_module(f"{package}.{module}")
+    tree = group = typer.Typer()
+    if told:
+        group = typer.Typer(help=told)
         tree.add_typer(group, name=name, no_args_is_help=True)
     for words, one in COMMANDS.items():
         first, *others = words.split()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -16,28 +14,16 @@ from confrere.errors import BudgetExceeded
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.ledger.witness import no_ledger
-from confrere.study import Study
 from confrere.views import Pairs, amount, shown
 
 
-def words_of(
-    name: str | None, reason: str | None, justification: str | None, study: Study
-) -> dict[str, Any]:
-    """Return who agrees and why: as told, or the user, and what the study says."""
-    return {
-        "name": name or getpass.getuser(),
-        "reason": (reason or study.purpose or study.title)[:200],
-        "justification": justification or study.promise.justification,
-    }
-
-
-def pairs(texts: Sequence[str] | None, option: str, study: Study | None = None) -> dict[str, Path]:
-    """Read ``PARTY=FILE``; in a study of one party, the file alone will do."""
+def pairs(texts: Sequence[str] | None, option: str, alone: str = "") -> dict[str, Path]:
+    """Read ``PARTY=FILE``; where there is one party ``alone``, the file alone will do."""
     found: dict[str, Path] = {}
     for text in texts or ():
         name, equals, path = text.partition("=")
-        if not equals and study is not None and len(study.parties) == 1:
-            name, path = study.parties[0].name, text
+        if not equals and alone:
+            name, path = alone, text
         if not name or not path or name in found:
             wrong = f"{name} is there twice." if name in found else "must be PARTY=FILE."
             raise typer.BadParameter(wrong, param_hint=f"'{option}'")

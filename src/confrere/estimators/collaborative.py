@@ -41,7 +41,7 @@ class CollaborativeClassifier(LinearClassifier):
 
     Every party releases once (or once per round) about its own rows; the server averages, which
     is post-processing. The classifier simulates the parties in this process; the same protocols
-    run between real organisations, see :mod:`confrere.federation`.
+    run between real organisations, see :mod:`confrere_federation.parties`.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -18,8 +19,9 @@ from scipy import special
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee
+from confrere.data.fact_counts import STEPS, FactCounts
+from confrere.errors import InvalidParameter, OperationRefused
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.kernel.losses import Labels
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
@@ -437,3 +439,84 @@ def _enough(sizes: Sizes, colluding: Colluding) -> int:
             "of fewer hides nobody."
         )
     return count
+
+
+class Hides(StrEnum):
+    """What facts are learned without telling: a record, that it is there, or all of a party's."""
+
+    RECORD = "record"
+    PRESENCE = "presence"
+    PARTY = "party"
+
+    @classmethod
+    def of(cls, unit: Unit, neighbours: Neighbours) -> Hides:
+        """Return what a promise of this unit and relation asks for."""
+        known = {(one.unit, one.neighbours): one for one in cls}
+        if (unit, neighbours) not in known:
+            raise InvalidParameter(
+                "unit and neighbours: facts are learned per record, replaced or added and removed, "
+                "or per party, replaced; declare them."
+            )
+        return known[unit, neighbours]
+
+    @property
+    def unit(self) -> Unit:
+        """Whose data change."""
+        return Unit.PARTY if self is Hides.PARTY else Unit.RECORD
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """How."""
+        return Neighbours.ADD_REMOVE if self is Hides.PRESENCE else Neighbours.REPLACE_ONE
+
+
+@dataclass(frozen=True)
+class CountedSum:
+    """Counts of all parties, added up with noise, in as many tries as are paid for."""
+
+    epsilon: float
+    n_parties: int
+    colluding: int  #: How many of them may pool what they know
+    reserve: int  #: How many lost sums are paid for
+    quorum: float  #: Of the parties, that a sum needs
+    largest: int  #: No party counts more
+
+    def records(self, neighbours: Neighbours) -> SecureSum:
+        """Return the sum of counts that one record moves by one."""
+        check_tries(self.reserve, self.quorum)
+        return SecureSum(
+            epsilon=self.epsilon,
+            law="integer",
+            size=1,
+            sensitivity=1.0,
+            n_parties=self.n_parties,
+            # Those who are left of a run may be few: never so few that they could all pool.
+            fewest=max(fewest_of(self.n_parties, self.quorum), self.colluding + 1),
+            colluding=self.colluding,
+            releases=1 + self.reserve,
+            largest=float(self.largest),
+            neighbours=neighbours,
+        )
+
+    def facts(self, counts: FactCounts, hides: Hides) -> SecureSum:
+        """Return the sums from which facts of a schema are learned."""
+        moved = {
+            Hides.RECORD: counts.sensitivity,
+            Hides.PRESENCE: counts.longest + STEPS,
+            Hides.PARTY: counts.party_sensitivity,
+        }[hides]
+        return replace(
+            self.records(hides.neighbours),
+            size=counts.size + (hides is Hides.PRESENCE),
+            sensitivity=float(moved),
+            largest=float(self.largest * STEPS),
+            unit=hides.unit,
+        )
+
+
+def check_try(mechanism: SecureSum, step: int) -> None:
+    """Refuse a try that the price does not cover."""
+    if step >= mechanism.releases:
+        raise OperationRefused(
+            f"the price is for {mechanism.releases} sums in this run; ask in a new run.", "step"
+        )

@@ -164,16 +164,24 @@ def test_the_help_of_all_commands_is_that_of_each(name):
     assert loaded == tree.help_of(name)
 
 
-@pytest.mark.parametrize("module", sorted({*tree._MODULES.values()}))
-def test_every_command_of_a_module_is_in_the_tree(module):
-    importlib.import_module(f"confrere.cli.commands.{module}")
-    of_module = {
-        words for words, f in COMMANDS.items() if f.function.__module__.endswith(f".{module}")
+HOMES = {name: tree.home_of(name) for name in tree._MODULES}
+
+
+@pytest.mark.parametrize("place", sorted({home[:2] for home in HOMES.values()}))
+def test_every_command_of_a_module_is_in_the_tree(place):
+    module = importlib.import_module(".".join(place))
+    own = {words for words, f in COMMANDS.items() if f.function.__module__ == module.__name__}
+    in_tree = {name for name, home in HOMES.items() if home[:2] == place}
+    assert {words.split()[0] for words in own} == in_tree
+    assert {words.split()[0] for words in own if " " in words} <= {
+        name for name, (_, _, group) in HOMES.items() if group
     }
-    assert {words.split()[0] for words in of_module} == {
-        name for name, where in tree._MODULES.items() if where == module
-    }
-    assert {words.split()[0] for words in of_module if " " in words} <= tree._GROUPS.keys()
+
+
+def test_a_command_of_a_wheel_that_is_not_installed_says_how_to_get_it(line, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
+    assert "pip install 'confrere[federation]'" in line("fit", "study.toml", code=3).stderr
+    assert "confrere-federation" in line("--help").stdout
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["nosuch"]])

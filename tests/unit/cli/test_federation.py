@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from confrere.cli.commands import party
 from confrere.errors import EngineFailed
-from confrere.federation import line as engine
-from confrere.federation.keys import make_authority
 from confrere.ledger import Ledger
-from confrere.progress import private
 from confrere.release import load_release
-from confrere.study import gather_locals, read_study, refuse_study
+from confrere_federation.commands import party
+from confrere_federation.engines import line as engine
+from confrere_federation.engines.keys import make_authority
+from confrere_federation.progress import private
+from confrere_federation.studies import gather_locals, read_study, refuse_study
 from tests.unit.federation.signed_run import name_keys
 
 NAMES = ("main", "branch-1", "branch-2")
@@ -285,12 +285,6 @@ def test_status_of_what_is_no_folder_of_ours(line, folder):
     assert told.items() <= data.items()
     assert data["counts"] == {"connected": 1, "asked": 0, "answered": 0, "paid": 0, "dropped": 0}
     assert "asked: main" in line("status", "c").stdout
-
-
-def test_without_grpc_the_extra_is_named(line, study, monkeypatch):
-    monkeypatch.setattr("confrere.cli.key_access.find_spec", lambda name: None)
-    for words in (_party("main"), ["coordinator", "study.toml", *NODES]):
-        assert "confrere[federation]" in line(*words, code=6).stderr
 
 
 def test_a_witness_that_a_restored_volume_would_take_back_is_loud(line, study, sessions):

@@ -9,10 +9,10 @@ import warnings
 
 import pytest
 
-from confrere.desk.gathered import ClerkProcess, Desk
-from confrere.desk.guarding import Doorkeeper
-from confrere.desk.serving_desk import make_app
 from confrere.ledger import reset_witness
+from confrere_federation.desk.gathered import ClerkProcess, Desk
+from confrere_federation.desk.guarding import Doorkeeper
+from confrere_federation.desk.serving_desk import make_app
 from tests.unit.desk.world import World, build
 
 with warnings.catch_warnings():
@@ -26,7 +26,9 @@ class ClerkHere(ClerkProcess):
     """Does the clerk's work in this process."""
 
     def _asked(self, function, args, facts):
-        return getattr(importlib.import_module("confrere.desk.clerk"), function)(*args, **facts)
+        return getattr(importlib.import_module("confrere_federation.desk.clerk"), function)(
+            *args, **facts
+        )
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from confrere.ledger import Ledger
 from confrere.release import load_release
-from confrere.study import (
+from confrere_federation.studies import (
     CoordinatorSession,
     approve_study,
     gather_locals,
@@ -193,7 +193,7 @@ def test_a_locked_key_is_opened_in_the_terminal_only(world, monkeypatch):
 
 
 def test_who_signed_in_is_who_approves(world):
-    from confrere.desk.guarding import Doorkeeper
+    from confrere_federation.desk.guarding import Doorkeeper
 
     keeper = Doorkeeper(
         hosts=frozenset({HOST}),

@@ -15,8 +15,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from confrere.desk import pictures
-from confrere.desk.gathered import (
+from confrere.errors import EngineFailed, InvalidParameter
+from confrere.kernel.guarantee import Guarantee
+from confrere.ledger import Ledger
+from confrere_federation.desk import pictures
+from confrere_federation.desk.gathered import (
     Book,
     ClerkProcess,
     Place,
@@ -29,11 +32,8 @@ from confrere.desk.gathered import (
     read_book,
     run_facts,
 )
-from confrere.desk.serving_desk import serve_desk
-from confrere.errors import EngineFailed, InvalidParameter
-from confrere.kernel.guarantee import Guarantee
-from confrere.ledger import Ledger
-from confrere.progress import STATUS
+from confrere_federation.desk.serving_desk import serve_desk
+from confrere_federation.progress import STATUS
 
 A, B = ("a", "ab" * 32), ("b", "cd" * 32)
 
@@ -149,8 +149,8 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
 
 
 def test_events_tell_what_changed_and_end_with_the_visitor(tmp_path, monkeypatch):
-    monkeypatch.setattr("confrere.desk.gathered._TICK_SECONDS", 0.01)
-    monkeypatch.setattr("confrere.desk.gathered._SILENCE_TICKS", 3)
+    monkeypatch.setattr("confrere_federation.desk.gathered._TICK_SECONDS", 0.01)
+    monkeypatch.setattr("confrere_federation.desk.gathered._SILENCE_TICKS", 3)
     place = told(tmp_path / "c")
     pages = iter(["<p>one</p>\n<p>more</p>", "<p>two</p>"])
     left = iter([False] * 8)
@@ -215,12 +215,13 @@ def test_what_serves_holds_no_numbers_and_no_studies():
         "pandas",
         "sklearn",
         "scipy",
-        "confrere.study",
+        "confrere_federation.studies",
         "confrere.release",
-        "confrere.federation",
+        "confrere_federation.parties",
     ]
     code = (
-        "import sys, confrere.cli.commands.desk, confrere.desk.serving_desk, uvicorn;"
+        "import sys, uvicorn, confrere_federation.commands.desk;"
+        "import confrere_federation.desk.serving_desk;"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

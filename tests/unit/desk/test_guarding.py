@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from confrere.desk.guarding import LARGEST_BODY, POLICY, SECRET_HEADER, Doorkeeper
+from confrere_federation.desk.guarding import LARGEST_BODY, POLICY, SECRET_HEADER, Doorkeeper
 from tests.unit.desk.conftest import HOST, visit
 
 ADDRESSES = ["/", "/studies", "/runs", "/releases", "/plan", "/metrics", "/nothing", "/enter"]

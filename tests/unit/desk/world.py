@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from confrere.federation.signed import RunSteps
 from confrere.files import write_whole
 from confrere.kernel import log as chain
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger
-from confrere.progress import Progress
-from confrere.study import (
+from confrere_federation.parties.signed import RunSteps
+from confrere_federation.progress import Progress
+from confrere_federation.studies import (
     CoordinatorSession,
     approve_study,
     gather_locals,

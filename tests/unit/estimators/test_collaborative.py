@@ -9,8 +9,8 @@ from sklearn.model_selection import cross_val_score
 
 from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivacyWarning
-from confrere.federation import Frame
 from confrere.maths.solver import minimise
+from confrere_federation.parties import Frame
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)) / 3

@@ -11,7 +11,7 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
-from confrere.federation import LocalParty, Payload, serve
+from confrere_federation.parties import LocalParty, Payload, serve
 from tests.unit.federation.conftest import loose_books
 
 RNG = np.random.default_rng(0)

@@ -13,11 +13,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.federation import Frame
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.maths.parties import solve_parties
 from confrere.maths.voting import count_votes
 from confrere.methods.votes import MemoryBlocks
+from confrere_federation.parties import Frame
 
 RNG = np.random.default_rng(0)
 D, M, N = 4, 60, 8

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from confrere.federation import OPERATIONS, Answers, Books, LocalParty, Policy
 from confrere.ledger import Ledger
+from confrere_federation.parties import OPERATIONS, Answers, Books, LocalParty, Policy
 
 
 def make_data(n, d=3, seed=0):

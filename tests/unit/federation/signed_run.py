@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from confrere.federation import (
+from confrere.ledger import Ledger
+from confrere.methods.sums import Sums
+from confrere.release.signing import fingerprint, generate_key, sign_bytes
+from confrere_federation.parties import (
     Answers,
     Averaging,
     Books,
@@ -16,14 +19,11 @@ from confrere.federation import (
     collaborate,
     run_name,
 )
-from confrere.federation.answers import Journal
-from confrere.federation.federation import with_quorum
-from confrere.federation.grant import Grant
-from confrere.federation.messages import Question, refused
-from confrere.federation.signed import PartySession, SignedFederation, rehearse
-from confrere.ledger import Ledger
-from confrere.methods.sums import Sums
-from confrere.release.signing import fingerprint, generate_key, sign_bytes
+from confrere_federation.parties.answers import Journal
+from confrere_federation.parties.federation import with_quorum
+from confrere_federation.parties.grant import Grant
+from confrere_federation.parties.messages import Question, refused
+from confrere_federation.parties.signed import PartySession, SignedFederation, rehearse
 from tests.unit.federation.conftest import make_data
 
 STUDY = "5" * 64

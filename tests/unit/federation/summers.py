@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from confrere.federation import Frame, Payload, summing
-from confrere.federation.messages import Question, SignedAnswer
-from confrere.federation.operation import request_for
-from confrere.federation.protocols import SizeOf
 from confrere.methods.asking import Sizes
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
+from confrere_federation.parties import Frame, Payload, summing
+from confrere_federation.parties.messages import Question, SignedAnswer
+from confrere_federation.parties.operation import request_for
+from confrere_federation.parties.protocols import SizeOf
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
 FOUR = ("a", "b", "c", "d")

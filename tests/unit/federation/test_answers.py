@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from confrere.errors import FederationError, OperationRefused
-from confrere.federation import Answers
-from confrere.federation.answers import Key
+from confrere_federation.parties import Answers
+from confrere_federation.parties.answers import Key
 
 KEY = Key("run", "objective", 0)
 

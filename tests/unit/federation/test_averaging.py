@@ -10,7 +10,13 @@ import pytest
 from confrere import CollaborativeClassifier
 from confrere.data.body import BodyFrame
 from confrere.errors import InvalidMessage, InvalidParameter
-from confrere.federation import (
+from confrere.kernel.guarantee import Neighbours
+from confrere.maths.solver import minimise, minimise_softmax
+from confrere.methods.asking import Sizes
+from confrere.methods.sums import GradientRounds
+from confrere.methods.votes import Voting
+from confrere.schema import Category, Number, PublicSchema
+from confrere_federation.parties import (
     Averaging,
     Expansion,
     Frame,
@@ -18,15 +24,9 @@ from confrere.federation import (
     Payload,
     collaborate,
 )
-from confrere.federation.operation import OPERATIONS
-from confrere.federation.protocols import ObjectiveWeights
-from confrere.federation.signed import rehearse
-from confrere.kernel.guarantee import Neighbours
-from confrere.maths.solver import minimise, minimise_softmax
-from confrere.methods.asking import Sizes
-from confrere.methods.sums import GradientRounds
-from confrere.methods.votes import Voting
-from confrere.schema import Category, Number, PublicSchema
+from confrere_federation.parties.operation import OPERATIONS
+from confrere_federation.parties.protocols import ObjectiveWeights
+from confrere_federation.parties.signed import rehearse
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ import pytest
 
 from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed
-from confrere.federation import (
+from confrere.kernel.guarantee import Unit
+from confrere.kernel.streams import SeededSource
+from confrere_federation.parties import (
     Answers,
     Books,
     Frame,
@@ -17,10 +19,8 @@ from confrere.federation import (
     Voting,
     poll,
 )
-from confrere.federation.operation import PartyFacts, framed
-from confrere.federation.votes import Ballot
-from confrere.kernel.guarantee import Unit
-from confrere.kernel.streams import SeededSource
+from confrere_federation.parties.operation import PartyFacts, framed
+from confrere_federation.parties.votes import Ballot
 from tests.unit.federation.conftest import loose_books, priced
 from tests.world import each
 

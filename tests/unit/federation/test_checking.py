@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from confrere.data.frame import Frame
-from confrere.federation import Books, LocalFederation, LocalParty, Policy, collaborate
-from confrere.federation.messages import Payload
-from confrere.federation.protocols import Check
-from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
 from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
+from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy, collaborate
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.protocols import Check
+from confrere_federation.parties.signed import rehearse
 
 COEF = np.array([2.0, 1.0, 0.0])
 

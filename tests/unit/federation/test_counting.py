@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from confrere.federation import LocalFederation, evaluation
+from confrere_federation.parties import LocalFederation, evaluation
 
 
 def count_errors(parties, coef, intercept=0.0, **settings):

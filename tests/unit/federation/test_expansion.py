@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.federation import Expansion, Frame, LocalFederation, collaborate
 from confrere.kernel.streams import SeededSource
 from confrere.methods.expansion import (
     joint_move,
@@ -15,6 +14,7 @@ from confrere.methods.expansion import (
     unpack,
     worst_angle,
 )
+from confrere_federation.parties import Expansion, Frame, LocalFederation, collaborate
 
 
 def unit(rng, d):

@@ -5,7 +5,8 @@ import pytest
 from joblib import parallel_config
 
 from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
-from confrere.federation import (
+from confrere.methods.asking import Sizes
+from confrere_federation.parties import (
     Averaging,
     Frame,
     LocalFederation,
@@ -13,8 +14,7 @@ from confrere.federation import (
     Payload,
     collaborate,
 )
-from confrere.federation.protocols import ObjectiveWeights
-from confrere.methods.asking import Sizes
+from confrere_federation.parties.protocols import ObjectiveWeights
 
 
 @pytest.fixture

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from confrere.errors import ConfrereError
-from confrere.federation import (
+from confrere.kernel.guarantee import Neighbours
+from confrere.ledger import Ledger
+from confrere.methods.asking import Sizes
+from confrere_federation.parties import (
     OPERATIONS,
     Answers,
     Averaging,
@@ -21,11 +24,8 @@ from confrere.federation import (
     serve,
     signed,
 )
-from confrere.federation.messages import refusal, refused
-from confrere.federation.protocols import Coefficients, ObjectiveWeights, OutputWeights
-from confrere.kernel.guarantee import Neighbours
-from confrere.ledger import Ledger
-from confrere.methods.asking import Sizes
+from confrere_federation.parties.messages import refusal, refused
+from confrere_federation.parties.protocols import Coefficients, ObjectiveWeights, OutputWeights
 from tests.unit.federation.conftest import make_data
 from tests.unit.federation.signed_run import STUDY, Organisations
 

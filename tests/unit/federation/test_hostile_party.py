@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from confrere.errors import QuorumMissed
-from confrere.federation import (
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
+from confrere.methods.asking import Sizes
+from confrere_federation.parties import (
     Averaging,
     Expansion,
     Frame,
@@ -18,12 +21,15 @@ from confrere.federation import (
     PartyError,
     Payload,
 )
-from confrere.federation.answers import Journal
-from confrere.federation.messages import Question, SignedAnswer, join_parts, refusal, split_parts
-from confrere.federation.operation import installed
-from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.streams import SeededSource
-from confrere.methods.asking import Sizes
+from confrere_federation.parties.answers import Journal
+from confrere_federation.parties.messages import (
+    Question,
+    SignedAnswer,
+    join_parts,
+    refusal,
+    split_parts,
+)
+from confrere_federation.parties.operation import installed
 from tests.unit.federation.conftest import loose_books
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from confrere.errors import FederationError, QuorumMissed
-from confrere.federation import Averaging, Frame
-from confrere.federation.answers import Journal
-from confrere.federation.messages import Question, split_parts
+from confrere_federation.parties import Averaging, Frame
+from confrere_federation.parties.answers import Journal
+from confrere_federation.parties.messages import Question, split_parts
 from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback, Organisations
 
 PLAN = Averaging(frame=Frame(COLUMNS), epsilon=1.0, rounds=3)

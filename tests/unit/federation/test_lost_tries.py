@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from confrere.errors import QuorumMissed
-from confrere.federation import Payload
-from confrere.federation.federation import SPOILED, LostTries
-from confrere.federation.messages import PartyError, SignedAnswer, refusal
-from confrere.federation.signed import SignedFederation
-from confrere.federation.summing import SpoiledSum
+from confrere_federation.parties import Payload
+from confrere_federation.parties.federation import SPOILED, LostTries
+from confrere_federation.parties.messages import PartyError, SignedAnswer, refusal
+from confrere_federation.parties.signed import SignedFederation
+from confrere_federation.parties.summing import SpoiledSum
 from tests.unit.federation.summers import FOUR, ONE, ROUNDS, Summers, asked_for
 
 

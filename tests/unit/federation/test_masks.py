@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
 
 from confrere.errors import InvalidParameter, OperationRefused
-from confrere.federation import masks as masks_module
-from confrere.federation.masks import Announcement, SumContext, SumKey, add_masked
+from confrere_federation.parties import masks as masks_module
+from confrere_federation.parties.masks import Announcement, SumContext, SumKey, add_masked
 
 STUDY = hashlib.sha256(b"study").hexdigest()
 CONTEXT = SumContext(study=STUDY, run="run", step=0, attempt=0, question=STUDY)

@@ -18,9 +18,9 @@ import pytest
 
 from confrere.cli.envelope import NotConfirmed
 from confrere.errors import BudgetExceeded, EngineFailed, InvalidData
-from confrere.federation import offline
-from confrere.federation.offline import AtHome
 from confrere.rows import Sql
+from confrere_federation.engines import offline
+from confrere_federation.engines.offline import AtHome
 from tests.unit.rows.postgres import postgres
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are a thing of Linux")

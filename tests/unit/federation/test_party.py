@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidData
-from confrere.federation import LocalParty
+from confrere_federation.parties import LocalParty
 from tests.unit.federation.conftest import loose_books
 
 BOOKS = loose_books()

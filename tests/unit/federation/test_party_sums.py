@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from confrere.errors import QuorumMissed
-from confrere.federation import (
+from confrere.ledger import Ledger
+from confrere.maths.parties import PartySolutions
+from confrere.methods.votes import MultipartyPlan, group_rows
+from confrere_federation.parties import (
     Answers,
     Books,
     Frame,
@@ -18,11 +21,8 @@ from confrere.federation import (
     poll,
     votes,
 )
-from confrere.federation.operation import request_for
-from confrere.federation.summing import Ready
-from confrere.ledger import Ledger
-from confrere.maths.parties import PartySolutions
-from confrere.methods.votes import MultipartyPlan, group_rows
+from confrere_federation.parties.operation import request_for
+from confrere_federation.parties.summing import Ready
 
 RNG = np.random.default_rng(0)
 D, M, N = 3, 6, 12

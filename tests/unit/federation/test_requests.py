@@ -7,9 +7,21 @@ import pytest
 
 from confrere.catalogue import find_method
 from confrere.errors import InvalidMessage
-from confrere.federation import OPERATIONS, Averaging, Expansion, Frame, PartyFacts, Payload, Voting
-from confrere.federation.operation import request_for
-from confrere.federation.protocols import (
+from confrere.methods.asking import Sizes
+from confrere.methods.plan import Names
+from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
+from confrere.schema import Label, Number, PublicSchema
+from confrere_federation.parties import (
+    OPERATIONS,
+    Averaging,
+    Expansion,
+    Frame,
+    PartyFacts,
+    Payload,
+    Voting,
+)
+from confrere_federation.parties.operation import request_for
+from confrere_federation.parties.protocols import (
     Check,
     Coefficients,
     Errors,
@@ -17,12 +29,8 @@ from confrere.federation.protocols import (
     OutputWeights,
     SizeOf,
 )
-from confrere.federation.sums import ErrorsOfAll, FactsOfAll, RecordsOfAll, sent_schema
-from confrere.methods.asking import Sizes
-from confrere.methods.plan import Names
-from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
-from confrere.schema import Label, Number, PublicSchema
-from confrere.study.protocols import Learn, Learning
+from confrere_federation.parties.sums import ErrorsOfAll, FactsOfAll, RecordsOfAll, sent_schema
+from confrere_federation.studies.protocols import Learn, Learning
 
 D, FACTS = 3, PartyFacts(40, 3)
 FRAME = Frame(D, feature_scale=np.array([1.0, 0.5, 2.0]))

@@ -12,18 +12,18 @@ from confrere.errors import (
     InvalidParameter,
     OperationRefused,
 )
-from confrere.federation import (
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.ledger import Origin
+from confrere.ledger import Ledger
+from confrere_federation.parties import (
     Books,
     Frame,
     Payload,
     Policy,
     serve,
 )
-from confrere.federation.messages import receipt_of
-from confrere.federation.protocols import ObjectiveWeights
-from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.ledger import Origin
-from confrere.ledger import Ledger
+from confrere_federation.parties.messages import receipt_of
+from confrere_federation.parties.protocols import ObjectiveWeights
 from tests.world import each
 
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter
-from confrere.federation import (
+from confrere.ledger import Ledger
+from confrere.release.signing import verify_bytes
+from confrere_federation.parties import (
     Averaging,
     Expansion,
     Frame,
     PartyError,
 )
-from confrere.federation.messages import SignedAnswer
-from confrere.federation.signed import PartySession
-from confrere.ledger import Ledger
-from confrere.release.signing import verify_bytes
+from confrere_federation.parties.messages import SignedAnswer
+from confrere_federation.parties.signed import PartySession
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, Loopback, Organisations
 
 PLANS = {

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpaid
-from confrere.federation import Payload, Policy, serving, summing
-from confrere.federation import masks as masks_module
-from confrere.federation.masks import Masking, SumKey, add_masked
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
@@ -19,6 +16,9 @@ from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods import sums
 from confrere.methods.sums import Gradient
+from confrere_federation.parties import Payload, Policy, serving, summing
+from confrere_federation.parties import masks as masks_module
+from confrere_federation.parties.masks import Masking, SumKey, add_masked
 from tests.unit.federation.summers import (
     FOUR,
     ONE,

@@ -7,15 +7,15 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidParameter, OperationRefused
-from confrere.federation import (
+from confrere.kernel.streams import SeededSource
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere_federation.parties import (
     LocalFederation,
     LocalParty,
     evaluation_together,
     total_records,
 )
-from confrere.federation.sums import ALL, ErrorsOfAll
-from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere_federation.parties.sums import ALL, ErrorsOfAll
 from tests.unit.federation.conftest import loose_books, make_data
 
 SIZES = (40, 60, 80, 100)

@@ -8,14 +8,14 @@ import pytest
 
 from confrere.data.fact_counts import FactCounts
 from confrere.errors import InvalidMessage, InvalidParameter
-from confrere.federation import Books, LocalFederation, LocalParty, Policy
-from confrere.federation.messages import Payload
-from confrere.federation.operation import PartyFacts
-from confrere.federation.signed import rehearse
-from confrere.federation.sums import FactsOfAll, RawRows, facts_together
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
+from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.operation import PartyFacts
+from confrere_federation.parties.signed import rehearse
+from confrere_federation.parties.sums import FactsOfAll, RawRows, facts_together
 
 SCHEMA = PublicSchema(
     [Number("age", bounds=(0, 120)), Category("job", values=["a", "b"])],

@@ -6,20 +6,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from confrere.errors import InvalidMessage, QuorumMissed
-from confrere.federation import (
+from confrere.kernel.streams import SeededSource
+from confrere.methods.asking import PartyRows, Sizes, in_process
+from confrere.methods.sums import Minimiser
+from confrere.release.signing import verify_bytes
+from confrere_federation.parties import (
     LocalFederation,
     LocalParty,
     Payload,
     collaborate,
     summing,
 )
-from confrere.federation.masks import Announcement, Masking, add_masked
-from confrere.federation.messages import Question
-from confrere.federation.signed import rehearse
-from confrere.kernel.streams import SeededSource
-from confrere.methods.asking import PartyRows, Sizes, in_process
-from confrere.methods.sums import Minimiser
-from confrere.release.signing import verify_bytes
+from confrere_federation.parties.masks import Announcement, Masking, add_masked
+from confrere_federation.parties.messages import Question
+from confrere_federation.parties.signed import rehearse
 from tests.unit.federation.conftest import loose_books, make_data
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback
 from tests.unit.federation.summers import (
@@ -212,7 +212,7 @@ def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatc
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("confrere.federation.serving.hidden", fail)
+        patch.setattr("confrere_federation.parties.serving.hidden", fail)
         assert there.share("a", roster, evidence) == "InternalError"
     assert there.spent("a") == 1.0
     # Nothing of the vector is on disk, and the same try gives nothing any more.

@@ -11,15 +11,15 @@ from scipy import sparse, stats
 from confrere import PrivateLogisticRegression
 from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage, InvalidParameter
-from confrere.federation.messages import Payload
-from confrere.federation.operation import PartyFacts
-from confrere.federation.protocols import ObjectiveWeights, OutputWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import CELLS, EachParty, HiddenSize
 from confrere.methods.average import noised_minimiser
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.operation import PartyFacts
+from confrere_federation.parties.protocols import ObjectiveWeights, OutputWeights
 from tests.world import ball
 
 

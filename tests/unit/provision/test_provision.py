@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 
 from confrere.cli import app
 from confrere.errors import InvalidParameter, OperationRefused, SignatureError, StudyError
-from confrere.federation.keys import expiry_warnings, read_authority, read_certificate
-from confrere.provision import (
+from confrere.release import fingerprint, generate_key
+from confrere.release.signing import read_private_key
+from confrere_federation.engines.keys import expiry_warnings, read_authority, read_certificate
+from confrere_federation.kits import (
     admit,
     kits,
     make_kits,
@@ -30,13 +32,11 @@ from confrere.provision import (
     revoke,
     show_kit,
 )
-from confrere.provision.kits import _members, _write
-from confrere.release import fingerprint, generate_key
-from confrere.release.signing import read_private_key
-from confrere.study import confirm_peers, peer_lines, read_study
-from confrere.study.local_file import open_home, read_local
-from confrere.study.priced_plan import open_account, price_of
-from confrere.study.template import write_template
+from confrere_federation.kits.kits import _members, _write
+from confrere_federation.studies import confirm_peers, peer_lines, read_study
+from confrere_federation.studies.local_file import open_home, read_local
+from confrere_federation.studies.priced_plan import open_account, price_of
+from confrere_federation.studies.template import write_template
 
 PARTIES = ("main", "branch-1", "branch-2")
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.federation import Frame
+from confrere_federation.parties import Frame
 
 
 @given(

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from confrere.study import gather_locals, make_plan, read_study, write_example
+from confrere_federation.studies import gather_locals, make_plan, read_study, write_example
 
 PLAIN_POLICY = """[policy]
 protects = "record"

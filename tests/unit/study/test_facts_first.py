@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from confrere import Ledger
 from confrere.cli import app
 from confrere.release import load_release, verify_release
-from confrere.study import protocols
+from confrere_federation.studies import protocols
 from tests.unit.federation.signed_run import Loopback
 from tests.unit.study import test_sessions
 from tests.unit.study.test_sessions import (

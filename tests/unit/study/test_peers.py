@@ -11,7 +11,7 @@ import pytest
 from confrere.errors import StudyError
 from confrere.release import generate_key, read_private_key
 from confrere.release.signing import fingerprint
-from confrere.study import (
+from confrere_federation.studies import (
     approve_study,
     confirm_peers,
     gather_locals,

@@ -7,7 +7,14 @@ import pytest
 from confrere.errors import BudgetExceeded, StudyError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.study import gather_locals, make_plan, prepare, read_local, read_plan, read_study
+from confrere_federation.studies import (
+    gather_locals,
+    make_plan,
+    prepare,
+    read_local,
+    read_plan,
+    read_study,
+)
 from tests.unit.study.conftest import ready
 
 

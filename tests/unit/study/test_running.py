@@ -23,8 +23,7 @@ from confrere.estimators import (
     PrivateLogisticRegression,
     ReleasedClassifier,
 )
-from confrere.federation.messages import Payload
-from confrere.federation.operation import PartyFacts
+from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
 from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.prior_check import Belief
@@ -32,19 +31,20 @@ from confrere.methods import PublicFacts
 from confrere.release import load_release
 from confrere.rows import open_table
 from confrere.schema import PublicSchema
-from confrere.study import (
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.operation import PartyFacts
+from confrere_federation.studies import (
     check_destination,
     check_keys,
     gather_locals,
     make_plan,
-    predict,
     prepare,
     read_rows,
     read_study,
     save_made,
 )
-from confrere.study.protocols import Learn, learning_of
-from confrere.study.study_file import estimator_for
+from confrere_federation.studies.protocols import Learn, learning_of
+from confrere_federation.studies.study_file import estimator_for
 from tests.unit.study.conftest import ready
 
 

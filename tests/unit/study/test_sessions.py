@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.desk.clerk import study_facts
 from confrere.errors import (
     BudgetExceeded,
     GrantRefused,
@@ -22,9 +21,6 @@ from confrere.errors import (
     StudyError,
     StudyRefused,
 )
-from confrere.federation.grant import Grant
-from confrere.federation.messages import PartyError
-from confrere.federation.signed import SignedFederation
 from confrere.ledger import ChargeApproval, Ledger
 from confrere.model.models import Clip
 from confrere.release import (
@@ -38,7 +34,12 @@ from confrere.release import (
 )
 from confrere.release.folder import sums_of
 from confrere.release.release import release_files
-from confrere.study import (
+from confrere.trust import OWN_NOISE, Trust
+from confrere_federation.desk.clerk import study_facts
+from confrere_federation.parties.grant import Grant
+from confrere_federation.parties.messages import PartyError
+from confrere_federation.parties.signed import SignedFederation
+from confrere_federation.studies import (
     CoordinatorSession,
     approve_study,
     changed_facts,
@@ -52,10 +53,9 @@ from confrere.study import (
     running,
     study_from_bytes,
 )
-from confrere.study import sessions as module
-from confrere.study.running import check_words
-from confrere.study.study_file import trust_of
-from confrere.trust import OWN_NOISE, Trust
+from confrere_federation.studies import sessions as module
+from confrere_federation.studies.running import check_words
+from confrere_federation.studies.study_file import trust_of
 from tests.unit.federation.signed_run import Loopback, name_keys
 from tests.unit.study.conftest import OLD
 

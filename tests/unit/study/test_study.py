@@ -10,9 +10,9 @@ import pytest
 from confrere.catalogue import CATALOGUE
 from confrere.errors import SchemaError, StudyError
 from confrere.release import generate_key
-from confrere.study import read_study, study_from_bytes
+from confrere_federation.studies import read_study, study_from_bytes
 
-TEMPLATE = files("confrere.study").joinpath("templates", "study.toml").read_text()
+TEMPLATE = files("confrere_federation.studies").joinpath("templates", "study.toml").read_text()
 STUDIED = [n for n, m in CATALOGUE.items() if m.shape in ("alone", "transfer", "together")]
 
 

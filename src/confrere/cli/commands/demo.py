@@ -21,10 +21,10 @@ from confrere.demo.demonstration import (
 from confrere.demo.simulated_hospitals import SCHEMA
 from confrere.errors import BudgetExceeded
 from confrere.estimators import PrivateLogisticRegression
+from confrere.estimators.predictions import predict
 from confrere.extras import installed
 from confrere.ledger import Ledger
 from confrere.release import load_release
-from confrere.study import predict
 from confrere.views import Pairs, Table, Word, amount, shown
 
 #: Columns of one person that are shown.

@@ -10,12 +10,12 @@ import typer
 from confrere.cli.envelope import Answer, Option, command, wrote
 from confrere.cli.options import agreed_payer, existing_ledger, pairs
 from confrere.estimators import ReleasedClassifier
+from confrere.estimators.predictions import evaluation_rows
 from confrere.evaluation import evaluate as measure
 from confrere.evaluation import public_thresholds
 from confrere.kernel.guarantee import Guarantee, check_epsilon
 from confrere.release import add_evaluation, load_release, read_private_key
 from confrere.release.additions import check_words
-from confrere.study import evaluation_rows
 from confrere.views import amount, shown
 
 

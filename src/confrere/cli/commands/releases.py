@@ -9,7 +9,10 @@ import pyarrow as pa
 
 from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import existing_ledger, pairs
+from confrere.data.tables import open_table
 from confrere.errors import StudyError
+from confrere.estimators.predictions import predictions, save_predictions
+from confrere.extras import extra
 from confrere.release import (
     card_page,
     load_rehearsal,
@@ -19,7 +22,6 @@ from confrere.release import (
     sign_release,
     verify_release,
 )
-from confrere.study import open_table, predictions, save_predictions
 from confrere.views import Word
 
 
@@ -79,10 +81,8 @@ def verify(
         release_id=release_id,
     )
     if study is not None:
-        from confrere.study.running import check_words
-        from confrere.study.study_file import read_study
-
-        check_words(read_study(study), found.release)
+        studies = extra("federation", "confrere_federation.studies")
+        studies.check_words(studies.read_study(study), found.release)
     card = found.release.card
     message = "verified"
     if not keys:

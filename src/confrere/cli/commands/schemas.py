@@ -16,11 +16,11 @@ from confrere.data import Label, PublicDataOnlyWarning, PublicSchema, draft_sche
 from confrere.data.fact_counts import FactCounts
 from confrere.data.features import Feature
 from confrere.data.schema import declared_column, feature_of, missing_facts, plain_value
+from confrere.data.tables import open_table
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
 from confrere.kernel.guarantee import Unit, check_epsilon, check_relation
 from confrere.learned_facts import FactsPlan
-from confrere.study import open_table
 from confrere.views import Word
 
 _OUT = "A file instead of the screen."

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from confrere.federation import line
-from confrere.federation.keys import make_authority, make_node_key, read_node_key
-from confrere.progress import Progress
+from confrere_federation.engines import line
+from confrere_federation.engines.keys import make_authority, make_node_key, read_node_key
+from confrere_federation.progress import Progress
 from tests.scenarios.deployment import free_ports
 
 END = b"end"

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from confrere.errors import InvalidParameter
-from confrere.federation.keys import (
+from confrere_federation.engines.keys import (
     is_locked,
     make_authority,
     make_node_key,

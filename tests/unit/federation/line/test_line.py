@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confrere.errors import EngineFailed, InvalidParameter
-from confrere.federation import line
-from confrere.federation.carrier import MAX_MESSAGE
-from confrere.progress import private, read_progress
+from confrere_federation.engines import line
+from confrere_federation.engines.carrier import MAX_MESSAGE
+from confrere_federation.progress import private, read_progress
 from tests.unit.federation.line.conftest import Echo, Wire, until
 
 
@@ -286,7 +286,7 @@ while True:
 FLOODED = """
 import psutil, resource, sys
 from pathlib import Path
-from confrere.federation.answers import Journal
+from confrere_federation.parties.answers import Journal
 from tests.unit.federation.line.conftest import Echo, Wire
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 wire = Wire(Path(sys.argv[1]), ["a", "b"])

@@ -1,0 +1,15 @@
+"""The commands that this wheel adds to ``confrere``, the module that each is in, and groups."""
+
+MODULES = {
+    **dict.fromkeys(("init", "check", "price", "fit"), "studies"),
+    **dict.fromkeys(("home", "status"), "standing"),
+    **dict.fromkeys(("keys", "provision", "kit"), "keys"),
+    **dict.fromkeys(("approve", "coordinator"), "deployment"),
+    "party": "party",
+    "desk": "desk",
+}
+
+GROUPS = {
+    "keys": "Make keys, and show fingerprints to compare by telephone.",
+    "kit": "Look into a kit, or open it in its participant's home or folder.",
+}

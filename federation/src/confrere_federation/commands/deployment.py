@@ -1,0 +1,301 @@
+"""approve and coordinator: a study between machines; and what a party does in one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from confrere.cli.envelope import Answer, Option, command, tell, wrote
+from confrere.cli.options import confirm, pairs
+from confrere.errors import StudyError
+from confrere.views import Word
+from confrere_federation.commands.key_access import signing_key, stopped_by_services
+from confrere_federation.commands.studies import receipt_table, words_of
+from confrere_federation.engines.keys import (
+    authority_in,
+    expiry_warnings,
+    read_authority,
+    read_certificate,
+)
+from confrere_federation.engines.offline import AtHome
+from confrere_federation.parties.party import check_witness
+from confrere_federation.parties.signed import RunSteps
+from confrere_federation.progress import Progress, places, private
+from confrere_federation.studies import (
+    CoordinatorSession,
+    Local,
+    Study,
+    approval_of,
+    approve_study,
+    check_destination,
+    check_peers,
+    confirm_peers,
+    gather_locals,
+    lift_refusal,
+    make_plan,
+    party_session,
+    peer_lines,
+    read_study,
+    refuse_study,
+    standing_refusal,
+)
+
+
+@command(
+    "approve",
+    local=Option("The party's local file.", envvar="CONFRERE_LOCAL"),
+    grant="The file to write.",
+    refuse="Do not agree, or not any more: nothing is charged from then on.",
+    attempts=Option("Runs that may be paid for, each anew.", min=1, max=100),
+    days=Option("How long it is good for.", min=0.01),
+    peer=Option(
+        "Another party's fingerprint, as told by telephone; kept in the local file.",
+        metavar="NAME=SHA256:...",
+    ),
+    yes="Agree to the price without asking.",
+)
+def approve(
+    study: Path,
+    *,
+    local: Path = Path("local.toml"),
+    ledger: Path | None = None,
+    grant: Path = Path("grant.json"),
+    name: str | None = None,
+    reason: str | None = None,
+    justification: str | None = None,
+    refuse: bool = False,
+    attempts: int = 1,
+    days: float = 30.0,
+    peer: list[str] | None = None,
+    yes: bool = False,
+) -> Answer:
+    """Agree to what a study asks of a party, once, at its price.
+
+    Writes a grant, signed by the party's key: the study's hash, every question that may be asked,
+    relation and unit, the price, the number of runs and a last day. Nothing else is answered.
+    With --refuse, at any time, the ledger says no: the grant is put aside, a running party ends,
+    and nothing is charged for the study until it is approved again.
+    """
+    found = read_study(study)
+    own = _own(found, study, local, ledger)
+    words = words_of(name, reason, justification, found)
+    by = {"name": str(words["name"]), "reason": reason or "no reason was given"}
+    if refuse:
+        standing = refuse_study(found, own, grant=grant, **by)
+        return Answer(
+            f"{standing}: nothing is charged to {own.party} for {found.id} from now on (ledger row "
+            f"{standing.row}); what was charged before stays charged",
+            {"party": own.party, "decision": standing.to_dict()},
+        )
+    if found.engine == "local" and standing_refusal(found, own) is not None:
+        # It needs no grant, only that the no is lifted.
+        lift_refusal(found, own, approval_of(**{**words, "justification": None}))
+        return Answer(f"agreed again; next: confrere fit {study}", {"party": own.party})
+    if peer:
+        confirm_peers(found, local, {n: str(said) for n, said in pairs(peer, "--peer").items()})
+        own = _own(found, study, local, ledger)
+    _agree(found, own, grant, words, yes=yes, attempts=attempts, days=days)
+    return Answer(
+        f"approved; next: confrere party {study}",
+        {"party": own.party, "grant": str(grant), "study_sha256": found.sha256},
+        wrote(grant),
+    )
+
+
+@command(
+    "coordinator",
+    key="Its private key: parties name the public half.",
+    node=Option(
+        "A party's node certificate: keys node made it. Or a folder of them, <party>.pem.",
+        metavar="PARTY=FILE",
+    ),
+    folder="Its files: state, journal, log.",
+    host="Address to listen on.",
+    port=Option("Port to listen on.", min=1, max=65535),
+    timeout=Option("Seconds to wait for the parties in a round.", min=1),
+    attempt=Option("Which run: a second one is paid for anew.", min=1),
+    authority="The folder of its TLS certificate; by default made where it works.",
+    out=Option("Where the release goes.", envvar="CONFRERE_OUT"),
+)
+def coordinator(
+    study: Path,
+    *,
+    key: Path,
+    node: list[str] | None = None,
+    folder: Path = Path("confrere-coordinator"),
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    timeout: float = 600.0,
+    attempt: int = 1,
+    authority: Path | None = None,
+    auxiliary: Path | None = None,
+    out: Path | None = None,
+) -> Answer:
+    """Ask the parties of a study, write the release of what they gave, and hand it to them.
+
+    Started again on the same folder after a crash, it goes on: parties send again what they had
+    answered, and pay nothing more.
+    """
+    found = read_study(study)
+    by_flare = found.engine == "flare"  # it has the port, and is on standard input
+    names = [party.name for party in found.payers]
+    nodes = {} if by_flare else _nodes(found, node or [])
+    opened = signing_key(key)
+    from confrere_federation.engines.line import LOG, LineCarrier, carrying
+
+    place = out or Path("confrere-out") / found.id
+    with stopped_by_services(), private(folder, "coordinator") as home:
+        if not (home / "journal").exists():
+            check_destination(found, place, names)
+        tls = authority_in(authority or home / "authority", host)
+        ends = {name: read_certificate(path) for name, path in nodes.items()}
+        tell(*expiry_warnings({"the coordinator": read_authority(tls.certificate), **ends}))
+        progress = Progress(home, tell, study=found.sha256, study_id=found.id)
+        steps, where = RunSteps(), dict.fromkeys(names, "nobody yet")
+
+        def say(state: str | None = None, **more: Any) -> None:
+            done = steps.to_list()
+            now = places(where, done)
+            progress.say(state or _where(now), parties=now, steps=done, **more)
+
+        def moved(states: Mapping[str, str]) -> None:
+            where.update(states)
+            say()
+
+        steps.changed = say
+        line: AbstractContextManager[LineCarrier]
+        if by_flare:
+            line = nullcontext(LineCarrier(socket.socket(fileno=0), names, moved))
+        else:
+            tell(
+                f"listening on {host}:{port}; every party needs {tls.certificate}: "
+                f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
+            )
+            line = carrying(
+                nodes=nodes, authority=tls, host=host, port=port, log=home / LOG, tell=moved
+            )
+        try:
+            with line as carrier:
+                finished = CoordinatorSession(
+                    found,
+                    key=opened,
+                    folder=home,
+                    carrier=carrier,
+                    out=place,
+                    auxiliary=auxiliary,
+                    attempt=attempt,
+                    timeout=timeout,
+                    steps=steps,
+                ).run()
+        except Exception as error:
+            say(f"failed: {type(error).__name__}; started again it goes on")
+            raise
+        first, *_ = finished.folders.values()
+        say("released", release=str(first), unsigned=dict(finished.unsigned))
+    tell(*(f"left out: {name} ({code})" for name, code in finished.left_out.items()))
+    lacking = finished.unsigned.items()
+    tell(*(f"not signed by {name} ({code}); start again to hand it out" for name, code in lacking))
+    return Answer(
+        f"released; next: confrere verify {first}",
+        {
+            "folder": str(first),
+            "release_id": finished.made[0].release.release_id,
+            "parties": list(dict.fromkeys(n for one in finished.made for n in one.receipts)),
+            "folders": {name: str(folder) for name, folder in finished.folders.items()},
+            "left_out": dict(finished.left_out),
+            "unsigned": dict(finished.unsigned),
+        },
+        [receipt_table(list(finished.made)), *wrote(*finished.folders.values())],
+    )
+
+
+def _nodes(study: Study, told: list[str]) -> dict[str, Path]:
+    """Return every party's certificate, of files and of folders; nobody's may be missing."""
+    from confrere_federation.kits import read_nodes
+
+    folders = [Path(text) for text in told if Path(text).is_dir()]
+    nodes = pairs([text for text in told if not Path(text).is_dir()], "--node", study.alone)
+    for place in folders:
+        nodes |= read_nodes(place, study)
+    for name in nodes:
+        study.party(name)
+    missing = [party.name for party in study.payers if party.name not in nodes]
+    if missing:
+        raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
+    return nodes
+
+
+def answering(
+    files: tuple[Path, Path, Path | None],  # The study, the local file, the ledger
+    *,
+    grant: Path,
+    # Who agrees and why, if there is no grant yet
+    said: tuple[str | None, str | None, str | None] = (None, None, None),
+    out: Path | None = None,
+    yes: bool = False,
+    same_mount: bool = False,
+) -> AtHome:
+    """Return what answers for a party, once all that is checked first is in order."""
+    study, local, ledger = files
+    found = read_study(study)
+    own = _own(found, study, local, ledger)
+    standing = standing_refusal(found, own)
+    if standing is not None:
+        raise standing.error()  # who starts a party does not say yes in somebody's stead
+    loud = check_witness(own.ledger_path, allowed=same_mount)
+    if loud is not None:
+        tell(Word(f"WARNING: {loud}.", "bad"))
+    if not grant.exists():
+        _agree(found, own, grant, words_of(*said, found), yes=yes)
+    paying = {one.party: one.account for one in make_plan(found, {own.party: own}).prices}
+    facts = {
+        "party": own.party,
+        "study": found.sha256,
+        "study_id": found.id,
+        "ledger": str(own.ledger_path.resolve()),
+        "account": paying[own.party],
+    }
+    key = signing_key(own.key_path)
+    place = out or Path("confrere-out") / found.id
+    session = party_session(found, own, grant=grant, out=place, key=key)
+    return AtHome(session, facts, lambda: standing_refusal(found, own))
+
+
+def _where(states: Mapping[str, str]) -> str:
+    """Return in one line where all parties are."""
+    kinds = dict.fromkeys(states.values())
+    return "; ".join(
+        f"{kind}: {', '.join(name for name, state in states.items() if state == kind)}"
+        for kind in kinds
+    )
+
+
+def _own(study: Study, path: Path, local: Path, ledger: Path | None) -> Local:
+    (own,) = gather_locals(study, path, [local], ledger=ledger).values()
+    return own
+
+
+def _agree(
+    study: Study,
+    own: Local,
+    grant: Path,
+    words: dict[str, Any],
+    *,
+    yes: bool,
+    attempts: int = 1,
+    days: float = 30.0,
+) -> None:
+    """Show what is agreed to, have the amount typed, and write the grant."""
+    plan = make_plan(study, {own.party: own})
+    plan.check()
+    tell(plan.view(study.promise.unit), *peer_lines(study, own))
+    check_peers(study, own)
+    if attempts > 1:
+        tell(f"for each of {attempts} runs")
+    if not yes:
+        confirm(attempts * plan.amount)
+    key = signing_key(own.key_path)
+    approve_study(study, own, key=key, grant=grant, attempts=attempts, days=days, **words)

@@ -1,0 +1,65 @@
+"""desk: a page for the officer and the operator, on this machine's own address."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import typer
+
+from confrere.cli.envelope import Answer, Option, command, tell
+from confrere.extras import extra
+from confrere_federation.commands.key_access import KEY_PASSPHRASE
+
+
+@command(
+    "desk",
+    folders=Option("Where to look; this folder by default.", metavar="[FOLDER]..."),
+    host="Address to listen on.",
+    port=Option("Port; 0 takes a free one.", min=0, max=65535),
+    sign_in_header="The header in which the organisation's own sign-in names who is there.",
+    name=Option("Another name that it is called by.", metavar="HOST[:PORT]"),
+    at_socket=Option("Listen for the sign-in on a Unix socket.", "--socket", metavar="FILE"),
+    front_secret=Option("Holds what the sign-in sends to prove itself.", metavar="FILE"),
+    approvers=Option("Who may decide behind a sign-in, a name in a line.", metavar="FILE"),
+)
+def desk(
+    folders: list[Path] | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    sign_in_header: str | None = None,
+    name: list[str] | None = None,
+    at_socket: Path | None = None,
+    front_secret: Path | None = None,
+    approvers: Path | None = None,
+) -> Answer:
+    """Show budgets, waiting studies, runs and releases in a browser; approve or refuse studies.
+
+    Prints an address with a token that is good once. Reads what lies in the folders; writes
+    nothing but a grant that a party's key signs, or a refusal or withdrawal in its ledger.
+    """
+    extra("desk", "confrere_federation.desk.serving_desk").serve_desk(
+        folders or [Path()],
+        host=host,
+        port=port,
+        names=name or (),
+        header=sign_in_header,
+        at_socket=at_socket,
+        secret=front_secret,
+        approvers=approvers,
+        tell=tell,
+        ask_passphrase=_ask,
+    )
+    return Answer("the desk is closed")
+
+
+def _ask(what: str) -> str | None:
+    """Return what somebody types in this terminal; None if there is none."""
+    given = os.environ.get(KEY_PASSPHRASE)
+    if given is not None:
+        return given
+    if not sys.stdin.isatty():
+        return None
+    return str(typer.prompt(f"{what}. Passphrase of the key", hide_input=True, err=True))

@@ -1,0 +1,51 @@
+"""Keys that commands open: locked ones by a service's variable or a question, never a flag."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from confrere.errors import StudyError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+#: Where services put the passphrases of keys; people are asked for them.
+NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
+KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105
+
+
+@contextmanager
+def stopped_by_services() -> Iterator[None]:
+    """Let a service manager's way to stop a program be control-C: it leaves nothing behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def signing_key(path: Path | None) -> Ed25519PrivateKey:
+    """Open a private key; if it is locked, by a variable or a question."""
+    if path is None:
+        raise StudyError("key_path: between machines a party signs what it sends; name its key.")
+    # Only now: the desk's process, which asks for passphrases too, is to stay small.
+    from confrere.release.signing import has_passphrase, read_private_key
+
+    return read_private_key(path, passphrase_of(path, KEY_PASSPHRASE, locked=has_passphrase(path)))
+
+
+def passphrase_of(path: Path, variable: str, *, locked: bool) -> str | None:
+    """Return a key's passphrase: a service's variable has it, or somebody types it."""
+    if not locked:
+        return None
+    given = os.environ.get(variable)
+    if given is None:
+        given = str(typer.prompt(f"Passphrase of {path.name}", hide_input=True, err=True))
+    return given

@@ -1,0 +1,209 @@
+"""keys, provision and kit: with which a party signs and connects, and a signed archive for each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import typer
+
+import confrere_federation.kits as kits
+from confrere.cli.envelope import Answer, Option, command, wrote
+from confrere.errors import StudyError
+from confrere.release import fingerprint, generate_key
+from confrere.release.folder import check_party
+from confrere_federation.commands.key_access import NODE_PASSPHRASE, signing_key
+from confrere_federation.engines.keys import make_node_key
+from confrere_federation.studies import read_study
+from confrere_federation.studies.local_file import Home, home_folder, open_home
+from confrere_federation.studies.study_file import read_bytes
+
+_NEW = Option("The private key's file; nothing is overwritten.", dir_okay=False)
+_LOCKED = "Lock the node key with a passphrase."
+_PARTY = Option("Its name in the study.", metavar="PARTY")
+_NODES = "The coordinator's folder of certificates."
+_OWN = "The folder of the party's keys; by default its home's."
+
+
+@command("keys new", path=_NEW, comment="Whose key it is.")
+def new(path: Path, *, comment: str = "") -> Answer:
+    """Make an Ed25519 key pair in OpenSSH's files."""
+    public = generate_key(path, comment)
+    return Answer(
+        f"private key {path} (keep it), public key {public} (give it to partners), "
+        f"{fingerprint(public)}",
+        {"private": str(path), "public": str(public), "fingerprint": fingerprint(public)},
+    )
+
+
+@command("keys node", path=_NEW, passphrase=_LOCKED)
+def node(path: Path, *, passphrase: bool = False) -> Answer:
+    """Make the key with which a party connects to a coordinator, and its certificate."""
+    certificate = make_node_key(path, _word(passphrase))
+    return Answer(
+        f"private key {path} (keep it), certificate {certificate} (give it to the coordinator)",
+        {"private": str(path), "certificate": str(certificate)},
+    )
+
+
+@command("keys show", path="A public key's file.")
+def show(path: Path) -> Answer:
+    """Print a public key's fingerprint."""
+    found = fingerprint(path)
+    return Answer(found, {"fingerprint": found})
+
+
+@command("keys request", party=_PARTY, folder=_OWN, passphrase=_LOCKED)
+def request(party: str, *, folder: Path | None = None, passphrase: bool = False) -> Answer:
+    """Make a party's keys, and the request that it sends to whoever coordinates."""
+    place = folder or open_home(home_folder()).keys
+    made = kits.make_request(place, check_party(party), _word(passphrase))
+    return _asked(place, party, made.fingerprint)
+
+
+@command("keys rotate", party=_PARTY, folder=_OWN, passphrase=_LOCKED)
+def rotate(party: str, *, folder: Path | None = None, passphrase: bool = False) -> Answer:
+    """Make a new node key in place of the old one, and a new request; the study stays good."""
+    place = folder or Home(home_folder()).keys
+    key = signing_key(place / f"{check_party(party)}.key")
+    made = kits.renew_node_key(place, party, key, _word(passphrase))
+    return _asked(place, party, made.fingerprint)
+
+
+@command(
+    "keys admit",
+    file=Option("A party's request.", metavar="REQUEST"),
+    study="The study, which names its key.",
+    nodes=_NODES,
+)
+def admit(file: Path, *, study: Path, nodes: Path) -> Answer:
+    """Let a party connect by its request's certificate; the one before is revoked."""
+    found = kits.read_request(file)
+    kits.admit(nodes, read_study(study), found)
+    return Answer(
+        f"{found.party} may connect; a coordinator that is running has to be started again",
+        {"party": found.party, "fingerprint": found.fingerprint},
+    )
+
+
+@command("keys revoke", party=_PARTY, nodes=_NODES)
+def revoke(party: str, *, nodes: Path) -> Answer:
+    """Take a party's certificate back; a coordinator that is running has to be started again."""
+    kits.revoke(nodes, check_party(party))
+    return Answer(
+        f"{party} cannot connect any more; start a coordinator that is running again",
+        {"party": party},
+    )
+
+
+def _asked(folder: Path, party: str, own: str) -> Answer:
+    file = folder / f"{party}.request"
+    return Answer(
+        f"send {file} to the coordinator, and tell {own} by telephone",
+        {"request": str(file), "fingerprint": own},
+    )
+
+
+def _word(asked: bool) -> str | None:
+    """Return a new node key's passphrase: a service's variable has it, or somebody types it."""
+    if not asked:
+        return None
+    return os.environ.get(NODE_PASSPHRASE) or str(
+        typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
+    )
+
+
+_KIT = Option("The archive.", metavar="KIT")
+
+
+@command(
+    "provision",
+    requests="A party's request (keys request), or a folder of them.",
+    key="The coordinator's private key: it signs the kits.",
+    host="Address by which parties reach the coordinator.",
+    out="The folder of the kits.",
+    port=Option("Its port.", min=1, max=65535),
+    days=Option("How long its certificate is good.", min=1, max=3650),
+    renew="Write over kits that are there: a new certificate.",
+)
+def provision(
+    study: Path,
+    *,
+    requests: list[Path],
+    key: Path,
+    host: str,
+    out: Path = Path("kits"),
+    port: int = 8443,
+    days: int = 365,
+    renew: bool = False,
+) -> Answer:
+    """Make a signed kit for every participant: the study, certificates, where you are reached."""
+    files = [
+        file
+        for path in requests
+        for file in (sorted(path.glob("*.request")) if path.is_dir() else [path])
+    ]
+    if not files:
+        raise StudyError("--requests: there is no .request file; a party makes it: keys request.")
+    found = [kits.read_request(path) for path in files]
+    opened = signing_key(key)
+    written = kits.make_kits(
+        read_bytes(study, "the study"),
+        found,
+        opened,
+        out,
+        host=host,
+        port=port,
+        days=days,
+        renew=renew,
+    )
+    own = fingerprint(opened.public_key())
+    return Answer(
+        f"fingerprint {own}: tell it to every party by telephone, and compare theirs: "
+        + ", ".join(f"{one.party} {one.fingerprint}" for one in found),
+        {
+            "kits": [str(path) for path in written],
+            "fingerprint": own,
+            "parties": {one.party: one.fingerprint for one in found},
+        },
+        wrote(*written),
+    )
+
+
+@command(
+    "kit open",
+    kit=_KIT,
+    fingerprint="The coordinator's, SHA256:..., as told by telephone.",
+    into="A party's home, by default CONFRERE_HOME or the user's; a coordinator's folder.",
+    dataset="Which of the home's data sets the study is about, if it has several.",
+)
+def open_(
+    kit: Path, *, fingerprint: str, into: Path | None = None, dataset: str | None = None
+) -> Answer:
+    """Check a kit's signature; write its files, a local file, a unit and a README made here."""
+    found, place = kits.open_kit(kit, into, fingerprint, dataset=dataset)
+    return Answer(
+        f"the kit of {found.participant}; next: read {place / 'README.md'}",
+        {
+            "participant": found.participant,
+            "study_sha256": found.study_sha256,
+            "folder": str(place),
+        },
+    )
+
+
+@command("kit show", kit=_KIT)
+def look(kit: Path) -> Answer:
+    """Say whose a kit is, who signed it and what is in it; writes nothing."""
+    found = kits.show_kit(kit)
+    return Answer(
+        f"the kit of {found.participant}, signed by {found.fingerprint}",
+        {
+            "participant": found.participant,
+            "fingerprint": found.fingerprint,
+            "study_sha256": found.study_sha256,
+            "files": sorted(found.files),
+            "made_here": sorted(found.pages),
+        },
+        text="".join(f"{name}\n" for name in sorted(found.files)),
+    )

@@ -1,0 +1,158 @@
+"""party: who is started has the line alone; all about the study is done by its child."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import confrere_federation.engines.keys as keys
+from confrere.cli.envelope import Answer, Option, command, tell
+from confrere.errors import FederationError, StudyRefused
+from confrere_federation.commands.key_access import (
+    NODE_PASSPHRASE,
+    passphrase_of,
+    stopped_by_services,
+)
+from confrere_federation.engines.offline import AtHome, without_network
+from confrere_federation.progress import Progress, private, read_progress
+
+
+@command(
+    "party",
+    coordinator=Option("Where it listens.", metavar="HOST:PORT"),
+    authority="The coordinator's ca.pem.",
+    node_key="The private node key: keys node makes one.",
+    local=Option("The party's local file.", envvar="CONFRERE_LOCAL"),
+    grant="What was approved; without one it is asked for.",
+    folder="Its files: state, journal, log.",
+    timeout=Option("Seconds without a coordinator until it gives up.", min=1),
+    out=Option("Where the release goes.", envvar="CONFRERE_OUT"),
+    yes="Agree to the price without asking.",
+    same_mount="As a service, start though ledger and witness share a mount.",
+)
+def party(
+    study: Path,
+    *,
+    coordinator: str,
+    authority: Path,
+    node_key: Path,
+    local: Path = Path("local.toml"),
+    ledger: Path | None = None,
+    grant: Path = Path("grant.json"),
+    folder: Path = Path("confrere-party"),
+    timeout: float = 3600.0,
+    name: str | None = None,
+    reason: str | None = None,
+    justification: str | None = None,
+    out: Path | None = None,
+    yes: bool = False,
+    same_mount: bool = False,
+) -> Answer:
+    """Answer a study's coordinator: what was approved, and nothing else.
+
+    Ends by itself, with code 0, when it has checked and signed the release. It listens on no port;
+    rows are in the memory of a process that has no network, where the system allows it.
+    """
+    before = read_progress(folder) or {}
+    if before.get("state") == "released" and before.get("study") == _sha256(study):
+        return _released(str(before.get("party")))
+    node = keys.read_node_key(
+        node_key, passphrase_of(node_key, NODE_PASSPHRASE, locked=keys.is_locked(node_key))
+    )
+    ends = {"this node": keys.read_certificate(node.certificate)}
+    tell(*keys.expiry_warnings(ends | {"the coordinator": keys.read_authority(authority)}))
+
+    def make() -> AtHome:
+        # Only here: who has the line reads no tables.
+        from confrere_federation.commands.deployment import answering
+
+        return answering(
+            (study, local, ledger),
+            grant=grant,
+            said=(name, reason, justification),
+            out=out,
+            yes=yes,
+            same_mount=same_mount,
+        )
+
+    with (
+        stopped_by_services(),
+        private(folder, "party") as home,
+        without_network(make, tell) as session,
+    ):
+        # Only now: what reads rows has not even gRPC in its process.
+        from confrere_federation.engines.line import run_party
+
+        own = session.facts["party"]
+        progress = Progress(
+            home,
+            lambda state: tell(f"{own}: {state}"),
+            coordinator=coordinator,
+            **session.facts,
+        )
+        try:
+            run_party(
+                session,
+                coordinator=coordinator,
+                authority=authority,
+                key=node,
+                progress=progress,
+                patience=timeout,
+                stopped=lambda: not grant.exists(),  # put aside by a no; no ledger is open here
+            )
+            session.end()
+            if session.state != "released":
+                raise FederationError(f"{own} is {session.state}: it signs no release.")
+        except StudyRefused:
+            progress.say(session.state, steps=session.told)
+            raise
+        except Exception as error:
+            told = f"failed: {type(error).__name__}; started again it goes on"
+            progress.say(told, steps=session.told)
+            raise
+    return _released(own)
+
+
+def _released(own: str) -> Answer:
+    return Answer(f"{own} has the release", {"party": own, "state": "released"})
+
+
+def _sha256(study: Path) -> str | None:
+    try:
+        return hashlib.sha256(study.read_bytes()).hexdigest()
+    except OSError:
+        return None  # whoever reads it says so
+
+
+def answer_standard_input() -> None:
+    """Answer for the party of this folder what another carrier has on standard input."""
+    pipe = Connection(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nobody is asked anything
+
+    def make() -> AtHome:
+        from confrere_federation.commands.deployment import answering
+
+        if not Path("grant.json").exists():
+            raise FederationError("nobody has approved it here: confrere approve study.toml.")
+        files = Path("study.toml"), Path("local.toml"), None
+        return answering(files, grant=Path("grant.json"))
+
+    with (
+        stopped_by_services(),
+        private(Path("confrere-party"), "party") as home,
+        without_network(make, tell) as session,
+    ):
+        progress = Progress(home, None, **session.facts)
+        progress.say("connected", steps=session.told)
+        with suppress(EOFError):
+            while True:
+                pipe.send_bytes(session.handle(pipe.recv_bytes()))
+                progress.say(session.state, steps=session.told)
+        session.end()
+
+
+if __name__ == "__main__":
+    answer_standard_input()

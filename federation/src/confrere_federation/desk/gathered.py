@@ -1,0 +1,669 @@
+"""What a desk shows, gathered from its folders: read again whenever a file has changed.
+
+What lies in the folders: ledgers, studies, releases and runs. Budgets over all ledgers: what was
+spent, what is left, and what one person has paid in all. Runs: who was asked what and how that
+ended, live; and the counts that programs may read. What needs studies, releases and numbers is
+asked of a second process (:mod:`~confrere_federation.desk.clerk`): started when it is asked
+something, ended when nobody asks any more. What it answers is remembered as long as the files that
+it is about stay as they are, so that most pages need no second process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from confrere.errors import ConfrereError, StudyError
+from confrere.kernel.guarantee import at_least, plus
+from confrere.kernel.log import FIRST_BYTES
+from confrere.ledger import Account, Entry, LedgerReader, witnessed
+from confrere_federation.progress import STATUS, read_progress, summary
+
+#: How deep folders are looked through, and how many entries are looked at in all.
+_DEPTH = 4
+_MOST = 20_000
+_STUDY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """One thing that was found."""
+
+    path: Path
+    shown: str  #: The same for people: from the folder on that the desk was given
+
+    @property
+    def id(self) -> str:
+        """What names it in addresses: follows from the path alone, and says nothing about it."""
+        return hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that was found."""
+
+    #: ``ledgers``, ``studies``, ``releases``, ``runs``: files of ledgers and studies; folders of
+    #: releases, coordinators and parties.
+    ledgers: tuple[Place, ...] = ()
+    studies: tuple[Place, ...] = ()
+    releases: tuple[Place, ...] = ()
+    runs: tuple[Place, ...] = ()
+    gone: tuple[Path, ...] = ()  #: Folders that were given and cannot be read
+    cut: bool = False  #: Whether there was more than is looked at
+
+
+def look_through(folders: Sequence[Path]) -> Contents:
+    """Find what can be shown in folders, and in those inside them."""
+    found: dict[str, dict[Path, Place]] = {"ledgers": {}, "studies": {}, "releases": {}, "runs": {}}
+    gone, looked = [], 0
+    for folder in folders:
+        root = folder.resolve()
+        if not os.access(root, os.R_OK | os.X_OK) or not root.is_dir():
+            gone.append(folder)
+            continue
+        for path, kind in _walk(root):
+            looked += 1
+            if looked > _MOST:
+                break
+            if kind is not None:
+                shown = Path(root.name) / path.relative_to(root)
+                found[kind].setdefault(path, Place(path, str(shown)))
+    kinds = {kind: tuple(sorted(x.values(), key=lambda p: p.path)) for kind, x in found.items()}
+    return Contents(gone=tuple(gone), cut=looked > _MOST, **kinds)
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield everything below a folder with the kind that it is of; links are not followed."""
+    for folder, inside, files in os.walk(root, onerror=lambda _: None):
+        here = Path(folder)
+        if "SHA256SUMS" in files and {"card.json", "rehearsal.json"} & set(files):
+            yield here, "releases"
+            inside.clear()
+            continue
+        depth = len(here.relative_to(root).parts)
+        inside[:] = sorted(n for n in inside if not n.startswith(".")) if depth < _DEPTH else []
+        if STATUS in files:
+            yield here, "runs"
+        for name in files:
+            yield here / name, _kind(here / name)
+
+
+def _kind(path: Path) -> str | None:
+    if path.suffix == ".toml":
+        text = _beginning(path, _STUDY_BYTES)
+        return "studies" if b"[study]" in text and b"[[party]]" in text else None
+    if path.suffix == ".ledger" or path.suffix == "":
+        # A file that is called a ledger is shown as what it is, even if it is none.
+        is_one = _beginning(path, len(FIRST_BYTES)) == FIRST_BYTES or path.suffix == ".ledger"
+        return "ledgers" if is_one else None
+    return None
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    try:
+        if path.is_symlink() or not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def state_of(*paths: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what changes when one of the files does: for what is remembered about them."""
+    told = []
+    for path in paths:
+        try:
+            stat = path.stat()
+            told.append((str(path), stat.st_mtime_ns, stat.st_size))
+        except OSError:
+            told.append((str(path), 0, -1))
+    return tuple(told)
+
+
+#: Ledgers of so many charges at most have their sums checked whenever they are shown.
+SMALL = 2_000
+
+
+@dataclass(frozen=True)
+class Book:
+    """One ledger, as it is now."""
+
+    place: Place
+    fault: str | None = None  #: Why it cannot be believed: then nothing else is shown of it
+    witness: str | None = None  #: What speaks against it elsewhere
+    ledger_id: str = ""
+    head: str = ""
+    charges: int = 0
+    #: Rows whose sums were checked just now; None where there are many, which takes longer.
+    verified: int | None = None
+    accounts: tuple[Account, ...] = ()
+    #: Epsilon spent by account, study id and study hash.
+    by_study: Mapping[tuple[str, str, str], Decimal] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.place.path.name
+
+    @property
+    def reader(self) -> LedgerReader:
+        """The ledger."""
+        return LedgerReader.look(self.place.path)
+
+    def rows(self, account: str | None, page: int, size: int) -> list[Entry]:
+        """Return one page of charges, the last ones first."""
+        return self.reader.entries(account, last=size, skip=size * (page - 1))
+
+
+def read_book(place: Place) -> Book:
+    """Read a ledger; one that does not verify is shown as what it is."""
+    try:
+        reader = LedgerReader.look(place.path)
+        charges = reader.count()
+        verified = reader.verify() if charges <= SMALL else None
+        told = witnessed(place.path)
+        return Book(
+            place=place,
+            witness=told["complaint"],
+            ledger_id=reader.ledger_id,
+            head=reader.head(),
+            charges=charges,
+            verified=verified,
+            accounts=tuple(reader.accounts()),
+            by_study=reader.by_study(),
+        )
+    except (ConfrereError, OSError) as error:
+        return Book(place=place, fault=" ".join(str(error).split()) or type(error).__name__)
+
+
+@dataclass(frozen=True)
+class StudyUnit:
+    """What a study says about its people."""
+
+    unit: str  #: What one record is about: "patient"
+    rows: int = 1  #: Records of one unit at most: it pays for each of them
+
+
+@dataclass(frozen=True)
+class PersonTotal:
+    """What one unit has paid in all accounts that count the same way, were it in all of them."""
+
+    #: ``unit``, ``neighbours``: what the accounts count.
+    unit: str
+    neighbours: str
+    people: str  #: What studies call one of them: "patient"
+    #: ``paid``, ``this_year``: epsilon in all, and since the year began.
+    paid: float
+    this_year: float
+    accounts: int
+    #: Accounts of which some charges name no study that is here: a record is then taken to be one
+    #: person's only one.
+    unknown: int
+
+
+def person_totals(
+    books: Iterable[Book],
+    # Mapping of study hash to StudyUnit. A unit with several records has paid for each of them.
+    studies: Mapping[str, StudyUnit],
+    year: int | None = None,  # By default this one, in UTC
+) -> list[PersonTotal]:
+    """Add up what one unit has paid over all accounts of the same unit and relation."""
+    this = year or datetime.now(UTC).year
+    groups: dict[tuple[str, str], list[tuple[Book, Account]]] = {}
+    for book in books:
+        for account in book.accounts:
+            kind = (str(account.unit or "not said"), str(account.neighbours or "not said"))
+            groups.setdefault(kind, []).append((book, account))
+    return [
+        _total(unit, neighbours, members, studies, this)
+        for (unit, neighbours), members in groups.items()
+    ]
+
+
+def _total(
+    unit: str,
+    neighbours: str,
+    members: list[tuple[Book, Account]],
+    studies: Mapping[str, StudyUnit],
+    year: int,
+) -> PersonTotal:
+    paid, recent, unknown, names = Decimal(0), Decimal(0), 0, set()
+    for book, account in members:
+        rows, silent = 1, False
+        for (name, _, sha), epsilon in book.by_study.items():
+            if name != account.name:
+                continue
+            told = studies.get(sha)
+            silent = silent or told is None
+            factor = 1 if told is None else told.rows
+            rows = max(rows, factor)
+            paid = plus(paid, epsilon * factor)
+            names |= set() if told is None else {told.unit}
+        # Which of a year's charges were whose study's is not kept: the largest factor is safe.
+        recent = plus(recent, Decimal(repr(account.years.get(year, 0.0))) * rows)
+        unknown += silent
+    people = next(iter(names)) if len(names) == 1 else unit
+    shown = min(recent, paid)
+    return PersonTotal(
+        unit, neighbours, people, at_least(paid), at_least(shown), len(members), unknown
+    )
+
+
+def share(account: Account) -> float | None:
+    """Return how much of its cap an account has spent, from 0 to 1; None without a cap."""
+    if account.epsilon is None:
+        return None
+    return min(1.0, account.counted / account.epsilon)
+
+
+#: How often a watched run's file is looked at, and how long silence may last on the line.
+_TICK_SECONDS = 1.0
+_SILENCE_TICKS = 15
+
+#: After so many seconds without a word a run that has not ended is shown as silent.
+_SILENT_SECONDS = 120
+_LAST_LINES = 20
+_LOG_BYTES = 8192
+
+
+def run_facts(place: Place, now: datetime | None = None) -> dict[str, Any] | None:
+    """Return how far a run is; None if its folder does not say."""
+    told = read_progress(place.path)
+    if told is None:
+        return None
+    try:
+        facts = {**told, **summary(told), "id": place.id, "folder": place.path.name}
+        facts["state"] = str(told.get("state", "not said"))
+        facts |= _time_left(facts, now or datetime.now(UTC))
+        facts["names"] = sorted({n for step in facts["steps"] for n in step["parties"]})
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return {"id": place.id, "folder": place.path.name, "fault": "its file is not a run's."}
+    return facts
+
+
+def _time_left(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Say how long answers are still waited for, and whether the run has fallen silent."""
+    state = facts["state"]
+    over = state.startswith(("released", "failed", "left out"))
+    at = datetime.fromisoformat(str(facts["at"])) if facts.get("at") else None
+    silent = not over and at is not None and (now - at).total_seconds() > _SILENT_SECONDS
+    left = None
+    waiting = [
+        step
+        for step in facts["steps"]
+        if any(one.get("state") == "asked" for one in step["parties"].values())
+    ]
+    if waiting and not over and waiting[-1].get("until"):
+        until = datetime.fromisoformat(str(waiting[-1]["until"]))
+        left = max(0, round((until - now).total_seconds()))
+    return {"over": over, "silent": silent and facts["role"] == "coordinator", "left": left}
+
+
+def last_lines(folder: Path) -> list[str]:
+    """Return the end of a coordinator's log, if it has one."""
+    try:
+        # No link is followed: a folder from elsewhere must not show files of this machine.
+        handle = os.open(folder / "line.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _LOG_BYTES))
+            text = file.read(_LOG_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    return text.splitlines()[-_LAST_LINES:]
+
+
+async def changes(
+    place: Place, page: Callable[[], str], gone: Callable[[], Any]
+) -> AsyncIterator[str]:
+    """Yield server-sent events: the run's part of the page whenever its file has changed."""
+    seen: object = None
+    silence = 0
+    while not await gone():
+        now = state_of(place.path / STATUS, place.path / "line.log")
+        silence += 1
+        if now != seen:
+            seen, silence = now, 0
+            text = await asyncio.to_thread(page)
+            data = "".join(f"data: {line}\n" for line in text.splitlines())
+            yield f"event: run\n{data}\n"
+        elif silence >= _SILENCE_TICKS:
+            silence = 0
+            yield ": nothing new\n\n"
+        await asyncio.sleep(_TICK_SECONDS)
+
+
+def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]], refused: int) -> str:
+    """Return counts in Prometheus' text form; no names, no prices, nothing about data."""
+    lines = []
+    for name, value in {**counts, "requests_refused_total": refused}.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# TYPE confrere_{name} {kind}", f"confrere_{name} {value}"]
+    by_role: Counter[tuple[str, str]] = Counter()
+    parties: Counter[str] = Counter()
+    for run in runs:
+        state = "released" if run["state"] == "released" else "failed" if run["over"] else "running"
+        by_role[run["role"], state] += 1
+        if run["role"] == "coordinator":
+            parties.update(run["counts"])
+    lines.append("# TYPE confrere_runs gauge")
+    for role in ("coordinator", "party"):
+        for state in ("running", "released", "failed"):
+            labels = f'role="{role}",state="{state}"'
+            lines.append(f"confrere_runs{{{labels}}} {by_role[role, state]}")
+    lines.append("# TYPE confrere_run_parties gauge")
+    for state in ("connected", "asked", "answered", "paid", "dropped"):
+        lines.append(f'confrere_run_parties{{state="{state}"}} {parties[state]}')
+    return "\n".join(lines) + "\n"
+
+
+_IDLE_SECONDS = 30.0
+_ANSWER_SECONDS = 120.0
+_MOST_REMEMBERED = 500
+
+_GONE = {"fault": "the desk's second process has ended while it worked on this; try again."}
+
+
+class ClerkProcess:
+    """A second process that calls functions by their names, and ends after idle seconds."""
+
+    def __init__(self, idle: float = _IDLE_SECONDS) -> None:
+        self._idle = idle
+        self._one_at_a_time = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: Connection | None = None
+        self._known: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
+        self._wanted: set[Hashable] = set()
+
+    def ask(
+        self,
+        function: str,  # Such as ``"study_facts"``, of :mod:`confrere_federation.desk.clerk`
+        # ``*args``, ``**facts``: plain values.
+        *args: Any,
+        state: Hashable = None,  # What the answer depends on besides; None remembers nothing
+        **facts: Any,
+    ) -> dict[str, Any]:
+        """Call a function of the clerk there, unless it is known what it says in this state."""
+        key = None if state is None else (function, repr(args), state)
+        if key is not None and key in self._known:
+            return self._known[key]
+        with self._one_at_a_time:
+            answer = self._asked(function, args, facts)
+        if key is not None and answer is not _GONE:
+            self._known[key] = answer
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return answer
+
+    def known(self, function: str, *args: Any, state: Hashable) -> dict[str, Any] | None:
+        """Return what :meth:`ask` would, if it is known; else None, and find it out meanwhile."""
+        key = (function, repr(args), state)
+        if key in self._known:
+            return self._known[key]
+        if key not in self._wanted:
+            self._wanted.add(key)
+
+            def find_out() -> None:
+                try:
+                    self.ask(function, *args, state=state)
+                finally:
+                    self._wanted.discard(key)
+
+            threading.Thread(target=find_out, daemon=True, name="confrere-clerk").start()
+        return None
+
+    def warm_up(self) -> None:
+        """Begin to load what a first question would wait for."""
+
+        def begin() -> None:
+            with self._one_at_a_time:
+                self._start()
+
+        threading.Thread(target=begin, daemon=True, name="confrere-clerk").start()
+
+    @property
+    def working(self) -> bool:
+        """Whether there is a process now."""
+        return self._process is not None and self._process.poll() is None
+
+    def close(self) -> None:
+        """End it."""
+        with suppress(OSError):
+            if self._line is not None:
+                self._line.close()
+        self._end()
+        self._process = self._line = None
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self) -> Connection:
+        if self._line is not None and self.working:
+            return self._line
+        self._end()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # Our own interpreter and module, and numbers: nothing of a stranger's.
+            self._process = subprocess.Popen(  # noqa: S603
+                [
+                    sys.executable,
+                    "-m",
+                    "confrere_federation.desk.clerk",
+                    str(theirs.fileno()),
+                    str(self._idle),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        # Somebody has to notice its end, or the system keeps its name.
+        threading.Thread(target=self._process.wait, daemon=True, name="confrere-clerk").start()
+        self._line = Connection(ours.detach())
+        return self._line
+
+    def _asked(self, function: str, args: Any, facts: Any) -> dict[str, Any]:
+        for _ in range(2):  # it may have gone home just when it was asked
+            line = self._start()
+            try:
+                line.send((function, args, facts))
+                if line.poll(_ANSWER_SECONDS):
+                    answer: dict[str, Any] = line.recv()
+                    return answer
+                self.close()
+                return {"fault": "it took too long."}
+            except (EOFError, OSError):
+                self.close()
+        return _GONE
+
+
+_LOOK_AGAIN_SECONDS = 2.0
+_MOST_FILES = 500
+
+#: Asks for a key's passphrase in the terminal; None if nobody is there to type it.
+AskPassphrase = Callable[[str], str | None]
+
+
+class Desk:
+    """The folders of an organisation, and the clerk who reads them."""
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        *,
+        clerk: ClerkProcess | None = None,
+        # Is given what is to be signed; returns what was typed in the terminal.
+        ask_passphrase: AskPassphrase | None = None,
+    ) -> None:
+        self.folders = tuple(folders)
+        self.clerk = clerk or ClerkProcess()
+        self._ask_passphrase = ask_passphrase
+        self._lock = threading.Lock()
+        self._looked: tuple[float, Contents] | None = None
+        self._books: dict[str, tuple[object, Book]] = {}
+
+    def contents(self) -> Contents:
+        """Return what lies in the folders, looked at a moment ago at most."""
+        with self._lock:
+            if self._looked is None or time.monotonic() - self._looked[0] > _LOOK_AGAIN_SECONDS:
+                self._looked = (time.monotonic(), look_through(self.folders))
+            return self._looked[1]
+
+    def place(self, kind: str, name: str) -> Place | None:
+        """Return a ledger, study, release or run by its short name."""
+        places: tuple[Place, ...] = getattr(self.contents(), kind)
+        return next((one for one in places if one.id == name), None)
+
+    def books(self) -> list[Book]:
+        """Return all ledgers."""
+        return [self.book(place) for place in self.contents().ledgers]
+
+    def book(self, place: Place) -> Book:
+        """Return one ledger, read again if its file or the day has changed."""
+        state = (state_of(place.path), datetime.now(UTC).date())
+        known = self._books.get(place.id)
+        if known is None or known[0] != state:
+            known = self._books[place.id] = (state, read_book(place))
+        return known[1]
+
+    def verified(self, book: Book) -> dict[str, Any] | None:
+        """Return whether every row and sum of a ledger is right; None while that is worked out."""
+        if book.verified is not None:
+            return {"rows": book.verified}
+        return self.clerk.known("verified", str(book.place.path), state=book.head)
+
+    def composed(self, book: Book, account: str | None, delta: float) -> dict[str, Any]:
+        """Return what an account's charges promise together."""
+        return self.clerk.ask("composed", str(book.place.path), account, delta, state=book.head)
+
+    def study(self, place: Place) -> dict[str, Any]:
+        """Return a study in words, and how it stands at every party here."""
+        facts = self.clerk.ask("study_facts", str(place.path), state=self._around(place.path))
+        return {"place": place, "name": place.path.name, **facts}
+
+    def studies(self) -> list[dict[str, Any]]:
+        """Return all studies."""
+        return [self.study(place) for place in self.contents().studies]
+
+    def report(self, place: Place, party: str) -> dict[str, Any]:
+        """Return a party's look at its own table."""
+        state = self._around(place.path)
+        return self.clerk.ask("report", str(place.path), party, state=state)
+
+    def release(self, place: Place) -> dict[str, Any]:
+        """Return what is shown of a release."""
+        inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
+        facts = self.clerk.ask("release_facts", str(place.path), state=state_of(*inside))
+        return {"place": place, "name": place.path.name, **facts}
+
+    def releases(self) -> list[dict[str, Any]]:
+        """Return all releases."""
+        return [self.release(place) for place in self.contents().releases]
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return all runs that say how far they are."""
+        found = (run_facts(place) for place in self.contents().runs)
+        return [one for one in found if one is not None]
+
+    def paid_rows(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """Return which release a ledger's row paid for, by the ledger's own name and the row."""
+        return {
+            (receipt["ledger_id"], receipt["row"]): one
+            for one in self.releases()
+            for receipt in one.get("receipts", ())
+        }
+
+    def ledgers(self) -> dict[str, Book]:
+        """Return ledgers by the names that receipts call them by."""
+        return {book.ledger_id: book for book in self.books() if book.fault is None}
+
+    def units(self) -> dict[str, StudyUnit]:
+        """Return whom known studies are about, by their hashes."""
+        found = {
+            one["sha256"]: StudyUnit(one["unit"], one["rows"])
+            for one in self.studies()
+            if "fault" not in one
+        }
+        for one in self.releases():
+            card = one.get("card")
+            if card is not None and card["study_sha256"]:
+                unit = card["guarantee"]["unit_detail"].removeprefix("one ")
+                rows = card["guarantee"]["max_rows_per_unit"]
+                found.setdefault(card["study_sha256"], StudyUnit(unit, rows))
+        return found
+
+    def decide(
+        self, place: Place, party: str, sha256: str, *, agree: bool, words: dict[str, str]
+    ) -> dict[str, Any]:
+        """Write a grant or note a refusal; a locked key is asked for in the terminal."""
+        study = self.study(place)
+        standing = study.get("parties", {}).get(party)
+        if standing is None:
+            return {"fault": "there is no such study here any more."}
+        passphrase = None
+        if agree and standing["key_locked"]:
+            try:
+                passphrase = self._asked(study, party, words)
+            except StudyError as error:
+                return {"fault": str(error)}
+        return self.clerk.ask(
+            "decide",
+            str(place.path),
+            party,
+            sha256,
+            agree=agree,
+            words=words,
+            grant=str(place.path.parent / self.grant_name(study, party)),
+            passphrase=passphrase,
+        )
+
+    @staticmethod
+    def grant_name(study: dict[str, Any], party: str | None = None) -> str:
+        """Return where a grant goes: beside the study, named for the party if several live here."""
+        if len(study["parties"]) == 1 or party is None:
+            return "grant.json"
+        return f"grant-{party}.json"
+
+    def _asked(self, study: dict[str, Any], party: str, words: dict[str, str]) -> str:
+        given = None
+        if self._ask_passphrase is not None:
+            what = f"{words['name']} approves {study['id']} for {party}"
+            # A terminal obeys what is not printable.
+            shown = "".join(one for one in what if one.isprintable())
+            given = self._ask_passphrase(f"{shown}, epsilon {study['epsilon']:g}")
+        if not given:
+            raise StudyError(
+                "the key has a passphrase, and nobody typed it in the terminal that runs the desk; "
+                "nothing was signed. The command below asks for it too."
+            )
+        return given
+
+    def _around(self, path: Path) -> object:
+        """Return what changes when a study, what lies beside it, or a ledger does."""
+        files: list[Path] = []
+        for folder in (path.parent, path.parent / "local"):
+            with suppress(OSError):
+                files += sorted(folder.iterdir())
+        ledgers = [place.path for place in self.contents().ledgers]
+        day = datetime.now(UTC).date()
+        return day, state_of(path, *files[:_MOST_FILES], *ledgers)

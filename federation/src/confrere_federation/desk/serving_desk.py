@@ -1,0 +1,196 @@
+"""The desk as a web application, and the server that runs it on this machine's own address."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from confrere.errors import ConfrereError, EngineFailed, InvalidParameter
+from confrere_federation.desk.gathered import Desk
+from confrere_federation.desk.guarding import Doorkeeper, Guarded
+from confrere_federation.desk.screens import Screens, reading_routes, writing_routes
+
+#: A secret that is guessed is none.
+_SHORTEST_SECRET = 32
+
+_STATIC = Path(__file__).parent / "static"
+
+
+def make_app(desk: Desk, keeper: Doorkeeper) -> Guarded:
+    """Return the desk behind its doorkeeper."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    screens = Screens(desk, keeper)
+    app.include_router(reading_routes(screens))
+    app.include_router(writing_routes(screens))
+    app.mount("/static", StaticFiles(directory=_STATIC))
+
+    @app.exception_handler(HTTPException)
+    async def not_there(request: Request, error: HTTPException) -> Response:
+        title = "Not taken" if error.status_code == 403 else "Not here"
+        what = "No such page." if error.detail == "Not Found" else error.detail
+        return screens.page(request, "missing.html.j2", error.status_code, title=title, what=what)
+
+    @app.exception_handler(RequestValidationError)
+    async def not_so(request: Request, error: RequestValidationError) -> Response:  # noqa: ARG001
+        what = "That address is not one of the desk's."
+        return screens.page(request, "missing.html.j2", 404, title="Not here", what=what)
+
+    @app.exception_handler(ConfrereError)
+    async def cannot(request: Request, error: ConfrereError) -> Response:
+        what = " ".join(str(error).split())
+        return screens.page(request, "missing.html.j2", 503, title="Not readable", what=what)
+
+    @app.exception_handler(OSError)
+    async def vanished(request: Request, error: OSError) -> Response:
+        what = f"A file or folder cannot be read any more ({error.strerror or 'it is gone'})."
+        return screens.page(request, "missing.html.j2", 503, title="Not readable", what=what)
+
+    return Guarded(app, keeper)
+
+
+def serve_desk(
+    folders: Sequence[Path],  # Where ledgers, studies, releases and runs lie
+    *,
+    # ``host``, ``port``: where to listen; port 0 takes a free one. Other than this machine's own
+    # address only with a sign-in in front.
+    host: str = "127.0.0.1",
+    port: int = 0,
+    # Further names, with ports, by which the desk may be called: the front's.
+    names: Sequence[str] = (),
+    # The header in which an organisation's own sign-in names who is there.
+    header: str | None = None,
+    # A Unix socket to listen on instead, for the sign-in: its owner and group can connect.
+    at_socket: Path | None = None,
+    # A file, its owner's alone, with what the sign-in sends besides to show that it is the one.
+    secret: Path | None = None,
+    # A file of the names, one in a line, that may decide about studies behind a sign-in.
+    approvers: Path | None = None,
+    # Is given what to print: the address, and the next one once it was used.
+    tell: Callable[[str], None],
+    ask_passphrase: Callable[[str], str | None] | None = None,  # See :class:`Desk`
+) -> None:
+    """Serve the desk until it is stopped."""
+    import uvicorn
+
+    if not _own(host) and header is None:
+        raise InvalidParameter(
+            f"host: {host} can be reached by others; over a network the desk runs only behind the "
+            "organisation's own sign-in: name its header with --sign-in-header."
+        )
+    if (header is None) != (at_socket is None and secret is None):
+        raise InvalidParameter(
+            "sign_in_header: whoever reaches the desk could write it, so the sign-in has to prove "
+            "itself: give --sign-in-header together with --socket FILE, or with --front-secret "
+            "FILE, and neither without it."
+        )
+    shown = None if secret is None else _own_secret(secret)
+    listed = frozenset(_lines(approvers)) if approvers is not None else frozenset[str]()
+    number: object = at_socket
+    if at_socket is not None:
+        listening, called, where = _listen_at(at_socket), set(names), f"the socket {at_socket}"
+    else:
+        listening = _listen(host, port)
+        address, number = listening.getsockname()[:2]
+        called = {f"{name}:{number}" for name in (_bracketed(address), "localhost")} | set(names)
+        where = f"http://{_bracketed(address)}:{number}"
+    keeper = Doorkeeper(
+        hosts=frozenset(called),
+        cookie=f"confrere-desk-{number}",
+        header=header,
+        secret=shown,
+        by_socket=at_socket is not None,
+        approvers=listed,
+        renewed=lambda token: tell(f"opened; another browser uses: {where}/enter?token={token}"),
+    )
+    desk = Desk(folders, ask_passphrase=ask_passphrase)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(desk, keeper),
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+            limit_concurrency=100,
+        )
+    )
+    if header is None:
+        tell(f"the desk is at {where}/enter?token={keeper.token}")
+    else:
+        tell(f"the desk is at {where}, behind its sign-in; {len(listed)} may decide, others look")
+    tell(f"counts for Prometheus: {where}/metrics with bearer token {keeper.metrics_token}")
+    desk.clerk.warm_up()
+    try:
+        server.run(sockets=[listening])
+    finally:
+        desk.clerk.close()
+
+
+def _own(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _own_secret(path: Path) -> str:
+    """Return what a sign-in shows, from a file that nobody else can read."""
+    lines = _lines(path)
+    if path.stat().st_mode & 0o077:
+        raise InvalidParameter(f"front_secret: {path.name} can be read by others: chmod 600 it.")
+    if len(lines) != 1 or len(lines[0]) < _SHORTEST_SECRET:
+        raise InvalidParameter(
+            f"front_secret: {path.name} must hold one line of {_SHORTEST_SECRET} characters or "
+            "more: openssl rand -hex 32 makes one."
+        )
+    return lines[0]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return what a small file says, without comments and empty lines."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InvalidParameter(f"{path.name}: it cannot be read as a text.") from None
+    return [line.strip() for line in text.splitlines() if line.strip() and line[0] != "#"]
+
+
+def _listen_at(path: Path) -> socket.socket:
+    """Listen on a socket to which its owner and group can connect, and nobody else."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o117)
+    try:
+        if path.is_socket():
+            path.unlink()  # of a desk that has ended
+        listening.bind(str(path))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise EngineFailed(f"cannot listen at {path} ({error.strerror}).") from None
+    finally:
+        os.umask(before)
+    return listening
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise EngineFailed(
+            f"cannot listen on {host}:{port} ({error.strerror}); give another --port."
+        ) from None

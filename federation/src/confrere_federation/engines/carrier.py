@@ -1,0 +1,58 @@
+"""What carries messages: bytes to a named party, and bytes back; it reads none of them.
+
+An engine is a :class:`Carrier` at the coordinator, and at a party whatever hands questions to an
+:class:`Answering` and replies back. Whoever carries knows by the parties' keys who sent what, and
+is believed in nothing else: questions, answers and evidence are signed by those who made them.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+#: Bytes of a message, at the most; a question grows with the evidence behind it.
+MAX_MESSAGE = (64 << 20) - (1 << 16)
+
+
+class Answering(typing.Protocol):
+    """What answers for a party."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the release was had and checked."""
+
+    @property
+    def state(self) -> str:
+        """How far it is, for people."""
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What was asked and answered so far, and what it cost, for people too."""
+
+    def handle(self, question: bytes) -> bytes:
+        """Answer a message."""
+
+
+class Carrier(typing.Protocol):
+    """Moves questions to parties and replies back, under the names that their keys stand for."""
+
+    def connected(self) -> list[str]:
+        """Return the names of the parties that can be reached now."""
+
+    def exchange(
+        self,
+        questions: Mapping[str, bytes],  # What to send, by party
+        timeout: float | None,  # Seconds to wait; None waits for ever
+    ) -> Mapping[str, bytes | str]:
+        """Send every party its question and wait for the replies.
+
+        A party that was gone is asked again, as soon as it is back and until the time is up: asked
+        twice it sends the same bytes. Nobody's reply counts but the named party's own.
+
+        Returns
+        -------
+        mapping
+            One entry per question: the reply's bytes, or in a word why there is none: ``"Timeout"``
+            if the party was there, or ``"Unreachable"``.
+        """

@@ -1,0 +1,135 @@
+"""What a site's NVIDIA FLARE may run: our two classes and nothing else. It imports nothing of it.
+
+:func:`switch` makes a site's own settings so, :func:`check_site` looks at every start whether they
+still are, and :func:`project_files` is what ``nvflare provision`` and ``nvflare job submit`` want.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from confrere.errors import EngineFailed
+
+#: Names the study's folder to the site's FLARE.
+FOLDER = "CONFRERE_FLARE"
+TASK = "confrere"
+CLASSES = (
+    "confrere_federation.engines.flare.Coordinator",
+    "confrere_federation.engines.flare.FlareParty",
+)
+
+#: Who submits the job.
+ADMIN = "coordinator@confrere_federation.studies"
+
+_NEVER = ("byoc", "shell_commands")
+_MAY = {
+    "project_admin": {"submit_job": "any", "manage_job": "any", "view": "any", "operate": "any"},
+    "lead": {"submit_job": "any", "manage_job": "n:submitter", "view": "any"},
+    "org_admin": {"view": "any", "operate": "o:site"},
+    "member": {"view": "any"},
+}
+_RESOURCES = {
+    "class_allow_list": list(CLASSES),
+    "class_list_enforcement_mode": "enforce",
+    "allow_log_streaming": False,
+}
+
+
+def switch(workspace: Path) -> None:
+    """Write a site's own settings: our two classes, nobody's code, no shell, no streamed logs."""
+    resources = _read(workspace, "local/resources.json.default") | _RESOURCES
+    never = dict.fromkeys(_NEVER, "none")
+    roles = {role: {**may, **never} for role, may in _MAY.items()}
+    for name, content in {
+        "resources.json": resources,
+        "authorization.json": {"format_version": "1.0", "permissions": roles},
+    }.items():
+        (workspace / "local" / name).write_text(json.dumps(content, indent=2))
+
+
+def check_site(workspace: Path, *, server: bool) -> None:
+    """Refuse to begin where the site's FLARE might run anything but our two classes."""
+    resources = _read(workspace, "local/resources.json")
+    startup = _read(workspace, f"startup/fed_{'server' if server else 'client'}.json")
+    roles = _read(workspace, "local/authorization.json").get("permissions")
+    never = isinstance(roles, dict) and all(
+        isinstance(may, dict) and all(may.get(one) == "none" for one in _NEVER)
+        for may in roles.values()
+    )
+    good = {name: resources.get(name) == value for name, value in _RESOURCES.items()}
+    good |= {
+        "require_signed_jobs": startup.get("require_signed_jobs") is True,
+        "permissions": never,
+    }
+    for name in [name for name, fine in good.items() if not fine]:
+        raise EngineFailed(
+            f"{name} of this site's FLARE allows more than the classes of a study; set it back: "
+            "python -m confrere_federation.engines.flare_site WORKSPACE."
+        )
+
+
+def _read(workspace: Path, name: str) -> dict[str, object]:
+    try:
+        found = json.loads((workspace / name).read_text())
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise EngineFailed(f"{name} of this site's FLARE is not there, or not to be read.")
+    return found
+
+
+def project_files(name: str, parties: Sequence[str], host: str, port: int) -> dict[str, bytes]:
+    """Return a project for ``nvflare provision``, and the job that is submitted then."""
+    asking, answering = CLASSES
+    path = "nvflare.lighter.impl"
+    documents = {
+        "project.yml": {  # JSON is YAML
+            "api_version": 3,
+            "name": name,
+            "participants": [
+                {"name": host, "type": "server", "org": "coordinator", "fed_learn_port": port},
+                {"name": ADMIN, "type": "admin", "org": "coordinator", "role": "project_admin"},
+                *(
+                    {
+                        "name": party,
+                        "type": "client",
+                        "org": re.sub(r"[^A-Za-z0-9_]", "_", party),  # FLARE's are narrower
+                        "allow_log_streaming": False,
+                    }
+                    for party in parties
+                ),
+            ],
+            "builders": [
+                {"path": f"{path}.workspace.WorkspaceBuilder"},
+                {
+                    "path": f"{path}.static_file.StaticFileBuilder",
+                    "args": {"require_signed_jobs": True},
+                },
+                {"path": f"{path}.cert.CertBuilder"},
+                {"path": f"{path}.signature.SignatureBuilder"},
+            ],
+        },
+        "job/meta.json": {
+            "name": name,
+            "resource_spec": {},
+            "min_clients": len(parties),
+            "deploy_map": {"app": ["@ALL"]},
+        },
+        "job/app/config/config_fed_server.json": {
+            "format_version": 2,
+            "workflows": [{"id": TASK, "path": asking, "args": {}}],
+        },
+        "job/app/config/config_fed_client.json": {
+            "format_version": 2,
+            "executors": [{"tasks": [TASK], "executor": {"path": answering, "args": {}}}],
+        },
+    }
+    return {file: json.dumps(one, indent=2).encode() for file, one in documents.items()}
+
+
+if __name__ == "__main__":
+    switch(Path(sys.argv[1]))

@@ -1,0 +1,291 @@
+"""What reads rows runs in a process that has no network; another one has the line.
+
+A party is two processes where the system allows it (Linux with user namespaces): the one that was
+started holds the line to the coordinator and never opens a table, and its child reads rows, keeps
+the books and signs, in a network namespace in which there is nothing. Questions go in through one
+pipe, and replies come out. Code that sees rows, the installed operations and all libraries that
+they use, can open no connection, whatever it tries. Either process ends with the other.
+
+What this does not do: whoever controls the child may put what it likes into a reply, which goes to
+the coordinator and to nobody else, and into files that its user may write.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from typing_extensions import override
+
+from confrere.errors import ConfrereError, EngineFailed
+from confrere_federation.engines.carrier import Answering
+
+_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+_DEATH_SIGNAL, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
+_GO, _ASK, _END = b"go", b"?", b"."
+
+
+class Refusal(Protocol):
+    """Somebody's no to a study."""
+
+    def error(self) -> ConfrereError:
+        """Return what is raised as long as it stands."""
+
+
+class AtHome:
+    """What answers for a party, where its rows are."""
+
+    def __init__(
+        self,
+        session: Answering,
+        facts: Mapping[str, str],  # What whoever carries its messages tells people
+        standing: Callable[[], Refusal | None] = lambda: None,  # Who has said no by now
+    ) -> None:
+        self._session, self._standing = session, standing
+        self.facts = facts
+        self.finished, self.state = session.finished, session.state
+        self.told = session.told
+
+    def handle(self, question: bytes) -> bytes:
+        """Answer a message."""
+        reply = self._session.handle(question)
+        self.finished, self.state = self._session.finished, self._session.state
+        self.told = self._session.told
+        return reply
+
+    def end(self) -> None:
+        """Be told that nothing more will be asked; raises if somebody has said no."""
+        refusal = self._standing()
+        if refusal is not None:
+            self.state = str(refusal)
+            raise refusal.error()
+
+
+@contextmanager
+def without_network(make: Callable[[], AtHome], tell: Callable[[str], None]) -> Iterator[AtHome]:
+    """Have questions answered by a process that cannot connect to anything.
+
+    To be called in the main thread, before a line is open and threads hold locks: it forks.
+
+    Raises ConfrereError, OSError what ``make`` raised; EngineFailed if the other process ends
+    without being asked.
+    """
+    child, line, why = _begin()
+    if line is None:
+        tell(f"rows are read by a process that has a network: {why}")
+        yield make()
+        return
+    if child == 0:
+        _answer(line, make)
+    try:
+        _set(_DUMPABLE, 0)  # the child, of the same user, may not look into what has the network
+        line.send_bytes(_GO)
+        facts = _receive(line)["facts"]
+        with _noticed():
+            yield _Elsewhere(line, facts)
+    finally:
+        line.close()
+        with suppress(ChildProcessError):
+            os.kill(child, signal.SIGKILL)  # all that it does can be killed at any moment
+            os.waitpid(child, 0)
+        _set(_DUMPABLE, 1)
+
+
+class _Elsewhere(AtHome):
+    """What answers in the other process."""
+
+    finished, state = False, "waiting"
+
+    def __init__(self, line: Connection, facts: Mapping[str, str]) -> None:
+        self._line = line
+        self.facts = facts
+        self.told = []
+
+    @override
+    def handle(self, question: bytes) -> bytes:
+        self._ask(_ASK + question)
+        return self._line.recv_bytes()
+
+    @override
+    def end(self) -> None:
+        self._ask(_END)
+
+    def _ask(self, question: bytes) -> None:
+        try:
+            self._line.send_bytes(question)
+        except OSError:
+            raise _gone() from None
+        told = _receive(self._line)
+        self.finished, self.state = bool(told["finished"]), str(told["state"])
+        self.told = list(told["told"])
+        _raise(told)
+
+
+@contextmanager
+def _noticed() -> Iterator[None]:
+    """Fail at once if the other process ends, asked something or not."""
+
+    def gone(*_: object) -> NoReturn:
+        signal.signal(signal.SIGCHLD, before)
+        raise _gone()
+
+    before = signal.signal(signal.SIGCHLD, gone)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def _receive(line: Connection) -> dict[str, Any]:
+    """Return what the other process says, or raise what ended it: plain values, no objects."""
+    try:
+        told: dict[str, Any] = json.loads(line.recv_bytes())
+    except (EOFError, OSError):
+        raise _gone() from None
+    if "state" not in told:
+        _raise(told)
+    return told
+
+
+def _raise(told: dict[str, Any]) -> None:
+    """Raise what the other process raised, if it did."""
+    if "error" not in told:
+        return
+    kind = next((one for one in _kinds(ConfrereError) if one.__name__ == told["error"]), None)
+    error: Exception
+    if told["error"] == "OSError":
+        error = OSError(*told["args"])
+    elif kind is not None:
+        error = kind(*told["args"]).hinting(told["hint"])
+    else:
+        error = EngineFailed(f"what reads rows has failed: unexpected {told['error']}.")
+    error.add_note(told["trace"])
+    raise error
+
+
+def _kinds(kind: type[ConfrereError]) -> Iterator[type[ConfrereError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _kinds(one)
+
+
+def _gone() -> EngineFailed:
+    return EngineFailed("the process that reads rows has ended.")
+
+
+def _begin() -> tuple[int, Connection | None, str]:
+    """Fork; return the child's number (0 in it) and the line to the other, or why there is none."""
+    if sys.platform != "linux":
+        return -1, None, "network namespaces are a thing of Linux."
+    ours, theirs = Pipe()
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():
+        # Threads of mathematical libraries see to themselves, and there are no others yet.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        ours.close()
+        failure = _leave_network(parent)
+        theirs.send_bytes(failure.encode())
+        if failure:
+            os._exit(0)
+        return 0, theirs, ""
+    theirs.close()
+    try:
+        failure = ours.recv_bytes().decode()
+        if not failure:
+            _map_ids(child)
+            return child, ours, ""
+    except EOFError:
+        failure = "it has ended"
+    except OSError as error:
+        failure = str(error.strerror)
+    ours.close()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1, None, f"this system does not allow another ({failure})."
+
+
+def _leave_network(parent: int) -> str:
+    """Go where there is no network, and end with the parent; return why that is not possible."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    # In a user namespace of its own it has no powers outside of it: there is no way back.
+    if libc.unshare(_NEW_USER | _NEW_NET) != 0:
+        return os.strerror(ctypes.get_errno())
+    _set(_NO_NEW_PRIVILEGES, 1)
+    _set(_DEATH_SIGNAL, signal.SIGKILL)
+    return "" if os.getppid() == parent else "it was left alone"
+
+
+def _set(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _map_ids(child: int) -> None:
+    """Let the child be the same user, so that its files are whose they are."""
+    there = Path(f"/proc/{child}")
+    if os.geteuid() == 0:
+        for name in ("uid_map", "gid_map"):
+            known = [line.split() for line in Path(f"/proc/self/{name}").read_text().splitlines()]
+            (there / name).write_text("".join(f"{a} {a} {n}\n" for a, _, n in known))
+        return
+    (there / "uid_map").write_text(f"{os.geteuid()} {os.geteuid()} 1\n")
+    (there / "setgroups").write_text("deny")
+    (there / "gid_map").write_text(f"{os.getegid()} {os.getegid()} 1\n")
+
+
+def _answer(line: Connection, make: Callable[[], AtHome]) -> NoReturn:
+    """Make what answers, then answer until the other process is gone."""
+    try:
+        line.recv_bytes()  # by now the user is known here
+        session = make()
+        # Who stops a party stops the process that was started; this one ends with it.
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, signal.SIG_IGN)
+        _say(line, facts=session.facts)
+        while True:
+            asked, failed, reply = line.recv_bytes(), {}, b""
+            try:
+                if asked == _END:
+                    session.end()
+                else:
+                    reply = session.handle(asked[1:])
+            except ConfrereError as error:
+                failed = _failure(error)
+            now = {"finished": session.finished, "state": session.state, "told": session.told}
+            _say(line, **now, **failed)
+            if asked != _END and not failed:
+                line.send_bytes(reply)
+    except (EOFError, ConnectionError, KeyboardInterrupt):
+        pass
+    except BaseException as error:
+        with suppress(OSError):
+            _say(line, **_failure(error))
+    finally:
+        os._exit(0)
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    told: list[Any] = [a for a in error.args if isinstance(a, str | int | float)]
+    name = type(error).__name__
+    if isinstance(error, OSError):
+        told, name = [error.errno, error.strerror, error.filename], "OSError"
+    trace = "".join(traceback.format_exception(error))
+    return {"error": name, "args": told, "trace": trace, "hint": getattr(error, "hint", "")}
+
+
+def _say(line: Connection, **told: Any) -> None:
+    line.send_bytes(json.dumps(told, default=str).encode())

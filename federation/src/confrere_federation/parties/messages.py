@@ -1,0 +1,547 @@
+"""What is said: questions, which a coordinator signs, and answers and codes, which a party gives.
+
+A **payload** is named arrays and plain values in one canonical form: a magic word, a version, a
+JSON header of known length, then the arrays' bytes. Equal payloads have equal bytes, so a digest
+names a payload; bytes that are not exactly what encoding would produce are refused. No pickle, no
+object, no size that was not compared with what is there.
+
+What is **expected** of an answer, before anyone uses it, keeps it or shows it to others, comes from
+public facts alone: the request and the party's declared size. Bounds are so wide that an honest
+answer leaves them with probability 1e-18, and so narrow that a party which lies moves the result by
+a stated amount at most.
+
+Between machines everything has a signature in OpenSSH's format, and a namespace, so that what was
+signed for one purpose is worth nothing for another. A question names run, study, operation and
+step; an answer says in what is signed whose it is, to which question, what it cost and where the
+ledger stood. Replies of others travel along as evidence: they are as their parties signed them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import (
+    ConfrereError,
+    InvalidMessage,
+    InvalidParameter,
+    OperationRefused,
+    SignatureError,
+)
+from confrere.kernel.guarantee import Guarantee
+from confrere.ledger import Receipt
+from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
+
+#: Version of the wire format; another one is refused.
+FORMAT = 1
+MAX_BYTES = 1 << 28
+MAX_HEADER = 1 << 20
+MAX_ARRAYS = 64
+MAX_DIMENSIONS = 4
+
+_PAYLOAD_MAGIC = b"CONFRERE"
+_PREFIX = len(_PAYLOAD_MAGIC) + 2 + 4
+_DTYPES = {"<f8": 8, "<f4": 4, "<i8": 8, "|b1": 1, "|u1": 1}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_MAX_DEPTH = 8
+_MAX_TEXT = 4096
+
+
+@final
+class Payload:
+    """Named arrays and plain values; immutable, validated when made.
+
+    Raises InvalidMessage if anything in it may not cross.
+    """
+
+    __slots__ = ("_bytes", "arrays", "values")
+
+    #: Arrays of float64, float32, int64, bool or uint8 (bytes); finite
+    arrays: Mapping[str, NDArray[Any]]
+    #: Plain JSON values: None, bool, int of 64 bits, finite float, printable str, list, dict
+    values: Mapping[str, Any]
+
+    def __init__(
+        self,
+        values: Mapping[str, Any] | None = None,
+        arrays: Mapping[str, ArrayLike] | None = None,
+    ) -> None:
+        given = dict(values or {})
+        _check_plain(given, depth=0)
+        self.values = MappingProxyType(json.loads(_canonical(given)))
+        self.arrays = MappingProxyType(
+            {name: _frozen(name, array) for name, array in sorted((arrays or {}).items())}
+        )
+        if len(self.arrays) > MAX_ARRAYS:
+            raise InvalidMessage(f"a payload has at most {MAX_ARRAYS} arrays; stack them.")
+        self._bytes: bytes | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the encoded payload, in hex."""
+        return hashlib.sha256(self.encode()).hexdigest()
+
+    def encode(self) -> bytes:
+        """Return the one byte string that stands for this payload."""
+        if self._bytes is None:
+            shapes = [[n, a.dtype.str, list(a.shape)] for n, a in self.arrays.items()]
+            header = _canonical({"arrays": shapes, "values": dict(self.values)})
+            if len(header) > MAX_HEADER:
+                raise InvalidMessage("values are too long; send numbers as arrays.")
+            size = _PREFIX + len(header) + sum(a.nbytes for a in self.arrays.values())
+            if size > MAX_BYTES:
+                raise InvalidMessage(f"a payload has at most {MAX_BYTES >> 20} MiB.")
+            prefix = _PAYLOAD_MAGIC + FORMAT.to_bytes(2) + len(header).to_bytes(4)
+            self._bytes = b"".join([prefix, header, *(a.tobytes() for a in self.arrays.values())])
+        return self._bytes
+
+    @classmethod
+    def decode(cls, content: bytes) -> Self:
+        """Read what :meth:`encode` wrote, and nothing else.
+
+        Raises InvalidMessage if the bytes are anything else.
+        """
+        if not isinstance(content, bytes) or len(content) > MAX_BYTES:
+            raise InvalidMessage(f"a message is at most {MAX_BYTES >> 20} MiB of bytes.")
+        if len(content) < _PREFIX or not content.startswith(_PAYLOAD_MAGIC):
+            raise InvalidMessage("not a message of this library.")
+        if int.from_bytes(content[len(_PAYLOAD_MAGIC) : len(_PAYLOAD_MAGIC) + 2]) != FORMAT:
+            raise InvalidMessage(f"the message has another wire format than {FORMAT}.")
+        end = _PREFIX + int.from_bytes(content[_PREFIX - 4 : _PREFIX])
+        if end - _PREFIX > MAX_HEADER or end > len(content):
+            raise InvalidMessage("the header is longer than allowed, or than the message.")
+        try:
+            header = json.loads(content[_PREFIX:end].decode("ascii"))
+        except (ValueError, RecursionError):
+            raise InvalidMessage("the header is not plain JSON.") from None
+        if not isinstance(header, dict) or header.keys() != {"arrays", "values"}:
+            raise InvalidMessage("the header must hold arrays and values.")
+        if not isinstance(header["values"], dict) or not isinstance(header["arrays"], list):
+            raise InvalidMessage("the header must hold a list of arrays and an object of values.")
+        payload = cls(header["values"], _read_arrays(header["arrays"], content, end))
+        # Other spellings of the same content (spaces, key order, 1e0) are other messages.
+        if payload.encode() != content:
+            raise InvalidMessage("the message is not in canonical form.")
+        return payload
+
+    def __eq__(self, other: object) -> bool:
+        return self.encode() == other.encode() if isinstance(other, Payload) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.encode())
+
+    def __repr__(self) -> str:
+        arrays = {name: array.shape for name, array in self.arrays.items()}
+        return f"Payload(values={sorted(self.values)}, arrays={arrays})"
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _frozen(name: str, value: ArrayLike) -> NDArray[Any]:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidMessage("an array's name is letters, digits and '_', 64 at most.")
+    given = np.asarray(value)
+    dtype = given.dtype.newbyteorder("<")
+    if dtype.str not in _DTYPES:
+        raise InvalidMessage(f"array {name!r} must be float64, float32, int64, bool or uint8.")
+    if given.ndim > MAX_DIMENSIONS or given.nbytes > MAX_BYTES:
+        raise InvalidMessage(f"array {name!r} has too many dimensions or bytes.")
+    if dtype.kind == "f" and not np.all(np.isfinite(given)):
+        raise InvalidMessage(f"array {name!r} must be finite.")
+    copy = np.array(given, dtype=dtype, order="C")
+    copy.flags.writeable = False
+    return copy
+
+
+def _read_arrays(entries: list[Any], content: bytes, start: int) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for entry in entries:
+        if not isinstance(entry, list) or len(entry) != 3 or len(arrays) == MAX_ARRAYS:
+            raise InvalidMessage("an array is described by its name, dtype and shape.")
+        name, dtype, shape = entry
+        sizes_fit = (
+            isinstance(shape, list)
+            and len(shape) <= MAX_DIMENSIONS
+            and all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape)
+        )
+        names_fit = isinstance(name, str) and name not in arrays and isinstance(dtype, str)
+        if not names_fit or not sizes_fit or dtype not in _DTYPES:
+            raise InvalidMessage("an array's name, dtype or shape is not allowed.")
+        length = math.prod(shape) * _DTYPES[dtype]
+        if start + length > len(content):
+            raise InvalidMessage("an array is longer than the message.")
+        body = content[start : start + length]
+        if dtype == "|b1" and body.strip(b"\x00\x01"):
+            raise InvalidMessage("a bool is 0 or 1.")
+        arrays[name] = np.frombuffer(body, dtype=dtype).reshape(shape)
+        start += length
+    if start != len(content):
+        raise InvalidMessage("the message is longer than its arrays.")
+    return arrays
+
+
+def _check_plain(value: object, *, depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise InvalidMessage(f"values are nested deeper than {_MAX_DEPTH} levels.")
+    if value is None or type(value) is bool:
+        return
+    if type(value) is int:
+        if value.bit_length() > 63:
+            raise InvalidMessage("a value must be an int of 64 bits at most.")
+    elif type(value) is float:
+        if not math.isfinite(value):
+            raise InvalidMessage("a value must be finite.")
+    elif type(value) is str:
+        if len(value) > _MAX_TEXT or not (value.isprintable() or value == ""):
+            raise InvalidMessage(f"a text must be printable, {_MAX_TEXT} characters at most.")
+    elif type(value) is list:
+        for item in value:
+            _check_plain(item, depth=depth + 1)
+    elif type(value) is dict:
+        for key, item in value.items():
+            if type(key) is not str or not key.isprintable() or len(key) > _MAX_TEXT:
+                raise InvalidMessage("a key must be a printable text.")
+            _check_plain(item, depth=depth + 1)
+    else:
+        raise InvalidMessage(f"a {type(value).__name__} is not a plain value.")
+
+
+#: Probability with which honest noise may be longer than a bound reckons with.
+FARTHEST = 1e-18
+
+#: More records than any organisation has.
+MOST_RECORDS = 10**10
+
+#: A large number of records, in rehearsals.
+_MANY = 10**6
+
+_RECEIPT = "receipt"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One array of an answer."""
+
+    shape: tuple[int, ...]
+    dtype: str = "<f8"
+    longest: float = math.inf  #: The largest Euclidean norm
+    lowest: float = -math.inf  #: Of every entry
+    highest: float = math.inf
+
+    def fault(self, array: NDArray[Any] | None) -> str | None:
+        """Return the word for what is wrong with an array, if anything is."""
+        if array is None or array.shape != self.shape or array.dtype.str != self.dtype:
+            return "shape"
+        if not np.all(np.isfinite(array)):
+            return "finite"
+        if not np.all((array >= self.lowest) & (array <= self.highest)):
+            return "range"
+        # Scaled first: squares of numbers beyond 1e154 would overflow.
+        largest = float(np.abs(array).max(initial=0.0))
+        if largest > 0 and largest * float(np.linalg.norm(array / largest)) > self.longest:
+            return "norm"
+        return None
+
+    def made_up(self, rng: np.random.Generator, size: float) -> NDArray[Any]:
+        """Return numbers that fit, for rehearsals: of a small size (0) to a large one (1)."""
+        draws = rng.uniform(0.5, 1.0, size=self.shape)
+        if self.dtype == "<f8":
+            return np.asarray(draws * min(1.0, self.longest / (1 + math.prod(self.shape))))
+        if self.dtype == "|b1":
+            return np.asarray(draws > 0.75)
+        low, high = max(self.lowest, 1), min(self.highest, _MANY)
+        return np.asarray(np.rint(low + draws * size * (high - low)), dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An answer of one party, as far as it is known before it comes."""
+
+    arrays: Mapping[str, Numbers]  #: Exactly these
+    price: Guarantee | None = None  #: What the party pays for it; None if only public facts leave
+    #: Whether what is paid for must come with a receipt; within a process nobody doubts it
+    receipted: bool = False
+
+    def fault(self, answer: Payload) -> str | None:
+        """Return the word for what is wrong with an answer, if anything is."""
+        if answer.arrays.keys() != self.arrays.keys():
+            return "shape"
+        for name, numbers in self.arrays.items():
+            fault = numbers.fault(answer.arrays[name])
+            if fault is not None:
+                return fault
+        try:
+            receipt = receipt_of(answer)
+        except InvalidMessage:
+            return _RECEIPT
+        if receipt is None:
+            return _RECEIPT if self.receipted and self.price is not None else None
+        if self.price is None or terms(receipt.guarantee) != terms(self.price):
+            return "price"
+        return None
+
+    def made_up(self, rng: np.random.Generator, size: float) -> Payload:
+        """Return an answer that fits, for rehearsals; it is nobody's."""
+        return Payload(arrays={name: n.made_up(rng, size) for name, n in self.arrays.items()})
+
+
+#: From a party's name to what its answer must be.
+Expect = Callable[[str], Expected]
+
+
+def receipt_of(answer: Payload) -> Receipt | None:
+    """Return the receipt that came with an answer."""
+    values = answer.values.get(_RECEIPT)
+    if values is None:
+        return None
+    try:
+        if not isinstance(values, Mapping):
+            raise InvalidMessage("a receipt is a table of facts.")
+        return Receipt.from_dict(values)
+    except InvalidMessage:
+        raise
+    except Exception:  # whatever a stranger put there: it is not a receipt
+        raise InvalidMessage("an answer's receipt is not one.") from None
+
+
+def receipts_of(answer: Payload) -> tuple[Receipt, ...]:
+    """Return the receipt that came with an answer, if there is one."""
+    receipt = receipt_of(answer)
+    return () if receipt is None else (receipt,)
+
+
+def terms(guarantee: Guarantee) -> tuple[float, float, str, str]:
+    """Return what a price is compared by."""
+    return (guarantee.epsilon, guarantee.delta, str(guarantee.unit), str(guarantee.neighbours))
+
+
+#: Version of what is said; a question in another one is refused.
+PROTOCOL = 2
+
+QUESTION, ANSWER = "confrere-question", "confrere-answer"
+
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_FIELDS = frozenset({"protocol", "run", "operation", "step", "study", "request"})
+_ABOUT = frozenset({"party", "run", "study", "operation", "step", "question"})
+_MAX_NAME = 64
+_MAX_PARTS = 1 << 16
+_PARTS_MAGIC = b"CONFRERE-PARTS-1"
+
+
+@dataclass(frozen=True, slots=True)
+class PartyError:
+    """Why a party did not answer: a code, and nothing that could quote its data."""
+
+    #: ``"BudgetExceeded"``, ``"OperationRefused:schema"``, ``"Unreachable"`` and the like
+    code: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.code, str) or not _CODE.fullmatch(self.code):
+            raise InvalidMessage("a party's error must be a code of 64 characters at most.")
+
+    @classmethod
+    def of(cls, error: BaseException) -> PartyError:
+        """Reduce an exception to its code; foreign exceptions are told apart from ours only."""
+        if isinstance(error, OperationRefused):
+            return cls(f"OperationRefused:{error.reason}")
+        return cls(type(error).__name__ if isinstance(error, ConfrereError) else "InternalError")
+
+
+def new_run() -> str:
+    """Return a fresh name for a run."""
+    return uuid.uuid4().hex
+
+
+def check_run(run: object) -> str:
+    """Return ``run`` if it can name a run: letters, digits, ``-`` and ``_``, 64 at most."""
+    if not isinstance(run, str) or not _RUN.fullmatch(run):
+        raise InvalidParameter("run must be letters, digits, '-' or '_', 64 at most.")
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a party is asked."""
+
+    run: str  #: Name of the run
+    study: str | None  #: Hash of the study that it is about, or fingerprint of the schema
+    operation: str  #: What is asked for
+    payload: Payload  #: The request
+    step: int = 0  #: Which time in the run
+    protocol: int = PROTOCOL  #: The asker's version
+
+    @property
+    def digest(self) -> str:
+        """The name of what is asked; run, operation and step are its key."""
+        return hashlib.sha256(f"{self.payload.digest} {self.study or ''}".encode()).hexdigest()
+
+    def about(self, party: str) -> dict[str, Any]:
+        """Say whose answer it is, and to which question: what a signature covers."""
+        return {
+            "party": party,
+            "run": self.run,
+            "study": self.study,
+            "operation": self.operation,
+            "step": self.step,
+            "question": self.payload.digest,
+        }
+
+    def encode(self) -> bytes:
+        """Return the message without a signature."""
+        address = {name: getattr(self, name) for name in _FIELDS - {"request"}}
+        request = dict(self.payload.values)
+        return Payload(address | {"request": request}, self.payload.arrays).encode()
+
+    @classmethod
+    def decode(cls, content: bytes) -> Self:
+        """Read a message, or raise :class:`~confrere.errors.InvalidMessage`."""
+        whole = Payload.decode(content)
+        values = whole.values
+        if values.keys() != _FIELDS or not isinstance(values["request"], dict):
+            raise InvalidMessage("a question has a protocol, run, study, operation and request.")
+        texts = [values[name] for name in ("operation", "study")]
+        if not all(isinstance(text, str) and 0 < len(text) <= _MAX_NAME for text in texts):
+            raise InvalidMessage("a question's operation and study are short texts.")
+        if type(values["step"]) is not int or type(values["protocol"]) is not int:
+            raise InvalidMessage("a question's step and protocol are ints.")
+        try:
+            run = check_run(values["run"])
+        except InvalidParameter as error:
+            raise InvalidMessage(str(error)) from None
+        return cls(
+            run=run,
+            study=values["study"],
+            operation=values["operation"],
+            payload=Payload(values["request"], whole.arrays),
+            step=values["step"],
+            protocol=values["protocol"],
+        )
+
+    def sign(self, key: PrivateKey, evidence: Sequence[bytes] = ()) -> bytes:
+        """Return the message with the coordinator's signature and the evidence behind it."""
+        body = self.encode()
+        return join_parts([body, sign_bytes(body, key, namespace=QUESTION), *evidence])
+
+    @classmethod
+    def open(cls, content: bytes, coordinator: PublicKey) -> tuple[Self, tuple[bytes, ...]]:
+        """Return a question that the coordinator signed, and the evidence that came with it.
+
+        Raises InvalidMessage, SignatureError.
+        """
+        parts = split_parts(content)
+        if len(parts) < 2:
+            raise InvalidMessage("a question has a body and a signature.")
+        verify_bytes(parts[1], parts[0], coordinator, namespace=QUESTION)
+        return cls.decode(parts[0]), tuple(parts[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class SignedAnswer:
+    """What a party sent, as it signed it."""
+
+    payload: Payload  #: Arrays, receipt, the ledger's head, and what it is about
+    signature: bytes  #: Of the party, over the whole payload
+
+    @classmethod
+    def sign(cls, payload: Payload, key: PrivateKey) -> Self:
+        """Sign what :func:`~confrere_federation.parties.serve` returned."""
+        return cls(payload, sign_bytes(payload.encode(), key, namespace=ANSWER))
+
+    @classmethod
+    def open(cls, content: bytes, keys: Mapping[str, PublicKey]) -> Self:
+        """Read an answer that one of ``keys``' owners signed in its own name.
+
+        Raises InvalidMessage, SignatureError.
+        """
+        parts = split_parts(content)
+        if len(parts) != 2:
+            raise InvalidMessage("an answer has a body and a signature.")
+        answer = cls(Payload.decode(parts[0]), parts[1])
+        key = keys.get(answer.party)
+        if key is None:
+            raise SignatureError("an answer is in the name of somebody who is not in the study.")
+        verify_bytes(answer.signature, parts[0], key, namespace=ANSWER)
+        return answer
+
+    def encode(self) -> bytes:
+        """Return the message."""
+        return join_parts([self.payload.encode(), self.signature])
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Whose answer it is, and to what."""
+        about = self.payload.values.get("about")
+        if not isinstance(about, dict) or about.keys() != _ABOUT:
+            raise InvalidMessage("an answer says whose it is, and to which question.")
+        return about
+
+    @property
+    def party(self) -> str:
+        """Who signed it."""
+        return str(self.about["party"])
+
+    @property
+    def head(self) -> str | None:
+        """Where the party's ledger stood."""
+        head = self.payload.values.get("head")
+        return head if isinstance(head, str) else None
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """What the party paid."""
+        return receipt_of(self.payload)
+
+    def answers(self, question: Question) -> bool:
+        """Whether it is the answer to this very question."""
+        return self.about == question.about(self.party)
+
+
+def refusal(error: PartyError) -> bytes:
+    """Return the reply of a party that does not answer: a code, never a word."""
+    return Payload({"error": error.code}).encode()
+
+
+def refused(content: bytes) -> PartyError | None:
+    """Read a refusal; None if the reply is something else."""
+    try:
+        reply = Payload.decode(content)
+        if reply.values.keys() == {"error"} and not reply.arrays:
+            return PartyError(reply.values["error"])
+    except InvalidMessage:
+        pass
+    return None
+
+
+def join_parts(parts: Sequence[bytes]) -> bytes:
+    """Return several byte strings as one, each after its length."""
+    return _PARTS_MAGIC + b"".join(len(part).to_bytes(8) + part for part in parts)
+
+
+def split_parts(content: bytes) -> list[bytes]:
+    """Read what :func:`join_parts` wrote, and nothing else."""
+    if not isinstance(content, bytes) or not content.startswith(_PARTS_MAGIC):
+        raise InvalidMessage("not a message of this library.")
+    if len(content) > MAX_BYTES:
+        raise InvalidMessage(f"a message is at most {MAX_BYTES >> 20} MiB.")
+    parts: list[bytes] = []
+    place = len(_PARTS_MAGIC)
+    while place < len(content):
+        length = int.from_bytes(content[place : place + 8])
+        begin, place = place + 8, place + 8 + length
+        if begin > len(content) or place > len(content) or len(parts) == _MAX_PARTS:
+            raise InvalidMessage("a part of the message is longer than the message.")
+        parts.append(content[begin:place])
+    return parts

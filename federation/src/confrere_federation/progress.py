@@ -1,0 +1,135 @@
+"""How far a coordinator or a party is: one small file, for people and for ``confrere status``."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from confrere.errors import EngineFailed
+from confrere.files import read_plain, write_whole
+
+STATUS = "status.json"
+
+#: Bytes of it that are read: of a folder that somebody else has made, too.
+_LARGEST = 1 << 24
+
+#: States of a party that has a line to its coordinator, or needs none any more.
+_CONNECTED = (
+    "connected",
+    "asked",
+    "replied, not checked yet",
+    "answered",
+    "released",
+    "left out",
+    "dropped",
+)
+
+
+class Progress:
+    """The truth while waiting, told when it changes; who and which study stay as they are."""
+
+    def __init__(
+        self, folder: Path, tell: Callable[[str], None] | None = None, **facts: Any
+    ) -> None:
+        self._path = folder / STATUS
+        self._tell = tell
+        self._facts = facts
+        self._said = ""
+
+    def say(self, state: str, **more: Any) -> None:
+        """Note a state; told aloud unless it was the last one too."""
+        told = {**self._facts, "state": state, **more}
+        write_whole(
+            self._path,
+            json.dumps(told | {"at": datetime.now(UTC).isoformat(timespec="seconds")}).encode(),
+        )
+        said = json.dumps(told)
+        if self._tell is not None and said != self._said:
+            self._tell(state)
+        self._said = said
+
+
+def read_progress(folder: Path) -> dict[str, Any] | None:
+    """Return what was last noted in a folder; None if nothing was."""
+    try:
+        found = json.loads(read_plain(folder / STATUS, _LARGEST) or b"")
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def summary(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return for machines what a folder's file says: who is where, and how many.
+
+    ``role``; ``parties``, where everyone is now; ``steps``, who was asked what and how that ended;
+    and ``counts`` of parties that are connected, asked, have answered, have paid, or were dropped
+    from their last step.
+    """
+    own = told.get("party")
+    state = str(told.get("state", ""))
+    steps = [one for one in told.get("steps", []) if isinstance(one, dict)]
+    parties = {own: state} if own is not None else dict(told.get("parties", {}))
+    last: dict[str, str] = {}
+    paid = set()
+    for step in steps:
+        for name, one in step.get("parties", {}).items():
+            last[name] = str(one.get("state"))
+            if "epsilon" in one:
+                paid.add(name)
+    counts = {
+        "connected": sum(where.startswith(_CONNECTED) for where in parties.values()),
+        "asked": len(last),
+        "answered": sum(where == "answered" for where in last.values()),
+        "paid": len(paid),
+        "dropped": sum(where == "dropped" for where in last.values()),
+    }
+    role = "coordinator" if own is None else "party"
+    return {"role": role, "parties": parties, "steps": steps, "counts": counts}
+
+
+def places(states: Mapping[str, str], steps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return where everyone is: what the line knows, in the words of what was made of it.
+
+    A reply is no answer yet. It is one when it was checked, which is when all are here; and it may
+    be why the party is left out.
+    """
+    last: dict[str, Mapping[str, Any]] = {}
+    for step in steps:
+        last |= step["parties"]
+    found = dict(states)
+    for name, state in states.items():
+        told = last.get(name, {})
+        if state == "answered" and told.get("state") != "answered":
+            dropped = told.get("state") == "dropped"
+            found[name] = f"dropped ({told['code']})" if dropped else "replied, not checked yet"
+    return found
+
+
+@contextmanager
+def private(folder: Path, who: str) -> Iterator[Path]:
+    """Be the only one of a kind in a folder that is its owner's alone before anything is in it.
+
+    Whatever is written as long as this lasts is its owner's alone too.
+    """
+    before = os.umask(0o077)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        # The lock goes with the process, however that ends.
+        with (folder / f"{who}.lock").open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise EngineFailed(
+                    f"{folder}: another {who} works in this folder; end it, or give another "
+                    "--folder."
+                ) from None
+            yield folder.resolve()
+    finally:
+        os.umask(before)

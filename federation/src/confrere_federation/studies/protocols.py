@@ -1,0 +1,582 @@
+"""A study's protocol: the coordinator's side of its method, whatever carries the questions.
+
+It is the study's and nobody's: whoever has the same bytes has the same questions. The local engine
+and a deployment run it over a :class:`~confrere_federation.parties.Federation`; a party that is
+asked runs it over what others have signed, to see which question is next and what comes out.
+
+Where a party learns a model of its own, a request says which method of the catalogue, with which
+settings, under which names, starting from which released models. Whoever has it has the plan: a
+party derives it from its own study and compares; what it answers are the plan's noised numbers, and
+anyone who has the plan makes the model of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from inspect import signature
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from confrere.arrays import Floats
+from confrere.catalogue import Method, find_method
+from confrere.data import PublicSchema, SchemaEncoder
+from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter, StudyError
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import RandomSource
+from confrere.ledger import Receipt
+from confrere.methods import LabelledTable, PublicFacts
+from confrere.methods.asking import Ask, Labels, Measured, Protocol, Reader, Receipts, Rows, Size
+from confrere.methods.linear import coefficients
+from confrere.methods.plan import ModelPlan, Names
+from confrere.methods.priors import DeclaredPrior
+from confrere.methods.sums import Sums
+from confrere.model import Encoder, Facts, Linear, Model
+from confrere.model.model_json import read_model
+from confrere.model.strict_json import json_bytes, read_json
+from confrere.release import Release, Simulated
+from confrere.release.spending import seeded_facts, with_facts
+from confrere_federation.parties import (
+    Answers,
+    FederatedEvaluation,
+)
+from confrere_federation.parties.federation import changed, joined, with_quorum, with_receipts
+from confrere_federation.parties.messages import Expected, Numbers, Payload
+from confrere_federation.parties.operation import (
+    EPSILON,
+    Arrays,
+    FieldKind,
+    Operation,
+    PartyFacts,
+    Values,
+    install,
+    numbers,
+)
+from confrere_federation.parties.protocols import evaluation, guarantee_of
+from confrere_federation.parties.sums import (
+    evaluation_together,
+    facts_together,
+    received_schema,
+    sent_schema,
+)
+from confrere_federation.parties.votes import OnFaulty, Trusted
+from confrere_federation.studies.study_file import (
+    NOMINAL_ROWS,
+    Study,
+    body_encoder,
+    estimator_for,
+    settings_for,
+)
+
+_MADE = frozenset({"method", "settings", "n_samples"})
+_GIVEN = frozenset({"kind"})
+_PLAIN = (str, int, float, bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A released model that another is started from."""
+
+    kind: str  #: The method that made it
+    model: Model  #: What was released
+    #: What a request says about it: the method, settings and size behind the numbers, or, of a
+    #: release that was made before, its kind.
+    spec: Mapping[str, Any]
+    #: What was released in this run; or the bytes of a model that was released before.
+    numbers: Mapping[str, NDArray[Any]]
+    guarantee: Guarantee  #: What was promised to those in it
+
+    @classmethod
+    def given(cls, release: Release) -> Start:
+        """Start from a release that was made before."""
+        written = json_bytes(replace(release.model, encoder=None).to_dict())
+        sent = {"model": np.frombuffer(written, dtype=np.uint8)}
+        return cls(release.kind, release.model, {"kind": release.kind}, sent, release.guarantee)
+
+    def release(self, encoder: SchemaEncoder | None = None) -> Release:
+        """Return the model as estimators take it; sources of a study encode as the study does."""
+        model = replace(self.model, encoder=None if encoder is None else Encoder.of(encoder))
+        return Release(self.kind, model, self.guarantee, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """One organisation's model, as far as it is public."""
+
+    method: Method  #: Of the catalogue
+    settings: Mapping[str, Any]  #: Its plain arguments
+    names: Names  #: Labels and columns
+    importance: Floats | None = None  #: Public importances of the columns
+    starts: tuple[Start, ...] = field(default=())  #: Released models that it starts from
+    #: The experts' log odds per unit of each column, for methods that take a prior; a target's
+    #: sources may.
+    prior: Floats | None = None
+    #: Ridges, one per column or group, where the settings have none for all.
+    alpha: Floats | None = None
+    #: Importances that rows come weighted by: taken back as far as the prior is not believed.
+    weights: Floats | None = None
+    #: By which rows were encoded, where noise is shaped like them.
+    schema: PublicSchema | None = None
+
+    def plan(self, n_samples: int) -> ModelPlan:
+        """Return what an organisation of so many records carries out; touches no data."""
+        given: Values = {"classes": list(self.names.classes)}
+        if self.importance is not None:
+            given["importance"] = self.importance
+        if self.prior is not None and "prior" in signature(self.method.estimator).parameters:
+            given["prior"] = DeclaredPrior(self.prior, 0.0, self.weights)
+        if self.alpha is not None:
+            given["alpha"] = self.alpha.tolist()
+        encoder = None if self.schema is None else body_encoder(self.schema)
+        if encoder is not None:
+            given["schema"] = encoder
+        if self.starts:
+            given["source"] = [start.release(encoder) for start in self.starts]
+        facts = PublicFacts(
+            n_samples=n_samples,
+            n_features=len(self.names.features),
+            n_classes=len(self.names.classes),
+            classes=np.unique(self.names.classes),
+            features=self.names.features,
+        )
+        plan = self.method.make(**self.settings, **given).plan(facts)
+        if not isinstance(plan, ModelPlan):
+            raise InvalidParameter(f"method: {self.method.name} is not for one organisation.")
+        return plan
+
+    def expected(self, n_samples: int) -> Expected:
+        """Return what an organisation of that size may answer."""
+        plan = self.plan(n_samples)
+        bounds = {n: Numbers(shape, longest=far) for n, (shape, far) in plan.bounds().items()}
+        return Expected(bounds, plan.guarantee())
+
+    def start(self, n_samples: int, numbers: Mapping[str, Floats]) -> Start:
+        """Return what was released, for others to start from."""
+        plan = self.plan(n_samples)
+        spec = {
+            "method": self.method.name,
+            "settings": dict(self.settings),
+            "n_samples": int(n_samples),
+        }
+        model = plan.assemble(numbers, self.names)
+        return Start(self.method.name, model, spec, numbers, plan.guarantee())
+
+
+def _method(name: object) -> Method:
+    try:
+        return find_method(str(name))
+    except InvalidParameter:
+        raise InvalidMessage("method must be one of the catalogue's.") from None
+
+
+def _settings(settings: Any) -> Values:
+    if not isinstance(settings, dict) or not all(type(v) in _PLAIN for v in settings.values()):
+        raise InvalidMessage("settings must be a table of plain values.")
+    if not EPSILON.fits(settings.get("epsilon")):
+        raise InvalidMessage(f"epsilon must be {EPSILON.words}.")
+    return dict(settings)
+
+
+def _start(spec: Any, numbers: Arrays, names: Names, told: Mapping[str, Any]) -> Start:
+    if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
+        raise InvalidMessage("a source is a method with its settings and size, or a model.")
+    if spec.keys() == _GIVEN:
+        if numbers.keys() != {"model"} or type(spec["kind"]) is not str:
+            raise InvalidMessage("a source that is given is a model.")
+        model = read_model(read_json(numbers["model"].tobytes(), "source"))
+        # What it promised its own records is on its card, and not the target's business.
+        return Start(spec["kind"], model, spec, numbers, Guarantee(1.0))
+    if type(spec["n_samples"]) is not int:
+        raise InvalidMessage("a source has a number of records.")
+    made = _method(spec["method"]), _settings(spec["settings"])
+    learning = Learning(*made, names, starts=(), **told)
+    wanted = learning.expected(spec["n_samples"])
+    if wanted.fault(Payload(arrays=numbers)) is not None:
+        raise InvalidMessage("a source's numbers are not what its method releases.")
+    return learning.start(spec["n_samples"], numbers)
+
+
+@dataclass(frozen=True)
+class _OfSources(FieldKind):
+    """The numbers of released models, each under the name of its place among the sources."""
+
+    @override
+    def take(self, name: str, values: Values, arrays: Arrays) -> Any:
+        return {n: arrays.pop(n) for n in [*arrays] if n.startswith("source")}
+
+    @override
+    def put(self, name: str, value: Any) -> tuple[Values, Arrays]:
+        return {}, dict(value)
+
+
+Table = Annotated[
+    Mapping[str, Any], FieldKind("a table", lambda told: type(told) is dict, cast=dict)
+]
+Listed = Annotated[Sequence[Any], FieldKind("a list", lambda told: type(told) is list, cast=list)]
+Columns = Annotated[Floats | None, numbers(1)]
+
+
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learn(Operation, Measured):
+    """One organisation's model: the noised numbers that a method of the catalogue makes it of."""
+
+    operation: ClassVar[str] = "learn"
+    stream: ClassVar[str] = "learn"
+    method: Annotated[str, FieldKind("a text", lambda told: type(told) is str)]
+    settings: Table
+    classes: Listed
+    features: Listed
+    sources: Listed
+    released: Annotated[Mapping[str, NDArray[Any]], _OfSources("numbers", bool)]
+    importance: Columns = None
+    prior: Columns = None
+    alpha: Columns = None
+    weights: Annotated[Floats | None, numbers(1, lowest=0.0)] = None
+    schema: Annotated[NDArray[np.uint8] | None, numbers(1, dtype="|u1", lowest=0)] = None
+    #: Whoever asks knows it already.
+    known: Learning | None = None
+
+    @classmethod
+    def at(cls, learning: Learning) -> Learn:
+        """Return the request for what an organisation is to do by itself."""
+        schema = learning.schema
+        return cls.of(
+            learning,
+            method=learning.method.name,
+            classes=learning.names.classes,
+            features=learning.names.features,
+            sources=[dict(start.spec) for start in learning.starts],
+            released={
+                f"source{k}_{name}": array
+                for k, start in enumerate(learning.starts)
+                for name, array in start.numbers.items()
+            },
+            schema=None if schema is None else sent_schema(schema),
+            n_classes=len(learning.names.classes),
+            known=learning,
+        )
+
+    @cached_property
+    def learning(self) -> Learning:
+        """The same, as an organisation carries it out; what does not fit is refused."""
+        if self.known is not None:
+            return self.known
+        names = Names(tuple(self.classes), tuple(self.features))
+        told: Values = {
+            name: getattr(self, name) for name in ("importance", "prior", "alpha", "weights")
+        }
+        if self.weights is not None and (
+            self.prior is None or len(self.weights) != len(names.features)
+        ):
+            raise InvalidMessage("weights must be one number per column, of a prior.")
+        if self.schema is not None:
+            told["schema"] = received_schema(self.schema)
+        starts, left = [], dict(self.released)
+        for k, spec in enumerate(self.sources):
+            prefix = f"source{k}_"
+            own = {n.removeprefix(prefix): left.pop(n) for n in [*left] if n.startswith(prefix)}
+            starts.append(_start(spec, own, names, told))
+        if left:
+            raise InvalidMessage("the request has unknown arrays.")
+        made = _method(self.method), _settings(self.settings)
+        return Learning(*made, names, starts=tuple(starts), **told)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it is about."""
+        return len(self.features)
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        if len(self.classes) != facts.n_classes:
+            raise InvalidMessage("the request is for another number of classes.")
+        self._plan(facts.n_samples)
+
+    def _plan(self, n_samples: int) -> ModelPlan:
+        try:
+            return self.learning.plan(n_samples)
+        except ConfrereError:
+            raise
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise InvalidMessage(f"the request makes no plan ({type(error).__name__}).") from error
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        return self.learning.expected(n_samples)
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        names, plan = self.learning.names, self._plan(len(y))
+        codes = np.asarray(y > 0 if self.n_classes == 2 else y, dtype=np.intp)
+        table = LabelledTable(X, codes, np.unique(names.classes), names.features, engine=engine)
+        return dict(plan.release(table, source))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a run needs besides the study and the parties' own data: all of it is public."""
+
+    #: Mapping of party to Release. In a transfer, what sources elsewhere have released.
+    releases: Mapping[str, Release] = field(default_factory=dict)
+    #: From a study to the rows that parties vote on, encoded by its schema: facts of it may be
+    #: learned first.
+    auxiliary: Callable[[Study], Floats] | None = None
+    #: Where a coordinator that adds noise keeps what it released, once and for all.
+    kept: Answers | None = None
+
+    def rows(self, study: Study) -> Floats | None:
+        """Return the rows that parties vote on, encoded; None if there are none."""
+        return None if self.auxiliary is None else self.auxiliary(study)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """One model of a run, and what stands behind it."""
+
+    name: str  #: Of its release: the party's, or the study's if all made it together
+    kind: str  #: The method that made it
+    model: Model
+    guarantee: Guarantee | None  #: What was promised; None where nobody was really asked
+    receipts: Receipts  #: Mapping of party to tuple of Receipt. Who paid for it.
+    #: What stands behind the models that it started from.
+    starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
+    #: How many records it gets wrong, counted with noise.
+    evaluation: FederatedEvaluation | None = None
+    seeded: bool = False  #: Whether a coordinator's noise was seeded
+    schema: PublicSchema | None = None  #: What its rows were encoded by
+    #: Mapping of party to tuple of Receipt. Who paid, in the same run, for facts of the schema.
+    facts: Receipts = field(default_factory=dict)
+
+    @property
+    def release(self) -> Release:
+        """What leaves, without the study's words."""
+        if self.guarantee is None:
+            raise InvalidParameter("nobody was asked: a rehearsal releases nothing.")
+        paid: Values = dict(self.receipts)
+        (first, *others) = self.receipts.values()
+        alone = self.kind not in ("collaborative", "multiparty") and not others
+        if alone:
+            paid = {"target": first[0], **self.starts} if self.starts else {}
+        receipt = first[0] if alone else None
+        seeded = any(one.simulated for paid in self.receipts.values() for one in paid)
+        made = Simulated if seeded or self.seeded or seeded_facts(self.schema) else Release
+        return made(
+            kind=self.kind,
+            model=self.model,
+            guarantee=self.guarantee,
+            receipt=receipt,
+            parties=with_facts(paid, receipt, self.schema),
+        )
+
+
+#: A study's protocol: from whom to ask to its questions.
+Run = Callable[[Sequence[str]], Protocol[tuple[Learned, ...]]]
+
+
+def protocol_of(study: Study, given: Given | None = None) -> Run:
+    """Return the coordinator's side of the study's method, for those who are asked."""
+    have = given or Given()
+
+    def steps(parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
+        facts, known = study.file.facts, study
+        receipts: Receipts = {}
+        if facts is not None:
+            learning = facts_together(
+                parties,
+                study.schema,
+                epsilon=facts.epsilon,
+                unit=study.promise.protects,
+                neighbours=study.promise.relation,
+                colluding=facts.colluding,
+                reserve=facts.reserve,
+                quorum=study.quorum_of_sums,
+            )
+            schema = yield from with_quorum(learning, study.quorum_of_sums)
+            known = study.with_schema(schema)
+            receipts = _facts_of(study.schema, schema)
+        models = _MODELS.get(study.method.shape, _learned)(known, have, parties)
+        encoder = None if facts is None else known.encoder()
+        found = yield from changed(
+            models, lambda ask: replace(ask, quorum=study.quorum, encoder=encoder)
+        )
+        return tuple(
+            replace(
+                one,
+                schema=known.schema,
+                facts={name: paid for name, paid in receipts.items() if name in one.receipts},
+            )
+            for one in found
+        )
+
+    return steps
+
+
+def _facts_of(before: PublicSchema, after: PublicSchema) -> Receipts:
+    """Return what every party paid for the facts that a run has learned."""
+    new = after.paid[len(before.paid) :]
+    return {name: (Receipt.from_dict(one),) for paid in new for name, one in paid.receipts.items()}
+
+
+def _together(
+    study: Study,
+    given: Given,  # noqa: ARG001
+    parties: Sequence[str],
+) -> Protocol[tuple[Learned, ...]]:
+    """Ask everyone; the average or the sum is post-processing."""
+    if study.file.evaluation is not None and study.n_classes > 2:
+        raise StudyError("evaluation: errors are counted of two classes; leave it out.")
+    plan = estimator_for(study, study.method).protocol(len(study.columns), study.n_classes)
+    if isinstance(plan, Sums):
+        plan = replace(plan, quorum=study.quorum)
+    made, receipts = yield from with_receipts(plan.steps(parties))
+    facts = Facts(
+        method=study.method.name,
+        parties=len(made.sizes),
+        rounds=plan.rounds,
+        n_samples=sum(made.sizes.values()),
+        prior=made.prior,
+        **made.frame.learned_with(),
+    )
+    coef, intercept = coefficients(made.frame, made.weights)
+    counted = None
+    if study.file.evaluation is not None:
+        public: Values = {
+            "coef": coef,
+            "intercept": float(intercept[0]),
+            "sizes": made.sizes,
+            "epsilon": study.file.evaluation.epsilon,
+        }
+        counting = evaluation(**public)
+        if isinstance(plan, Sums):
+            public |= {"colluding": plan.colluding, "reserve": plan.reserve}
+            counting = evaluation_together(**public, quorum=study.quorum)
+        counted = yield from counting
+        receipts = joined(receipts, counted.receipts)
+    guarantee = guarantee_of(receipts) if any(receipts.values()) else None
+    model = _linear(study, coef, intercept, facts)
+    learned = Learned(study.id, "collaborative", model, guarantee, receipts, evaluation=counted)
+    return (learned,)
+
+
+def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
+    """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
+    auxiliary = given.rows(study)
+    facts = PublicFacts(
+        n_samples=len(parties),
+        n_features=len(study.columns),
+        n_classes=study.n_classes,
+        auxiliary=auxiliary,
+    )
+    voting = replace(estimator_for(study, study.method).plan(facts).voting, quorum=study.quorum)
+    voting.check(len(parties))
+    released, receipts = yield from with_receipts(voting.steps(parties))
+    coef, intercept = voting.coefficients(released.weights)
+    model = _linear(
+        study,
+        coef,
+        intercept,
+        Facts(
+            method=voting.method,
+            parties=len(parties),
+            alpha=float(released.alpha),
+            n_auxiliary=None if auxiliary is None else len(auxiliary),
+            **voting.frame.learned_with(),
+        ),
+    )
+    guarantee, seeded = voting.guarantee(len(parties)), study.simulated
+    return (Learned(study.id, "multiparty", model, guarantee, receipts, seeded=seeded),)
+
+
+def trusted_by(study: Study, given: Given) -> Trusted | None:
+    """Return how a coordinator whom parties trust with their answers adds the noise."""
+    if study.method.shape != "votes":
+        return None
+    on_faulty: OnFaulty = "refuse"
+    if study.quorum < 1:
+        on_faulty = estimator_for(study, study.method).on_faulty
+    return Trusted(given.kept, on_faulty, study.seed_for("coordinator"))
+
+
+def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
+    """Have everyone learn by itself; in a transfer sources first, and the others from them."""
+    told = yield Ask(Size(), {party.name: 0 for party in study.payers if party.name in parties})
+    sizes = dict(zip(told.names, told.arrays["size"].tolist(), strict=True))
+    if told.made_up:  # it must be enough for a plan, and not always the same
+        sizes = {name: NOMINAL_ROWS + min(size, 97) for name, size in sizes.items()}
+    sources = [party.name for party in study.sources if party.name in sizes]
+    made: list[Learned] = []
+    starts: dict[str, Start] = {n: Start.given(release) for n, release in given.releases.items()}
+    behind: dict[str, Receipt | Guarantee] = {
+        name: release.receipt or release.guarantee for name, release in given.releases.items()
+    }
+
+    def ask(method: Method, to: Sequence[str], step: int) -> Protocol[None]:
+        ordered = [party.name for party in study.parties if party.name in starts]
+        learning = learning_of(study, method, tuple(starts[name] for name in ordered))
+        told = yield Ask(Learn.at(learning), {name: sizes[name] for name in to}, step)
+        paid = {_source(k, len(ordered)): behind[name] for k, name in enumerate(ordered)}
+        for k, name in enumerate(told.names):
+            receipts = told.receipts.get(name, ())
+            start = learning.start(
+                sizes[name], {each: arrays[k] for each, arrays in told.arrays.items()}
+            )
+            promised = start.guarantee if receipts else None
+            own: Receipts = {name: receipts}
+            made.append(Learned(name, method.name, start.model, promised, own, paid))
+            if name in sources:
+                starts[name] = start
+                behind[name] = receipts[0] if receipts else start.guarantee
+
+    if sources:
+        yield from ask(find_method(study.method.source), sources, 0)
+    others = [name for name in sizes if name not in sources]
+    if others and study.method.shape != "as-is":
+        yield from ask(study.method, others, 1 if study.sources else 0)
+    return tuple(made)
+
+
+_MODELS = {"together": _together, "votes": _voted}
+
+
+def _source(k: int, count: int) -> str:
+    return "source" if count == 1 else f"source {k + 1}"
+
+
+def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) -> Learning:
+    """Return what one organisation does by itself, as the study wants it."""
+    settings = settings_for(study, method)
+    importance = settings.pop("importance", None)
+    told = ["classes", "schema", "prior"]
+    ridges = settings.get("alpha")
+    ridges = ridges if isinstance(ridges, list) else None  # one for all is a plain setting
+    if ridges is not None:
+        told.append("alpha")
+    plain = {name: value for name, value in settings.items() if name not in told}
+    encoder, near = study.encoder(), "prior" in study.parameters
+    return Learning(
+        method,
+        plain,
+        Names(tuple(study.classes), tuple(study.columns)),
+        None if importance is None else np.asarray(importance, dtype=np.float64),
+        starts if method.shape == "transfer" else (),
+        encoder.expert_prior() if near else None,
+        None if ridges is None else np.asarray(ridges, dtype=np.float64),
+        encoder.multipliers() if near and encoder.weighted else None,
+        study.schema if study.shaped else None,
+    )
+
+
+def _linear(study: Study, coef: Floats, intercept: Floats, facts: Facts) -> Linear:
+    return Linear(
+        coef=coef,
+        intercept=intercept,
+        classes=tuple(study.classes),
+        features=tuple(study.columns),
+        facts=facts,
+    )
