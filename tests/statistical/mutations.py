@@ -617,7 +617,7 @@ MUTATIONS = {
     "facts: missing cells": Mutation(
         "a missing cell is not in the sensitivity of facts",
         _edited(
-            "schema.fact_counts:ColumnSums.sensitivity",
+            "data.fact_counts:ColumnSums.sensitivity",
             "return max(self.moved, self.longest + STEPS) if self.gaps else self.moved",
             "return self.moved",
         ),

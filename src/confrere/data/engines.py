@@ -98,11 +98,9 @@ class DaskCluster:
 
     def _filed(self, data: Any) -> Any:
         name = f"kept-{len(self._kept)}"
-        if isinstance(data, BlockRows):
-            if data.sparse:
-                raise InvalidParameter("engine: a cluster reads dense rows; leave it out for CSR.")
-            return data.with_(X=self.keep(data.X), shrink=self.keep(data.shrink), engine=None)
-        if isinstance(data, Coded):
+        if isinstance(data, BlockRows) and data.sparse:
+            raise InvalidParameter("engine: a cluster reads dense rows; leave it out for CSR.")
+        if isinstance(data, BlockRows | Coded):
             return data.kept(self.keep)
         if isinstance(data, np.ndarray) and data.nbytes > 2**16:
             return mapped(data, self._folder, name)

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,6 +66,7 @@ _FAINT = 1e-200
 _MAX = float(np.finfo(np.float64).max)
 
 
+@final
 class BoundedRows(BlockRows, MeasuredRows):
     """Rows in the unit ball with the constant: what a frame makes of those that are stored.
 
@@ -102,8 +103,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         #: The numbers of rows that are too large, or not numbers, and stand for others.
         self.odd: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         inner = self._base * self._measure(np.float32 if single else np.float64)
-        self.longest = math.hypot(inner, self.constant) if norm == "l2" else inner + self.constant
-        self.certified = self.longest <= 1
+        self._certify(math.hypot(inner, self.constant) if norm == "l2" else inner + self.constant)
 
     @classmethod
     def inside(
@@ -121,9 +121,17 @@ class BoundedRows(BlockRows, MeasuredRows):
             lengths = [float(row_norms(table, norm).max()) for table in rows.corners]
         else:
             lengths = [float(row_norms(X, norm).max(initial=0.0)), constant]
-        rows.longest = sum(lengths) if norm == "l1" else math.hypot(*lengths)
-        rows.certified = rows.longest <= 1
+        rows._certify(sum(lengths) if norm == "l1" else math.hypot(*lengths))
         return rows
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "longest" in vars(self):
+            raise AttributeError(f"{name}: rows stay as they were measured.")
+        super().__setattr__(name, value)
+
+    def _certify(self, longest: float) -> None:
+        self.certified = longest <= 1
+        self.longest = longest
 
     @property
     def dtype(self) -> np.dtype[np.float64]:
@@ -134,22 +142,22 @@ class BoundedRows(BlockRows, MeasuredRows):
         """Return some columns of rows that have no factors on them, before another constant."""
         # Odd rows are replaced as a whole.
         whole = self.stored(slice(0, len(self)), Buffer()) if len(self.odd) else self.X
-        some = self.with_(constant=constant, odd=self.odd[:0])
-        BlockRows.__init__(some, whole[:, chosen])
-        some.shape = (len(self), len(chosen) + 1)
-        some.steps = coded_steps(len(chosen)) if isinstance(some.X, Coded) else None
-        return some
+        some = vars(BlockRows(whole[:, chosen])) | {"shape": (len(self), len(chosen) + 1)}
+        steps = coded_steps(len(chosen)) if isinstance(some["X"], Coded) else None
+        return self._with(**some, constant=constant, odd=self.odd[:0], steps=steps)
 
     def __getitem__(self, chosen: NDArray[np.intp] | slice) -> BoundedRows:
         some = super().__getitem__(chosen)
+        changed: dict[str, Any] = {}
         if isinstance(some.X, Coded) and len(some) < FEW:
             # The certificate counts on it: sums of so few codes have more roundings.
             few = some.X if some.chosen is None else some.X[some.chosen]
-            some.X, some.chosen, some.steps = few.toarray(), None, None
-            some.width = some.X.shape[1]
+            X = few.toarray()
+            changed |= {"X": X, "chosen": None, "steps": None, "width": X.shape[1]}
         if len(self.odd):
-            some.odd = np.flatnonzero(np.isin(np.arange(len(self))[chosen], self.odd))
-        return some
+            odd = np.isin(np.arange(len(self))[chosen], self.odd)
+            changed["odd"] = np.flatnonzero(odd)
+        return self._with(**vars(some) | changed)
 
     def stored(self, part: slice, buffer: Buffer) -> Any:
         """Return stored rows, those that are too large replaced."""
@@ -192,7 +200,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
         step = self.layout[1]
         # What an engine keeps never changes.
-        rows = self if self.engine is None else self.engine.keep(self.with_(engine=None))
+        rows = self if self.engine is None else self.engine.keep(self._with(engine=None))
         task = _Measuring(rows, precision)
         parts = range(math.ceil(len(self) / step))
         found = map(task, parts) if self.engine is None else self.engine.map(task, parts)

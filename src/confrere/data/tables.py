@@ -18,7 +18,7 @@ import sqlite3
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -31,6 +31,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 from pydantic import ConfigDict
+from typing_extensions import override
 
 from confrere.data.cells import (
     MISSING_TEXTS,
@@ -155,7 +156,7 @@ class Files(RowTable):
         self.files = sorted(place.rglob(pattern)) if place.is_dir() else [place]
         if not self.files:
             raise InvalidData(f"the folder {self.name} holds no {pattern} file.")
-        self._stamps = [self._stamp(file) for file in self.files]
+        self._stamps = {file: self._stamp(file) for file in self.files}
 
     @staticmethod
     def _stamp(file: Path) -> tuple[int, int]:
@@ -165,15 +166,17 @@ class Files(RowTable):
             raise InvalidData(f"{file.name} cannot be read ({error.strerror}).") from None
         return found.st_size, found.st_mtime_ns
 
+    @override
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
-        """Return the rows of every file; one that changed meanwhile is an error."""
-        for file, stamp in zip(self.files, self._stamps, strict=True):
-            if self._stamp(file) != stamp:
-                raise InvalidData(f"{file.name} changed since it was opened.")
-            for batch in self.file_batches(file, columns):
-                yield pa.Table.from_batches([batch])
-            if self._stamp(file) != stamp:
-                raise InvalidData(f"{file.name} changed while it was read.")
+        for file in self.files:
+            self.unchanged(file, "since it was opened")
+            yield from _tables(self.file_batches(file, columns))
+            self.unchanged(file, "while it was read")
+
+    def unchanged(self, file: Path, when: str) -> None:
+        """Refuse a file that is not as it was."""
+        if self._stamp(file) != self._stamps[file]:
+            raise InvalidData(f"{file.name} changed {when}.")
 
     @abstractmethod
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
@@ -303,31 +306,42 @@ class Csv(Files):
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Return the lines of one file, in batches."""
         names = self.names if file == self.files[0] else self.dialect.seen_in(file)[1]
-        wanted = [name for name in names if columns is None or name in columns]
-        encoding = self.dialect.encoding or "utf8"
+        rows = int(not isinstance(self.dialect.header, tuple))
+        encoding = str(self.dialect.encoding).removesuffix("-sig")
         options = (
             pa.csv.ReadOptions(
-                block_size=_LONGEST,
-                encoding="utf8" if encoding == "utf-8-sig" else encoding,
-                column_names=names,
-                skip_rows=int(not isinstance(self.dialect.header, tuple)),
+                block_size=_LONGEST, encoding=encoding, column_names=names, skip_rows=rows
             ),
-            pa.csv.ParseOptions(
-                delimiter=self.dialect.separator,
-                newlines_in_values=True,
-            ),
+            pa.csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True),
             pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
-                include_columns=wanted,
+                include_columns=[name for name in names if columns is None or name in columns],
                 null_values=list(MISSING_TEXTS),
                 strings_can_be_null=True,
             ),
         )
         try:
             for batch in pa.csv.open_csv(file, *options):
+                rows += len(batch)
                 yield batch if self.dialect.decimal == "." else _with_points(batch)
         except pa.ArrowInvalid as error:
             raise InvalidData(f"data: {file.name} {_fault(str(error))}.") from None
+        self.unchanged(file, "while it was read")
+        self._check_quotes(file, rows)
+
+    def _check_quotes(self, file: Path, rows: int) -> None:
+        """Refuse a cell of several lines that does not end where it seems to: it hides rows."""
+        with file.open("rb") as lines:
+            if sum(1 for line in lines if line.strip(b"\r\n")) == rows:
+                return
+        with file.open(encoding=self.dialect.encoding, newline="") as texts:
+            found = csv.reader(texts, delimiter=str(self.dialect.separator), strict=True)
+            with suppress(csv.Error):
+                if sum(1 for cells in found if cells) == rows:
+                    return
+        raise InvalidData(
+            f"data: {file.name} has a quote that is not closed, or text behind one that is."
+        )
 
 
 def _with_points(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -379,7 +393,7 @@ class Sql(RowTable):
             return self._duckdb(address.partition("://")[2].removeprefix("/"))
         plain = "+" not in self._given.partition(":")[0]
         if plain and self.kind == "postgresql" and installed("adbc_driver_postgresql"):
-            return self._adbc("adbc_driver_postgresql.dbapi", address)
+            return self._adbc(address)
         if plain and self.kind == "sqlite":
             return self._sqlite(f"file:{address.partition('://')[2].removeprefix('/')}?mode=ro")
         return self._sqlalchemy(address)
@@ -395,17 +409,14 @@ class Sql(RowTable):
         )
 
     def _duckdb(self, place: str) -> Iterator[Batch]:
-        duckdb: Any = extra("sql", "duckdb")
-        with duckdb.connect(place or ":memory:", read_only=bool(place)) as opened:
-            for batch in opened.sql(self._sql).to_arrow_reader(BATCH):
-                yield pa.Table.from_batches([batch])
+        with extra("sql", "duckdb").connect(place or ":memory:", read_only=bool(place)) as opened:
+            yield from _tables(opened.sql(self._sql).to_arrow_reader(BATCH))
 
-    def _adbc(self, driver: str, address: str) -> Iterator[Batch]:
-        dbapi: Any = extra("sql", driver)
+    def _adbc(self, address: str) -> Iterator[Batch]:
+        dbapi: Any = extra("sql", "adbc_driver_postgresql.dbapi")
         with dbapi.connect(address) as opened, opened.cursor() as cursor:
             cursor.execute(self._sql)
-            for batch in cursor.fetch_record_batch():
-                yield pa.Table.from_batches([batch])
+            yield from _tables(cursor.fetch_record_batch())
 
     def _sqlite(self, address: str) -> Iterator[Batch]:
         with closing(sqlite3.connect(address, uri=True)) as opened:
@@ -421,6 +432,10 @@ class Sql(RowTable):
                 yield from _untyped(found, list(found.keys()))
         finally:
             engine.dispose()
+
+
+def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
+    return (pa.Table.from_batches([batch]) for batch in batches)
 
 
 def _untyped(found: Any, names: list[str]) -> Iterator[Batch]:
@@ -529,7 +544,7 @@ def gathered(
     labels: list[Array] = []
     writers: list[SpillWriter] = []
     done = 0
-    with _Told(progress, expected) as told:
+    with _told(progress, expected) as told:
         for arrays, some in blocks:
             done += len(arrays[0])
             labels += [] if some is None else [some]
@@ -594,26 +609,17 @@ def _small(column: str, values: Container) -> Array:
     return labels
 
 
-class _Told:
-    """Whoever is to be told how far it is: a function, or a bar where a person watches."""
-
-    def __init__(self, progress: Progress | None, expected: int | None) -> None:
-        self._progress, self._expected = progress, expected
-        self._bar: Any = None
-
-    def __enter__(self) -> Progress:
-        if self._progress is not None:
-            return self._progress
-        if not sys.stderr.isatty() or (self._expected or _IN_MEMORY) < 2**20:
-            return lambda *_: None
+@contextmanager
+def _told(progress: Progress | None, expected: int | None) -> Iterator[Progress]:
+    """Give whoever is to be told how far it is: a function, or a bar where a person watches."""
+    if progress is not None:
+        yield progress
+    elif not sys.stderr.isatty() or (expected or _IN_MEMORY) < 2**20:
+        yield lambda *_: None
+    else:
         from rich.console import Console
         from rich.progress import Progress as Bar
 
-        self._bar = Bar(console=Console(stderr=True), transient=True)
-        self._bar.start()
-        task = self._bar.add_task("decoding rows", total=self._expected)
-        return lambda done, _: self._bar.update(task, completed=done)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        with Bar(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("decoding rows", total=expected)
+            yield lambda done, _: bar.update(task, completed=done)

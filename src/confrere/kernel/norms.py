@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse, special
-from typing_extensions import override
+from typing_extensions import TypeIs, override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
@@ -225,7 +225,7 @@ class Body(Norm):
 
     def _worst(self, rows: Rows) -> float:
         """Return the largest norm of a factor; of rows that consist of corners, of these."""
-        if not isinstance(rows, MeasuredRows) or rows.corners is None:
+        if not measured(rows) or rows.corners is None:
             return float(self.factor_norms(np.asarray(rows)).max())
         ends = np.cumsum([table.shape[1] for table in rows.corners])
         found = []
@@ -351,14 +351,26 @@ class Gaussian(Law):
         return -float(np.square(noise).sum()) / (2 * self.sigma**2)
 
 
-class MeasuredRows(ABC):
-    """Rows that are read in blocks, and whose longest one was measured on the way in."""
+class MeasuredRows:
+    """Rows that are read in blocks, and whose longest one was measured on the way in.
+
+    There is one such class.
+    """
 
     norm: Ball  #: What they were measured in
     longest: float  #: The norm of the longest
     shape: tuple[int, int]
     #: Tables of which every row has one row of each, side by side: where rows are codes.
     corners: Sequence[Floats] | None = None
+
+    def __init_subclass__(cls) -> None:
+        if MeasuredRows.__subclasses__() != [cls]:
+            raise TypeError("no other class of rows can say that they are bounded.")
+
+
+def measured(rows: object) -> TypeIs[MeasuredRows]:
+    """Whether rows are of that class, whatever they call themselves."""
+    return issubclass(type(rows), MeasuredRows)
 
 
 #: Rows in blocks, written down, or sparse.
@@ -373,7 +385,7 @@ def rounding_margin(width: int) -> float:
 def certify_rows(X: Rows, bound: float = 1.0, norm: Ball = "l2") -> None:
     """Refuse rows outside the ball: the theorem's hypothesis, checked before any draw."""
     longest = 0.0
-    if isinstance(X, MeasuredRows):
+    if measured(X):
         # No row is longer in L2 than in L1.
         longest = X.longest if X.norm in (norm, "l1") else math.inf
         if X.corners is not None:

@@ -173,7 +173,7 @@ def test_a_schema_learns_the_same_bits_from_everywhere(tmp_path, kept, monkeypat
     with pytest.raises(InvalidData, match="'dose'"):
         weights(Frames(frame.drop(columns="dose")), None, **settings)
     for module in ("body", "frame"):  # the same rows, written down
-        monkeypatch.setattr(f"confrere.rows.{module}.FEW", n + 1)
+        monkeypatch.setattr(f"confrere.data.{module}.FEW", n + 1)
     assert np.array_equal(weights(frame, None, **settings), expected)
 
 

@@ -197,16 +197,17 @@ class BlockRows:
         """Return some of the rows, by their numbers: a copy if these are few."""
         if isinstance(chosen, slice):
             chosen = np.arange(*chosen.indices(len(self)))
-        some = self.with_(shape=(len(chosen), self.shape[1]), chosen=chosen)
-        if self.chosen is not None:
-            some.chosen = self.chosen[chosen]
-        if len(chosen) * self.width <= _SUBSAMPLE_ENTRIES:
-            some.X, some.chosen, some.engine = self.X[some.chosen], None, None
-        some.shrink = None if self.shrink is None else self.shrink[chosen]
-        return some
+        at = chosen if self.chosen is None else self.chosen[chosen]
+        few = len(chosen) * self.width <= _SUBSAMPLE_ENTRIES
+        copied = {"X": self.X[at], "chosen": None, "engine": None} if few else {"chosen": at}
+        shrink = None if self.shrink is None else self.shrink[chosen]
+        return self._with(shape=(len(chosen), self.shape[1]), shrink=shrink, **copied)
 
-    def with_(self, **changed: object) -> Self:
-        """Return the same rows with other attributes."""
+    def kept(self, keep: Callable[[Any], Any]) -> Self:
+        """Return the same rows where ``keep`` puts what is stored: in a file, say."""
+        return self._with(X=keep(self.X), shrink=keep(self.shrink), engine=None)
+
+    def _with(self, **changed: object) -> Self:
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changed)
         return other
