@@ -1,7 +1,5 @@
 """Heads of ledgers are kept in folders of the tests: nothing is written into anybody's home."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

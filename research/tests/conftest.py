@@ -1,7 +1,5 @@
 """A small item that needs no data, small files instead of published ones, and where those lie."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import hashlib

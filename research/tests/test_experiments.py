@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
@@ -96,19 +94,6 @@ def test_every_cell_gives_one_record(toy_spec, tmp_path):
     assert read_records(records_path(tmp_path, "X1")) == records
 
 
-def test_nothing_is_run_twice(toy_spec, tmp_path, monkeypatch):
-    quick = run(tmp_path, quick=True)
-    whole = run(tmp_path)
-    assert len(quick) < len(whole)
-    assert [r for r in whole if r.key in {q.key for q in quick}] == quick
-
-    def refuse(*args):
-        raise AssertionError("a cell with a record was run again")
-
-    monkeypatch.setattr(running, "_run_cell", refuse)
-    assert run(tmp_path) == whole
-
-
 def test_an_interrupted_run_goes_on_where_it_stopped(toy_spec, tmp_path, monkeypatch):
     expected = run(tmp_path / "whole")
     original, done = running._run_cell, []
@@ -137,17 +122,6 @@ def test_a_torn_line_is_skipped_and_closed(toy_spec, tmp_path):
     assert read_records(path) == records[:-1]
     append_records(path, records[-1:])
     assert read_records(path) == records
-
-
-def test_fresh_appends_the_same_numbers_and_the_newest_counts(toy_spec, tmp_path):
-    first = run(tmp_path, quick=True)
-    path = records_path(tmp_path, "X1")
-    before = path.read_bytes()
-    second = run(tmp_path, quick=True, fresh=True)
-    assert [r.values for r in first] == [r.values for r in second]
-    assert path.read_bytes().startswith(before)
-    assert len(path.read_bytes()) > len(before)
-    assert len(read_records(path)) == len(list(toy_spec.cells(quick=True)))
 
 
 def record(method, variant, epsilon, repeat, auc, setting=None):
@@ -234,28 +208,6 @@ def test_few_repeats_decide_nothing_that_they_cannot_tell(difference, repeats, o
     verdict = judge(spec_with([claim]), apart(difference, 0.002, repeats))
     assert verdict.outcome == outcome
     assert ("Too few repeats to tell" in verdict.why) == (outcome == "undecided")
-
-
-@pytest.mark.parametrize(("margin", "holds"), [(0.1, True), (0.01, None), (0.001, False)])
-def test_a_margin_is_judged_with_the_spread_of_the_repeats(margin, holds):
-    claim = {**SOUND_FIRST, "kind": "within", "at": [1.0], "margin": margin}
-    (finding,) = judge(spec_with([claim]), apart(-0.011, 0.002, 4)).findings
-    assert finding.holds is holds
-
-
-@pytest.mark.parametrize(
-    ("values", "holds"),
-    [((0.7, 0.9, 0.8), True), ((0.9, 0.8, 0.7), False), ((0.8, 0.8, 0.7), None)],
-)
-def test_a_peak_lies_between_the_ends(values, holds):
-    spec = spec_with([{"kind": "peak", "method": ["PLR", "sound"]}])
-    found = [
-        record("PLR", "sound", 1.0, repeat, v, setting=k)
-        for k, v in zip((1, 2, 5), values, strict=True)
-        for repeat in range(2)
-    ]
-    (finding,) = judge(spec, summarise(found)).findings
-    assert finding.holds is holds
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Finding, fetching and verifying: only the published content is ever handed over."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math
@@ -16,10 +14,8 @@ import pytest
 import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 from confrere.errors import DataSetCorrupt, DataSetMissing, InvalidData, InvalidParameter
-from confrere.schema import PublicSchema
 from confrere_research.loaders import (
     LOADERS,
     bank_marketing,
@@ -44,7 +40,7 @@ from confrere_research.loaders import (
     news20,
     phishing,
 )
-from confrere_research.loaders.har import BANDS, features
+from confrere_research.loaders.har import features
 from confrere_research.loaders.published_files import (
     PublishedFile,
     read_archive,
@@ -53,7 +49,6 @@ from confrere_research.loaders.published_files import (
     unzip,
 )
 from confrere_research.organisations import brfss_organisations, split_by_column, split_by_sizes
-from confrere_research.packaged_schemas import load_schema, schema_names
 
 CONTENT = b"age;label\n61;1\n58;0\n"
 URL = "https://data.example.org/static/study.zip"
@@ -253,14 +248,6 @@ class TestMnist:
         assert data.train.y.tolist() == [8, 3, 0]
         assert data.feature_names[29] == "row1_column1"
 
-    def test_digits_are_labelled_in_the_order_given(self, tmp_path):
-        data = load_mnist(tmp_path, digits=(8, 0))
-        assert data.classes == ("8", "0")
-        assert data.train.y.tolist() == [0, 1]
-        np.testing.assert_allclose(data.train.X[1], self.IMAGES[2].ravel() / 255, rtol=1e-6)
-        assert data.test is not None
-        assert data.test.y.tolist() == [1, 0, 0]
-
 
 MESSAGES = {
     "20news-bydate-train/sci.space/1": b"orbit orbit orbit moon",
@@ -293,16 +280,6 @@ class TestNews20:
         assert data.train.y.tolist() == [1, 1, 0]
         assert data.test is not None
         assert data.test.y.tolist() == [1, 0]
-
-    def test_counts_are_damped_and_rows_have_norm_one(self, tmp_path):
-        data = load_news20(tmp_path, n_features=512)
-        assert isinstance(data.train.X, sparse.csr_array)
-        assert data.train.X.shape == (3, 512)
-        assert len(data.feature_names) == 512
-        norms = sparse.linalg.norm(data.train.X, axis=1)
-        np.testing.assert_allclose(norms, [0, 1, 1], rtol=1e-6)
-        row = np.sort(np.abs(data.train.X[[1]].data))
-        np.testing.assert_allclose(row[0] / row[1], math.log(2) / math.log(4), rtol=1e-5)
 
     def test_a_message_is_encoded_without_the_others(self, tmp_path):
         data = load_news20(tmp_path)
@@ -342,18 +319,6 @@ class TestKdd99:
         assert data.test.groups is not None
         assert data.test.groups.tolist() == ["smurf"]
 
-    def test_blocks_are_joined_in_order(self, publish, monkeypatch, tmp_path):
-        monkeypatch.setattr(kdd99, "CHUNK", 2)
-        lines = [self.LINE.format(f"kind{n}.").replace(",181,", f",{n},") for n in range(5)]
-        self.write(publish, monkeypatch, lines, lines[:1])
-        data = load_kdd99(tmp_path)
-        assert data.train.X.shape == (5, 123)
-        assert data.train.X.dtype == np.float32
-        assert data.train.groups is not None
-        assert data.train.groups.tolist() == [f"kind{n}" for n in range(5)]
-        sizes = data.train.X.toarray()[:, kdd99.COLUMNS.index("src_bytes")]
-        np.testing.assert_allclose(sizes, np.log1p(np.arange(5)) / math.log1p(1e9), rtol=1e-6)
-
     def test_an_undeclared_name_is_refused_without_showing_it(self, publish, monkeypatch, tmp_path):
         self.write(publish, monkeypatch, [self.LINE.format("x.").replace("http", "gopher2")], [])
         with pytest.raises(InvalidData, match="service") as caught:
@@ -389,26 +354,6 @@ class TestIscxUrls:
             "pay.example.net",
             "shop-7.example.org",
         ]
-
-    def test_characters_are_hashed_to_norm_one_beside_lexical_shares(self, tmp_path):
-        data = load_iscx_urls(tmp_path, n_features=256)
-        assert data.train.X.shape == (4, 256 + len(iscx_urls.LEXICAL))
-        assert data.feature_names[256:] == iscx_urls.LEXICAL
-        assert abs(data.train.X).max() <= 1
-        norms = sparse.linalg.norm(data.train.X[:, :256], axis=1)
-        np.testing.assert_allclose(norms, 1, rtol=1e-5)
-        malware, spam = (
-            dict(zip(iscx_urls.LEXICAL, data.train.X[[k]].toarray()[0, 256:], strict=True))
-            for k in (1, 3)
-        )
-        size = len("10.0.0.9:7674/a/bot.exe")
-        shares = {"share of .": 4 / size, "share of digits": 9 / size, "share of host": 8 / size}
-        shares |= {"host is an address": 1, "host has a port": 1, "host has a hyphen": 0}
-        shares |= {"labels of host": 0.4, "depth of path": 0.2}
-        assert {name: malware[name] for name in shares} == pytest.approx(shares)
-        capitals = 3 / len("Shop-7.example.org/B/C/")
-        shares = {"share of capitals": capitals, "host has a hyphen": 1, "host has a digit": 1}
-        assert {name: spam[name] for name in shares} == pytest.approx(shares)
 
 
 class TestPhishing:
@@ -519,25 +464,6 @@ class TestCreditDefault:
         official = header.encode() + b"\n" + CREDIT.split(b"\n", 1)[1]
         assert credit_default._renamed(official) == CREDIT
 
-    @pytest.mark.parametrize(
-        ("value", "text"),
-        [
-            (0, "0"),
-            (7, "7"),
-            (-2, "-2"),
-            (10_000, "10000"),
-            (100_000, "1e+05"),
-            (-200_000, "-2e+05"),
-            (120_000, "120000"),
-            (1_000_000, "1e+06"),
-            (1_100_000, "1100000"),
-            (11_000_000, "1.1e+07"),
-        ],
-    )
-    def test_round_numbers_are_abbreviated_when_that_is_shorter(self, value, text):
-        assert credit_default._shortest(value) == text
-        assert float(text) == value
-
 
 class TestBrfss2015:
     def test_the_table_is_as_published(self, publish, monkeypatch, tmp_path):
@@ -583,11 +509,6 @@ class TestBrfss2022:
         assert set(data.feature_names) - set(data.schema.columns) == {"State"}
         assert np.isfinite(encoded(data)).all()
 
-    def test_answers_that_look_like_gaps_stay_answers(self, tmp_path):
-        data = load_brfss2022(tmp_path)
-        assert set(data.train.X["RemovedTeeth"]) == {"None of them"}
-        assert not data.train.X.isna().any().any()
-
 
 @pytest.mark.parametrize(
     ("convert", "content"),
@@ -601,20 +522,12 @@ def test_another_table_is_not_converted(convert, content):
 # Activity features: functions of one window, scaled by declared bounds.
 
 
-TIME = np.arange(64) / 50
-
-
 def quiet_windows(n: int, seed: int = 0) -> np.ndarray:
     """Return windows of a telephone at rest, x down, with a little noise on every channel."""
     windows = np.random.default_rng(seed).normal(0, 0.003, (n, 64, 9))
     windows[..., :3] = windows[..., 3:6]
     windows[..., 0] += 1
     return windows.astype(np.float32)
-
-
-def by_name(windows: np.ndarray) -> dict[str, np.ndarray]:
-    X, names = features(windows)
-    return dict(zip(names, X.T, strict=True))
 
 
 class TestFeatures:
@@ -632,34 +545,6 @@ class TestFeatures:
         X, _ = features(windows.astype(np.float32))
         assert np.isfinite(X).all()
         assert np.abs(X).max() <= 1
-
-    def test_a_swing_is_found_at_its_frequency(self):
-        windows = quiet_windows(2)
-        step = 8
-        swing = 0.5 * np.sin(2 * np.pi * step * 50 / 64 * TIME)
-        windows[0, :, 4] += swing
-        windows[0, :, 1] += swing
-        columns = by_name(windows)
-        loudest = max(BANDS, key=lambda b: columns[f"body y band{b[0]}-{b[1]}"][0])
-        assert loudest[0] <= step < loudest[1]
-        assert columns["body y peak frequency"][0] == pytest.approx(2 * (step - 1) / 31 - 1)
-        assert columns["body y sd"][0] > columns["body y sd"][1] + 0.5
-        assert columns["body y spectral entropy"][0] < columns["body y spectral entropy"][1] - 0.5
-
-    def test_autoregression_solves_the_yule_walker_equations(self):
-        rng = np.random.default_rng(1)
-        signal = np.zeros(64)
-        for t in range(2, 64):
-            signal[t] = 0.9 * signal[t - 1] - 0.5 * signal[t - 2] + rng.normal(0, 0.1)
-        windows = quiet_windows(1)
-        windows[0, :, 6] = signal
-        centred = windows[0, :, 6].astype(float) - windows[0, :, 6].mean(dtype=float)
-        lags = np.array([centred[k:] @ centred[: 64 - k] for k in range(5)])
-        toeplitz = lags[np.abs(np.subtract.outer(np.arange(4), np.arange(4)))]
-        expected = np.linalg.solve(toeplitz, lags[1:])
-        columns = by_name(windows)
-        found = [3 * columns[f"gyro x ar{order}"][0] for order in range(1, 5)]
-        np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 class TestLoader:
@@ -693,46 +578,6 @@ class TestLoader:
         assert data.test.X.shape == (2, len(data.feature_names))
         np.testing.assert_array_equal(data.train.X, features(arrays["X_train"])[0])
 
-    def test_the_official_archive_is_cut_to_second_halves(self):
-        arrays, inner, outer = self.arrays(), io.BytesIO(), io.BytesIO()
-        with zipfile.ZipFile(inner, "w") as archive:
-            for part in ("train", "test"):
-                folder = f"UCI HAR Dataset/{part}"
-                for place, channel in enumerate(har.CHANNELS):
-                    half = arrays[f"X_{part}"][..., place].astype(float)
-                    text = io.StringIO()
-                    np.savetxt(text, np.hstack([np.full_like(half, 9), half]), fmt="%.9e")
-                    name = f"{folder}/Inertial Signals/{channel}_{part}.txt"
-                    archive.writestr(name, text.getvalue())
-                for name in ("y", "subject"):
-                    lines = "\n".join(map(str, arrays[f"{name}_{part}"]))
-                    archive.writestr(f"{folder}/{name}_{part}.txt", lines)
-        with zipfile.ZipFile(outer, "w") as archive:
-            archive.writestr("UCI HAR Dataset.zip", inner.getvalue())
-        with np.load(io.BytesIO(har._half_windows(outer.getvalue()))) as found:
-            assert sorted(found) == sorted(har.ARRAYS)
-            for name, array in arrays.items():
-                np.testing.assert_array_equal(found[name], array)
-                assert found[name].dtype == array.dtype
-
-
-def test_packaged_schemas_are_whole():
-    assert schema_names() == ["brfss2015", "brfss2022"]
-    expected = {"brfss2015": (21, 21), "brfss2022": (38, 50)}
-    for name, (columns, encoded) in expected.items():
-        schema = load_schema(name)
-        assert len(schema.columns) == columns
-        assert len(schema.feature_names) == encoded
-        assert schema.has_importances
-        assert set(schema.signs()) == {-1, 0, 1}
-        # Every scale is declared, so every encoded column has variance 1.
-        assert schema.variances().tolist() == pytest.approx([1] * encoded)
-        assert schema.note
-        PublicSchema.from_toml(schema.to_toml()).require_same(schema)
-    assert "State" not in load_schema("brfss2022").columns
-    with pytest.raises(InvalidParameter, match="brfss2015, brfss2022"):
-        load_schema("brfss1984")
-
 
 def states(**counts: int) -> pd.DataFrame:
     names = np.repeat(list(counts), list(counts.values()))
@@ -749,13 +594,6 @@ class TestByColumn:
         assert list(found) == sorted(set(names))
         for name, rows in found.items():
             assert rows.tolist() == [place for place, n in enumerate(names) if n == name]
-
-    def test_a_missing_column_and_a_missing_value_are_refused(self):
-        frame = pd.DataFrame({"site": ["a", None]})
-        with pytest.raises(InvalidParameter, match="hospital"):
-            split_by_column(frame, "hospital")
-        with pytest.raises(InvalidData, match="site"):
-            split_by_column(frame, "site")
 
 
 class TestBySizes:
@@ -788,16 +626,6 @@ class TestStates:
             "Tiny": 4,
         }
         assert list(found.branches) == ["Small", "Large", "Tiny"]
-
-    def test_rows_come_from_the_right_state_and_the_rest_is_public(self):
-        found, names = self.organise(), self.FRAME["State"].to_numpy()
-        assert set(names[found.main]) == {"Main"}
-        assert len(set(found.main)) == 40
-        for state, rows in found.branches.items():
-            assert set(names[rows]) == {state}
-            assert len(set(rows)) == len(rows)
-        assert set(names[found.public]) == {"Middle"}
-        assert len(found.public) == 20
 
     def test_impossible_requests_are_refused(self):
         with pytest.raises(InvalidParameter, match="branch_sizes"):

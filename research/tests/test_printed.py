@@ -1,7 +1,5 @@
 """Accountants as the papers print them: their numbers, and that they are sound, and loose."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -202,16 +200,6 @@ def test_step_6_decides_how_much_noise_groups_get(as_printed):
         lengths.append(np.linalg.norm(gradient(part, y, fitted.weights[0], len(X) * alpha)))
     rate = (1.0 if as_printed else left) / 2
     assert abs(np.mean(lengths) - 3 / rate) < 4 * np.sqrt(3) / rate / np.sqrt(200)
-
-
-def test_rows_of_a_group_are_scaled_by_the_datas_own_largest_norm():
-    X, y = data()
-    settings = {"epsilon": 1.0, "alpha": 0.01, "groups": GROUPS, "shares": (0.7, 0.3)}
-    fitted = fit_plr_fs(X, y, rng=np.random.default_rng(0), **settings)
-    for group, factor, q in zip(GROUPS, fitted.factors, (0.7, 0.3), strict=True):
-        assert largest_norm(X[:, group] * factor) == pytest.approx(q)
-    X[0] *= 1000
-    assert fit_plr_fs(X, y, rng=np.random.default_rng(0), **settings).factors[0] < fitted.factors[0]
 
 
 def test_uncentred_meta_features_flip_when_most_labels_are_negative():

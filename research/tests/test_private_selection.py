@@ -1,13 +1,11 @@
 """PrivateSelection: its laws, what it charges, what it leaves behind, what it refuses."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from confrere import (
@@ -15,19 +13,16 @@ from confrere import (
     PrivateLogisticRegression,
 )
 from confrere.audit import audit, worst_pairs
-from confrere.errors import CompositionError, InvalidParameter
-from confrere.estimators import ReleasedClassifier
+from confrere.errors import CompositionError
 from confrere.kernel.streams import SeededSource
 from confrere.ledger import default_ledger
 from confrere.methods.stacks import split_rows
-from confrere.schema import Label, Number, PublicSchema
 from confrere_research.private_selection import (
     ErrorSelection,
     PrivateSelection,
     RandomStopping,
     brier_score,
 )
-from tests.world import each
 
 RULES = ["permute-and-flip", "exponential"]
 
@@ -254,24 +249,6 @@ class TestCharging:
         clone(best).fit(X, Y)
         assert ledger.spent("study") == pytest.approx(0.5 + 2 * best.epsilon)
 
-    def test_a_failure_stays_charged(self, strategy, ledger, monkeypatch):
-        def broken(*args, **kwargs):
-            raise RuntimeError("the machine caught fire")
-
-        monkeypatch.setattr(PrivateLogisticRegression, "predict_proba", broken)
-        with pytest.raises(RuntimeError):
-            make(epsilon=0.5, strategy=strategy, ledger=ledger, account="study").fit(X, Y)
-        assert [entry.state for entry in ledger.entries("study")] == ["failed"]
-        assert ledger.spent("study") == 0.5
-
-    def test_a_seed_is_a_confession_and_repeats(self, strategy):
-        first, second = (make(strategy=strategy, random_state=3).fit(X, Y) for _ in range(2))
-        assert first.simulated_
-        assert first.best_estimator_.simulated_
-        np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
-        free = [make(strategy=strategy).fit(X, Y).decision_function(X) for _ in range(2)]
-        assert np.all(free[0] != free[1])
-
     def test_nothing_about_the_losers_is_left(self, strategy):
         model = make(strategy=strategy, random_state=0).fit(X, Y)
         learned = set(vars(model)) - set(model.get_params(deep=False))
@@ -299,23 +276,6 @@ def test_parts_are_disjoint_and_blind(monkeypatch):
     assert seen == first
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        *each(epsilon=(0,), strategy=("cross-validation",), held_out=(1.0,), refit_share=(1.0,)),
-        *each(rule=("argmax",), grid=({"epsilon": [1.0, 2.0]}, {"random_state": [1]}, [])),
-        {"strategy": "random-stopping", "stopping_shape": -1.0},
-        {"strategy": "random-stopping", "expected_runs": 1.0},
-        {"estimator": LogisticRegression()},
-        {"ledger": "budget"},
-    ],
-    ids=str,
-)
-def test_wrong_settings_are_refused(bad):
-    with pytest.raises(InvalidParameter):
-        make().set_params(**bad).fit(X, Y)
-
-
 def test_guarantees_that_do_not_compose_are_refused():
     loose = PrivateLogisticRegression(neighbours="add-remove", declared_samples=200)
     with pytest.raises(CompositionError):
@@ -332,27 +292,6 @@ GENEROUS = PrivateLogisticRegression(data_norm=10.0, alpha=1e-5)
 )
 def test_scikit_learn_check(estimator, check):
     check(estimator)
-
-
-SCHEMA = PublicSchema(
-    [Number("age", bounds=(0, 100)), Number("dose", bounds=(0, 1))],
-    Label("ill", positive="sick", negative="well"),
-)
-AGE = np.random.default_rng(1).uniform(0, 100, 600)
-TABLE = pd.DataFrame({"age": AGE, "dose": 0.5, "ill": np.where(AGE > 45, "sick", "well")})
-
-
-def test_it_encodes_once_and_releases_the_encoder(tmp_path):
-    grid = {"alpha": [1e-3, 1e-2]}
-    search = PrivateSelection(PrivateLogisticRegression(schema=SCHEMA), grid, epsilon=20.0)
-    search.fit(TABLE)
-    assert search.score(TABLE) > 0.7
-    folder = search.to_release().save(tmp_path / "release", allow_uncapped=True)
-    again = ReleasedClassifier(source=folder)
-    assert again.predict(TABLE).tolist() == search.predict(TABLE).tolist()
-    assert search.best_estimator_.predict(TABLE).tolist() == search.predict(TABLE).tolist()
-    outside = PrivateSelection(PrivateLogisticRegression(), grid, schema=SCHEMA, epsilon=20.0)
-    assert outside.fit(TABLE).score(TABLE) > 0.7
 
 
 @pytest.mark.parametrize("scoring", ["brier", "errors"])

@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.utils.estimator_checks import check_estimator
 
-from confrere.errors import InvalidData, InvalidParameter
 from confrere_research.projections import (
     PublicPCA,
     RandomProjection,
@@ -91,49 +90,6 @@ def test_components_do_not_depend_on_what_a_solver_happens_to_return():
         other *= rng.choice([-1.0, 1.0], size=(5, 1))
         assert canonical_components(other, variances) == pytest.approx(expected, abs=1e-9)
     assert np.abs(expected[[0, 4]]) == pytest.approx(np.abs(components[[0, 4]]))
-
-
-def test_random_projection_is_the_same_everywhere():
-    signs = RandomProjection(2, seed=2026).fit(np.zeros((1, 8))).components_ * np.sqrt(2)
-    assert signs == pytest.approx(
-        np.array([[-1, 1, 1, -1, -1, -1, -1, 1], [1, 1, 1, 1, -1, -1, 1, -1]])
-    )
-    other = RandomProjection(2, seed=2027).fit(np.zeros((1, 8))).components_ * np.sqrt(2)
-    assert (signs != other).any()
-
-
-def test_top_features_keeps_the_first_of_equals_in_order():
-    top = TopFeatures([1, 5, 2, 5, 0, 5], 2, clip_norm=100.0).fit(ROWS)
-    assert top.kept_.tolist() == [1, 3]
-    assert top.transform(ROWS) * 100 == pytest.approx(ROWS[:, [1, 3]])
-    assert top.get_feature_names_out(list("abcdef")).tolist() == ["b", "d"]
-
-
-@pytest.mark.parametrize(
-    ("projection", "error", "message"),
-    [
-        (PublicPCA(PUBLIC, 7), InvalidParameter, "at most 6"),
-        (PublicPCA(PUBLIC[:, :4], 2), InvalidData, "public data have 4"),
-        (PublicPCA(PUBLIC, 0), InvalidParameter, "n_components"),
-        (PublicPCA(PUBLIC, True), InvalidParameter, "n_components"),
-        (
-            PublicPCA(np.outer(np.arange(9), np.ones(6)), 2, whiten=True),
-            InvalidParameter,
-            "variance",
-        ),
-        (RandomProjection(2.5, 1), InvalidParameter, "n_components"),
-        (RandomProjection(2, "x"), InvalidParameter, "seed"),
-        (RandomProjection(2, 1, rows="trim"), InvalidParameter, "rows"),
-        (RandomProjection(2, 1, clip_norm=0), InvalidParameter, "clip_norm"),
-        (RandomProjection(2, 1, clip_norm="rms"), InvalidParameter, "rms"),
-        (TopFeatures([1, 2], 1), InvalidData, "2 importances"),
-        (TopFeatures([1] * 6, 7), InvalidParameter, "at most 6"),
-        (TopFeatures([1, 1, 1, 1, 1, -1], 3), InvalidParameter, "importance"),
-    ],
-)
-def test_wrong_settings_are_refused(projection, error, message):
-    with pytest.raises(error, match=message):
-        projection.fit(ROWS).transform(ROWS)
 
 
 def test_random_projection_meets_scikit_learns_contract():

@@ -1,7 +1,5 @@
 """Every loader on the real files; collected only where CONFRERE_DATA says where they lie."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Many small parties on real data; collected only where CONFRERE_DATA says where they lie."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The quick form of items that need no external data gives what it gave before."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Quick forms on real data; collected only where CONFRERE_DATA says where they lie."""
 
-from __future__ import annotations
-
 from confrere_research import run_item, summarise
 from confrere_research.results import differences
 

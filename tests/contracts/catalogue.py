@@ -4,8 +4,6 @@ A method that is registered is checked; so are the settings of its class that ha
 own: ``delta``, and choices of ``method`` that no other registered method stands for.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from inspect import signature
 from typing import get_args, get_type_hints

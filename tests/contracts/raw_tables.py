@@ -1,7 +1,5 @@
 """Schemas and tables written at random: every kind of column, with the dirt that real ones have."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

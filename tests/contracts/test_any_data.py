@@ -1,7 +1,5 @@
 """No record decides whether something fails: any finite rows fit, and neighbours fare alike."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any

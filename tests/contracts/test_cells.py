@@ -4,8 +4,6 @@ What a cell means is asked of the cell alone, as a text. Tables of it and others
 that guess types by all cells of a column and readers that do not, encode it to the same bits.
 """
 
-from __future__ import annotations
-
 import io
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What is installed by its hash is what is tested, and names nobody's registry."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

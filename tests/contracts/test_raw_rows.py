@@ -4,8 +4,6 @@ The estimator, the command line in another process, the README's program without
 and an ONNX runtime; on tables that were written at random, for every method that can be released.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from confrere.accounting import profile
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.kernel.accountants import (
-    CLASSWISE_FROM,
     POINTS,
     THEOREMS,
     Exposure,
@@ -225,18 +224,6 @@ def test_no_record_bends_more_than_its_share_of_other_classes_allows(k, seed):
     trace, bound = 1 - (pi**2).sum(axis=1), 2 * t - t**2 * k / (k - 1)
     assert np.all(trace <= bound + 1e-12)
     assert trace[0] == pytest.approx(bound[0])
-
-
-@pytest.mark.parametrize("d", [5, 20, 100])
-@pytest.mark.parametrize("k", [3, 4, 6, 10])
-def test_classwise_noise_is_less_from_four_classes_on(k, d):
-    """Noise that classes have in common moves no prediction: (K-1)/K of it counts."""
-    ridge, size = 20.0, (k - 1) * d
-    one_norm = size * (size + 1) / rate(1.0, ridge, classes=k, one_norm=True) ** 2
-    classwise = (k - 1) * d * (d + 1) / rate(1.0, ridge, classes=k) ** 2
-    assert (classwise < one_norm) == (k >= CLASSWISE_FROM)
-    expected = (size + 1) / (2 * (d + 1))
-    assert 0.88 * expected < one_norm / classwise < expected
 
 
 # --- Gaussian noise -----------------------------------------------------------------------------

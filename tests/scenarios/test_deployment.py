@@ -4,8 +4,6 @@ It gives what one process gives, while somebody without a key, somebody with a f
 registered party that is hostile do what they can.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ What must hold: the run ends; every party paid once per answer and no more than 
 answered never changes; and the model is the one that those answers give.
 """
 
-from __future__ import annotations
-
 import random
 import time
 

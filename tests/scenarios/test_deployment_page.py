@@ -4,8 +4,6 @@ Once on the loopback interface, and once between machines as far as a network ca
 and parties each in a network namespace of their own, joined by cables.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

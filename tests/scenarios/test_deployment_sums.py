@@ -5,8 +5,6 @@ its part has just been sent. The run ends in a release all the same, and the led
 docs/proofs/secure_sums.md says.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

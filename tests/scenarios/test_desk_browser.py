@@ -1,7 +1,5 @@
 """The desk in a real browser: five questions by clicking, live runs, approvals, hostile texts."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A party killed at any moment: what left is what is sent again, and it is paid for once."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

@@ -1,7 +1,5 @@
 """A study on stock NVIDIA FLARE: the bytes of one process, and nobody's code but ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """However many spend at once, and from wherever: never over the cap, and nothing is forgotten."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

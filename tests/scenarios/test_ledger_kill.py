@@ -1,7 +1,5 @@
 """Killed at any moment, a ledger never shows less than what was let out."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import random

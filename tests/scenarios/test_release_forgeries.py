@@ -5,8 +5,6 @@ redo every hash. What gives a forgery away is that every part follows from the o
 receipts from the ledger.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
@@ -248,133 +246,110 @@ def saved(**arrays: Any):
 
 COEF, INTERCEPT = np.array([[1.0, -2.0]]), np.array([0.5])
 
+
+def in_json(old, new):
+    """Another text in model.json."""
+    return in_file("model.json", lambda c: c.replace(old, new, 1))
+
+
+def in_npz(**changes):
+    return {name.replace("_", " "): in_file("model.npz", one) for name, one in changes.items()}
+
+
 EDITED = {
-    # model.json
-    "weights with the other sign": (in_model(coef=[-1.0, 2.0]), "model.npz does not hold"),
-    "one weight a little larger": (in_model(coef=[1.0, -2.000001]), "model.npz does not hold"),
-    "another intercept": (in_model(intercept=-0.5), "model.npz does not hold"),
-    "labels exchanged": (in_model(classes=["yes", "no"]), "another release"),
-    "columns exchanged": (in_model(features=["bmi", "age"]), "another release"),
-    "another clipping bound": (
-        in_model(clip={"norm": 2, "bound": 9.0, "radius": 1.0}),
-        "another release",
+    "model.npz does not hold": {
+        "weights with the other sign": in_model(coef=[-1.0, 2.0]),
+        "one weight a little larger": in_model(coef=[1.0, -2.000001]),
+        "another intercept": in_model(intercept=-0.5),
+        "model.json of an older release": from_old("model.json"),
+    },
+    "another release": {
+        "labels exchanged": in_model(classes=["yes", "no"]),
+        "columns exchanged": in_model(features=["bmi", "age"]),
+        "another clipping bound": in_model(clip={"norm": 2, "bound": 9.0, "radius": 1.0}),
+        "other facts": in_model(facts={"n_samples": 100_000, "data_norm": 2.0}),
+        "the model of an older release": everywhere(model(3.0, 1.0)),
+    },
+    "about another model": {
+        "another declared norm": in_model(facts={"n_samples": 100, "data_norm": 3.0})
+    },
+    "not plain JSON": {
+        "a weight that is no number": in_json(b"-2.0", b"NaN"),
+        "a key twice": in_json(b' "kind": "plr",', b' "kind": "plr",\n "kind": "plr",'),
+    },
+    "model": {"weights in ragged rows": in_json(b"   -2.0\n", b"   [-2.0]\n")},
+    "test_vectors": {"test vectors of another model": in_json(b'"label": "yes"', b'"label": "no"')},
+    "another model": {"another method": in_json(b'"kind": "plr"', b'"kind": "pst-f"')},
+    "form that is": {
+        "the same model, another text": in_file("model.json", lambda c: c + b" \n"),
+    },
+    "each once": in_npz(
+        arrays_of_another_model=saved(coef=-COEF, intercept=INTERCEPT),
+        a_member_twice=archive(twice=True),
+        a_compressed_archive=archive(zipfile.ZIP_DEFLATED),
+        a_hidden_array=saved(coef=COEF, intercept=INTERCEPT, people=np.eye(3)),
+        a_pickled_object=saved(coef=np.array([{}], dtype=object)),
+        a_shape_that_is_no_array_s=saved(coef=COEF[0], intercept=0.5),
+        an_empty_archive=lambda _: b"",
+    )
+    | {"model.npz of an older release": from_old("model.npz")},
+    "before or after": in_npz(
+        bytes_after_the_archive=lambda c: c + b"payload",
+        bytes_before_the_archive=lambda c: b"#!/bin/sh\n" + c,
+        two_archives=lambda c: c + c,
     ),
-    "other facts": (in_model(facts={"n_samples": 100_000, "data_norm": 2.0}), "another release"),
-    "another declared norm": (
-        in_model(facts={"n_samples": 100, "data_norm": 3.0}),
-        "about another model",
-    ),
-    "a weight that is no number": (
-        in_file("model.json", lambda c: c.replace(b"-2.0", b"NaN", 1)),
-        "not plain JSON",
-    ),
-    "weights in ragged rows": (
-        in_file("model.json", lambda c: c.replace(b"   -2.0\n", b"   [-2.0]\n", 1)),
-        "model",
-    ),
-    "a key twice": (
-        in_file(
-            "model.json",
-            lambda c: c.replace(b' "kind": "plr",', b' "kind": "plr",\n "kind": "plr",', 1),
+    "README.md is not the text": {
+        "a README with a recipe of its own": in_file(
+            "README.md", lambda c: c.replace(b"import json", b"import os, json")
         ),
-        "not plain JSON",
-    ),
-    "test vectors of another model": (
-        in_file("model.json", lambda c: c.replace(b'"label": "yes"', b'"label": "no"', 1)),
-        "test_vectors",
-    ),
-    "another method": (
-        in_file("model.json", lambda c: c.replace(b'"kind": "plr"', b'"kind": "pst-f"', 1)),
-        "another model",
-    ),
-    "the same model, another text": (in_file("model.json", lambda c: c + b" \n"), "form that is"),
-    # model.npz
-    "arrays of another model": (
-        in_file("model.npz", saved(coef=-COEF, intercept=INTERCEPT)),
-        "each once",
-    ),
-    "bytes after the archive": (in_file("model.npz", lambda c: c + b"payload"), "before or after"),
-    "bytes before the archive": (
-        in_file("model.npz", lambda c: b"#!/bin/sh\n" + c),
-        "before or after",
-    ),
-    "two archives": (in_file("model.npz", lambda c: c + c), "before or after"),
-    "a member twice": (in_file("model.npz", archive(twice=True)), "each once"),
-    "a compressed archive": (in_file("model.npz", archive(zipfile.ZIP_DEFLATED)), "each once"),
-    "a hidden array": (
-        in_file("model.npz", saved(coef=COEF, intercept=INTERCEPT, people=np.eye(3))),
-        "each once",
-    ),
-    "a pickled object": (
-        in_file("model.npz", saved(coef=np.array([{}], dtype=object))),
-        "each once",
-    ),
-    "a shape that is no array's": (
-        in_file("model.npz", saved(coef=COEF[0], intercept=0.5)),
-        "each once",
-    ),
-    "an empty archive": (in_file("model.npz", lambda _: b""), "each once"),
-    # README.md and study.toml
-    "a README with a recipe of its own": (
-        in_file("README.md", lambda c: c.replace(b"import json", b"import os, json")),
-        r"README.md is not the text",
-    ),
-    "a README with a link": (
-        in_file("README.md", lambda c: c + b"Update: https://example.org/new.sh\n"),
-        r"README.md is not the text",
-    ),
-    "no words in the README": (
-        in_file("README.md", lambda _: b""),
-        "README.md is not the text",
-    ),
-    "another study file": (in_file("study.toml", lambda c: c + b"# more\n"), "study.toml is not"),
-    # card.json
-    "a smaller epsilon": (in_card("guarantee", "epsilon", to=0.05), "guarantee.epsilon"),
-    "no delta": (in_card("guarantee", "delta", to=0.0), "guarantee.d"),
-    "another relation": (in_card("guarantee", "adjacency", to="add-remove"), "guarantee.adjacency"),
-    "another unit": (in_card("guarantee", "unit", to="party"), "guarantee.unit"),
-    "a smaller receipt": (
-        in_card("accounting", "receipt", "guarantee", "epsilon", to=0.05),
-        "covers less",
-    ),
-    "a famous theorem": (in_card("mechanism", "theorem", to="Theorem 1"), "mechanism.theorem"),
-    "nothing unprotected": (in_card("unprotected", to=["nothing"]), "unprotected"),
-    "no assumptions": (in_card("trust", "assumptions", to=[]), "trust.assumptions"),
-    "nothing public": (in_card("mechanism", "public", to=[]), "mechanism.public"),
-    "a smaller risk": (in_card("risk_in_words", "detection_rate", to=0.01), "risk_in_words"),
-    "the holder protected": (
-        in_card(
-            "guarantee",
-            "adversaries",
-            -1,
+        "a README with a link": in_file("README.md", lambda c: c + b"https://example.org/new.sh\n"),
+        "no words in the README": in_file("README.md", lambda _: b""),
+    },
+    "study.toml is not": {
+        "another study file": in_file("study.toml", lambda c: c + b"# more\n"),
+        "the study of an older release": from_old("study.toml"),
+    },
+    "guarantee.epsilon": {
+        "a smaller epsilon": in_card("guarantee", "epsilon", to=0.05),
+        "a number as a text": in_card("guarantee", "epsilon", to="1.0"),
+    },
+    "guarantee.d": {"no delta": in_card("guarantee", "delta", to=0.0)},
+    "guarantee.adjacency": {"another relation": in_card("guarantee", "adjacency", to="add-remove")},
+    "guarantee.unit": {"another unit": in_card("guarantee", "unit", to="party")},
+    "covers less": {
+        "a smaller receipt": in_card("accounting", "receipt", "guarantee", "epsilon", to=0.05)
+    },
+    "mechanism.theorem": {"a famous theorem": in_card("mechanism", "theorem", to="Theorem 1")},
+    "unprotected": {"nothing unprotected": in_card("unprotected", to=["nothing"])},
+    "trust.assumptions": {"no assumptions": in_card("trust", "assumptions", to=[])},
+    "mechanism.public": {"nothing public": in_card("mechanism", "public", to=[])},
+    "risk_in_words": {"a smaller risk": in_card("risk_in_words", "detection_rate", to=0.01)},
+    "adversaries": {
+        "the holder protected": in_card(
+            *("guarantee", "adversaries", -1),
             to={"who": "x", "sees": "x", "epsilon": 1.0, "delta": 1e-6},
-        ),
-        "adversaries",
-    ),
-    "an id of its own": (in_card("release_id", to="ab" * 16), "README.md|another release"),
-    "another head of the ledger": (in_card("ledger_head", "row", to=1), "ledger_head"),
-    "another account": (in_card("prior_spend", "account", to="other"), "prior_spend"),
-    "a word it must not say": (in_card("tuning", to="anonymous data"), "bounds a risk"),
-    "a field more": (in_card("seal", to="approved by all"), "card.seal"),
-    "a number as a text": (in_card("guarantee", "epsilon", to="1.0"), "guarantee.epsilon"),
-    # two genuine releases, mixed
-    "the model of an older release": (everywhere(model(3.0, 1.0)), "another release"),
-    "the card of an older release": (from_old("card.json", "README.md"), "describes other files"),
-    "model.json of an older release": (from_old("model.json"), "model.npz does not hold"),
-    "model.npz of an older release": (from_old("model.npz"), "each once"),
-    "the study of an older release": (from_old("study.toml"), "study.toml is not"),
-    "the signature of an older release": (
-        from_old("signatures/main.sig", sums=False),
-        "changed after",
-    ),
-    "the sums of an older release": (from_old("SHA256SUMS", sums=False), "changed after"),
+        )
+    },
+    "README.md|another release": {"an id of its own": in_card("release_id", to="ab" * 16)},
+    "ledger_head": {"another head of the ledger": in_card("ledger_head", "row", to=1)},
+    "prior_spend": {"another account": in_card("prior_spend", "account", to="other")},
+    "bounds a risk": {"a word it must not say": in_card("tuning", to="anonymous data")},
+    "card.seal": {"a field more": in_card("seal", to="approved by all")},
+    "describes other files": {
+        "the card of an older release": from_old("card.json", "README.md"),
+    },
+    "changed after": {
+        "the signature of an older release": from_old("signatures/main.sig", sums=False),
+        "the sums of an older release": from_old("SHA256SUMS", sums=False),
+    },
 }
 
 
-@pytest.mark.parametrize("name", EDITED)
-def test_an_edited_release_is_refused(world, received, name):
-    forge, reason = EDITED[name]
-    forge(world, received)
+@pytest.mark.parametrize(
+    ("name", "reason"), [(name, reason) for reason, forged in EDITED.items() for name in forged]
+)
+def test_an_edited_release_is_refused(world, received, name, reason):
+    EDITED[reason][name](world, received)
     with pytest.raises((InvalidRelease, SignatureError), match=reason):
         load_release(received)
 

@@ -32,23 +32,6 @@ def labels(positives, n=20):
 
 
 class TestPrinted:
-    def test_forty_rounds_of_ofpa_spend_more_than_one(self):
-        """Eleven against ten positives of twenty; at least 32 of 40 weights above zero."""
-        trials, X = 100_000, np.ones((20, 1))
-        hits = []
-        for positives in (11, 10):
-            run = ofpa(
-                [(X, labels(positives))],
-                epsilon=1.0,
-                rounds=40 * trials,
-                rng=np.random.default_rng(positives),
-                fit_intercept=False,
-            )
-            above = (run.uploads[0, :, 0] > 0).reshape(trials, 40).sum(axis=1)
-            hits.append(int((above >= 32).sum()))
-        assert lower_bound(*hits, trials) >= 3.5
-        assert run.spends == np.inf
-
     def test_the_intercept_of_ofpa_names_the_data_set(self):
         rng = np.random.default_rng(3)
         X = rng.uniform(-0.5, 0.5, size=(200, 2))

@@ -1,7 +1,6 @@
 """Totals of several releases: never below the truth, usually far below the sum."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -17,9 +16,9 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.accounting import total
-from confrere.errors import CompositionError, InvalidParameter, NotInstalled
+from confrere.errors import InvalidParameter
 from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta
-from confrere.kernel.guarantee import Neighbours, Promised, Unit
+from confrere.kernel.guarantee import Promised
 from confrere.kernel.losses import Logistic
 from tests.world import RELATIONS
 
@@ -147,22 +146,6 @@ def test_a_promise_with_delta_needs_at_least_that_delta():
 def test_wrong_deltas(bad):
     with pytest.raises(InvalidParameter, match="delta"):
         total([Guarantee(1.0)], delta=bad)
-
-
-def test_what_does_not_compose():
-    with pytest.raises(CompositionError):
-        total([], delta=1e-6)
-    with pytest.raises(CompositionError):
-        total([Guarantee(1.0), Guarantee(1.0, unit=Unit.PARTY)], delta=1e-6)
-    with pytest.raises(CompositionError):
-        total([Guarantee(1.0), Guarantee(1.0, neighbours=Neighbours.ADD_REMOVE)], delta=1e-6)
-
-
-def test_without_the_extra_it_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-    monkeypatch.delitem(sys.modules, "dp_accounting.pld.common")
-    with pytest.raises(NotInstalled, match="confrere\\[accounting\\]"):
-        total([Guarantee(1.0)], delta=1e-6)
 
 
 def test_the_whole_profile_is_dominated():

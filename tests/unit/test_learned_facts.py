@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from confrere import Ledger, MultipartyClassifier, PrivateLogisticRegression
-from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, InvalidRelease
-from confrere.learned_facts import learn_facts
+from confrere.errors import BudgetExceeded, InvalidParameter, InvalidRelease
 from confrere.release import Release, load_release, verify_release
 from confrere.schema import Category, Label, Number, PublicSchema
 
@@ -122,20 +121,6 @@ def test_seeded_facts_are_never_released(table, ledger):
     assert learned.paid[0].simulated
     model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people").fit(table)
     assert model.to_release().simulated
-
-
-def test_nothing_is_spent_on_what_is_wrong(table, ledger):
-    settings = {"ledger": ledger, "account": "people"}
-    with pytest.raises(InvalidParameter, match="epsilon"):
-        SCHEMA.learn(table, epsilon=0.0, **settings)
-    with pytest.raises(InvalidData, match="lacks the declared columns 'job'"):
-        SCHEMA.learn(table.drop(columns="job"), epsilon=0.1, **settings)
-    with pytest.raises(InvalidData, match="a value that is not declared"):
-        SCHEMA.learn(table.assign(job="c"), epsilon=0.1, **settings)
-    with pytest.raises(InvalidParameter, match="schema must be a PublicSchema"):
-        learn_facts({}, table, epsilon=0.1, **settings)
-    assert ledger.spent("people") == 0
-    assert not ledger.entries("people")
 
 
 def test_facts_and_a_fit_of_records_that_may_come_or_go(table, tmp_path):

@@ -1,16 +1,10 @@
 """What notebooks show: escaped, complete, and nothing from outside."""
 
-import sys
-import types
-
 import numpy as np
-import pandas as pd
 import pytest
 
-from confrere import Ledger, PrivateLogisticRegression, PublicSchema
+from confrere import Ledger, PrivateLogisticRegression
 from confrere.evaluation import evaluate
-from confrere.schema import Category, Label, Number, data_report
-from confrere.views import progress_bar
 from tests.world import Page
 
 EVIL = "<script>alert('x')</script>"
@@ -57,50 +51,3 @@ def test_ledger_release_and_evaluation(fitted):
     told = read(model.to_release())
     assert "NOT PROTECTED" in told
     assert "epsilon 1" in told
-
-
-def test_what_is_not_capped_and_what_is_frozen_stands_out():
-    ledger = Ledger()
-    assert "no account yet" in read(ledger)
-    ledger.open_account("open")
-    ledger.open_account("shut", epsilon=1.0)
-    ledger.freeze("shut", reason="over")
-    told = read(ledger)
-    assert all(word in told for word in ("no limit", "frozen"))
-    assert "goes with this process" in told
-
-
-def test_schema_and_report():
-    schema = PublicSchema(
-        [Number("age", bounds=(18, 100)), Category("job", values=(EVIL, "b"))],
-        outcome=Label("ill", positive="yes"),
-    )
-    told = read(schema)
-    assert EVIL in told
-    assert "worth declaring" in told
-    assert schema.fingerprint() in told
-    table = pd.DataFrame({"age": [400.0] * 9, "job": ["b"] * 9, "ill": ["yes", "no", "no"] * 3})
-    report = data_report(schema, table)
-    assert str(report.findings[0]).split(";")[0] in read(report)
-
-
-def test_progress_is_shown_in_notebooks_only(monkeypatch):
-    with progress_bar("counting", 2) as step:
-        step(1)  # neither a terminal nor a notebook
-    shown = []
-
-    class Place:
-        def update(self, html):
-            shown.append(read(html))
-
-    shell = types.SimpleNamespace(kernel=object())
-    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
-    display = types.SimpleNamespace(display=lambda html, display_id: Place())
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    with progress_bar("counting", 2) as step:
-        step(1)
-        step(2)
-    assert shown == ["counting 1 of 2", "counting 2 of 2"]
-    with progress_bar("counting", 2, shown=False) as step:
-        step(1)
-    assert len(shown) == 2

@@ -124,13 +124,3 @@ def test_fits_with_other_arguments_need_their_own_pair():
     X, y = np.eye(4, 2), np.array([0, 1, 0, 1])
     pair = Pair.of_rows("label", (X, y), (X, 1 - y), party=np.array([0, 0, 1, 1]))
     assert set(pair.first) == {"X", "y", "party"}
-
-
-def test_the_picture(tmp_path):
-    result = audit_function(laplace, PAIR, claimed=1.0, runs=4_000)
-    axes = result.plot()
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert sum("of 2000" in label for label in labels) == 2
-    assert "claimed 1" in axes.get_title()
-    assert result.plot(axes) is axes
-    axes.figure.savefig(tmp_path / "audit.png")

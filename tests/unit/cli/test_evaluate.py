@@ -54,24 +54,6 @@ def test_what_was_paid_for_is_shown_if_it_cannot_be_written(line, fitted, key, m
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
 
 
-def test_nothing_is_spent_on_what_is_wrong(line, fitted, key):
-    def spent():
-        return Ledger("local/main.ledger").spent("main/checkups-2010")
-
-    line("evaluate", fitted, "local/main.csv", *options(), typed="2\n", code=7)
-    line("evaluate", fitted, "local/main.csv", *options(epsilon=5), "--yes", code=4)
-    line("evaluate", fitted, "local/main.csv", *options(ledger="no.ledger"), "--yes", code=3)
-    line("evaluate", fitted, "local/main.csv", *options(key="main=nothing"), "--yes", code=3)
-    line("evaluate", fitted, "local/main.csv", *options(account="x"), "--yes", code=3)
-    line("evaluate", fitted, "nothing.csv", *options(), "--yes", code=3)
-    words = options(key=key, **{"measured-on": "anonymous rows"})
-    line("evaluate", fitted, "local/main.csv", *words, "--yes", code=3)
-    table = Path("local/main.csv")
-    table.write_text(table.read_text().replace("diabetes", "other", 1))
-    line("evaluate", fitted, "local/main.csv", *options(), "--yes", code=3)
-    assert spent() == 1.0
-
-
 def test_surplus_rows_of_a_patient_are_not_counted(line, fitted):
     rows = pd.read_csv("local/main.csv").head(300)
     pd.concat([rows, rows, rows]).to_csv("thrice.csv", index=False)

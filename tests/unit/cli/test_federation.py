@@ -276,17 +276,6 @@ def test_a_party_that_is_left_out_or_cannot_go_on_says_so(line, study, monkeypat
     assert line.json("status", "nodes/main")["data"]["state"].startswith("failed")
 
 
-def test_status_of_what_is_no_folder_of_ours(line, folder):
-    line("status", "local", code=3)
-    Path("c").mkdir()
-    told = {"state": "asked: main", "parties": {"main": "asked"}, "at": "2026-11-16T04:00:00+00:00"}
-    Path("c/status.json").write_text(json.dumps(told))
-    data = json.loads(line("status", "c", "--json").stdout)["data"]
-    assert told.items() <= data.items()
-    assert data["counts"] == {"connected": 1, "asked": 0, "answered": 0, "paid": 0, "dropped": 0}
-    assert "asked: main" in line("status", "c").stdout
-
-
 def test_a_witness_that_a_restored_volume_would_take_back_is_loud(line, study, sessions):
     assert "WARNING: the ledger" in " ".join(line(*_party("main"), typed="1\n").stderr.split())
 

@@ -1,7 +1,5 @@
 """One home per organisation: every study finds the same ledger, whatever it calls the data."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path
@@ -224,16 +222,3 @@ def test_an_owner_s_no_to_one_name_is_a_no_to_all(line, folder):
     line("ledger", "freeze", "local/main.ledger", "main/checkups-2010", "--reason", "board")
     told = line.json("fit", study_of(2, "other"), "--yes", code=4)
     assert told["error_code"] == "AccountFrozen"
-
-
-@pytest.mark.parametrize(
-    ("period", "words"), [(None, "cap in the ledger"), ("year", "for this year")]
-)
-def test_a_refusal_by_the_ledger_says_how_its_cap_is_raised(line, folder, period, words):
-    book = Ledger("local/main.ledger")
-    book.open_account("main/checkups-2010", epsilon=0.5, period=period)
-    said = line.json("price", "study.toml", code=4)["message"]
-    assert words in said
-    assert "confrere ledger raise" in said
-    line("ledger", "raise", "local/main.ledger", "main/checkups-2010", "--epsilon", 1, "--reason=x")
-    line("price", "study.toml")

@@ -1,7 +1,5 @@
 """What the owner of a ledger says on the command line: accounts, caps, the witness."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -86,21 +84,3 @@ def test_show_has_the_last_charges_first_and_pages(line, book):
     assert line.json("ledger", "show", "books.ledger", "--page", "9")["data"]["entries"] == []
     for wrong in (["--rows", "0"], ["--page", "0"], ["--rows", "x"]):
         line("ledger", "show", "books.ledger", *wrong, code=2)
-
-
-def test_show_says_what_many_charges_promise_together(line, folder):
-    ledger = Ledger("books.ledger")
-    ledger.open_account("study", epsilon=20.0)
-    ledger.open_account("empty", epsilon=1.0)
-    for _ in range(100):
-        ledger.charge("study", Guarantee(0.1), purpose="fit")
-    found = line.json("ledger", "show", "books.ledger", "--delta", "1e-6")["data"]["together"]
-    assert found["empty"] is None
-    assert found["study"]["delta"] == 1e-6
-    assert 4 < found["study"]["epsilon"] < 5
-    assert ledger.spent("study") == pytest.approx(10)
-    shown = line("ledger", "show", "books.ledger", "--delta", "1e-6").stdout
-    assert "without looking" in shown
-    assert "4.77" in shown
-    line("ledger", "show", "books.ledger", "--delta", "2", code=3)
-    assert line.json("ledger", "show", "books.ledger")["data"]["together"] == {}

@@ -6,7 +6,7 @@ import pytest
 
 from confrere import Ledger
 from confrere.cli.commands import schemas
-from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.schema import Flag, Label, Number, PublicSchema
 
 
 def test_a_new_schema_from_flags_reads_no_data(line, folder):
@@ -42,21 +42,6 @@ def test_a_column_that_the_header_lacks_is_refused(line, folder):
     Path("twice.csv").write_text("a,a\n1,2\n")
     answer = line.json("schema", "new", "--header", "twice.csv", code=3)
     assert "more than once" in answer["message"]
-
-
-def test_a_draft_takes_codes_for_categories_and_keeps_the_frequent_ones(line, folder):
-    rows = ["icd,age,name"]
-    rows += [f"{k % 30 if k % 3 else 5},{20 + k % 50},n{k}" for k in range(600)]
-    Path("public.csv").write_text("\n".join(rows))
-    options = ("--this-table-is-public", "--category", "icd", "--max-categories", "5")
-    result = line("schema", "draft", "public.csv", *options)
-    schema = PublicSchema.from_toml(result.stdout)
-    icd, age = schema.features
-    assert isinstance(icd, Category)
-    assert len(icd.values) == 4
-    assert icd.unknown == "other"
-    assert isinstance(age, Number)
-    assert "importance of icd, age" in result.stderr
 
 
 def _account(line, epsilon):
@@ -107,24 +92,3 @@ def test_facts_that_were_paid_for_are_shown_if_their_file_cannot_be_written(
     assert "cannot be written" in result.stderr
     assert PublicSchema.from_toml(result.stdout).paid
     assert Ledger("own.ledger").spent("people") == 0.5
-
-
-def test_learning_spends_nothing_on_what_is_wrong(line, folder):
-    _bounds_only()
-    paid = ("--schema", "bounds.toml", "--ledger", "own.ledger")
-    line("schema", "learn", "people.csv", *paid, "--epsilon", "0.1", "--yes", code=3)
-    _account(line, 1)
-    for more, code in (
-        (("--epsilon", "0"), 3),
-        (("--epsilon", "0.1", "--quantiles", "1"), 3),
-        (("--epsilon", "0.1", "--out", "bounds.toml"), 3),
-        (("--epsilon", "0.1", "--out", "nowhere/learned.toml"), 3),
-        (("--epsilon", "2"), 4),
-    ):
-        line("schema", "learn", "people.csv", *paid, *more, "--yes", code=code)
-    line("schema", "learn", "people.csv", *paid, "--epsilon", "0.1", typed="2\n", code=7)
-    table = Path("people.csv")
-    table.write_text(table.read_text() + "\n41,S3CRET,1\n")
-    result = line("schema", "learn", "people.csv", *paid, "--epsilon", "0.1", "--yes", code=3)
-    assert "S3CRET" not in result.stdout + result.stderr
-    assert Ledger("own.ledger").spent("people") == 0

@@ -1,7 +1,5 @@
 """A desk over invented patients, asked without a server."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A study is approved or refused on the page: words, amount, key; then the party answers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

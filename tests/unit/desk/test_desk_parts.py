@@ -1,8 +1,5 @@
 """The desk's parts by themselves: totals, pictures, runs, counts, and the clerk's process."""
 
-from __future__ import annotations
-
-import asyncio
 import json
 import os
 import subprocess
@@ -15,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from confrere.errors import EngineFailed, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere_federation.desk import pictures
@@ -24,10 +21,8 @@ from confrere_federation.desk.gathered import (
     ClerkProcess,
     Place,
     StudyUnit,
-    changes,
     last_lines,
     look_through,
-    metrics,
     person_totals,
     read_book,
     run_facts,
@@ -148,41 +143,6 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
     assert last_lines(tmp_path / "run") == []
 
 
-def test_events_tell_what_changed_and_end_with_the_visitor(tmp_path, monkeypatch):
-    monkeypatch.setattr("confrere_federation.desk.gathered._TICK_SECONDS", 0.01)
-    monkeypatch.setattr("confrere_federation.desk.gathered._SILENCE_TICKS", 3)
-    place = told(tmp_path / "c")
-    pages = iter(["<p>one</p>\n<p>more</p>", "<p>two</p>"])
-    left = iter([False] * 8)
-
-    async def gone():
-        return next(left, True)
-
-    async def listen():
-        heard = []
-        async for event in changes(place, lambda: next(pages), gone):
-            heard.append(event)
-            if len(heard) == 1:
-                told(tmp_path / "c", state="released")
-        return heard
-
-    heard = asyncio.run(listen())
-    assert heard[0] == "event: run\ndata: <p>one</p>\ndata: <p>more</p>\n\n"
-    assert heard[1] == "event: run\ndata: <p>two</p>\n\n"
-    assert heard[2] == ": nothing new\n\n"
-
-
-def test_counts_have_prometheus_form_and_no_names():
-    run = {"state": "released", "over": True, "role": "coordinator", "counts": {"paid": 2}}
-    text = metrics({"ledgers": 1, "charges_total": 3}, [run], 4)
-    assert "# TYPE confrere_charges_total counter\nconfrere_charges_total 3\n" in text
-    assert 'confrere_runs{role="coordinator",state="released"} 1' in text
-    assert 'confrere_run_parties{state="paid"} 2' in text
-    assert "confrere_requests_refused_total 4" in text
-    for line in text.splitlines():
-        assert line.startswith(("# TYPE confrere_", "confrere_"))
-
-
 # -- the second process --------------------------------------------------------------------------
 
 
@@ -206,26 +166,6 @@ def test_the_clerk_answers_remembers_ends_when_idle_and_comes_back(tmp_path):
     finally:
         clerk.close()
     assert not clerk.working
-
-
-def test_what_serves_holds_no_numbers_and_no_studies():
-    """What idles must be small: mathematics is the clerk's, who goes home."""
-    heavy = [
-        "numpy",
-        "pandas",
-        "sklearn",
-        "scipy",
-        "confrere_federation.studies",
-        "confrere.release",
-        "confrere_federation.parties",
-    ]
-    code = (
-        "import sys, uvicorn, confrere_federation.commands.desk;"
-        "import confrere_federation.desk.serving_desk;"
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
 
 
 # -- where it listens ----------------------------------------------------------------------------
@@ -287,13 +227,3 @@ def test_a_desk_at_a_socket_answers_its_front_and_nobody_else_can_connect(tmp_pa
     finally:
         process.terminate()
         process.wait(30)
-
-
-def test_a_taken_port_is_told(tmp_path):
-    import socket
-
-    with (
-        socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(EngineFailed, match="--port"),
-    ):
-        serve_desk([tmp_path], port=taken.getsockname()[1], tell=print)

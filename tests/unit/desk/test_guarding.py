@@ -1,7 +1,5 @@
 """Who is let in to the desk, and what a browser is told to keep to."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """What stands on the screens: five questions answered, and what is wrong shown as what it is."""
 
-from __future__ import annotations
-
 import html
 import re
 import shutil
@@ -96,15 +94,6 @@ def test_a_release_is_tried_with_raw_values(visitor):
         text = visitor.fill(release, code=200, **(old | wrong)).text
         assert 'role="alert"' in text
     assert "Traceback" not in text
-
-
-def test_the_planner_answers_and_says_what_it_cannot(visitor):
-    seen = words(visitor.text("/plan?epsilon=0.1&n=500&d=20"))
-    better = words(visitor.text("/plan?epsilon=10&n=500&d=20"))
-    area = [float(re.search(r"([\d.]+) expected AUC", one)[1]) for one in (seen, better)]
-    assert area[0] < area[1]
-    assert "epsilon must be a number" in words(visitor.text("/plan?epsilon=many"))
-    assert "n must be a number" in words(visitor.text("/plan?n=1e99"))
 
 
 def test_what_is_not_there_is_said(visitor):

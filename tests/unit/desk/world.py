@@ -1,7 +1,5 @@
 """Folders of an organisation with invented patients: what the desk is shown in tests."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass

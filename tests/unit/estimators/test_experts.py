@@ -10,8 +10,6 @@ from confrere import (
     PrivateLogisticRegression,
     PublicSchema,
 )
-from confrere.mechanisms.prior_check import Belief
-from confrere.methods import PublicFacts
 from confrere.methods.priors import resolve_prior
 from confrere.schema import Label, Number
 
@@ -49,18 +47,6 @@ def test_experts_have_log_odds_of_deviation_one_however_rows_are_encoded(weighte
     np.testing.assert_allclose(encoder.transform(raw) @ opinion.coef, expected, atol=1e-12)
     assert opinion.intercept == pytest.approx(np.log(1 / 3))
     assert (opinion.importance is None) is not weighted
-
-
-def test_importances_are_taken_back_as_far_as_experts_are_not_believed():
-    encoder = schema().encoder(weighted=True)
-    prior = resolve_prior("experts", 0.0, encoder).prior(
-        PublicFacts(n_samples=9, n_features=3), 1.0
-    )
-    assert prior.scale_at(Belief(1.0, 0.1)) is None
-    flat = encoder.multipliers() * prior.scale_at(Belief(0.0, 0.1))
-    np.testing.assert_allclose(flat, flat[0])
-    half = encoder.multipliers() * prior.scale_at(Belief(0.35, 0.1))
-    np.testing.assert_allclose(half[:2] / half[2], [2.0, np.sqrt(2)])
 
 
 @pytest.mark.parametrize(

@@ -72,18 +72,6 @@ def test_a_strong_ridge_returns_the_prior(geometry, classes):
         np.testing.assert_allclose(model.intercept_, given - given.mean(), atol=0.02)
 
 
-@pytest.mark.parametrize("geometry", ["ball", "schema"])
-def test_opinions_on_three_classes_are_used_as_far_as_they_hold(geometry):
-    settings = settings_of(geometry, 0.0, 3, "replace-one") | {"epsilon": 20.0}
-    factors = []
-    for strength in (1.0, -1.0):
-        model = PrivateLogisticRegression(
-            prior=opinion(geometry, 3, 3 * strength), random_state=0, **settings
-        ).fit(TABLE if geometry == "schema" else X, Y[3])
-        factors.append(model.model_.facts.prior.factor)
-    assert factors[0] > 0.5 > 0 > factors[1]
-
-
 def planned(**settings):
     model = PrivateLogisticRegression(schema=SCHEMA, noise="schema", **settings)
     names = tuple(model._encoder(N).names)
@@ -122,15 +110,6 @@ def test_a_ridge_per_column_is_what_was_asked_for():
             for plan in (plain, each)
         )
         assert other == pytest.approx(one * ALPHAS[j] / ALPHAS.min(), rel=1e-6)
-
-
-def test_a_column_without_weight_is_as_good_as_left_out():
-    scale = np.ones(8)
-    scale[0] = 0.0
-    settings = settings_of("schema", 0.0, 2, "replace-one") | {"epsilon": 1e4}
-    model = PrivateLogisticRegression(feature_scale=scale, random_state=0, **settings)
-    model.fit(TABLE, Y[2])
-    assert abs(model.coef_[0, 0]) < 1e-2 < np.abs(model.coef_[0, 1:]).max()
 
 
 def test_of_a_branch_the_number_of_rows_decides_nothing_where_it_is_private(sources):

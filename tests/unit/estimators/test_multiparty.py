@@ -1,7 +1,6 @@
 """Many parties: one price per party, faults left out or refused, any local classifier, any size."""
 
 import logging
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -123,13 +122,6 @@ def test_any_price_ends_in_finite_weights(method, epsilon, n_classes):
         assert np.all(np.isfinite(model.coef_))
 
 
-def test_without_party_every_row_is_one():
-    model = fit(party=None, **QUIET)
-    assert model.n_parties_ == M * N
-    same = fit(party=np.arange(M * N), **QUIET)
-    np.testing.assert_array_equal(model.coef_, same.coef_)
-
-
 def test_order_and_type_of_rows_do_not_matter():
     whole = fit(**QUIET)
     shuffled = RNG.permutation(M * N)
@@ -232,17 +224,6 @@ def test_all_parties_faulty_is_all_noise_and_still_released():
         fit([np.full((2, D), np.nan)] * 3, [np.zeros(2)] * 3, None)
 
 
-def test_tables_must_come_one_per_party():
-    rows, labels = tables()
-    for kw in (
-        {"y": labels[:-1]},
-        {"party": np.zeros(M)},
-        {"party": np.arange(3)},
-    ):
-        with pytest.raises(InvalidData, match="one table"):
-            fit(rows, **{"y": labels, "party": None} | kw)
-
-
 # --- local classifiers ---------------------------------------------------------------------------
 
 
@@ -313,27 +294,6 @@ def test_blocks_follow_public_sizes_and_do_not_change_the_votes():
         whole = fit(rows, labels, party, method=method, **kw).coef_
         parts = fit(rows, labels, party, method=method, memory=0.1, **kw).coef_
         np.testing.assert_allclose(parts, whole, atol=1e-5)
-
-
-def test_twenty_thousand_parties_with_faulty_ones():
-    n_parties, size = 20_000, 5
-    rng = np.random.default_rng(3)
-    rows = rng.normal(size=(n_parties * size, D)).astype(np.float32)
-    labels = (rows[:, 0] + 0.5 * rows[:, 1] > 0).astype(int)
-    party = np.repeat(np.arange(n_parties), size)
-    for k in range(0, n_parties, 100):
-        rows[party == k, 0] = [np.nan, np.inf, -np.inf, 0, 0]
-    labels[size * 50 :: size * 100] = 7
-    model = MultipartyClassifier(epsilon=0.1, classes=[0, 1], random_state=0, data_norm=3.0)
-    faults = model.faults(rows, labels, party, AUXILIARY)
-    assert len(faults) == 400
-    tracemalloc.start()
-    model.fit(rows, labels, party=party, auxiliary=AUXILIARY)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert model.score(TEST, TRUTH) > 0.97
-    # The table of 20,000 x 200 scores would take 16 MB, all rows in doubles 3 MB.
-    assert peak < 64e6
 
 
 # --- releases ------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
@@ -84,16 +83,6 @@ def test_labels_are_the_data_s_own_and_scores_follow_scikit_learn():
     np.testing.assert_array_equal(coded.coef_, model.coef_)
     assert model.n_features_in_ == 3
     assert model.feature_names_in_.tolist() == ["age", "smoker", "town"]
-
-
-def test_an_encoder_of_one_s_own_and_a_study_s_are_told_apart():
-    usual = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE)
-    encoder = SCHEMA.encoder(weighted=True)
-    same = PrivateLogisticRegression(schema=encoder, **SEEDED).fit(TABLE)
-    np.testing.assert_array_equal(usual.coef_, same.coef_)
-    other = clone(same).set_params(schema__rows="unit").fit(TABLE)
-    assert other.model_.encoder.encoding.rows == "unit"
-    assert same.model_.encoder.encoding.rows == "clip"
 
 
 def test_parties_have_one_table_with_a_column_that_says_whose_row_it_is():

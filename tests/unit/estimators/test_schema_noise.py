@@ -10,7 +10,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
-from confrere.methods.geometry import choose_form, curvature_of, expect, schema_frame
+from confrere.methods.geometry import choose_form, curvature_of
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 LABEL = Label("y", positive=1, negative=0)
@@ -88,36 +88,6 @@ def test_the_rule_is_public():
     assert curvature_of(bare) == 0.2
 
 
-@pytest.mark.parametrize("known", [{}, {"mean": 0.5, "sd": 0.2}])
-def test_curves_are_not_for_many_numbers_and_few_records(known):
-    """Eight columns for each of twenty numbers: more noise than a line's bad fit costs."""
-    numbers = [Number(f"n{j}", bounds=(0, 1), **known) for j in range(20)]
-    crowd = PublicSchema([*numbers, Flag("f")], outcome=LABEL)
-    for n, form in ((100, "linear"), (2000, "linear"), (200_000, "curves")):
-        assert choose_form(crowd, "auto", allowance(1.0, n)) == form
-
-
-def test_hats_stay_whole_where_they_are_most_columns_and_noise_is_short():
-    numbers = [Number(f"n{j}", bounds=(0, 1)) for j in range(4)]
-    curves = PublicSchema([*numbers, Flag("f")], outcome=LABEL).encoder(form="curves")
-    sizes = {n: schema_frame(curves, allowance(1.0, n)).body.sizes for n in (500, 50_000)}
-    assert sizes == {500: (1, 6) * 4 + (1, 1), 50_000: (8,) * 4 + (1, 1)}
-    # Half of the columns at least: beside many flags a line has a part of the rate of its own.
-    flags = [Flag(f"f{j}") for j in range(5)]
-    beside = PublicSchema([*numbers, *flags], outcome=LABEL).encoder(form="curves")
-    frame = schema_frame(beside, allowance(1.0, 50_000))
-    assert frame.body.sizes == (1, 6) * 4 + (1,) * 6
-
-
-def test_what_is_expected_decides_and_is_told():
-    """Curves are taken where they are expected to keep more, of one and the same log-odds."""
-    for n in (300, 3_000, 30_000, 300_000):
-        allowed = allowance(1.0, n)
-        lines, curves = (expect(SCHEMA, form, allowed)[0] for form in ("linear", "curves"))
-        assert lines.total == curves.total
-        assert (choose_form(SCHEMA, "auto", allowed) == "curves") == (curves.kept > lines.kept)
-
-
 @pytest.mark.parametrize("epsilon", [1e-3, 1e5, 1e9])
 def test_any_epsilon_has_a_ridge(epsilon):
     model = PrivateLogisticRegression(epsilon=epsilon, schema=SCHEMA, random_state=0)
@@ -144,20 +114,6 @@ def test_the_number_of_rows_decides_nothing_where_it_is_private():
     assert one.mechanism.rate == other.mechanism.rate
     for first, second in zip(one.frame.body.roots, other.frame.body.roots, strict=True):
         assert np.array_equal(first, second)
-
-
-def test_the_rule_knows_that_add_remove_neighbours_take_half_of_the_noise():
-    """One record that is there or not moves half as much as one that becomes another."""
-    hidden = {"neighbours": "add-remove", "declared_samples": 1000}
-    plan, _ = PrivateLogisticRegression(epsilon=0.5, schema=KNOWN, **hidden).prepare(
-        table(1000), None
-    )
-    twice, _ = PrivateLogisticRegression(epsilon=1.0, schema=KNOWN).prepare(table(1000), None)
-    assert plan.mechanism.rate == pytest.approx(twice.mechanism.rate, rel=0.1)
-    assert plan.frame.body.shares == pytest.approx(twice.frame.body.shares, abs=0.05)
-    assert [one.shape for one in plan.frame.body.roots] == [
-        one.shape for one in twice.frame.body.roots
-    ]
 
 
 @pytest.mark.parametrize("named", ["prior", "feature_scale", "alpha"])

@@ -11,7 +11,6 @@ from confrere import (
     TransferClassifier,
     TransferStackingClassifier,
 )
-from confrere.methods.stacks import high_level_prior
 from confrere.release import load_release
 
 RNG = np.random.default_rng(0)
@@ -73,21 +72,3 @@ def test_a_stack_of_several_classes_is_checked_before_one_starts_from_it(delta):
     assert (near.guarantee_.epsilon, near.guarantee_.delta) == (1.0, delta)
     near.fit(X, NAMES[(CODES + 1) % 3])
     assert near.model_.facts.prior.factor < 0.2
-
-
-def test_groups_weigh_all_classes_alike():
-    """A group of noise alone stays below where it began; the other is believed much more."""
-    noise = np.column_stack([X[:, :3], 0.3 * np.random.default_rng(1).normal(size=(900, 3))])
-    model = FeatureStackingClassifier(
-        groups=[[0, 1, 2], [3, 4, 5]],
-        epsilon=1e4,
-        alpha=1e-4,
-        high_alpha=1e-4,
-        classes=[0, 1, 2],
-        random_state=0,
-    ).fit(noise, CODES)
-    good, useless = model.high_level_.coef
-    start = high_level_prior([1.0, 1.0], n_classes=3) / 2
-    assert abs(useless) < start[1]
-    assert good > 2.5 * start[0]
-    assert model.score(noise, CODES) > 0.9

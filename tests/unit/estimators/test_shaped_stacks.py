@@ -1,6 +1,5 @@
 """Stacks whose groups have noise shaped like the rows: chosen by public facts, kept in releases."""
 
-import numpy as np
 import pytest
 
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
@@ -67,15 +66,6 @@ def test_groups_are_declared_by_the_names_of_columns(noise):
         FeatureStackingClassifier(groups=[["a"], ["b"]]).price(100, 2)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"rows": "unit"}, {"importance": [2.0, 1.0, 1.0]}, {"groups": [[2], [0, 1]]}]
-)
-def test_in_bodies_settings_speak_of_the_schemas_columns(settings):
-    model = stacked(noise="schema", **settings).fit(table())
-    assert model.model_.facts.body is not None
-    assert model.predict_proba(table()).shape == (len(table()), 2)
-
-
 @pytest.mark.parametrize("noise", ["auto", "schema", "ball"])
 def test_a_branch_follows_the_coordinates_of_its_source(noise):
     source = stacked(epsilon=20.0).fit(table(6000)).to_release()
@@ -105,25 +95,6 @@ def test_the_check_believes_a_right_source_and_not_a_wrong_one():
     assert accuracy(right, table(seed=1)) > 0.75
     wrong = TransferStackingClassifier(**settings).fit(rows.assign(y=1 - rows["y"]))
     assert wrong.model_.facts.prior.factor < 0
-
-
-def test_a_branch_without_budget_stays_where_its_source_is():
-    source = stacked(epsilon=20.0).fit(table(6000)).to_release()
-    plan, _ = TransferStackingClassifier(
-        source=source, schema=SCHEMA, epsilon=1.0, prior_check=False, random_state=0
-    ).prepare(table(600, seed=2), None)
-    for k, (act, group) in enumerate(zip(plan.acts, source.model.groups, strict=True)):
-        coef, intercept = plan.maps.coefficients(act.centre, k)
-        X = np.eye(len(coef)) if len(coef) < 8 else _hats(len(coef))
-        assert X @ coef + intercept == pytest.approx(X @ group.coef + group.intercept)
-
-
-def _hats(size):
-    """Return rows as a curve has them: two neighbouring weights that add up to one."""
-    rows = np.zeros((size - 1, size))
-    for j in range(size - 1):
-        rows[j, j : j + 2] = 0.3, 0.7
-    return rows / 2.0  # encoded rows are divided by a power of two
 
 
 def test_a_source_whose_groups_divide_a_column_is_refused():

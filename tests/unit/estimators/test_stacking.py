@@ -12,9 +12,7 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
-from confrere.data.body import GroupRows
 from confrere.kernel.guarantee import Promised
-from confrere.methods import PublicFacts
 from confrere.methods.stacks import allocate
 
 matplotlib.use("Agg")
@@ -96,18 +94,6 @@ def test_unbalanced_labels_do_not_turn_the_ranking_around(stack, share):
         assert roc_auc_score(y, model.decision_function(rows)) > 0.8
 
 
-@pytest.mark.parametrize("stack", [FeatureStackingClassifier, SampleStackingClassifier])
-def test_a_declared_base_rate_is_where_intercepts_start(stack):
-    rng = np.random.default_rng(0)
-    y = (rng.uniform(size=1000) < 0.1).astype(int)
-    rows = rng.normal(size=(1000, 6)) / 5
-    base = float(np.log(0.1 / 0.9))
-    model = stack(
-        epsilon=0.05, alpha=1e3, high_alpha=1e3, prior_intercept=base, random_state=0
-    ).fit(rows, y)
-    assert model.predict_proba(rows)[:, 1].mean() == pytest.approx(0.1, abs=0.05)
-
-
 def test_one_ledger_entry_has_the_levels_apart():
     ledger = Ledger()
     model = FeatureStackingClassifier(epsilon=0.5, n_groups=3, ledger=ledger).fit(X, Y)
@@ -122,34 +108,3 @@ def test_weights_of_groups_meet_their_constraints():
     importance = np.array([6.0, 3.0, 1.0])
     assert allocate(importance, clipping="separate").sum() == pytest.approx(1)
     np.testing.assert_allclose(allocate(importance, clipping="joint") ** 2, [0.6, 0.3, 0.1])
-
-
-@pytest.mark.parametrize("clipping", ["joint", "separate"])
-@pytest.mark.parametrize("rule", ["clip", "unit"])
-def test_group_rows_are_bounded_and_invertible(clipping, rule):
-    rng = np.random.default_rng(0)
-    rows = GroupRows((np.arange(4), np.arange(4, 12)), (2.0, 2.0), rule, clipping, constant=0.4)
-    parts = rows(rng.normal(size=(50, 12)) * 3)
-    squares = np.array([np.sum(np.square(part), axis=1) for part in parts])
-    longest = squares.sum(axis=0) if clipping == "joint" else squares
-    assert longest.max() <= 1
-    weights = rng.normal(size=5)
-    np.testing.assert_allclose(rows.weights(*rows.coefficients(weights, 0), 0), weights)
-    score = parts[1] @ rows.baseline(-1.5, 1)
-    np.testing.assert_allclose(score, -1.5)
-
-
-@pytest.mark.parametrize("kind", [SampleStackingClassifier, FeatureStackingClassifier])
-def test_the_high_level_of_several_classes_has_few_rows(kind):
-    """It learns one weight per group; public sizes alone say from how many rows."""
-
-    def share(n_samples, n_classes, **settings):
-        facts = PublicFacts(n_samples=n_samples, n_features=12, n_classes=n_classes)
-        plan = kind(classes=range(n_classes), n_groups=2, **settings).plan(facts)
-        return plan.division.records[-1] / n_samples
-
-    assert share(1000, 2) == 0.5
-    assert share(1000, 3) == share(1000, 10) == 0.05
-    assert share(100, 3) == 0.2
-    assert share(10, 3) == 0.5
-    assert share(1000, 3, high_fraction=0.3) == share(1000, 2, high_fraction=0.3) == 0.3

@@ -9,7 +9,6 @@ from confrere.data.body import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.losses import loss_of
-from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.measurements import HiddenSize
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_minimiser
@@ -131,21 +130,6 @@ def test_a_centre_of_another_shape_is_refused():
             ball(2, **facts, centre=centre)
 
 
-def test_a_minimiser_moves_further_in_l1_than_its_gradient():
-    """Why output perturbation and one message have Euclidean noise whatever shape rows have."""
-    d, ridge, rng, worst = 16, 1.0, np.random.default_rng(0), 0.0
-    for _ in range(30):
-        others = rng.normal(size=(4000, 1)) * np.ones(d) / np.sqrt(d)
-        y = np.where(rng.random(4000) < 0.5, 1.0, -1.0)
-        first = np.vstack([np.eye(d)[:1], others])
-        near = {"ridge": ridge, "tolerance": 1e-8, "cap": 1.0, "centre": np.zeros(d)}
-        with_it = minimise(first, np.append(1.0, y), row_norm=4.0, **near).w
-        without = minimise(others, y, row_norm=4.0, **near).w
-        moved = with_it - without
-        worst = max(worst, np.abs(moved).sum() / np.linalg.norm(moved))
-    assert worst > 1.2
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delta):
@@ -200,29 +184,3 @@ def test_a_frame_that_leaves_the_l1_ball_is_none():
     body = made_frame("Max")
     with pytest.raises(InvalidParameter, match="l1"):
         BodyFrame(body.body, body.ridge, turns=body.turns, norm="l1")
-
-
-def test_mean_squares_are_those_of_rows_whose_columns_are_told():
-    frame = made_frame("L2")
-    told = frame.mean_squares(SCHEMA.encoder(form="curves").mean_squares())
-    assert told.shape == (frame.size,)
-    assert (told > 0).all()
-    assert told.sum() <= 1 + 1e-9
-    # Flat knowledge of a table of corners: what is written down is what is said.
-    corners = np.eye(8)[np.r_[0, 5:8]]
-    rows = frame.rows(corners)
-    assert np.square(rows).sum(axis=1).max() <= 1
-
-
-def test_several_classes_solve_around_their_centre():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(20, 3)) / 4
-    codes, centre = rng.integers(0, 3, 20), rng.normal(size=(3, 3))
-    made = noised_minimiser(
-        epsilon=1.0, n_samples=20, n_features=3, ridge=1.0, loss=loss_of(3), centre=centre
-    )
-    (term,) = made.densities((rows, codes))
-    exact = minimise_softmax(rows, codes, 3, ridge=1.0, centre=centre, tolerance=1e-9).w
-    assert np.linalg.norm(term.point) == pytest.approx(
-        np.linalg.norm(exact - exact.mean(axis=0)), rel=1e-5
-    )

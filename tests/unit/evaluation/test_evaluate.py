@@ -111,13 +111,3 @@ def test_wrong_labels_cost_nothing(ledger):
     with pytest.raises(ValueError, match=r"inconsistent|shape"):
         evaluate(MODEL, X[:-1], Y, epsilon=1.0, ledger=ledger)
     assert ledger.spent("test set") == 0
-
-
-def test_the_picture(tmp_path):
-    found = evaluate(MODEL, X, Y, epsilon=3.0, metrics=("calibration",), random_state=0)
-    axes = found.plot_calibration()
-    assert axes.get_xlabel() == "predicted probability"
-    assert found.plot_calibration(axes) is axes
-    axes.figure.savefig(tmp_path / "calibration.png")
-    with pytest.raises(InvalidParameter, match="calibration"):
-        evaluate(MODEL, X, Y, epsilon=3.0).plot_calibration()

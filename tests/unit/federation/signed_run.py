@@ -1,7 +1,5 @@
 """A run between organisations in one process: real keys, grants, ledgers and signatures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

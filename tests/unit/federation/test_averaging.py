@@ -24,7 +24,7 @@ from confrere_federation.parties import (
     Payload,
     collaborate,
 )
-from confrere_federation.parties.operation import OPERATIONS
+from confrere_federation.parties.operation import OPERATIONS, PartyFacts
 from confrere_federation.parties.protocols import ObjectiveWeights
 from confrere_federation.parties.signed import rehearse
 
@@ -227,3 +227,12 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     requests = asked["a"]
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
+
+
+def test_a_centre_for_other_classes_is_refused():
+    request = ObjectiveWeights.of(
+        Averaging(frame=Frame(3), epsilon=1.0).request(1.0, Sizes({"a": 60}), np.zeros(4))
+    ).write()
+    assert ObjectiveWeights.read(request, PartyFacts(60, 3)).n_classes == 2
+    with pytest.raises(InvalidMessage, match="centre"):
+        ObjectiveWeights.read(request, PartyFacts(60, 3, 3))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from confrere import Ledger, MultipartyClassifier
-from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed
+from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
 from confrere_federation.parties import (
@@ -159,6 +159,27 @@ def test_a_lie_is_worth_no_more_than_a_vote():
         sent = Payload(arrays={"ballot": np.ones(39, dtype=bool)})
 
     assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:shape"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "weights"},
+        {"auxiliary_private": True},
+        {"n_classes": 3},
+        {"n_classes": 2.0},
+    ],
+    ids=str,
+)
+def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
+    payload = framed(FRAME, ASKED | change, auxiliary=AUXILIARY)
+    with pytest.raises(InvalidMessage):
+        priced(Ballot, payload, PartyFacts(5, D))
+
+
+def test_what_is_released_is_kept_for_noise_is_drawn_once():
+    with pytest.raises(InvalidParameter, match="releases"):
+        poll(LocalFederation(parties()), plan())
 
 
 def own_books(tmp_path):

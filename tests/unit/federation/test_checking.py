@@ -4,16 +4,22 @@ import numpy as np
 import pytest
 
 from confrere.data.frame import Frame
+from confrere.errors import InvalidMessage
 from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
 from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy, collaborate
 from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.operation import PartyFacts
 from confrere_federation.parties.protocols import Check
 from confrere_federation.parties.signed import rehearse
+from tests.unit.federation.conftest import priced
 
 COEF = np.array([2.0, 1.0, 0.0])
+
+
+FACTS = PartyFacts(100, 3)
 
 
 def plan(epsilon=1.0, **settings):
@@ -73,3 +79,17 @@ def request(**changes):
     values = {**good.values, **{k: v for k, v in changes.items() if k in good.values}}
     arrays = {**good.arrays, **{k: v for k, v in changes.items() if k not in good.values}}
     return Payload(values, arrays)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"neighbours": "add-remove"},
+        {"feature_scale": -np.ones(3)},
+    ],
+    ids=str,
+)
+def test_a_request_that_does_not_fit_is_refused_before_it_is_priced(changes):
+    assert priced(Check, request(), FACTS).epsilon == 0.05
+    with pytest.raises(InvalidMessage):
+        priced(Check, request(**changes), FACTS)

@@ -1,7 +1,5 @@
 """What reads rows has no network: the attacks themselves, by code that runs there."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.errors import QuorumMissed
+from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.ledger import Ledger
 from confrere.maths.parties import PartySolutions
 from confrere.methods.votes import MultipartyPlan, group_rows
@@ -16,13 +16,17 @@ from confrere_federation.parties import (
     LocalFederation,
     LocalParty,
     PartyError,
+    Payload,
     Policy,
     Voting,
     poll,
     votes,
 )
-from confrere_federation.parties.operation import request_for
+from confrere_federation.parties.operation import PartyFacts, request_for
 from confrere_federation.parties.summing import Ready
+from confrere_federation.parties.votes import PartyShare
+from tests.unit.federation.conftest import priced
+from tests.world import each
 
 RNG = np.random.default_rng(0)
 D, M, N = 3, 6, 12
@@ -179,3 +183,16 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
     monkeypatch.setattr(votes, "solve_parties", unsolved)
     for method in ("statistic", "weights"):
         assert not request_for(plan(method=method).asked(M)).part(parties()[0]).any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *each(colluding=(M, 0), n_parties=(1,), spacing=(1.0,)),
+    ],
+    ids=str,
+)
+def test_a_request_that_does_not_fit_is_refused(change):
+    request = request_for(plan().asked(M)).write()
+    with pytest.raises(InvalidMessage):
+        priced(PartyShare, Payload(dict(request.values) | change, request.arrays), PartyFacts(N, D))

@@ -1,7 +1,5 @@
 """Who agreed to a charge, and why; and who did not agree to a study."""
 
-from __future__ import annotations
-
 import csv
 import io
 
@@ -66,6 +64,12 @@ def test_a_refusal_is_in_the_chain_and_spends_nothing(ledger, path):
     assert (told.name, told.reason, told.row) == ("A. Reuter", "no purpose of ours", 3)
     assert ledger.spent("study") == 0.0
     assert ledger.verify() == 3
+
+
+@pytest.mark.parametrize("study", [("d", "ff"), ("d",), ("", "ab" * 32)])
+def test_a_refusal_names_a_study(ledger, study):
+    with pytest.raises(InvalidParameter, match="study"):
+        ledger.refuse(study, name="a", reason="b")
 
 
 def test_a_curve_is_sampled_with_its_last_charge(ledger):

@@ -1,7 +1,5 @@
 """Whatever is done in whatever order, the file agrees with a ledger kept in the head."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Charge, act, mark: in that order, whatever happens in between."""
 
-from __future__ import annotations
-
 import pytest
 
 from confrere.errors import BudgetExceeded, ConfrereError

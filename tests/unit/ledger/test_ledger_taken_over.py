@@ -1,7 +1,5 @@
 """A ledger that an earlier version took over from the first format, whose accounts said less."""
 
-from __future__ import annotations
-
 import pytest
 
 from confrere.errors import CompositionError, InvalidParameter

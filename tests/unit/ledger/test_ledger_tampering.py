@@ -1,7 +1,5 @@
 """Whatever is done to the file behind the ledger's back, somebody notices."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A ledger that goes back is noticed by itself, whatever way it went."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 

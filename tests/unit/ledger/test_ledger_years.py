@@ -1,7 +1,5 @@
 """A cap on a year: what is left of it, what earlier years spent, and clocks that lie."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Whether one restored volume puts back a ledger and its witness together."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The batched solver: every party's own minimiser, certified, whatever its shape."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import optimize, special
+from scipy import special
 
-from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, _ShareFit, fit_shares
+from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, fit_shares
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(5, 4))
@@ -65,49 +65,6 @@ def test_shares_of_a_model_give_it_back(n_classes):
     weights, ridge = fit_shares(Z, cells, shares, np.full(80, 1e-10), intercept=True)
     np.testing.assert_allclose(weights, true, atol=1e-2)
     assert ridge in RIDGES
-
-
-def test_the_shares_choose_their_ridge():
-    """Much noise and little signal want a strong one."""
-    Z = RNG.normal(size=(1000, 6)) * 1.8
-    cells = HalfWhite(Z, centred=True).cells(40).of(Z)
-    sizes = np.bincount(cells, minlength=40)[:, None] / 1000
-    faint = sizes / 2 + RNG.normal(size=(40, 2)) * 0.02
-    clear = np.where(np.stack([Z[cells == c, 0].mean() for c in range(40)])[:, None] > 0, 1, 0)
-    clear = sizes * np.hstack([clear, 1 - clear])
-    assert fit_shares(Z, cells, faint, np.full(40, 4e-4), intercept=True)[1] == RIDGES[0]
-    assert fit_shares(Z, cells, clear, np.full(40, 1e-6), intercept=True)[1] == RIDGES[-1]
-
-
-def test_gradient_and_curvature_are_those_of_what_is_minimised():
-    Z = RNG.normal(size=(60, 3))
-    cells = np.arange(60) % 7
-    shares = np.abs(RNG.normal(size=(7, 3))) / 20
-    fit = _ShareFit(Z, cells, shares, np.full(7, 1e-3), True)
-    kept = {}
-
-    def spy(value, start, **more):
-        kept["value"] = value
-        return optimize.OptimizeResult(x=start, fun=0.0)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("confrere.maths.public_cells.optimize.minimize", spy)
-        fit.minimise(2.0, np.zeros(fit.size))
-    point = RNG.normal(size=fit.size)
-    gradient = kept["value"](point)[1]
-    numeric = optimize.approx_fprime(point, lambda p: kept["value"](p)[0], 1e-6)
-    np.testing.assert_allclose(gradient, numeric, rtol=1e-3, atol=1e-3)
-
-    def predicted(p):
-        P = special.softmax(np.hstack([Z, np.ones((60, 1))]) @ fit.weights(p).T, axis=1)
-        return np.stack([P[cells == c].sum(axis=0) for c in range(7)]).ravel() / 60
-
-    moves = 1e-6 * np.eye(fit.size)
-    J = np.stack([(predicted(point + move) - predicted(point)) / 1e-6 for move in moves])
-    scale = np.tile(np.sqrt(4.0 * fit.penalty), 2)
-    J = J.T / np.sqrt(1e-3) / scale
-    expected = np.linalg.slogdet(np.eye(fit.size) + J.T @ J)[1]
-    assert fit.log_determinant(2.0, point) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_cell_without_public_rows_says_nothing():

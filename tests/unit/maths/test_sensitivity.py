@@ -1,7 +1,5 @@
 """Sensitivities: never exceeded, and reached by the worst cases where they are said to be."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

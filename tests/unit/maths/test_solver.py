@@ -6,11 +6,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from confrere.errors import InvalidData
-from confrere.kernel.losses import Logistic
 from confrere.maths.solver import minimise, smallest_tolerance
-from confrere.maths.solver.certificate import Problem
-from confrere.maths.solver.descent import newton, objective_of, residual
-from confrere.maths.solver.row_blocks import SolverRows
+from confrere.maths.solver.descent import residual
 
 
 def rows_and_labels(n, d, seed=0, signal=10.0):
@@ -56,26 +53,6 @@ def test_the_capped_objective_is_minimised(cap):
     at_cap = residual(y * (X @ w), cap) == cap
     assert at_cap.any()
     assert not at_cap.all()
-
-
-@pytest.mark.parametrize("cap", [1.0, 0.5])
-@pytest.mark.parametrize("far", [0.0, 1e2, 1e5])
-def test_newton_arrives_from_everywhere(far, cap):
-    X, y = rows_and_labels(300, 7)
-    problem = Problem(
-        rows=SolverRows(X, 1.0),
-        labels=y,
-        ridge=1e-4,
-        linear=np.full((1, 7), 2.0),
-        centre=np.zeros((1, 7)),
-        loss=Logistic(cap),
-    )
-    objective = objective_of(problem)
-    start = far * np.random.default_rng(2).standard_normal((1, 7))
-    W, G = newton(objective, start, 1e-7)
-    assert np.linalg.norm(G) < 1e-7
-    truth = gradient(X, y, W[0], ridge=1e-4, linear=2.0, cap=cap)
-    assert np.linalg.norm(truth) < 2e-7
 
 
 def test_sparse_rows_are_dense_rows():

@@ -1,7 +1,5 @@
 """Votes: counted exactly, in bounded memory, with ties broken by public rules."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,14 +1,12 @@
 """The weighted risk from its statistic: the minimiser, its certificate, and the automatic ridge."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, softmax
 
 from confrere.maths.voting import (
     minimise_weighted,
-    ridge_under_noise,
     statistic_rounding,
     vote_statistic,
     weighted_tolerance,
@@ -67,38 +65,3 @@ def test_rounding_of_a_statistic_is_below_its_bound():
     computed = vote_statistic(X.astype(np.float64), fractions)
     error = float(np.linalg.norm(np.asarray(computed - exact, dtype=np.float64)))
     assert error < statistic_rounding(3000)
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_automatic_ridge_grows_with_the_noise_and_loses_little(n_classes):
-    rng = np.random.default_rng(0)
-    X = unit_rows(2000, 8)
-    truth = 6 * rng.normal(size=(8, n_classes))
-    fractions = expit(X @ truth[:, 0]) if n_classes == 2 else softmax(X @ truth, axis=1)
-    statistic = vote_statistic(X, fractions)
-    axes, directions = np.full(8, 1.0), np.eye(8)
-
-    def excess(w):
-        scores = X @ np.atleast_2d(w).T
-        if n_classes == 2:
-            risk = np.mean(np.logaddexp(0, scores[:, 0])) - statistic @ w
-        else:
-            risk = np.mean(logsumexp(scores, axis=1)) - np.sum(statistic * w)
-        return float(risk)
-
-    chosen = []
-    for deviation in (1e-4, 1e-2, 1e-1):
-        noise = deviation * rng.normal(size=statistic.shape)
-        if n_classes > 2:
-            noise -= noise.mean(axis=0)
-        noised = statistic + noise
-        alpha = ridge_under_noise(X, noised, axes, directions, deviation)
-        chosen.append(alpha)
-
-        def risk(a, noised=noised):
-            return excess(minimise_weighted(X, noised, alpha=a, tolerance=1e-2))
-
-        grid = [risk(a) for a in np.geomspace(1e-5, 1, 11)]
-        assert risk(alpha) - min(grid) < 0.1 * (max(grid) - min(grid))
-    assert chosen == sorted(chosen)
-    assert chosen[0] < 1e-3 < chosen[-1]

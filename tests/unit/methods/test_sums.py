@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier
-from confrere.data.frame import Frame
 from confrere.demo import ruijin_like
 from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
@@ -87,58 +86,6 @@ def test_rounds_descend_to_the_minimiser_as_noise_goes():
         X, y, ridge=float(plan.ridge(sizes)[0]), cap=0.5, centre=np.zeros(3), tolerance=1e-6
     ).w
     assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.99
-
-
-def skewed(n=3000, n_features=60, seed=0):
-    """Rows at the bound whose labels are mostly negative, with the constant of an intercept."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, n_features)) / np.sqrt(n_features)
-    y = np.where(rng.random(n) < 1 / (1 + np.exp(2 - 6 * X[:, 0])), 1.0, -1.0)
-    return Frame(n_features, constant=0.8).rows(X), y
-
-
-def test_the_constant_has_its_own_mean_square_and_descent_does_not_swing():
-    """Told that the constant varies like any column, the descent would overshoot in it."""
-    X, y = skewed()
-    sizes = Sizes({"a": 1500, "b": 1500})
-    plan = GradientRounds(frame=Frame(60, constant=0.8), epsilon=1e6, delta=1e-6, alpha=1e-3)
-    assert plan.squares[-1] == pytest.approx(0.8**2)
-    assert plan.squares.sum() == pytest.approx(1.0)
-
-    def objective(weights):
-        margins = y * (X @ weights)
-        # The loss with a cap of one half: a straight line below zero.
-        losses = np.log1p(np.exp(-np.maximum(margins, 0))) + 0.5 * np.maximum(-margins, 0)
-        return losses.sum() + 1.5 * weights @ weights
-
-    def descended(squares):
-        ridge = plan.ridge(sizes)
-        descent = sums.NoisedDescent(plan.centre, ridge, 3000 * plan.curvature * squares + ridge)
-        for _ in range(plan.rounds):
-            descent.take(plan.message(X, y, descent.weights))
-        return objective(descent.average)
-
-    least = objective(
-        sums.minimise(X, y, ridge=3.0, cap=0.5, centre=np.zeros(61), tolerance=1e-6).w
-    )
-    start = objective(np.zeros(61))
-    assert descended(plan.squares) - least < 0.05 * (start - least)
-    assert descended(np.full(61, 1 / 61)) - least > (start - least)
-
-
-def test_a_noised_sum_is_unshrunk_where_noise_allows():
-    squares = np.array([0.5, 1e-3])
-    sizes = Sizes({"a": 50_000, "b": 50_000})
-    loud = OneMessage(frame=Frame(2), epsilon=10.0, second_moments=squares)
-    quiet = OneMessage(frame=Frame(2), epsilon=1e-3, second_moments=squares)
-    one = np.ones(3)
-    curved = 1e5 * loud.curvature * loud.squares
-    kept = curved / (curved + loud.ridge(sizes))
-    noise = loud.mechanism(sizes).deviation ** 2
-    assert loud.weights_of(one, sizes) == pytest.approx(kept / (kept**2 + noise))
-    assert np.all(quiet.weights_of(one, sizes) < 0.5), "what drowns in noise is shrunk"
-    asked = OneMessage(frame=Frame(2), epsilon=10.0, second_moments=squares, alpha=1e-3)
-    assert np.array_equal(asked.weights_of(one, sizes), one), "a ridge that was asked for stays"
 
 
 @pytest.mark.parametrize("rows", ["clip", "unit"])

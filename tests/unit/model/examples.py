@@ -1,7 +1,5 @@
 """One model of every shape."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from confrere.model import Clip, Linear, LowLevelModel, Stack

@@ -1,7 +1,5 @@
 """A model as JSON and as arrays: nothing is lost, nothing wrong is read."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

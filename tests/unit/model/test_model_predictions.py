@@ -1,7 +1,5 @@
 """Predictions: their definition, their edges, and the same answers in every form of a model."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

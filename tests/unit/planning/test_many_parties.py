@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from confrere import MultipartyClassifier
-from confrere.errors import CalibrationError, ConfrereError
+from confrere.errors import ConfrereError
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally, minimise_weighted
 from confrere.mechanisms.party_votes import PartyVotes
@@ -67,17 +67,6 @@ def test_noise_adds_no_more_to_the_risk_than_planned():
     above = np.array([risk(w) for w in noised]) - best
     assert np.quantile(above, 0.9) <= made.privacy_term(0.1) / 2
     assert above.min() >= -1e-9
-
-
-def test_parties_make_fractions_quiet_and_majorities_not():
-    made = plan_votes(parties=100, auxiliary=1000, d=20, alpha=0.01)
-    needed = made.parties_for(0.01)
-    assert plan_votes(parties=needed, auxiliary=1000, d=20, alpha=0.01).privacy_term() <= 0.01
-    assert plan_votes(parties=needed - 1, auxiliary=1000, d=20, alpha=0.01).privacy_term() > 0.01
-    # The published rate: a tenth of the noise's length, ten times as many parties.
-    assert made.parties_for(1e-4) == pytest.approx(10 * needed, rel=0.05)
-    with pytest.raises(CalibrationError, match="no number of parties"):
-        plan_votes(parties=100, auxiliary=1000, d=20, alpha=0.01, method="vote").parties_for(0.01)
 
 
 def test_the_rule_takes_cells_where_rows_are_clustered_or_classes_many():

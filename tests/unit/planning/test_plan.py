@@ -151,15 +151,6 @@ def test_wrong_sizes_are_refused(bad):
         plan(**{"n": 100, "d": 5, **bad})
 
 
-def test_text_and_picture(tmp_path):
-    made = plan(n=500, d=5)
-    assert "expected AUC" in str(made)
-    axes = made.plot()
-    assert axes.get_xscale() == "log"
-    assert made.plot(axes) is axes
-    axes.figure.savefig(tmp_path / "plan.png")
-
-
 # --- prices -------------------------------------------------------------------------------------
 
 

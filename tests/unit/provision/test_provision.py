@@ -1,7 +1,5 @@
 """Kits: what a participant gets, and what is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -9,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import tarfile
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from confrere.cli import app
 from confrere.errors import InvalidParameter, OperationRefused, SignatureError, StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.signing import read_private_key
-from confrere_federation.engines.keys import expiry_warnings, read_authority, read_certificate
+from confrere_federation.engines.keys import read_authority, read_certificate
 from confrere_federation.kits import (
     admit,
     kits,
@@ -321,18 +318,6 @@ def test_a_request_of_another_signer_is_not_admitted(work, tmp_path):
     study = read_study(work / "coordinator" / "study.toml")
     with pytest.raises(SignatureError, match="names another key"):
         admit(work / "coordinator" / "nodes", study, stranger)
-
-
-def test_ends_are_told_thirty_days_before(work):
-    certificate = read_certificate(work / "main" / "keys" / "node.key.pem")
-    end = certificate.not_valid_after_utc
-    named = {"main": certificate}
-    assert expiry_warnings(named, end - timedelta(days=31)) == []
-    (soon,) = expiry_warnings(named, end - timedelta(days=29, hours=1))
-    assert "ends in 29 days" in soon
-    (late,) = expiry_warnings(named, end + timedelta(seconds=1))
-    assert "has ended" in late
-    assert expiry_warnings(named, datetime.now(UTC)) == []
 
 
 def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """A small release of each kind, with a ledger behind it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -64,11 +64,3 @@ def test_the_card_shows_every_curve_and_no_script(released):
     assert "two standard deviations" in page
     assert "<script" not in page
     assert "Columns that bend" not in card_page(released.card)
-
-
-def test_names_from_elsewhere_stay_text(released):
-    schema = PublicSchema([Number('<b>"x"', bounds=(0, 1), curve=True)], outcome=SCHEMA.outcome)
-    rows = pd.DataFrame({'<b>"x"': np.linspace(0, 1, 400), "y": [0, 1] * 200})
-    model = PrivateLogisticRegression(schema=schema, noise="schema", random_state=0).fit(rows)
-    page = card_page(model.to_release())
-    assert "<b>" not in page.split("Columns that bend")[1].split("</section>")[0]

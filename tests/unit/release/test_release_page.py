@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -88,15 +86,6 @@ def test_a_simulation_cannot_be_mistaken(make_release):
     assert '<span class="void">' in page
     assert text.count("NOT PROTECTED") == 2
     assert "The promise that unseeded noise would make" in text
-
-
-def test_several_parties_are_listed(make_release, receipt):
-    release = make_release(parties={"main": receipt, "branch": Guarantee(0.5)})
-    text = Page(card_page(release)).text
-    assert "branch nowhere ε = 0.5" in text
-    assert "main in its ledger ε = 1" in text
-    assert "epsilon is the sum, 1.5" in text
-    assert "No ledger recorded it." in Page(card_page(make_release(receipt=None))).text
 
 
 @pytest.mark.parametrize("unit", Unit)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from confrere.data.body import Body, BodyFrame
-from confrere.data.codes import FEW, PACKED, Coded, packed, stored, sub_rows
+from confrere.data.codes import FEW, PACKED, Coded, stored, sub_rows
 from confrere.data.frame import BoundedRows, coded_steps
 from confrere.errors import InvalidData
 from confrere.maths.solver.certificate import _additions, rounding_bound
@@ -22,16 +22,6 @@ def made(n=5000, seed=0, sizes=SIZES, shrink=True):
     rows = Coded(tuple(stored(columns, sizes)), tables, factors)
     written = np.hstack([table[codes] for table, codes in zip(tables, columns, strict=True)])
     return rows, written if factors is None else written * factors[:, None]
-
-
-def test_small_columns_share_a_byte():
-    groups = packed(SIZES)
-    assert sorted(j for group in groups for j in group) == [*range(len(SIZES))]
-    assert all(math.prod(SIZES[j] for j in g) <= PACKED for g in groups if len(g) > 1)
-    rows, _ = made()
-    kinds = sorted(store.codes.dtype.itemsize for store in rows.stores)
-    assert kinds == [1, 1, 1, 2, 2]
-    assert rows.width == 5
 
 
 @pytest.mark.parametrize("shrink", [False, True])

@@ -14,7 +14,7 @@ from confrere.data import engines as engines_module
 from confrere.data.engines import DaskCluster, Threads, opened_engine
 from confrere.data.frame import BoundedRows
 from confrere.data.spill import spill_folder
-from confrere.errors import InvalidData, InvalidParameter, NotInstalled
+from confrere.errors import InvalidParameter, NotInstalled
 from confrere.maths.solver import row_blocks as row_blocks_module
 
 
@@ -98,17 +98,6 @@ def test_what_workers_are_sent_is_small_and_lost_results_are_made_again():
         assert len(sent) < 5000
         assert np.array_equal(engine.keep(framed)[0:9], framed[0:9])
     assert list(spill_folder().glob("rows-*")) == []
-
-
-def test_errors_of_the_rows_are_not_taken_for_a_dead_worker(tmp_path):
-    X, _ = made()
-    with clusterless(OneProcess()) as engine:
-        kept = engine.keep(X)
-        kept.path.write_bytes(b"")
-        with pytest.raises(InvalidData, match="changed"):
-            BoundedRows(kept, 1.0, engine=engine)
-        with pytest.raises(InvalidParameter, match="dense"):
-            engine.keep(BoundedRows(__import__("scipy.sparse").sparse.eye_array(3), 1.0))
 
 
 def test_wrong_engines_are_named(monkeypatch):

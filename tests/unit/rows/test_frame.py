@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.errors import InvalidData, InvalidParameter
 from confrere_federation.parties import Frame
 
 
@@ -43,30 +42,3 @@ def test_a_column_of_factor_zero_is_not_used():
     coef, _ = frame.coefficients(np.array([1.0, 5.0, 1.0]))
     assert coef[1] == 0
     assert frame.weights([1.0, 7.0])[1] == 0
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"n_features": 0},
-        {"n_features": True},
-        {"data_norm": 0.0},
-        {"data_norm": 1e300},
-        {"constant": 1.0},
-        {"constant": -0.1},
-        {"norm": "l3"},
-        {"feature_scale": np.ones(2)},
-        {"feature_scale": np.array([1.0, 1.0, np.nan])},
-        {"feature_scale": np.array([1.0, 1.0, -1.0])},
-    ],
-)
-def test_frames_that_make_no_sense(settings):
-    with pytest.raises(InvalidParameter):
-        Frame(**{"n_features": 3} | settings)
-
-
-def test_rows_of_other_columns_are_refused():
-    with pytest.raises(InvalidData):
-        Frame(3).rows(np.ones((2, 4)))
-    with pytest.raises(InvalidParameter):
-        Frame(3).weights([1.0])

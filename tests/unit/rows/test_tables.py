@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from confrere import PrivateLogisticRegression
@@ -127,20 +126,6 @@ def test_postgresql_gives_the_same_bits(kept, monkeypatch):
             decoded(table)
         assert "hunter2" not in repr(refusal.value) + repr(table)
         assert refusal.value.__cause__ is None
-
-
-def test_single_precision_stays_so_and_other_numbers_are_doubles(tmp_path):
-    X, y = made()
-    single = frame_of(X.astype(np.float32), y)
-    single.to_parquet(tmp_path / "single.parquet", index=False)
-    table = decoded(Parquet(tmp_path / "single.parquet"), label="ill")
-    assert table.X[0:5].dtype == np.float32
-    assert table.y.dtype == np.int8
-    assert table.columns == tuple(COLUMNS)
-    expected = weights(X.astype(np.float32), y)
-    assert np.array_equal(weights(Parquet(tmp_path / "single.parquet"), "ill"), expected)
-    single.assign(age=range(500)).to_parquet(tmp_path / "whole.parquet", index=False)
-    assert decoded(Parquet(tmp_path / "whole.parquet")).X[0:5].dtype == np.float64
 
 
 @pytest.mark.parametrize("n", [500, 2500])  # written down, and as codes
@@ -286,21 +271,6 @@ def test_a_memory_map_that_is_written_to_during_a_fit_fails_after_the_charge(tmp
     assert ledger.spent("study") == 2.0
 
 
-def test_row_groups_of_parquet_are_read_in_batches_of_bounded_size(tmp_path, monkeypatch):
-    X, y = made()
-    table = pa.Table.from_pandas(frame_of(X, y))
-    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=120)
-    expected = decoded(Frames(frame_of(X, y)), label="ill")
-    monkeypatch.setattr(tables_module, "_BATCH_ENTRIES", 200)
-    batches = list(Parquet(tmp_path / "rows.parquet").read(["lab", "age"]))
-    assert max(map(len, batches)) == 101
-    assert len(batches) == 9
-    assert batches[0].column_names == ["lab", "age"]
-    found = decoded(Parquet(tmp_path / "rows.parquet"), label="ill")
-    assert np.array_equal(found.X[0:500], expected.X[0:500])
-    assert np.array_equal(found.y, expected.y)
-
-
 def test_the_file_is_private_checked_for_room_and_removed(tmp_path, monkeypatch):
     folder = SpillFolder()
     rows = mapped(np.ones((10, 3)), folder, "rows")
@@ -387,11 +357,3 @@ def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):
     with pytest.raises(NotInstalled, match=r"confrere\[sql\]"):
         decoded(Sql("duckdb://", "SELECT 1"))
     assert spill_module.spill_folder() == tmp_path / "spill"
-
-
-def test_progress_is_told(monkeypatch):
-    monkeypatch.setattr(tables_module, "BATCH", 200)
-    X, y = made()
-    told = []
-    decoded(Frames(frame_of(X, y)), progress=lambda done, of: told.append((done, of)))
-    assert told == [(200, 500), (400, 500), (500, 500)]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from confrere.methods.allowance import allowance
-from confrere.methods.geometry import factors_of, schema_frame
+from confrere.methods.geometry import schema_frame
 from confrere.schema import Category, Flag, Number, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -40,26 +40,6 @@ def encoded(encoder, n=400):
         }
     )
     return encoder.transform(table)
-
-
-def test_a_curve_is_a_line_and_bends():
-    factors, turns = factors_of(SCHEMA.encoder(form="curves").blocks())
-    kinds = [(factor.kind, factor.size, factor.smooth) for factor in factors]
-    assert kinds == [
-        ("number", 1, 0),
-        ("bend", 6, 6),
-        ("number", 1, 0),
-        ("bend", 7, 6),
-        ("number", 1, 0),
-        ("number", 2, 0),
-        ("category", 3, 0),
-        ("flag", 1, 0),
-        ("constant", 1, 0),
-    ]
-    assert [turn.shape for turn in turns] == [(7, 8), (8, 9), (1, 2), (2, 3), (3, 3), (1, 1)]
-    flat, none = factors_of(PublicSchema([Flag("f")]).encoder(form="curves").blocks())
-    assert [factor.kind for factor in flat] == ["flag", "constant"]
-    assert none == ()
 
 
 def test_scores_are_the_same_in_both_languages():

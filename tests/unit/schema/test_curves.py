@@ -73,27 +73,6 @@ def test_hats_meet_at_their_knots():
     assert (between[:, :8] * encoder.encoding().norm).sum(axis=1) == pytest.approx(1)
 
 
-def test_lines_with_a_mean_end_where_most_records_are():
-    schema = PublicSchema([Number("x", bounds=(0, 100), mean=40, sd=10), Flag("f", share=0.1)])
-    encoder = schema.encoder(form="linear")
-    table = pd.DataFrame({"x": [40.0, 55.0, 99.0, 25.0, 0.0], "f": [1, 0, 0, 0, 0]})
-    rows = encoder.transform(table) * encoder.encoding().norm
-    assert rows[:, 0] == pytest.approx([0, 1, 1, -1, -1], abs=1e-9)
-    assert rows[:2, 1] == pytest.approx([1, -1])
-
-
-def test_knots_lie_where_most_records_are():
-    known = Number("x", bounds=(0, 100), mean=30, sd=10)
-    assert known.knots(True) == pytest.approx(np.linspace(5, 55, 8))
-    assert Number("x", bounds=(0, 100), mean=2, sd=10).knots(True)[0] == 0
-    # Whole numbers keep a knot each, and declared knots stay.
-    assert Number("x", bounds=(0, 3), mean=1, sd=0.1).knots(True) == (0, 1, 2, 3)
-    assert Number("x", bounds=(0, 9), mean=1, sd=0.1, curve=(0, 9)).knots(True) == (0, 9)
-    # However small a declared deviation is, knots differ.
-    narrow = Number("x", bounds=(0, 1e9), mean=1e9, sd=1e-9).knots(True)
-    assert np.diff(narrow).min() > 0
-
-
 def test_curves_are_written_and_read():
     again = PublicSchema.from_toml(SCHEMA.to_toml())
     assert again == SCHEMA

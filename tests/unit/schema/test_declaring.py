@@ -2,9 +2,9 @@
 
 import pytest
 
-from confrere.data.schema import FORMS, declared_column, missing_facts
+from confrere.data.schema import FORMS, declared_column
 from confrere.errors import SchemaError
-from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+from confrere.schema import Category, Flag, Number, Ordered
 
 
 def test_every_form_is_read():
@@ -32,28 +32,3 @@ def test_every_form_is_read():
 def test_what_is_wrong_is_said_with_a_form_to_copy(text, told):
     with pytest.raises(SchemaError, match=told.replace(".", r"\.")):
         declared_column(text)
-
-
-def test_facts_that_are_missing_are_named_with_their_worth():
-    bare = PublicSchema(
-        [Number("age", bounds=(18, 100)), Category("job", values=("a", "b"))],
-        outcome=Label("ill", positive="yes"),
-    )
-    facts = {one.fact: one.columns for one in missing_facts(bare)}
-    assert facts == {
-        "importance": ("age", "job"),
-        "mean and sd": ("age",),
-        "sign": ("age", "job"),
-        "base_rate": ("ill",),
-        "shares": ("job",),
-        "missing": ("age", "job"),
-        "unknown": ("job",),
-    }
-    full = PublicSchema(
-        [
-            Number("age", bounds=(18, 100), mean=52, sd=16, missing=52, importance=1, sign=1),
-            Flag("smoker", share=0.2, missing="indicator", importance=2),
-        ],
-        outcome=Label("ill", positive="yes", base_rate=0.1),
-    )
-    assert missing_facts(full) == ()

@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -176,19 +176,3 @@ def test_all_bad_columns_are_named_at_once_and_no_value_is():
     assert "'age': some rows have no value" in text
     assert "'smoker': some rows have a value that is not declared" in text
     assert "secret" not in text
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"rows": "trim"}, "rows"),
-        ({"clip_norm": 0}, "clip_norm"),
-        ({"clip_norm": "max"}, "clip_norm"),
-        ({"clip_norm": np.inf}, "clip_norm"),
-        ({"clip_norm": True}, "clip_norm"),
-        ({"weighted": True, "power": -1}, "power"),
-    ],
-)
-def test_wrong_settings_are_refused(settings, message):
-    with pytest.raises(InvalidParameter, match=message):
-        SCHEMA.encoder(**settings).transform(random_table(3))

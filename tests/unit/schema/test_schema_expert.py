@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere.errors import InvalidData, SchemaError
+from confrere.errors import InvalidData
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -36,8 +36,3 @@ def test_the_prior_follows_the_encoding(settings):
     along = encoder.transform(TABLE) @ encoder.expert_prior()
     score = SCHEMA.expert_score(TABLE)
     assert along / np.linalg.norm(along) == pytest.approx(score / np.linalg.norm(score))
-
-
-def test_what_an_expert_cannot_do():
-    with pytest.raises(SchemaError, match="signs"):
-        PublicSchema([Flag("x")]).expert_score(pd.DataFrame({"x": [True]}))

@@ -471,18 +471,6 @@ def test_a_text_that_was_not_agreed_to_is_not_compared_with(place):
     assert found.study is None
 
 
-def test_what_was_added_and_removed_is_shown_too():
-    old = b'a = 1\n[b]\nc = [1, 2]\n[[party]]\nname = "x"\ncap = 1\n'
-    new = b'[b]\nc = [1, 3]\nd = "e"\n[[party]]\nname = "x"\ncap = 2\n[[party]]\nname = "y"\n'
-    assert changed_facts(old, new) == [
-        ("b.c", [1, 2], [1, 3]),
-        ("b.d", None, "e"),
-        ("party.x.cap", 1, 2),
-        ("party.y.name", None, "y"),
-        ("a", 1, None),
-    ]
-
-
 @pytest.mark.parametrize("word", ["name", "reason", "justification"])
 @pytest.mark.parametrize("text", ["", "two\nlines", "all is anonymous"])
 def test_words_that_a_card_cannot_hold_are_refused_before_anything_is_spent(place, word, text):

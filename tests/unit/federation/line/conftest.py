@@ -1,7 +1,5 @@
 """A real line: TLS on the loopback interface, every party in a thread of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
