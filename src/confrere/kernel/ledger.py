@@ -63,6 +63,7 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
     check_text,
+    seen,
 )
 from confrere.kernel.log import (
     LogFile,
@@ -293,8 +294,7 @@ class Payment(NamedTuple):
 
 
 # -- what an account allows ------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Balance:
+class Balance(NamedTuple):
     """What an account allows and what it has paid so far.
 
     Caps on a year count what was paid since it began. A year is the calendar's, in UTC, and never
@@ -317,16 +317,16 @@ class Balance:
         """Take over what the owner's row says: another cap, no more charges, or what is counted."""
         now, before = self.terms, self.caps
         if kind == "frozen":
-            return replace(self, frozen=said.reason)
+            return self._replace(frozen=said.reason)
         if kind == "declared":
             terms = replace(now, unit=said.unit, neighbours=said.neighbours)
             if now.unit is not None and terms != now:
                 raise InvalidParameter("what an account counts does not change.")
-            return replace(self, terms=terms)
+            return self._replace(terms=terms)
         if before is None:
             raise InvalidParameter(f"account {now.name!r} has no cap to raise.")
         new = {k: v for k in ("epsilon", "delta") if (v := getattr(said, k)) is not None}
-        after = replace(self, terms=replace(now, **new))
+        after = self._replace(terms=replace(now, **new))
         caps = after.caps or before
         if caps == before or not caps.covers(before):
             raise InvalidParameter(
@@ -338,15 +338,14 @@ class Balance:
 
     def at(self, time: str) -> Self:
         """Begin the year of a time, if it is a later one."""
-        year = int(time[:4])
-        if self.terms.period is None or year <= self.year:
+        if self.terms.period is None or int(time[:4]) <= self.year:
             return self
-        return replace(self, year=year, earlier=self.paid)
+        return self._replace(year=int(time[:4]), earlier=self.paid)
 
     def booked(self, guarantee: Guarantee, time: str) -> Self:
         """Add what was spent at a time, whatever the caps."""
         begun = self.at(time)
-        return replace(begun, paid=begun.paid.plus(guarantee.amount))
+        return begun._replace(paid=begun.paid.plus(guarantee.amount))
 
     def after(self, guarantee: Guarantee, time: str) -> Self:
         """Pay for one more release at a time, composed in sequence, or say why not."""
@@ -361,29 +360,29 @@ class Balance:
                 f"{guarantee.unit} ({guarantee.neighbours}): the two do not add up. Nothing was "
                 "spent; open an account for it."
             )
-        rest, price = self.at(time).rest, guarantee.amount
-        if rest is not None:
+        after, caps = self.booked(guarantee, time), self.caps
+        if caps is not None and not caps.covers(after.counted):
+            which = "epsilon" if after.counted.epsilon > caps.epsilon else "delta"
+            left = getattr(caps.minus(self.at(time).counted), which)
             bound = "ledger" if self.terms.period is None else "ledger, this year"
-            for currency in ("epsilon", "delta"):
-                asked, left = getattr(price, currency), getattr(rest, currency)
-                if asked > left:
-                    shown = (float(asked), max(0.0, at_most(left)))
-                    raise BudgetExceeded(name, *shown, currency, bound)
-        return self.booked(guarantee, time)
+            shown = (float(getattr(guarantee, which)), max(0.0, at_most(left)))
+            raise BudgetExceeded(name, *shown, which, bound)
+        return after
 
     @property
-    def rest(self) -> Amount | None:
-        """What the caps still cover: less than nothing, if more was booked; None without them."""
-        caps = self.caps
-        return None if caps is None else caps.minus(self.paid.minus(self.earlier))
+    def counted(self) -> Amount:
+        """What counts against the caps: all that was paid, or what was since the year began."""
+        return self.paid if self.earlier is _NOTHING else self.paid.minus(self.earlier)
 
     @property
     def left(self) -> float:
         """Epsilon that can still be charged; infinite without a cap, nothing once frozen."""
         if self.frozen is not None:
             return 0.0
-        rest = self.rest
-        return math.inf if rest is None else max(0.0, at_most(rest.epsilon))
+        caps = self.caps
+        if caps is None:
+            return math.inf
+        return max(0.0, at_most(caps.minus(self.counted).epsilon))
 
     @property
     def spent(self) -> float:
@@ -422,12 +421,13 @@ class Balances:
 
     def enter(self, row: Row) -> None:
         """Take in the next row, or refuse one that contradicts those before it."""
-        said = said_by(row)
-        if (row.seq == 1) != isinstance(said, Genesis):
+        if (row.seq == 1) != (row.kind == "genesis"):
             raise ValueError("a chain has one genesis")
-        if isinstance(said, Charge):
-            self._charge(row, said)
-        elif isinstance(said, End):
+        if row.kind == "charge":
+            self._charge(row)
+            return
+        said = said_by(row)
+        if isinstance(said, End):
             if said.charge not in self._paid:
                 raise ValueError("what ends, or is made, was paid for")
             if row.kind == "model":
@@ -453,17 +453,21 @@ class Balances:
                 )
             self.format, self.ledger_id = said.format, said.ledger_id
 
-    def _charge(self, row: Row, charge: Charge) -> None:
+    def _charge(self, row: Row) -> None:
+        facts = row.facts
+        spent, key = facts.pop("spent", None), facts.pop("key", None)
+        facts.pop("detail", None)  # of 0.2
+        charge = seen(Charge, facts)
         before = self.balances[charge.account]
         if self.format == 1 and before.terms.unit is None:
             # In old files the first charge said what an account counts.
             counted = {name: getattr(charge.guarantee, name) for name in ("unit", "neighbours")}
-            before = replace(before, terms=replace(before.terms, **counted))
+            before = before._replace(terms=replace(before.terms, **counted))
         paid = before.booked if charge.booked else before.after
         after = paid(charge.guarantee, row.time)
-        if charge.spent != after.totals:
+        if Total.from_dict(spent) != after.totals:
             raise ValueError("the running totals are the sums")
-        if charge.key is not None and self.keys.setdefault(charge.key, row.seq) != row.seq:
+        if key is not None and self.keys.setdefault(check_text(key, "key"), row.seq) != row.seq:
             raise ValueError("a key charges once")
         self.balances[charge.account] = after
         self.charges[charge.account].append(row.seq)

@@ -61,9 +61,12 @@ _decoder = json.JSONDecoder(parse_constant=_no_number)
 def read(text: str) -> Any:
     """Read one JSON value, and nothing that JSON does not have."""
     try:
-        return _decoder.decode(text)
+        value, end = _decoder.raw_decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    if end != len(text):
+        raise ValueError("more than one value")
+    return value
 
 
 def now() -> str:

@@ -93,7 +93,7 @@ class Account:
             frozen=balance.frozen,
             history=history,
             period=terms.period,
-            counted=at_least(balance.paid.minus(balance.earlier).epsilon),
+            counted=at_least(balance.counted.epsilon),
             years=_years(log, name),
         )
 
