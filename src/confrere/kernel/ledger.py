@@ -77,7 +77,7 @@ from confrere.kernel.log import (
 
 FORMAT = 3
 #: What is read: rows of version 0.2 say the same, and what they noted besides is left aside.
-_READ = (1, 2, FORMAT)
+_READ = (2, FORMAT)
 #: The account of an ephemeral ledger that names none, opened by its first charge.
 _DEFAULT = "default"
 #: Bytes from here on, beyond every row, are locks of charges.
@@ -148,8 +148,8 @@ class Opened(Record):
     name: Line
     epsilon: Annotated[float, check_epsilon] | None
     delta: Annotated[float, check_delta]
-    unit: Unit | None  #: None only in files of 0.1, where the first charge says it
-    neighbours: Neighbours | None
+    unit: Unit
+    neighbours: Neighbours
     period: Literal["year"] | None = None
     reason: Line | None = None
 
@@ -162,8 +162,6 @@ class AccountChange(Record):
     reason: Line
     epsilon: Annotated[float, check_epsilon] | None = None
     delta: Annotated[float, check_delta] | None = None
-    unit: Unit | None = None  #: With ``neighbours``: what an account of 0.1 counts, as 0.2 asked
-    neighbours: Neighbours | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +220,7 @@ class Reset(Record):
 _KINDS: dict[str, type[Record]] = {
     "genesis": Genesis,
     "account": Opened,
-    **dict.fromkeys(("raised", "frozen", "declared"), AccountChange),
+    **dict.fromkeys(("raised", "frozen"), AccountChange),
     "charge": Charge,
     **dict.fromkeys(("released", "failed", "model"), End),
     **dict.fromkeys(("refused", "agreed"), Verdict),
@@ -314,15 +312,10 @@ class Balance(NamedTuple):
         return None if cap is None else Amount.of(cap, self.terms.delta)
 
     def changed(self, kind: str, said: AccountChange) -> Self:
-        """Take over what the owner's row says: another cap, no more charges, or what is counted."""
+        """Take over what the owner's row says: another cap, or no more charges."""
         now, before = self.terms, self.caps
         if kind == "frozen":
             return self._replace(frozen=said.reason)
-        if kind == "declared":
-            terms = replace(now, unit=said.unit, neighbours=said.neighbours)
-            if now.unit is not None and terms != now:
-                raise InvalidParameter("what an account counts does not change.")
-            return self._replace(terms=terms)
         if before is None:
             raise InvalidParameter(f"account {now.name!r} has no cap to raise.")
         new = {k: v for k in ("epsilon", "delta") if (v := getattr(said, k)) is not None}
@@ -353,12 +346,12 @@ class Balance(NamedTuple):
         if self.frozen is not None:
             raise AccountFrozen(f"account {name!r} is frozen ({self.frozen}); nothing was spent.")
         counted = (self.terms.unit, self.terms.neighbours)
-        if counted != (guarantee.unit, guarantee.neighbours):
-            counts = "of 0.1 and says nothing" if counted[0] is None else "per {} ({})"
+        if counted != guarantee.kind:
             raise CompositionError(
-                f"account {name!r} counts {counts.format(*counted)}, the guarantee is per "
-                f"{guarantee.unit} ({guarantee.neighbours}): the two do not add up. Nothing was "
-                "spent; open an account for it."
+                "account {!r} counts per {} ({}), the guarantee is per {} ({}): the two do not add "
+                "up. Nothing was spent; open an account for it.".format(
+                    name, *counted, *guarantee.kind
+                )
             )
         after, caps = self.booked(guarantee, time), self.caps
         if caps is not None and not caps.covers(after.counted):
@@ -407,7 +400,7 @@ class Balances:
     """
 
     def __init__(self) -> None:
-        self.format, self.ledger_id = FORMAT, ""
+        self.ledger_id = ""
         self.balances: dict[str, Balance] = {}
         self.charges: dict[str, list[int]] = {}
         self.all_charges: list[int] = []
@@ -449,9 +442,10 @@ class Balances:
         else:
             if said.format not in _READ:
                 raise NotALedger(
-                    f"it has format {said.format}; this version of confrere reads {FORMAT}."
+                    f"it has format {said.format}; this version of confrere reads {FORMAT}, and 2, "
+                    "which is that of 0.2."
                 )
-            self.format, self.ledger_id = said.format, said.ledger_id
+            self.ledger_id = said.ledger_id
 
     def _charge(self, row: Row) -> None:
         facts = row.facts
@@ -459,10 +453,6 @@ class Balances:
         facts.pop("detail", None)  # of 0.2
         charge = seen(Charge, facts)
         before = self.balances[charge.account]
-        if self.format == 1 and before.terms.unit is None:
-            # In old files the first charge said what an account counts.
-            counted = {name: getattr(charge.guarantee, name) for name in ("unit", "neighbours")}
-            before = before._replace(terms=replace(before.terms, **counted))
         paid = before.booked if charge.booked else before.after
         after = paid(charge.guarantee, row.time)
         if Total.from_dict(spent) != after.totals:
@@ -927,8 +917,7 @@ class LedgerWriter(LedgerFile):
             if charge.study is not None:
                 log.check_agreed(charge.study.sha256, approval)
             if name not in log.balances:
-                counted = (guarantee.unit, guarantee.neighbours)
-                self._store.append(log, "account", Opened(name, None, 0.0, *counted))
+                self._store.append(log, "account", Opened(name, None, 0.0, *guarantee.kind))
             if key is None or key not in log.keys:
                 time = now()
                 balance = log.balance(name).after(guarantee, time)

@@ -396,10 +396,5 @@ def _lines(descriptor: int, start: int) -> Iterator[tuple[bytes, int]]:
 
 
 def _check_beginning(line: bytes) -> None:
-    if line.startswith(b"SQLite format 3\0"):
-        raise NotALedger(
-            "it is a database. If it is a ledger of confrere 0.1, take over its rows first, with "
-            "`confrere ledger upgrade` of version 0.2: what was spent stays spent."
-        )
     if not line.startswith(FIRST_BYTES):
         raise NotALedger("it is not a ledger.")

@@ -47,10 +47,8 @@ class Account:
     name: str
     epsilon: float | None  #: The cap, as last raised; None without one
     delta: float  #: The cap on the sum of deltas; means nothing without a cap on epsilon
-    #: ``unit``, ``neighbours``: what the account counts; None only in files of the first format,
-    #: until declared.
-    unit: Unit | None
-    neighbours: Neighbours | None
+    unit: Unit  #: With ``neighbours``: what the account counts
+    neighbours: Neighbours
     #: ``spent``, ``left``: epsilon spent in all, and epsilon that can still be charged (infinite
     #: without a cap).
     spent: float
@@ -146,7 +144,7 @@ def account_table(accounts: Iterable[Account], title: str = "") -> Table:
     rows = [
         (
             one.name,
-            "not said" if one.unit is None else f"{one.unit} ({one.neighbours})",
+            f"{one.unit} ({one.neighbours})",
             share(one.counted, one.epsilon),
             amount(one.epsilon) + ("" if one.period is None else f" a {one.period}"),
             shown(one.spent) if one.spent else "0",

@@ -107,7 +107,7 @@ class LedgerReader(LedgerFile, Shown):
     def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
         """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges."""
         balance = self._balance(account)
-        if balance is not None and balance.terms.unit and balance.terms.neighbours:
+        if balance is not None:
             counted = (balance.terms.unit, balance.terms.neighbours)
             balance.after(Guarantee(epsilon, delta, *counted), now())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confrere.errors import NotALedger, WitnessMismatch
-from confrere.kernel.guarantee import Amount, Guarantee, Neighbours, Unit, at_least
+from confrere.kernel.guarantee import Amount, Guarantee, at_least
 from confrere.kernel.ledger import (
     Charge,
     End,
@@ -83,7 +83,7 @@ def _book(store: Store, log: Pages, lost: Spent) -> None:
     if lost.account not in log.balances:
         store.append(log, "account", lost.facts)
     before = log.balance(lost.account)
-    counted = (before.terms.unit or Unit.RECORD, before.terms.neighbours or Neighbours.REPLACE_ONE)
+    counted = (before.terms.unit, before.terms.neighbours)
     price, time = Guarantee(lost.epsilon, lost.delta, *counted), now()
     spent = before.booked(price, time).totals
     what = Charge(lost.account, price, "spent in rows that are gone", False, spent, booked=True)
