@@ -109,7 +109,7 @@ class TestEveryEstimator:
             raise RuntimeError("the machine caught fire")
 
         monkeypatch.setattr(measurements, "certified", broken)
-        monkeypatch.setattr(measurements.Point, "noised", broken)
+        monkeypatch.setattr(measurements.Point, "_noised", broken)
         monkeypatch.setattr(SecureSum, "sample", broken)
         with pytest.raises(RuntimeError):
             estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)
