@@ -181,35 +181,6 @@ def test_verdicts(claims, published, outcome):
     assert judge(spec_with(claims, published), points(0.9)).outcome == outcome
 
 
-def apart(difference, spread, repeats):
-    """Two methods whose difference varies over repeats; what they share varies far more."""
-    found = []
-    for r in range(repeats):
-        split = 0.5 + 0.1 * r
-        wobble = difference + spread * (-1) ** r
-        found.append(record("PLR", "sound", 1.0, r, split + wobble))
-        found.append(record("PLR", "printed", 1.0, r, split))
-    return summarise(found)
-
-
-@pytest.mark.parametrize(
-    ("difference", "repeats", "outcome"),
-    [
-        (0.01, 4, "reproduced"),
-        (-0.01, 4, "not reproduced"),
-        (0.001, 4, "undecided"),
-        (-0.001, 4, "undecided"),
-        (0.01, 2, "undecided"),
-        (0.01, 1, "undecided"),
-    ],
-)
-def test_few_repeats_decide_nothing_that_they_cannot_tell(difference, repeats, outcome):
-    claim = {**SOUND_FIRST, "at": [1.0]}
-    verdict = judge(spec_with([claim]), apart(difference, 0.002, repeats))
-    assert verdict.outcome == outcome
-    assert ("Too few repeats to tell" in verdict.why) == (outcome == "undecided")
-
-
 @pytest.fixture
 def reported(toy_spec, tmp_path, monkeypatch):
     monkeypatch.setattr(reporting, "load_specs", lambda: {"X1": toy_spec})

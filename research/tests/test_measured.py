@@ -1,9 +1,5 @@
 """Tables of measurements in the documentation are those of their records."""
 
-import numpy as np
-import pytest
-from scipy import stats
-
 from benchmarks import (
     bench_audits,
     bench_averages,
@@ -52,10 +48,7 @@ def tables():
         "demo": ("algorithms/transfer.md", bench_demo.table_of(read_record("demo"))),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "priors": ("priors.md", bench_priors.tables_of(read_record("priors"))),
-        "branches near a prior": (
-            "priors.md",
-            bench_priors.branches_of(read_record("priors")),
-        ),
+        "branches near a prior": ("priors.md", bench_priors.branches_of(read_record("priors"))),
         "base rate": ("priors.md", bench_base_rate.table_of(read_record("base_rate"))),
         "selection": ("algorithms/papers.md", bench_selection.table_of(read_record("selection"))),
         "since 0.1": (reproduced.PAGE, reproduced.changes_of(whole)),
@@ -128,26 +121,3 @@ def test_the_rule_for_cells_is_about_data_that_no_item_uses_and_hardly_costs():
     assert all(
         len(by) == 10 for one in record["items"] for m in one["found"].values() for by in m.values()
     )
-
-
-def test_recorded_rivals_are_all_there_and_slower_where_it_is_said():
-    record = read_record("rivals")
-    wanted = {
-        f"{name} | {column} | {epsilon:g}"
-        for name in bench_rivals.TABLES
-        for column in bench_rivals.COLUMNS
-        for epsilon in bench_rivals.EPSILONS
-    }
-    assert set(record) == wanted
-    for name in bench_rivals.TABLES:
-        ours, theirs = (record[f"{name} | {c} | 1"] for c in ("confrere", "DP-EBM, default"))
-        assert ours["seconds"] < theirs["seconds"]
-
-
-def test_the_rivals_descent_has_no_more_noise_than_its_promise_needs():
-    for epsilon, delta in ((0.5, 1e-5), (3.0, 1e-5)):
-        mu = bench_rivals.gaussian_mu(epsilon, delta)
-        # The region where the loss exceeds epsilon, by the two normal laws themselves.
-        edge = epsilon / mu + mu / 2
-        lost = stats.norm.sf(edge - mu) - np.exp(epsilon) * stats.norm.sf(edge)
-        assert lost == pytest.approx(delta, rel=1e-6)

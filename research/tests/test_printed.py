@@ -208,12 +208,6 @@ def test_uncentred_meta_features_flip_when_most_labels_are_negative():
     X_test, y_test = data(4000, seed=1, shift=4.0)
     assert np.mean(y > 0) < 0.15
     stack = fit_pst_f(
-        X,
-        y,
-        epsilon=1e6,
-        alpha=0.5,
-        groups=GROUPS,
-        shares=(0.5, 0.5),
-        rng=np.random.default_rng(0),
+        X, y, epsilon=1e6, alpha=0.5, groups=GROUPS, shares=(0.5, 0.5), rng=np.random.default_rng(0)
     )
     assert roc_auc_score(y_test, stack.score(X_test)) < 0.5

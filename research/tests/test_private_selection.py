@@ -8,10 +8,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from confrere import (
-    Ledger,
-    PrivateLogisticRegression,
-)
+from confrere import Ledger, PrivateLogisticRegression
 from confrere.audit import audit, worst_pairs
 from confrere.errors import CompositionError
 from confrere.kernel.streams import SeededSource
@@ -286,9 +283,7 @@ GENEROUS = PrivateLogisticRegression(data_norm=10.0, alpha=1e-5)
 
 
 @parametrize_with_checks(
-    [
-        PrivateSelection(GENEROUS, {"alpha": [1e-5, 1e-4]}, epsilon=1e5, random_state=0),
-    ]
+    [PrivateSelection(GENEROUS, {"alpha": [1e-5, 1e-4]}, epsilon=1e5, random_state=0)]
 )
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -155,10 +155,7 @@ def test_a_reply_that_comes_too_late_is_no_reply_to_the_next_question(engine):
         engine.send("a", late)
         while carrier.connected() != ["a"]:
             pass
-        assert carrier.exchange({"a": b"1", "b": b"1"}, 1) == {
-            "a": "Timeout",
-            "b": "Unreachable",
-        }
+        assert carrier.exchange({"a": b"1", "b": b"1"}, 1) == {"a": "Timeout", "b": "Unreachable"}
         slow.set()
         assert carrier.exchange({"a": b"2"}, 120) == {"a": b"2"}
         assert late.asked == [b"1", b"2"]

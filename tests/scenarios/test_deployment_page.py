@@ -67,10 +67,7 @@ def shell(tmp_path, machines):
     here = tmp_path / "here"
     here.mkdir()
     environment = {k: v for k, v in os.environ.items() if not k.startswith("CONFRERE_")}
-    environment |= {
-        "PATH": f"{programs}{os.pathsep}{environment['PATH']}",
-        "COORDINATOR": address,
-    }
+    environment |= {"PATH": f"{programs}{os.pathsep}{environment['PATH']}", "COORDINATOR": address}
     started = []
 
     def start(block, typed="", at="coordinator"):

@@ -53,10 +53,7 @@ def die_when_sent():
 
 
 def test_two_of_five_are_killed_and_the_others_finish(tmp_path):
-    changes = {
-        'name = "average"': METHOD,
-        "quorum = 1.0": "quorum = 0.6",
-    }
+    changes = {'name = "average"': METHOD, "quorum = 1.0": "quorum = 0.6"}
     with Deployment(tmp_path, warm=True, more=(LOST, SENT), changes=changes) as deployment:
         for name in deployment.parties:
             local = deployment.folder / f"local/{name}.toml"

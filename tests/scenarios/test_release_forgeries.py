@@ -101,10 +101,7 @@ def world(tmp_path_factory):
         release = Release("plr", learned, PRICE, receipts[name])
         notes = CardNotes(title=name, study_sha256=hashlib.sha256(study).hexdigest())
         folders[name] = release.describe(notes, ledger=ledger).save(
-            place / name,
-            sign_with=place / "key",
-            party="main",
-            study=place / f"{name}.toml",
+            place / name, sign_with=place / "key", party="main", study=place / f"{name}.toml"
         )
     receipts["failed"] = charged(ledger, STUDY, None)
     ledger.mark_failed(receipts["failed"], code="SolverError")
@@ -280,9 +277,7 @@ EDITED = {
     "model": {"weights in ragged rows": in_json(b"   -2.0\n", b"   [-2.0]\n")},
     "test_vectors": {"test vectors of another model": in_json(b'"label": "yes"', b'"label": "no"')},
     "another model": {"another method": in_json(b'"kind": "plr"', b'"kind": "pst-f"')},
-    "form that is": {
-        "the same model, another text": in_file("model.json", lambda c: c + b" \n"),
-    },
+    "form that is": {"the same model, another text": in_file("model.json", lambda c: c + b" \n")},
     "each once": in_npz(
         arrays_of_another_model=saved(coef=-COEF, intercept=INTERCEPT),
         a_member_twice=archive(twice=True),
@@ -335,9 +330,7 @@ EDITED = {
     "prior_spend": {"another account": in_card("prior_spend", "account", to="other")},
     "bounds a risk": {"a word it must not say": in_card("tuning", to="anonymous data")},
     "card.seal": {"a field more": in_card("seal", to="approved by all")},
-    "describes other files": {
-        "the card of an older release": from_old("card.json", "README.md"),
-    },
+    "describes other files": {"the card of an older release": from_old("card.json", "README.md")},
     "changed after": {
         "the signature of an older release": from_old("signatures/main.sig", sums=False),
         "the sums of an older release": from_old("SHA256SUMS", sums=False),

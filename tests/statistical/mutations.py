@@ -41,12 +41,7 @@ from confrere.kernel.streams import (
 from confrere.ledger import Ledger
 from confrere.maths.parties import Descent
 from confrere.maths.solver.row_blocks import SolverRows
-from confrere.mechanisms import (
-    measurements,
-    party_statistic,
-    party_votes,
-    secure_sum,
-)
+from confrere.mechanisms import measurements, party_statistic, party_votes, secure_sum
 from confrere.mechanisms.measurements import Act, LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
@@ -399,10 +394,7 @@ MUTATIONS = {
         "Gaussian noise at the pure rate", _gaussian_for_l2, ("plr", "average"), ("events",)
     ),
     "constant outside": Mutation(
-        "the constant column comes on top of the bound",
-        _constant_outside,
-        ("plr",),
-        ("densities",),
+        "the constant column comes on top of the bound", _constant_outside, ("plr",), ("densities",)
     ),
     "constant unchecked": Mutation(
         "the same, and no mechanism looks at its rows",
@@ -496,17 +488,10 @@ MUTATIONS = {
         "every party of a sum draws half of its share", _half_shares, ("sums",), ("events",)
     ),
     "sum: wrong Gamma": Mutation(
-        "shares of a sum have a quarter of their Gamma shape",
-        _wrong_gamma,
-        ("sums",),
-        ("events",),
+        "shares of a sum have a quarter of their Gamma shape", _wrong_gamma, ("sums",), ("events",)
     ),
     "cells: half the noise": Mutation(
-        "half of the noise on counts is drawn",
-        _half_counted,
-        ("cells",),
-        ("events",),
-        runs=20_000,
+        "half of the noise on counts is drawn", _half_counted, ("cells",), ("events",), runs=20_000
     ),
     "cells: moved once": Mutation(
         "the sensitivity of cells is one party's share, not two",
@@ -562,9 +547,7 @@ MUTATIONS = {
     "sums: reserve of one message": Mutation(
         "a sum that may be tried again has the price of one",
         _edited(
-            "methods.sums:Sums._sum",
-            "releases=self.rounds + self.reserve",
-            "releases=self.rounds",
+            "methods.sums:Sums._sum", "releases=self.rounds + self.reserve", "releases=self.rounds"
         ),
         ("sums",),
         ("price",),
@@ -573,9 +556,7 @@ MUTATIONS = {
     "sums: reserve of rounds": Mutation(
         "rounds that may be tried again have the price of the rounds alone",
         _edited(
-            "methods.sums:Sums._sum",
-            "releases=self.rounds + self.reserve",
-            "releases=self.rounds",
+            "methods.sums:Sums._sum", "releases=self.rounds + self.reserve", "releases=self.rounds"
         ),
         ("sums",),
         ("price",),

@@ -71,11 +71,7 @@ def test_five_groups_at_the_whole_epsilon_each_are_refuted():
 def test_forty_rounds_are_those_of_the_printed_protocol():
     X, y = FAULTS["printed-ofpa"].pair.second
     printed = ofpa(
-        [(X, y)],
-        epsilon=1.0,
-        rounds=3 * ROUNDS,
-        rng=np.random.default_rng(3),
-        fit_intercept=False,
+        [(X, y)], epsilon=1.0, rounds=3 * ROUNDS, rng=np.random.default_rng(3), fit_intercept=False
     )
     by_hand = ofpa_rounds((X, y), 3, np.random.default_rng(3))
     np.testing.assert_allclose(by_hand.ravel(), printed.uploads.ravel(), atol=1e-6)

@@ -196,9 +196,7 @@ def test_a_forgotten_jacobian_is_found(monkeypatch):
 def test_a_forgotten_corner_is_found(monkeypatch, forgotten, ridge):
     whole = GaussianLoss.moves
     monkeypatch.setattr(
-        GaussianLoss,
-        "moves",
-        lambda self: [move for move in whole(self) if not forgotten(move)],
+        GaussianLoss, "moves", lambda self: [move for move in whole(self) if not forgotten(move)]
     )
     with pytest.raises(AssertionError):
         promise_holds(ridge=ridge)

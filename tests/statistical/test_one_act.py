@@ -9,13 +9,7 @@ from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
-from confrere.mechanisms.measurements import (
-    ROUNDING_SHARE,
-    HiddenSize,
-    LatticeStep,
-    Part,
-    Point,
-)
+from confrere.mechanisms.measurements import ROUNDING_SHARE, HiddenSize, LatticeStep, Part, Point
 from confrere.mechanisms.noised import counts
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic

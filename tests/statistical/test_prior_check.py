@@ -97,10 +97,7 @@ def test_a_broken_rule_is_found(monkeypatch, fault):
     assert worst > 1.0
 
 
-RELATIONS = [
-    (Neighbours.REPLACE_ONE, N),
-    (Neighbours.ADD_REMOVE, HiddenSize(N)),
-]
+RELATIONS = [(Neighbours.REPLACE_ONE, N), (Neighbours.ADD_REMOVE, HiddenSize(N))]
 
 
 @pytest.mark.parametrize(("relation", "size"), RELATIONS)
@@ -196,10 +193,9 @@ def test_of_several_classes_no_record_moves_the_sum_further_than_the_sensitivity
             for row in scores
         ]
     )
-    worst = {
-        Neighbours.REPLACE_ONE: np.ptp(parts),
-        Neighbours.ADD_REMOVE: np.abs(parts).max(),
-    }[relation]
+    worst = {Neighbours.REPLACE_ONE: np.ptp(parts), Neighbours.ADD_REMOVE: np.abs(parts).max()}[
+        relation
+    ]
     assert 0.99 * check.sensitivity <= worst <= check.sensitivity
 
 

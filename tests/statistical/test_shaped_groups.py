@@ -174,15 +174,7 @@ def _shared(monkeypatch):
 @pytest.mark.parametrize("make", [stack, branch])
 @pytest.mark.parametrize(
     "fault",
-    [
-        _whole_rate_each,
-        _louder,
-        _one_group_pays,
-        _quieter,
-        _of_the_ball,
-        _unbounded,
-        _shared,
-    ],
+    [_whole_rate_each, _louder, _one_group_pays, _quieter, _of_the_ball, _unbounded, _shared],
 )
 def test_a_broken_rule_is_found(monkeypatch, make, fault):
     model = make()

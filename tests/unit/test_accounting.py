@@ -106,21 +106,6 @@ def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make,
     assert found < 1.6
 
 
-def test_checked_stacks_enter_by_their_promise_and_those_of_several_classes_by_their_noise():
-    promised = total([Guarantee(0.5, delta=1e-6)] * 2, delta=1e-5).epsilon
-    made = {"epsilon": 0.5, "delta": 1e-6, "n_groups": 2}
-    prior = [1.0, 0.0, 0.0, 0.0, 0.0]
-    checked = charged(2, FeatureStackingClassifier, **made, prior=prior)
-    assert checked[0].event == Promised(0.5, 1e-6)
-    assert total(checked, delta=1e-5).epsilon == pytest.approx(promised)
-    several = charged(2, FeatureStackingClassifier, **made, classes=[0, 1, 2], clipping="separate")
-    sigmas = several[0].event.parts[0].sigmas
-    mu = math.sqrt(8) * math.hypot(*(1 / sigma for sigma in sigmas))
-    theirs = reference.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
-    floor = theirs.self_compose(2).get_epsilon_for_delta(1e-5)
-    assert floor <= total(several, delta=1e-5).epsilon < 0.9 * promised
-
-
 def test_pure_and_gaussian_releases_compose():
     mixed = [*charged(2, epsilon=0.5, delta=1e-6), *charged(1, epsilon=0.7), Guarantee(0.3)]
     found = total(mixed, delta=3e-6, step=1e-3)

@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from confrere.audit import Pair, audit_function
-from confrere.audit.events import (
-    epsilon_lower_bound,
-    lower_probability,
-    upper_probability,
-)
+from confrere.audit.events import epsilon_lower_bound, lower_probability, upper_probability
 from confrere.errors import InvalidParameter
 
 
@@ -69,16 +65,6 @@ def test_both_directions_are_tried():
     for pair in (Pair("up", 0.01, 0.1), Pair("down", 0.1, 0.01)):
         result = audit_function(rare_on_the_first, pair, runs=20_000)
         assert 1.8 < result.epsilon < np.log(10)
-
-
-def test_a_statistic_can_be_given():
-    def hidden(data, count, generator):
-        noise = generator.normal(size=(count, 2))
-        return np.column_stack([noise[:, 0], data * noise[:, 0] + 0.1 * noise[:, 1]])
-
-    result = audit_function(hidden, PAIR, statistic=lambda w: np.abs(w[:, 0] - w[:, 1]), runs=4_000)
-    assert result.epsilon > 3
-    assert result.event.startswith("statistic")
 
 
 def test_settings_are_checked():

@@ -39,20 +39,6 @@ def test_verify_compares_the_card_with_what_the_study_says(line, fitted, words, 
     assert place in line("verify", "forged", "--study", "study.toml", code=5).stderr
 
 
-def test_release_show_page_and_sign(line, fitted):
-    shown = line("release", "show", fitted).stdout
-    assert "NOT PROTECTED" in shown
-    assert "not for denying care" in shown
-    assert line.json("release", "show", fitted)["data"]["status"] == "released"
-    line("release", "page", fitted, "--out", "page.html")
-    assert "<html" in Path("page.html").read_text()
-    made = line.json("keys", "new", "main.key", "--comment", "main")["data"]
-    assert line("keys", "show", "main.key.pub").stdout.strip() == made["fingerprint"]
-    line("release", "sign", fitted, "--party", "main", "--key", "main.key")
-    line("verify", fitted, "--key", "main=main.key.pub")
-    line("release", "sign", fitted, "--party", "../up", "--key", "main.key", code=3)
-
-
 def test_release_onnx_predicts_the_raw_rows_that_predict_does(line, fitted):
     line("release", "onnx", fitted, "--out", "model.onnx")
     session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])

@@ -151,26 +151,3 @@ def test_an_unexpected_error_shows_its_class_and_never_its_words(line, folder, m
     debugged = line.runner.invoke(app, ["fit", "study.toml", "--yes", "--debug"])
     assert debugged.exit_code == 1
     assert "S3CRET" in debugged.stderr
-
-
-def test_a_study_of_sums_is_fitted_evaluated_and_says_who_must_not_collude(line, folder):
-    study = Path("study.toml")
-    text = study.read_text().replace('name = "average"', 'name = "sums"')
-    study.write_text(text + "\n[evaluation]\nepsilon = 0.5\n")
-    needed = '"size", "ready", "minimiser", "gradient", "errors_of_all"'
-    for local in Path("local").glob("*.toml"):
-        allowed = local.read_text().replace('"size", "check", "objective", "learn"', needed)
-        local.write_text(allowed.replace("_per_run = 1.0", "_per_run = 1.5"))
-    line("fit", "study.toml", "--yes", "--out", "out")
-    release = load_release(Path("out/diabetes-2026"))
-    assert release.guarantee.epsilon == 1.5
-
-    told = " ".join(release.guarantee.assumptions)
-    assert "at most 1 of 3 parties pool what they know" in told
-    (utility,) = release.card.utility
-    assert 0 <= utility.value <= 1
-    for party in ("main", "branch-1", "branch-2"):
-        entries = Ledger(f"local/{party}.ledger").entries()
-        assert [entry.guarantee.epsilon for entry in entries] == [1.0, 0.5]
-        assert {entry.state for entry in entries} == {"released"}
-    line("verify", "out/diabetes-2026")

@@ -16,7 +16,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)) / 3
 Y = (X[:, 0] + 0.2 * RNG.normal(size=300) > 0).astype(int)
 PARTY = np.repeat(["a", "b", "c"], [150, 100, 50])
-METHODS = ["average", "ofpa", "ofaa", "laplace"]
 
 
 @pytest.fixture
@@ -24,27 +23,6 @@ def ledger(tmp_path):
     book = Ledger(tmp_path / "ledger")
     book.open_account("study", epsilon=1.0)
     return book
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_one_charge_whatever_the_number_of_parties(ledger, method):
-    model = CollaborativeClassifier(method=method, epsilon=0.5, ledger=ledger)
-    model.fit(X, Y, party=PARTY)
-    assert ledger.spent("study") == 0.5
-    (entry,) = ledger.entries("study")
-    assert entry.state == "released"
-    assert entry.guarantee == model.guarantee_ == model.receipt_.guarantee
-    assert model.guarantee_.assumptions[-1] == "disjoint parts, split by organisation"
-    assert list(model.party_) == ["a", "b", "c"]
-    np.testing.assert_allclose(model.party_weights_, [1 / 2, 1 / 3, 1 / 6])
-    assert model.coef_.shape == (1, 4)
-    assert not model.simulated_
-    assert model.guarantee_.theorem in {
-        "docs/proofs/averaging.md",
-        "docs/proofs/objective_perturbation.md",
-        "docs/proofs/functional_mechanism.md",
-        "docs/proofs/output_perturbation.md",
-    }
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 11])
@@ -112,28 +90,6 @@ def test_a_robust_mean_is_an_option_of_averaging(combine):
         CollaborativeClassifier(method="ofaa", combine=combine).fit(X, Y, party=PARTY)
     with pytest.raises(InvalidParameter, match="combine"):
         CollaborativeClassifier(combine="mode").fit(X, Y, party=PARTY)
-
-
-CODES = np.argmax(X[:, :3] + 0.02 * RNG.normal(size=(300, 3)), axis=1)
-
-
-@pytest.mark.parametrize(
-    ("method", "delta"),
-    [(m, 0.0) for m in [*METHODS, "sums"]] + [(m, 1e-6) for m in ("average", "ofaa", "laplace")],
-)
-@pytest.mark.parametrize("n_classes", [3, 4])
-def test_several_classes(method, delta, n_classes):
-    classes = list(range(n_classes))
-    model = CollaborativeClassifier(
-        method=method, epsilon=1e5, delta=delta, classes=classes, alpha=1e-3, random_state=0
-    ).fit(X, CODES, party=PARTY)
-    assert model.coef_.shape == (n_classes, 4)
-    np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-6)
-    assert model.score(X, CODES) > 0.85
-    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1e5, delta)
-    assert model.price(300, 4, n_classes, n_parties=3).delta == delta
-    released = model.to_release().model
-    np.testing.assert_array_equal(released.predict(X), model.predict(X))
 
 
 def test_rounds_divide_delta_as_they_divide_epsilon():

@@ -15,7 +15,6 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.maths.parties import solve_parties
 from confrere.maths.voting import count_votes
-from confrere.methods.votes import MemoryBlocks
 from confrere_federation.parties import Frame
 
 RNG = np.random.default_rng(0)
@@ -52,24 +51,6 @@ def test_one_charge_for_each_whole_party(tmp_path, method):
     assert model.n_parties_ == M
 
 
-def test_what_cannot_be_done_costs_nothing(tmp_path):
-    ledger = Ledger(tmp_path / "ledger")
-    ledger.open_account("study", epsilon=1.0, unit="party")
-    for kw in ({"auxiliary": None}, {"auxiliary": np.zeros((5, D))}, {"auxiliary": AUXILIARY[:0]}):
-        with pytest.raises(ValueError, match=r"auxiliary|sample"):
-            fit(ledger=ledger, fit_intercept=False, **kw)
-    with pytest.raises(InvalidData, match="party"):
-        fit(ledger=ledger, party=PARTY[:-1])
-    with pytest.raises(InvalidData, match="one type"):
-        fit(ledger=ledger, party=np.array([None, 1] * (M * N // 2)))
-    with pytest.raises(ValueError, match="features"):
-        fit(ledger=ledger, auxiliary=AUXILIARY[:, :2])
-    for local in ("tree", [GaussianNB()], lambda name: name):
-        with pytest.raises(InvalidParameter, match="local"):
-            fit(ledger=ledger, local=local)
-    assert ledger.spent("study") == 0
-
-
 # --- what is learned -----------------------------------------------------------------------------
 
 
@@ -104,22 +85,6 @@ def test_many_classes(method):
     # slope within one cloud of rows: that is where they lose.
     assert model.score(TEST, truth) > (0.7 if method == "cells" else 0.8)
     assert list(model.classes_) == sorted(labels)
-
-
-@pytest.mark.parametrize("epsilon", [1e-6, 1e9])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_any_price_ends_in_finite_weights(method, epsilon, n_classes):
-    for settings in ({}, {"alpha": 1e-6}):
-        model = fit(
-            y=Y + (X[:, 2] > 0.2) * (n_classes - 2),
-            classes=range(n_classes),
-            method=method,
-            epsilon=epsilon,
-            random_state=0,
-            **settings,
-        )
-        assert np.all(np.isfinite(model.coef_))
 
 
 def test_order_and_type_of_rows_do_not_matter():
@@ -279,21 +244,6 @@ def test_a_failing_local_classifier_is_a_faulty_party(caplog):
 
 
 # --- size ----------------------------------------------------------------------------------------
-
-
-def test_blocks_follow_public_sizes_and_do_not_change_the_votes():
-    small, large = MemoryBlocks(1.0, 124, 2), MemoryBlocks(1e6, 124, 2)
-    assert small.parties == 240 < large.parties == 2400
-    assert small.rows < large.rows
-    rng = np.random.default_rng(2)
-    rows = rng.normal(size=(3000, D))
-    labels = (rows[:, 0] > 0).astype(int)
-    party = np.repeat(np.arange(1000), 3)
-    kw = {"epsilon": 1e7, "random_state": 0}
-    for method in ("statistic", "weights"):
-        whole = fit(rows, labels, party, method=method, **kw).coef_
-        parts = fit(rows, labels, party, method=method, memory=0.1, **kw).coef_
-        np.testing.assert_allclose(parts, whole, atol=1e-5)
 
 
 # --- releases ------------------------------------------------------------------------------------

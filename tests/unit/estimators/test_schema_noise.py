@@ -163,24 +163,6 @@ def test_a_delta_that_buys_nothing_is_not_spent():
         PrivateLogisticRegression(**settings, delta=0.01).fit(rows)
 
 
-def test_several_classes_have_noise_of_the_schema_s_shape_too():
-    """Which column tells is not guessed: the rate is dealt out by the number of columns."""
-    rows, fresh = table(4000), table(2000, seed=1)
-    schema = PublicSchema(SCHEMA.features, outcome=Label("y", classes=("a", "b", "c")))
-    for each in (rows, fresh):
-        each["y"] = np.where(each["age"] > 60, "a", np.where(each["job"] == "a", "b", "c"))
-    settings = {"epsilon": 2.0, "schema": schema, "random_state": 0}
-    model = PrivateLogisticRegression(**settings).fit(rows)
-    assert model.guarantee_.theorem == "docs/proofs/geometry.md"
-    assert model.model_.encoder.form == "linear"
-    assert model.model_.facts.body == (1, 3, 1)
-    ball = PrivateLogisticRegression(**settings, noise="ball").fit(rows)
-    assert accuracy(model, fresh) > max(0.8, accuracy(ball, fresh))
-    plan, _ = PrivateLogisticRegression(**settings).prepare(rows, None)
-    lines, corners = plan.frame.body.shares
-    assert lines == corners  # two lines and the constant, one block of three
-
-
 @pytest.mark.parametrize("noise", ["auto", "schema", "ball"])
 def test_a_branch_follows_the_form_of_its_source(noise):
     source = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(table())

@@ -6,9 +6,7 @@ import pytest
 from confrere import (
     FeatureStackingClassifier,
     Ledger,
-    PrivateLogisticRegression,
     SampleStackingClassifier,
-    TransferClassifier,
     TransferStackingClassifier,
 )
 from confrere.release import load_release
@@ -48,18 +46,6 @@ def test_a_stack_learns_several_classes(name, delta, tmp_path):
     model.to_release().save(tmp_path / "release", allow_uncapped=True)
     read = load_release(tmp_path / "release", require_signature_from=None).model
     np.testing.assert_array_equal(read.predict(X), model.predict(X))
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_target_of_several_classes_starts_from_a_release(delta):
-    main = PrivateLogisticRegression(epsilon=1e4, classes=list(NAMES), alpha=1e-3, random_state=0)
-    source = main.fit(X, Y).to_release()
-    few = slice(0, 30)
-    settings = {"epsilon": 0.1, "classes": list(NAMES), "random_state": 0, "delta": delta}
-    near = TransferClassifier(source=source, prior_check=False, **settings).fit(X[few], Y[few])
-    alone = PrivateLogisticRegression(**settings).fit(X[few], Y[few])
-    assert near.score(X, Y) > 0.8 > alone.score(X, Y)
-    assert near.guarantee_.delta == delta
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -66,25 +66,6 @@ def test_groups_are_declared_by_the_names_of_columns(noise):
         FeatureStackingClassifier(groups=[["a"], ["b"]]).price(100, 2)
 
 
-@pytest.mark.parametrize("noise", ["auto", "schema", "ball"])
-def test_a_branch_follows_the_coordinates_of_its_source(noise):
-    source = stacked(epsilon=20.0).fit(table(6000)).to_release()
-    near = TransferStackingClassifier(
-        source=source,
-        schema=SCHEMA,
-        epsilon=1.0,
-        noise=noise,
-        prior_check=False,
-        random_state=0,
-    ).fit(table(600, seed=2))
-    model = near.model_
-    assert model.encoder.form == "curves"
-    assert (model.facts.body is not None) == (noise != "ball")
-    theirs, ours = ([g.features.tolist() for g in m.groups] for m in (source.model, model))
-    assert theirs == ours
-    assert accuracy(near, table(seed=1)) > 0.7
-
-
 def test_the_check_believes_a_right_source_and_not_a_wrong_one():
     """Scores of rows in bodies are neither centred nor as long as a bound: the check knows."""
     source = stacked(epsilon=20.0).fit(table(6000)).to_release()

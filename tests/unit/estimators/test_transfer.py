@@ -108,10 +108,7 @@ def test_several_sources_are_weighted_by_what_the_noise_left():
     good = PrivateLogisticRegression(epsilon=4.0, **settings).fit(X[MAIN], Y[MAIN])
     poor = PrivateLogisticRegression(epsilon=0.2, **settings).fit(X[:300], Y[:300])
     model = TransferClassifier(
-        source=[good.to_release(), poor.to_release()],
-        alpha=1e7,
-        prior_check=False,
-        random_state=0,
+        source=[good.to_release(), poor.to_release()], alpha=1e7, prior_check=False, random_state=0
     ).fit(X[BRANCH], Y[BRANCH])
     assert np.linalg.norm(model.coef_ - good.coef_) < 0.2 * np.linalg.norm(good.coef_) + 0.05
     stacks = [
@@ -170,13 +167,6 @@ def named():
 def target(folder, **settings):
     frame = pd.DataFrame(X, columns=NAMES)
     return TransferClassifier(source=folder, **settings).fit(frame[3700:], Y[3700:])
-
-
-def test_a_path_a_schema_and_a_signature(named, tmp_path):
-    generate_key(tmp_path / "key", "main hospital")
-    folder = saved(named, tmp_path / "release", sign_with=tmp_path / "key", party="main")
-    keys = {"main": tmp_path / "key.pub"}
-    assert target(folder, schema=SCHEMA, source_keys=keys).sources_[0].kind == "plr"
 
 
 def test_what_does_not_fit_is_refused_and_costs_nothing(named, tmp_path):

@@ -163,12 +163,7 @@ def test_a_lie_is_worth_no_more_than_a_vote():
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"method": "weights"},
-        {"auxiliary_private": True},
-        {"n_classes": 3},
-        {"n_classes": 2.0},
-    ],
+    [{"method": "weights"}, {"auxiliary_private": True}, {"n_classes": 3}, {"n_classes": 2.0}],
     ids=str,
 )
 def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):

@@ -69,12 +69,7 @@ def test_what_follows_from_answers_is_known_to_be_derived():
 
 def request(**changes):
     good = Check(
-        coef=COEF,
-        epsilon=0.05,
-        intercept=-1.4,
-        data_norm=1.0,
-        neighbours="replace-one",
-        declared=0,
+        coef=COEF, epsilon=0.05, intercept=-1.4, data_norm=1.0, neighbours="replace-one", declared=0
     ).write()
     values = {**good.values, **{k: v for k, v in changes.items() if k in good.values}}
     arrays = {**good.arrays, **{k: v for k, v in changes.items() if k not in good.values}}
@@ -82,12 +77,7 @@ def request(**changes):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"neighbours": "add-remove"},
-        {"feature_scale": -np.ones(3)},
-    ],
-    ids=str,
+    "changes", [{"neighbours": "add-remove"}, {"feature_scale": -np.ones(3)}], ids=str
 )
 def test_a_request_that_does_not_fit_is_refused_before_it_is_priced(changes):
     assert priced(Check, request(), FACTS).epsilon == 0.05

@@ -102,10 +102,7 @@ def served(user, tmp_path):
     (tmp_path / "table.csv").chmod(0o600)
     for path in (tmp_path, tmp_path / "table.csv") if user else ():
         os.chown(path, user, user)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.socket(socket.AF_UNIX) as local,
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:
         port = server.getsockname()[1]
         local.bind(f"\0confrere-{port}")
         local.listen()

@@ -186,11 +186,7 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        *each(colluding=(M, 0), n_parties=(1,), spacing=(1.0,)),
-    ],
-    ids=str,
+    "change", [*each(colluding=(M, 0), n_parties=(1,), spacing=(1.0,))], ids=str
 )
 def test_a_request_that_does_not_fit_is_refused(change):
     request = request_for(plan().asked(M)).write()

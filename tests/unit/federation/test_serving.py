@@ -6,22 +6,11 @@ from copy import copy
 import numpy as np
 import pytest
 
-from confrere.errors import (
-    BudgetExceeded,
-    FederationError,
-    InvalidParameter,
-    OperationRefused,
-)
+from confrere.errors import BudgetExceeded, FederationError, InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
-from confrere_federation.parties import (
-    Books,
-    Frame,
-    Payload,
-    Policy,
-    serve,
-)
+from confrere_federation.parties import Books, Frame, Payload, Policy, serve
 from confrere_federation.parties.messages import receipt_of
 from confrere_federation.parties.protocols import ObjectiveWeights
 from tests.world import each

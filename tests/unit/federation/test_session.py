@@ -6,12 +6,7 @@ import pytest
 from confrere.errors import InvalidParameter
 from confrere.ledger import Ledger
 from confrere.release.signing import verify_bytes
-from confrere_federation.parties import (
-    Averaging,
-    Expansion,
-    Frame,
-    PartyError,
-)
+from confrere_federation.parties import Averaging, Expansion, Frame, PartyError
 from confrere_federation.parties.messages import SignedAnswer
 from confrere_federation.parties.signed import PartySession
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, Loopback, Organisations

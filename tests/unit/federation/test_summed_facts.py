@@ -42,11 +42,7 @@ def federation(unit=Unit.RECORD, neighbours=Neighbours.REPLACE_ONE, **more):
         ledger.open_account(name, unit=unit, neighbours=neighbours)
         policy = Policy.anything(unit=unit, neighbours=neighbours)
         books = Books(ledger=ledger, account=name, policy=policy)
-        raw = RawRows(
-            FactCounts(SCHEMA),
-            FactCounts(SCHEMA).sums(table),
-            len(table),
-        )
+        raw = RawRows(FactCounts(SCHEMA), FactCounts(SCHEMA).sums(table), len(table))
         X, y = SCHEMA.encoder().transform(table), SCHEMA.label(table)
         own = {"raw": raw, "encode": lambda encoder, table=table: encoder.transform(table)}
         parties.append(LocalParty(name, X, y, books, 7 + seed, **(own | more)))

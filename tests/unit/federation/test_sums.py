@@ -10,13 +10,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.methods.asking import PartyRows, Sizes, in_process
 from confrere.methods.sums import Minimiser
 from confrere.release.signing import verify_bytes
-from confrere_federation.parties import (
-    LocalFederation,
-    LocalParty,
-    Payload,
-    collaborate,
-    summing,
-)
+from confrere_federation.parties import LocalFederation, LocalParty, Payload, collaborate, summing
 from confrere_federation.parties.masks import Announcement, Masking, add_masked
 from confrere_federation.parties.messages import Question
 from confrere_federation.parties.signed import rehearse

@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confrere.errors import CompositionError, InvalidParameter
-from confrere.kernel.guarantee import (
-    Guarantee,
-    Neighbours,
-    Split,
-    in_parallel,
-    in_sequence,
-    shares,
-)
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel, in_sequence, shares
 
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, True, "1", None])

@@ -1,5 +1,4 @@
 import math
-import os
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -113,36 +112,6 @@ class TestWhatMayBeWritten:
         with pytest.raises(InvalidParameter, match=next(iter(wrong))):
             ledger.charge(**charge)
         assert ledger.spent("study") == 0.0
-
-
-def test_a_charge_costs_the_same_in_a_long_ledger(tenth, monkeypatch):
-    """Counted in bytes read, which do not depend on how busy the machine is."""
-    ledger = Ledger()
-    ledger.open_account("study")
-    read = 0
-    pread = os.pread
-
-    def counting(descriptor, length, offset):
-        nonlocal read
-        found = pread(descriptor, length, offset)
-        read += len(found)
-        return found
-
-    def cost(key):
-        nonlocal read
-        read = 0
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "pread", counting)
-            ledger.mark_released(ledger.charge(None, tenth, purpose="fit", key=key))
-            ledger.left()
-        return read
-
-    cost("first")
-    short = cost("second")
-    for number in range(1000):
-        ledger.mark_released(ledger.charge(None, tenth, purpose="fit", key=f"filler {number}"))
-    assert cost("third") < 1.2 * short
-    assert short < 10_000
 
 
 def test_a_limit_beside_the_cap_is_looked_at_with_the_charge(ledger):

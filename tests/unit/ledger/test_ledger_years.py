@@ -102,12 +102,7 @@ def test_an_account_for_life_shows_its_years_and_has_one_cap(ledger, clock):
 
 
 @pytest.mark.parametrize(
-    "lie",
-    [
-        {"year": 2027},
-        {"earlier": {"epsilon": "0.9", "delta": "0"}},
-        {"year": 2025},
-    ],
+    "lie", [{"year": 2027}, {"earlier": {"epsilon": "0.9", "delta": "0"}}, {"year": 2025}]
 )
 def test_a_rebuilt_chain_cannot_move_a_charge_into_another_year(yearly, clock, lie):
     pay(yearly, 0.6)

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.losses import Logistic, Softmax
-from confrere.maths.solver import (
-    minimise,
-    minimise_softmax,
-    rounding_bound,
-    smallest_tolerance,
-)
+from confrere.maths.solver import minimise, minimise_softmax, rounding_bound, smallest_tolerance
 from confrere.maths.solver.certificate import UNIT, Problem, block_rows, partition_rows
 from confrere.maths.solver.row_blocks import SolverRows
 

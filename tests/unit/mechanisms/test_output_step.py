@@ -10,10 +10,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import LatticeStep
 
 steps = st.builds(
-    LatticeStep,
-    epsilon=st.floats(1e-3, 1),
-    radius=st.floats(1e-12, 1e-2),
-    size=st.integers(1, 30),
+    LatticeStep, epsilon=st.floats(1e-3, 1), radius=st.floats(1e-12, 1e-2), size=st.integers(1, 30)
 )
 
 

@@ -38,9 +38,3 @@ def test_blocks_hold_every_member_once():
         seen.extend(block.sizes.tolist())
     assert seen == sizes.tolist()
     assert np.array_equal(np.concatenate([block.X for block in rows.blocks()]), rows.X)
-
-
-@pytest.mark.parametrize(("sizes", "many"), [([9] * 99, False), ([9] * 100, True)])
-def test_few_or_large_parties_are_not_worth_stacking(sizes, many):
-    assert make_rows(sizes).many is many
-    assert not make_rows([*sizes, 40_000]).many

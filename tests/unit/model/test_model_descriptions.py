@@ -12,14 +12,10 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidRelease
 from confrere.model import Clip, Encoder, Facts, StackFacts, read_model
-from confrere.model.model_json import (
-    model_document,
-    npz_bytes,
-    read_document,
-)
+from confrere.model.model_json import model_document, npz_bytes, read_document
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.schema import Number, PublicSchema
-from tests.unit.model.examples import MODELS, class_groups, linear, stack
+from tests.unit.model.examples import MODELS, linear
 from tests.world import each
 
 everything = pytest.mark.parametrize("name", MODELS)
@@ -151,23 +147,6 @@ def test_wrong_groups_are_refused(change):
     description["groups"][0].update(change)
     with pytest.raises(InvalidRelease, match="groups"):
         read_model(description)
-
-
-@pytest.mark.parametrize(
-    ("where", "make"),
-    [
-        ("clip.norm", lambda: Clip(0.5, norm=3)),
-        ("clip.bound", lambda: Clip([0.5, 1.0])),
-        ("coef", lambda: linear(coef=[1.0, np.nan, 0.0, 0.0])),
-        ("features", lambda: linear(features=(0, 1, 2, 3)).require_plain()),
-        ("combine", lambda: stack(combine="mean")),
-        ("groups.intercept", lambda: replace(class_groups(None)[0], intercept=np.zeros(2))),
-        ("intercept", lambda: replace(MODELS["classes: stack"], intercept=0.5)),
-    ],
-)
-def test_wrong_parts_are_refused_by_name(where, make):
-    with pytest.raises(InvalidRelease, match=f"wrong: {where} must"):
-        make()
 
 
 def test_a_model_without_an_encoder_reads_no_raw_table():

@@ -9,11 +9,7 @@ from scipy import special
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from confrere import (
-    FeatureStackingClassifier,
-    Ledger,
-    PrivateLogisticRegression,
-)
+from confrere import FeatureStackingClassifier, Ledger, PrivateLogisticRegression
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import SeededSource
@@ -86,11 +82,7 @@ def draw(generator, n, d, auc, base_rate=0.5, decay=0.0):
 
 @pytest.mark.parametrize(
     ("n", "d", "auc", "epsilon", "base_rate", "decay"),
-    [
-        (500, 5, 0.8, 0.5, 0.5, 0.0),
-        (2000, 40, 0.9, 0.5, 0.5, 1.0),
-        (5000, 30, 0.8, 0.5, 0.2, 0.75),
-    ],
+    [(500, 5, 0.8, 0.5, 0.5, 0.0), (2000, 40, 0.9, 0.5, 0.5, 1.0), (5000, 30, 0.8, 0.5, 0.2, 0.75)],
 )
 def test_expected_quality_is_what_fits_reach(n, d, auc, epsilon, base_rate, decay):
     made = plan(n=n, d=d, epsilon=epsilon, auc=auc, base_rate=base_rate, decay=decay)

@@ -131,13 +131,7 @@ def test_a_party_gets_what_it_needs_and_nothing_secret(work):
     kit, place = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
     assert place == work / "main" / "studies" / "diabetes-2026"
     assert kit.participant == "main"
-    assert set(kit.files) == {
-        "address",
-        "ca.pem",
-        "coordinator.pub",
-        "main.request",
-        "study.toml",
-    }
+    assert set(kit.files) == {"address", "ca.pem", "coordinator.pub", "main.request", "study.toml"}
     assert set(kit.pages) == {"README.md", "confrere-main.service", "local.toml"}
     assert {p.name for p in place.iterdir()} == {*kit.files, *kit.pages}
     assert b"--coordinator 10.0.0.1:8443 " in kit.pages["confrere-main.service"]

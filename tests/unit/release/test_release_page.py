@@ -3,14 +3,7 @@ import re
 import pytest
 
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit
-from confrere.release import (
-    Adversary,
-    Approval,
-    CardNotes,
-    Curator,
-    Utility,
-    card_page,
-)
+from confrere.release import Adversary, Approval, CardNotes, Curator, Utility, card_page
 from tests.world import Page
 
 SECTIONS = [

@@ -1,7 +1,5 @@
 """Rows that are never written down are the rows that the theorems speak of."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,33 +29,6 @@ def exact_rows(framed):
         rows *= block.shrink.astype(EXTENDED)[:, None]
     constant = np.full((len(rows), 1), EXTENDED(block.constant))
     return np.hstack([rows, constant]) if block.constant else rows
-
-
-def frames(d, rng):
-    for norm in ("l1", "l2"):
-        for constant in (0.0, 0.4, 0.999):
-            for scale in (None, rng.random(d) * 10.0 ** rng.integers(-3, 3, d)):
-                yield Frame(d, data_norm=2.0, constant=constant, feature_scale=scale, norm=norm)
-
-
-@pytest.mark.parametrize("kind", ["dense", "single", "fortran", "csr"])
-def test_factors_of_single_precision_make_rows_shorter_by_a_hair(kind):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 6)) * 10.0 ** rng.integers(-3, 3, (300, 1))
-    X = X.astype(np.float32) if kind == "single" else X
-    given_rows = {"fortran": np.asfortranarray, "csr": sparse.csr_array}.get(kind, np.asarray)(X)
-    for frame in frames(6, rng):
-        lazy = np.asarray(frame.lazy(given_rows))
-        written = np.asarray(frame.rows(X))
-        # Rows that are clipped have factors of single precision, rounded down.
-        assert np.all(np.abs(lazy) <= np.abs(written) * (1 + 1e-13))
-        assert np.all(np.abs(lazy) >= np.abs(written) * (1 - 2e-7))
-        order = 1 if frame.norm == "l1" else 2
-        room = math.sqrt(1 - frame.constant**2) if order == 2 else 1 - frame.constant
-        inner = np.linalg.norm(written[:, :6], ord=order, axis=1)
-        short = inner < 0.999 * room
-        assert 20 < short.sum() < 280
-        assert np.allclose(lazy[short], written[short], rtol=1e-13, atol=0)
 
 
 @settings(max_examples=150, deadline=None)

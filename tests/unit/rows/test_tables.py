@@ -19,15 +19,7 @@ from confrere import PrivateLogisticRegression
 from confrere.data import spill as spill_module
 from confrere.data import tables as tables_module
 from confrere.data.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
-from confrere.data.tables import (
-    Csv,
-    Frames,
-    Parquet,
-    RowTable,
-    Sql,
-    decoded,
-    open_table,
-)
+from confrere.data.tables import Csv, Frames, Parquet, RowTable, Sql, decoded, open_table
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
 from confrere.mechanisms.measurements import Objective

@@ -92,12 +92,6 @@ def test_a_number_that_stands_for_missing_is_named_inside_bounds_or_outside(low,
     assert found.hint == f"if it stands for nothing, declare na = [{value}]"
 
 
-def test_a_count_that_is_often_zero_is_no_sentinel():
-    visits = Number("visits", bounds=(0, 30))
-    table = pd.DataFrame({"visits": np.random.default_rng(1).poisson(2, ROWS)})
-    assert data_report(PublicSchema([visits]), table).clean
-
-
 def test_a_question_mark_among_numbers_is_named(schema):
     table = patients()
     table["chol"] = table["chol"].round().astype(int).astype(str)

@@ -132,15 +132,6 @@ def test_weights_keep_ratios_and_the_implied_norm(power):
     assert heavy == pytest.approx(plain * multipliers)
 
 
-def test_arrays_and_lists_are_taken_in_declared_order():
-    table = random_table(20)
-    expected = SCHEMA.encoder().transform(table).tolist()
-    assert SCHEMA.encoder().transform(table.to_numpy(dtype=object)).tolist() == expected
-    assert SCHEMA.encoder().transform(table.to_numpy(dtype=object).tolist()).tolist() == expected
-    shuffled = table[["smoker", "race", "age", "health", "income"]].assign(more=1)
-    assert SCHEMA.encoder().transform(shuffled).tolist() == expected
-
-
 def test_it_is_a_good_transformer():
     encoder = SCHEMA.encoder(weighted=True)
     assert clone(encoder).get_params() == encoder.get_params()

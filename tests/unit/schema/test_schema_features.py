@@ -186,19 +186,6 @@ def test_wrong_declarations_name_the_column(message):
         BAD[message]()
 
 
-def test_importances_and_signs_follow_the_encoded_columns():
-    schema = PublicSchema(
-        [
-            Number("n", bounds=(0, 1), importance=3, sign=-1, missing="indicator"),
-            Category("c", values=[1, 2], importance={1: 0.5, 2: 2}, sign={"2": 1}),
-            Category("d", values=["a", "b"], unknown="other", importance=4),
-        ]
-    )
-    assert schema.feature_names == ("n", "n=missing", "c=1", "c=2", "d=a", "d=b", "d=other")
-    assert schema.importances().tolist() == [3, 3, 0.5, 2, 4, 4, 4]
-    assert schema.signs().tolist() == [-1, 0, 0, 1, 0, 0, 0]
-
-
 def test_labels_are_plus_and_minus_one_or_classes():
     features = [Number("x", bounds=(0, 1))]
     loose = PublicSchema(features, Label("y", positive="Yes"))

@@ -9,19 +9,8 @@ from typer.testing import CliRunner
 
 from confrere import Ledger
 from confrere.cli import app
-from confrere.release import load_release, verify_release
+from confrere.release import load_release
 from confrere_federation.studies import protocols
-from tests.unit.federation.signed_run import Loopback
-from tests.unit.study import test_sessions
-from tests.unit.study.test_sessions import (
-    NAMES,
-    agreed,
-    content_with,
-    coordinator,
-    granted,
-)
-
-place = test_sessions.place
 
 
 def bounds_only(text, more="[facts]\nepsilon = 0.5\n"):
@@ -98,27 +87,3 @@ def test_facts_that_were_learned_serve_the_next_study_and_are_in_its_price(here)
     assert card["epsilon"] == 1.5
     run("verify", card["folder"], "--ledger", "local/main.ledger")
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 2.5
-
-
-def test_between_machines_rows_are_encoded_by_what_all_have_counted(place):
-    study = place / "study.toml"
-    study.write_text(bounds_only(study.read_text()))
-    content_with(place, "1 of 3")
-    sessions = agreed(place, granted)
-    finished = coordinator(place, sessions).run()
-    assert finished.left_out == finished.unsigned == {}
-    keys = {name: place / f"local/{name}.key.pub" for name in NAMES}
-    release = load_release(finished.folders["diabetes-2026"], require_signature_from=keys)
-    assert release.card.epsilon == 1.5
-    schema = release.model.encoder.schema
-    assert schema.features[0].sd is not None
-    assert set(schema.paid[0].receipts) == set(NAMES)
-    for name in NAMES:
-        ledger = Ledger(place / "local" / f"{name}.ledger")
-        assert [entry.purpose for entry in ledger.entries()] == [
-            "answer facts_of_all in a federation",
-            "answer objective in a federation",
-        ]
-        verify_release(finished.folders["diabetes-2026"], ledgers=[ledger])
-    again = coordinator(place, {}, carrier=Loopback({})).run()
-    assert again.made[0].release.release_id == release.release_id

@@ -29,7 +29,6 @@ from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.prior_check import Belief
 from confrere.methods import PublicFacts
 from confrere.release import load_release
-from confrere.rows import open_table
 from confrere.schema import PublicSchema
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.operation import PartyFacts
@@ -298,49 +297,3 @@ def test_a_party_that_nothing_caps_is_refused_unless_it_is_said(edit, folder):
     assert not (folder / "local" / "main.ledger").exists()
     (made,) = prepare(study, plan, locals_, allow_uncapped=True).run()
     assert made.release.spending.uncapped
-
-
-def of_three_classes(folder, method):
-    """Rewrite the study so that three kinds of smokers are told apart, with a cap on delta."""
-    path = folder / "study.toml"
-    text = path.read_text()
-    for old, new in (
-        (
-            'label = { column = "diabetes", positive = ["yes"], base_rate = 0.12 }',
-            'label = { column = "smoker", classes = ["current", "former", "never"] }',
-        ),
-        ('name = "average" ', f"{method}\n#"),
-        ("cap = { epsilon = 3.0 }", "cap = { epsilon = 3.0, delta = 1e-5 }"),
-        ("cap = { epsilon = 2.0 }", "cap = { epsilon = 2.0, delta = 1e-5 }"),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    lines = [line for line in text.splitlines() if not line.startswith("smoker =")]
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("method", "delta"),
-    [
-        ('name = "average"\ndelta = 1e-6', 1e-6),
-        ('name = "sums"\ndelta = 1e-6\nrounds = 3', 1e-6),
-        ('name = "pst-h"\nprior_check = false', 0.0),
-        ('name = "simcomb"', 0.0),
-        ('name = "pst-h"\nn_groups = 2\ndelta = 1e-6', 1e-6),
-    ],
-)
-def test_a_study_of_three_classes(folder, method, delta):
-    study, locals_, plan = ready(of_three_classes(folder, method))
-    assert study.n_classes == 3
-    for one in prepare(study, plan, locals_).run():
-        model = one.release.model
-        assert len(model.classes) == 3
-        table = open_table(folder / "local" / "main.csv").whole(study.schema.columns)
-        shares = model.predict_proba(model.encoded(table))
-        np.testing.assert_allclose(shares.sum(axis=1), 1)
-        assert one.release.guarantee.delta == delta
-    for party in locals_:
-        assert sum(entry.guarantee.delta for entry in entries(folder, party)) == pytest.approx(
-            delta
-        )

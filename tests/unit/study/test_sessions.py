@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import shutil
 import tempfile
 from dataclasses import replace
@@ -69,13 +68,6 @@ def place(folder):
     path.write_text(path.read_text().replace(OLD["engine"], 'engine = "line"'))
     name_keys(folder)
     return folder
-
-
-def content_with(place, trust):
-    """Let every party's policy be edited: this much may be trusted."""
-    for name in NAMES:
-        local = place / "local" / f"{name}.toml"
-        local.write_text(local.read_text().replace("[policy]", f'[policy]\ntrust = "{trust}"'))
 
 
 def locals_of(place):
@@ -356,40 +348,6 @@ def test_a_signature_that_is_not_a_partys_own_is_not_kept(place):
     for reply in (forged, b"", b"[]", b"[" * 100_000):
         module.share_signatures(study, {"branch-2": reply, "../evil": reply}, had)
     assert {p.stem for p in kept.iterdir()} == {"main", "branch-1"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "asked"),
-    [
-        ('name = "sums"', [("size", 1), ("ready", 2), ("minimiser", 2)]),
-        (
-            'name = "sums"\ndelta = 1e-6\nrounds = 3\nreserve = 1',
-            [("size", 1), ("ready", 4), ("gradient", 4)],
-        ),
-    ],
-)
-def test_a_study_of_sums_ends_in_a_release_that_says_who_would_have_to_collude(
-    place, settings, asked
-):
-    path = place / "study.toml"
-    text = path.read_text().replace(OLD["name"], settings)
-    path.write_text(
-        re.sub(r"cap = \{ epsilon = ([0-9.]+) \}", r"cap = { epsilon = \1, delta = 1e-3 }", text)
-    )
-    content_with(place, "1 of 3")
-    study, locals_ = locals_of(place)
-    grant = make_grant(study, locals_["main"], approved_by="o", reason="r")
-    assert [(request.operation, request.steps) for request in grant.requests] == asked
-    sessions = agreed(place, granted)
-    finished = coordinator(place, sessions).run()
-    assert finished.left_out == finished.unsigned == {}
-    for name in NAMES:
-        (entry,) = Ledger(place / "local" / f"{name}.ledger").entries()
-        assert entry.state == "released"
-        assert entry.guarantee.epsilon == 1.0
-    card = (finished.folders["diabetes-2026"] / "card.json").read_text()
-    assert "at most 1 of 3 parties pool what they know" in card
-    assert "X25519" in card
 
 
 def test_a_study_of_sums_needs_more_parties_than_may_collude(place):
