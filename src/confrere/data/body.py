@@ -41,30 +41,16 @@ class _Block:
 
 @dataclass(frozen=True, eq=False)
 class BodyFrame:
-    """From rows as encoded to a body's coordinates, and from weights there back to coefficients.
+    """From rows as encoded to a body's coordinates, and from weights there back to coefficients."""
 
-    Parameters
-    ----------
-    body : Body
-        Its last factor is the constant, if there is one: an interval.
-    ridge : float
-        On the sum of losses, in the body's coordinates: what its roots were made for.
-    scale : float, default=1.0
-        What rows as encoded were divided by.
-    constant : bool, default=True
-        Whether a column of ones is appended: the intercept.
-    turns : tuple of arrays, optional
-        Public maps from blocks of encoded columns to the columns of the body, block after block:
-        of the hats of a curve to its line and its bends. Without them the columns are the body's.
-    norm : {"body", "l1"}, default="body"
-        In which rows are at most one long: the body's own, or L1, where its roots see to that.
-    """
-
-    body: Body
-    ridge: float
-    scale: float = 1.0
-    constant: bool = True
+    body: Body  #: Its last factor is the constant, if there is one: an interval
+    ridge: float  #: On the sum of losses, in the body's coordinates: what its roots were made for
+    scale: float = 1.0  #: What rows as encoded were divided by
+    constant: bool = True  #: Whether a column of ones is appended: the intercept
+    #: Public maps from blocks of encoded columns to the columns of the body: of the hats of a curve
+    #: to its line and its bends. Without them the columns are the body's.
     turns: tuple[Floats, ...] = ()
+    #: In which rows are at most one long: the body's own, or L1, where its roots see to that.
     norm: Literal["body", "l1"] = "body"
 
     def __post_init__(self) -> None:
@@ -286,12 +272,8 @@ class BodyFrame:
     def mean_squares(self, columns: ArrayLike | None = None) -> Floats:
         """Return public mean squares of the coordinates from those of the columns as encoded.
 
-        As if what shares a factor or a curve were uncorrelated.
-
-        Parameters
-        ----------
-        columns : array of shape (n_features,), optional
-            By default as if one column of every factor were one, each as often as the others.
+        As if what shares a factor or a curve were uncorrelated; by default as if one column of
+        every factor were one, each as often as the others.
         """
         point = np.concatenate([np.full(size, 1 / size) for size in self.body.sizes])
         if columns is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,7 @@ from confrere.maths.solver.row_blocks import BlockRows, Engine, Sums
 
 
 class Threads:
-    """Partitions by threads of this process, through joblib.
-
-    Parameters
-    ----------
-    n_jobs : int, optional
-        How many; by default what joblib is configured to, or one per processor.
-    """
+    """Partitions by threads of this process, through joblib: as many, or one per processor."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs or os.cpu_count() or 1
@@ -54,12 +49,8 @@ class Threads:
 class DaskCluster:
     """Partitions by the workers of a Dask cluster, which read the rows from a file.
 
-    Parameters
-    ----------
-    address : str, optional
-        Of a scheduler, such as ``"tcp://10.0.0.5:8786"``; by default a cluster on this machine.
-    workers : int, optional
-        How many processes a cluster on this machine has; by default one per processor.
+    ``address`` is that of a scheduler, such as ``"tcp://10.0.0.5:8786"``; by default there is a
+    cluster on this machine, of so many processes as ``workers``, or one per processor.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -138,33 +129,16 @@ def check_engine(engine: Any, name: str) -> None:
         )
 
 
-class opened_engine:  # noqa: N801
-    """The engine of a fit, closed with it if it was opened for it.
-
-    Parameters
-    ----------
-    engine : str or Engine, optional
-        ``"loop"`` (or None), ``"joblib"``, ``"dask"`` for a cluster on this machine, the address of
-        a scheduler, or an engine that is the caller's.
-    """
-
-    def __init__(self, engine: Any) -> None:
-        check_engine(engine, "engine")
-        self._given = engine
-
-    def __enter__(self) -> Engine | None:
-        given = self._given
-        self._mine: Any = None
-        if given is None or given == "loop":
-            return None
-        if given == "joblib":
-            return Threads()
-        if isinstance(given, str):
-            self._mine = DaskCluster(None if given == "dask" else given)
-            return self._mine  # type: ignore[no-any-return]
-        engine: Engine = given
-        return engine
-
-    def __exit__(self, *_: object) -> None:
-        if self._mine is not None:
-            self._mine.close()
+@contextmanager
+def opened_engine(engine: Any) -> Iterator[Engine | None]:
+    """Give the engine of a fit, closed with it if it was opened for it."""
+    check_engine(engine, "engine")
+    if engine is None or engine == "loop":
+        yield None
+    elif engine == "joblib":
+        yield Threads()
+    elif isinstance(engine, str):
+        with DaskCluster(None if engine == "dask" else engine) as opened:
+            yield opened
+    else:
+        yield engine

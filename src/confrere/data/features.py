@@ -194,15 +194,17 @@ class Feature(ABC):
         self._set("importance", self._settle_weight("importance", self.importance))
         self._set("sign", self._settle_weight("sign", 0 if self.sign is None else self.sign))
 
-    # What a kind of feature adds.
+    # What a kind of feature adds: checks of its facts against each other, and of the value that
+    # stands for a missing one; what becomes of its cells, without those that are missing.
 
     @abstractmethod
-    def _settle(self) -> None:
-        """Check the facts of this kind against each other."""
+    def _settle(self) -> None: ...
 
     @abstractmethod
-    def _settle_missing(self, value: object) -> Value:
-        """Check the value that stands for a missing one."""
+    def _settle_missing(self, value: object) -> Value: ...
+
+    @abstractmethod
+    def _column(self) -> AnyColumn: ...
 
     def _own_names(self) -> tuple[str, ...]:
         """Return the names of the encoded columns, without the indicator."""
@@ -211,10 +213,6 @@ class Feature(ABC):
     def _own_variance(self) -> float:
         """Return the variance of each after scaling, as the declared facts imply it."""
         return 1.0
-
-    @abstractmethod
-    def _column(self) -> AnyColumn:
-        """Return what becomes of the column's cells, without those that are missing."""
 
     @abstractmethod
     def _body_column(self, curves: bool) -> tuple[AnyColumn, BodyBlock]:
@@ -496,6 +494,10 @@ class Discrete(Feature):
     def _codes(self) -> dict[str, int]:
         return codes_of(self._places(), self.na)
 
+    def _scored(self, scores: tuple[float, ...], centre: float, scale: float) -> ScoreColumn:
+        named = {"column": self.column, "codes": self._codes(), "scores": scores}
+        return ScoreColumn(**named, centre=(centre,), scale=(scale,))  # type: ignore[arg-type]
+
     def _settle_missing(self, value: object) -> Value:
         found = declared_value(self.column, "missing", value)
         if meaning(found) not in self._meant():
@@ -587,13 +589,7 @@ class Ordered(Discrete):
 
     def _column(self) -> ScoreColumn:
         centre, scale, _ = self._scale()
-        return ScoreColumn(
-            column=self.column,
-            codes=self._codes(),
-            scores=tuple(self._scores().tolist()),
-            centre=(centre,),
-            scale=(scale,),
-        )
+        return self._scored(tuple(self._scores().tolist()), centre, scale)
 
     def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
         centre, scale, _ = self._scale()
@@ -644,13 +640,7 @@ class Flag(Discrete):
 
     def _column(self) -> ScoreColumn:
         share = 0.5 if self.share is None else self.share
-        return ScoreColumn(
-            column=self.column,
-            codes=self._codes(),
-            scores=(0.0, 1.0),
-            centre=(share,),
-            scale=(float(np.sqrt(share * (1 - share))),),
-        )
+        return self._scored((0.0, 1.0), share, float(np.sqrt(share * (1 - share))))
 
     def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
         # From end to end of the interval: an answer is as far from the other as noise allows. What
@@ -704,7 +694,7 @@ class Category(Discrete):
         self._check_shares(len(self._buckets()), whole=self.unknown != ZEROS)
 
     def _buckets(self) -> tuple[Value, ...]:
-        """Return what has an encoded column: the values, then the collecting one if it is new."""
+        # What has an encoded column: the values, then the collecting one if it is new.
         if self.unknown is None or self.unknown == ZEROS or self.unknown in self.values:
             return self.values
         return (*self.values, self.unknown)

@@ -3,30 +3,10 @@ r"""The public coordinates that all parties compute in, and the one map from any
 Proof: docs/proofs/rows.md.
 
 What is stored, an array, a memory map, CSR or codes, is read again at every pass over the data,
-block by block, so nothing here is copied whole. What cannot be read again and again (files of text,
-databases) is decoded once, into a file that can: see :mod:`confrere.data.spill`.
-
-**The map is total.** NaN reads as 0, an infinity as the largest double, and every other row is
-
-.. math:: x \mapsto (1 - h) \left( r \, \frac{v}{\max(B, \|v\|)},\; c \right), \qquad v_j = s_j x_j
-
-with public factors :math:`s`, bound :math:`B`, constant :math:`c` and room :math:`r` for the rest
-of the row (:math:`\sqrt{1 - c^2}` in L2, :math:`1 - c` in L1). No row raises or warns, and no row's
-image depends on another row.
-
-**It ends inside.** The margin :math:`h = 8 (d + 4) 2^{-53}` is more than all rounding, in the map
-and in a certificate that measures its images again. It is taken off the whole row, constant
-included: for a constant near one the rest of the row is too short to make room for rounding.
-
-**Rows in the ball are never written down.** What is stored stays as it is given. A row of the
-theorems is
-
-.. math:: x_i = \bigl( \sigma_i\, f \circ z_i,\; (1 - h)\, c \bigr),
-          \qquad f = (1 - h)\, \frac{r}{B}\, s, \qquad \sigma_i \le \min(1, B / \|s \circ z_i\|)
-
-in exact arithmetic: stored :math:`z_i`, public factors :math:`f`, and one factor :math:`\sigma_i`
-per row, which may be in single precision and rounded towards zero. Products with it cost a rounding
-for each of them, which the certificate of the solver counts.
+block by block, so nothing is copied whole. A row of the theorems is ``(sigma_i * f * z_i, c)``,
+for a stored ``z_i``, public factors ``f``, and one factor per row, rounded towards zero where it is
+in single precision. The map is total (NaN reads as 0, an infinity as the largest double), no row's
+image depends on another row, and a margin that is more than all rounding keeps it inside.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -186,11 +186,7 @@ class Files(RowTable):
 class Parquet(Files):
     """A Parquet file, or a folder of them with one schema.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, or the folder, which is searched at every depth; files are read in the order of
-        their names.
+    A folder is searched at every depth; files are read in the order of their names.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -289,12 +285,7 @@ class Dialect:
 class Csv(Files):
     """A file of text with a row per line, or a folder of them; cells are texts.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, or the folder.
-    dialect : Dialect, optional
-        How it is written; as far as that is not told, its first line is looked at.
+    As far as the dialect does not tell how it is written, its first line is looked at.
     """
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect | None = None) -> None:
@@ -364,15 +355,10 @@ def _fault(said: str) -> str:
 class Sql(RowTable):
     """What a query returns: from DuckDB, or any database of an ADBC driver or of SQLAlchemy.
 
-    Parameters
-    ----------
-    connection : str
-        ``duckdb://`` (a query over files), ``duckdb:///rows.duckdb``, ``sqlite:///rows.db``,
-        ``postgresql://...``, or any address that SQLAlchemy knows. ``${NAME}`` in it is replaced by
-        that environment variable: keep passwords there.
-    sql : str
-        The query. With an ``ORDER BY`` its rows come in the same order every time, and the same
-        seed gives the same bits.
+    The connection is ``duckdb://`` (a query over files), ``duckdb:///rows.duckdb``,
+    ``sqlite:///rows.db``, ``postgresql://...``, or any address that SQLAlchemy knows;
+    ``${NAME}`` in it is replaced by that environment variable: keep passwords there.
+    With an ``ORDER BY`` rows come in the same order every time: one seed gives the same bits.
     """
 
     def __init__(self, connection: str, sql: str) -> None:
@@ -460,20 +446,14 @@ def from_environment(text: str) -> str:
 
 
 def open_table(
-    where: Container, *, sql: str | None = None, dialect: Dialect | None = None
+    # A Parquet or CSV file, a folder of either, a database's address (with ``sql``), or a data
+    # frame of pandas, polars or pyarrow.
+    where: Container,
+    *,
+    sql: str | None = None,
+    dialect: Dialect | None = None,  # How a file of text is written
 ) -> RowTable:
-    """Return a table by where it lies.
-
-    Parameters
-    ----------
-    where : path, str, data frame or RowTable
-        A Parquet or CSV file, a folder of either, a database's address (with ``sql``), or a data
-        frame of pandas, polars or pyarrow.
-    sql : str, optional
-        The query, where ``where`` is a database.
-    dialect : Dialect, optional
-        How a file of text is written.
-    """
+    """Return a table by where it lies."""
     if isinstance(where, RowTable):
         return where
     if sql is not None:
@@ -496,8 +476,7 @@ _SINGLE = ("float", "halffloat", "int8", "uint8", "int16", "uint16", "bool")
 Progress = Callable[[int, int | None], None]
 
 
-@dataclass(frozen=True, eq=False)
-class Decoded:
+class Decoded(NamedTuple):
     """A table's numbers, in single precision if all columns are, else in double; and its labels."""
 
     X: Any
