@@ -422,12 +422,6 @@ class TestCreditDefault:
         assert data.train.X["LIMIT_BAL"].tolist() == [20_000, 120_000]
         assert np.isfinite(encoded(data)).all()
 
-    def test_the_archives_table_becomes_the_published_one(self):
-        """UCI calls the columns ID, X1 to X23 and Y."""
-        header = ",".join(["ID", *(f"X{n}" for n in range(1, 24)), "Y"])
-        official = header.encode() + b"\n" + CREDIT.split(b"\n", 1)[1]
-        assert credit_default._renamed(official) == CREDIT
-
 
 class TestBrfss2015:
     def test_the_table_is_as_published(self, publish, monkeypatch, tmp_path):
@@ -438,15 +432,6 @@ class TestBrfss2015:
         assert data.schema is not None
         assert set(data.schema.columns) == set(data.feature_names)
         assert np.isfinite(encoded(data)).all()
-
-    def test_the_archives_table_becomes_the_published_one(self):
-        """UCI adds an identifier, writes whole numbers and may order columns in its own way."""
-        lines = [line.split(",") for line in DIABETES.decode().split()]
-        header, *rows = lines
-        turned = [["ID", *header[::-1]]]
-        turned += [[str(n), *(value[:-2] for value in row[::-1])] for n, row in enumerate(rows)]
-        official = "\n".join(",".join(line) for line in turned) + "\n"
-        assert brfss2015._reordered(official.encode()) == DIABETES
 
 
 class TestBrfss2022:
@@ -472,15 +457,6 @@ class TestBrfss2022:
         assert data.schema is not None
         assert set(data.feature_names) - set(data.schema.columns) == {"State"}
         assert np.isfinite(encoded(data)).all()
-
-
-@pytest.mark.parametrize(
-    ("convert", "content"),
-    [(credit_default._renamed, CREDIT), (brfss2015._reordered, b"a,b\n1,2\n")],
-)
-def test_another_table_is_not_converted(convert, content):
-    with pytest.raises(ValueError, match="Usecols"):
-        convert(content)
 
 
 # Activity features: functions of one window, scaled by declared bounds.

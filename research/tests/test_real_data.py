@@ -2,7 +2,6 @@
 
 import gzip
 import shutil
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -116,8 +115,6 @@ class TestArrays:
         assert in_unit_range(data.train.X)
         model = LogisticRegression(C=10, max_iter=200).fit(data.train.X, data.train.y)
         assert roc_auc_score(data.test.y, model.decision_function(data.test.X)) > 0.98
-        groups = Counter(name.split("/")[0] for name in news20.read_archive(news20.FILE, None))
-        assert groups == {"20news-bydate-train": 11_314, "20news-bydate-test": 7_532}
 
     def test_kdd99(self):
         data = load_kdd99()
@@ -130,14 +127,6 @@ class TestArrays:
         assert in_unit_range(data.test.X)
         one_hot = data.train.X[:, len(kdd99.NUMERIC) :].sum(axis=1)
         np.testing.assert_array_equal(one_hot, 3)
-        empty = np.flatnonzero(data.train.X.sum(axis=0) + data.test.X.sum(axis=0) == 0)
-        assert {data.feature_names[column] for column in empty} == {
-            "num_outbound_cmds",
-            "service=aol",
-            "service=harvest",
-            "service=http_2784",
-            "service=http_8001",
-        }
         model = LogisticRegression(max_iter=200).fit(data.train.X[::10], data.train.y[::10])
         assert model.score(data.test.X, data.test.y) > 0.91
 
@@ -160,11 +149,6 @@ class TestArrays:
         data = load_iscx_urls()
         assert np.bincount(data.train.y).tolist() == [35_065, 24_441]
         assert in_unit_range(data.train.X)
-        lines = {
-            kind: len(read_content(published, None).splitlines()) - 1
-            for kind, published in iscx_urls.LISTS.items()
-        }
-        assert lines == {"benign": 35_378, "malware": 11_566, "phishing": 9_965, "spam": 12_000}
         order = np.random.default_rng(0).permutation(len(data.train))
         fit, held = order[:40_000], order[40_000:]
         model = LogisticRegression(C=10, max_iter=200).fit(data.train.X[fit], data.train.y[fit])

@@ -85,21 +85,6 @@ def test_a_refuted_claim_ends_with_code_5(line, monkeypatch):
     assert answer["message"].startswith("REFUTED")
 
 
-def test_plan_chooses_between_an_average_and_sums(line, folder):
-    facts = ("plan", "--records", "500", "--features", "20", "--epsilon", "0.5", "--parties", "50")
-    pure = line.json(*facts)["data"]
-    assert pure["choose"] == "one message"
-    assert pure["settings"] == {"method": "sums", "epsilon": 0.5}
-    assert "rounds" not in pure["ways"]
-    allowed = line.json(*facts, "--delta", "1e-6")["data"]
-    assert allowed["choose"] == "rounds"
-    assert "choose" not in line.json("plan", "--records", "500", "--features", "20")["data"]
-    votes = line.json(*facts, "--auxiliary", "1000", "--classes", "6")["data"]["votes"]
-    assert votes["cells"] == 12
-    assert votes["privacy_term"] > 0
-    assert "votes" not in line.json(*facts)["data"]
-
-
 def test_version_names_every_method(line):
     answer = line.json("version")
     assert {m["name"] for m in answer["data"]["methods"]} >= {"plr", "pst-h", "average", "vote"}

@@ -2,7 +2,6 @@
 
 import html
 import re
-import shutil
 
 import pytest
 
@@ -171,21 +170,6 @@ def test_a_broken_release_and_signature_are_told_so(world):
     seen = visitor.text(visitor.link("/releases", r"/releases/\w+"))
     assert "does not verify: do not use it" in seen
     assert "<script>" not in seen
-
-
-def test_a_folder_that_vanishes_is_told_and_nothing_breaks(world):
-    visitor = visit(world.root, world.root / "never").enter()
-    assert "is gone or cannot be read" in visitor.text("/")
-    ledger = visitor.link("/", r"/ledger/\w+")
-    release = visitor.link("/releases", r"/releases/\w+")
-    run = visitor.link("/runs", r"/runs/\w+")
-    study = visitor.link("/studies", r"/studies/\w+/main")
-    shutil.rmtree(world.root)
-    for address in ("/", "/studies", "/runs", "/releases", ledger, release, run, study):
-        assert visitor.get(address).status_code in (200, 404, 503)
-    visitor.desk._looked = None
-    assert visitor.text("/").count("is gone or cannot be read") == 2
-    assert visitor.get(ledger).status_code == 404
 
 
 def test_hostile_folder_names_are_words_too(tmp_path):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier
-from confrere.data.body import BodyFrame
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.solver import minimise, minimise_softmax
@@ -50,42 +49,6 @@ def minimisers(parties, frame, alpha, *, cap=1.0, centre=None):
     return np.average(found, axis=0, weights=[60, 45, 15])
 
 
-SCALE = np.array([1.0, 0.5, 2.0])
-
-
-@pytest.mark.parametrize(
-    ("frame", "settings"),
-    [
-        ({"feature_scale": SCALE}, {"cap": 1.0}),
-        ({"feature_scale": SCALE}, {"cap": 0.5}),
-        ({"feature_scale": SCALE}, {"cap": 1.0, "perturb": "output"}),
-        ({"feature_scale": SCALE}, {"cap": 0.5, "perturb": "output"}),
-        ({"norm": "l1"}, {"cap": 1.0}),
-        ({}, {"n_classes": 3}),
-        ({"norm": "l1"}, {"n_classes": 3}),
-        ({}, {"n_classes": 3, "delta": 1e-6}),
-        ({}, {"n_classes": 3, "perturb": "output"}),
-        ({}, {"n_classes": 3, "perturb": "output", "delta": 1e-6}),
-    ],
-    ids=str,
-)
-def test_almost_without_noise_it_is_the_average_of_the_minimisers(three, frame, settings):
-    parties = three_classes(three) if "n_classes" in settings else three
-    frame = Frame(3, data_norm=2.0, **frame)
-    plan = Averaging(frame=frame, epsilon=1e7, alpha=0.05, **{"cap": 1.0} | settings)
-    outcome = collaborate(LocalFederation(parties), plan)
-    exact = minimisers(parties, frame, 0.05, cap=plan.cap)
-    np.testing.assert_allclose(outcome.weights, exact, atol=2e-3 if plan.delta else 1e-4)
-    assert outcome.guarantee.delta == plan.delta
-    if frame.feature_scale is None:
-        return
-    scores = frame.rows(three[0].X) @ outcome.weights
-    within = np.linalg.norm(three[0].X * frame.feature_scale, axis=1) < 2.0
-    np.testing.assert_allclose(
-        (three[0].X @ outcome.coef + outcome.intercept)[within], scores[within], atol=1e-12
-    )
-
-
 BODY_SCHEMA = PublicSchema((Number("x", bounds=(-2, 2)), Category("c", values=("a", "b"))))
 
 
@@ -93,14 +56,6 @@ def shaped(**changed):
     encoder = BODY_SCHEMA.encoder(form="linear")
     settings = {"epsilon": 1.0, "noise": "schema", "schema": encoder, **changed}
     return CollaborativeClassifier(**settings).protocol(3)
-
-
-def test_almost_without_noise_a_body_is_the_average_of_the_minimisers_too(three):
-    plan = shaped(epsilon=4000.0, alpha=0.05)
-    outcome = collaborate(LocalFederation(three), plan)
-    assert isinstance(outcome.frame, BodyFrame)
-    exact = minimisers(three, outcome.frame, 0.05, cap=0.5)
-    np.testing.assert_allclose(outcome.weights, exact, atol=5e-3)
 
 
 def with_body(payload, roots=None, **facts):
@@ -161,31 +116,6 @@ def test_rounds_never_spend_more_than_epsilon(make_party, rounds, epsilon):
     assert len(parts) == rounds
     assert sum(Decimal(repr(part)) for part in parts) <= Decimal(repr(epsilon))
     assert math.fsum(parts) == pytest.approx(epsilon, rel=1e-12)
-
-
-def test_every_round_is_charged_to_every_party(make_party):
-    parties = [make_party(name, seed=k, cap=1.0) for k, name in enumerate("ab")]
-    plan = Averaging(frame=Frame(3), epsilon=1.0, rounds=11)
-    outcome = collaborate(LocalFederation(parties), plan)
-    for party in parties:
-        assert len(party.books.ledger.entries("study")) == 11
-        assert party.books.ledger.spent("study") == pytest.approx(1.0)
-    assert {name: len(paid) for name, paid in outcome.receipts.items()} == {"a": 11, "b": 11}
-    assert outcome.guarantee.epsilon == pytest.approx(1.0)
-    assert outcome.guarantee.epsilon <= 1.0
-    assert outcome.guarantee.neighbours is Neighbours.REPLACE_ONE
-    assert not outcome.simulated
-
-
-def test_the_guarantee_is_the_worst_of_the_parties(make_party):
-    parties = [make_party(name, seed=k) for k, name in enumerate("ab")]
-    outcome = collaborate(LocalFederation(parties), Averaging(frame=Frame(3), epsilon=0.7))
-    assert outcome.guarantee.epsilon == 0.7
-    assert outcome.guarantee.assumptions[-1] == "disjoint parts, split by organisation"
-    (receipt,) = outcome.receipts["a"]
-    dearer = replace(receipt, guarantee=replace(receipt.guarantee, epsilon=2.0), row=99)
-    worse = replace(outcome, receipts=dict(outcome.receipts) | {"b": (dearer,)})
-    assert worse.guarantee.epsilon == 2.0
 
 
 def test_under_add_remove_nobody_tells_its_size(make_party):

@@ -129,19 +129,6 @@ def test_an_absent_party_is_what_a_faulty_one_is(settings):
         poll(Absent(parties()), plan(**settings), on_faulty="refuse", releases=Answers())
 
 
-@pytest.mark.parametrize("method", ["soft", "weights", "cells"])
-def test_every_party_pays_for_itself(tmp_path, method):
-    ledger = Ledger(tmp_path / "ledger")
-    ledger.open_account("study", epsilon=100.0, unit="party")
-    elected = poll(LocalFederation(parties(ledger)), plan(0.5, method), releases=Answers())
-    assert ledger.spent("study") == 0.5 * M
-    assert not elected.simulated
-    assert all(paid[0].guarantee.unit is Unit.PARTY for paid in elected.receipts.values())
-    assert all(
-        paid[0].guarantee == plan(0.5, method).guarantee() for paid in elected.receipts.values()
-    )
-
-
 def test_a_lie_is_worth_no_more_than_a_vote():
     class Liar(LocalFederation):
         sent = Payload(arrays={"weights": np.full(D + 1, 1e300)})

@@ -1,19 +1,10 @@
 """Asking, gathering, quorum; and the engines of one process agree with each other."""
 
-import numpy as np
 import pytest
-from joblib import parallel_config
 
 from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
 from confrere.methods.asking import Sizes
-from confrere_federation.parties import (
-    Averaging,
-    Frame,
-    LocalFederation,
-    PartyError,
-    Payload,
-    collaborate,
-)
+from confrere_federation.parties import Averaging, Frame, LocalFederation, PartyError, Payload
 from confrere_federation.parties.protocols import ObjectiveWeights
 
 
@@ -67,13 +58,3 @@ def test_a_quorum_is_a_share_of_parties_that_have_names_of_their_own(three, quor
     for parties in ([three[0], three[0]], []):
         with pytest.raises(InvalidParameter):
             LocalFederation(parties)
-
-
-def test_jobs_and_backends_change_nothing(make_party, three):
-    alone = collaborate(LocalFederation(three, run="one"), plan()).weights
-    threaded = collaborate(LocalFederation(three, run="two", n_jobs=2), plan()).weights
-    with parallel_config(backend="loky", n_jobs=2):
-        elsewhere = collaborate(LocalFederation(three, run="three"), plan()).weights
-    np.testing.assert_array_equal(alone, threaded)
-    np.testing.assert_array_equal(alone, elsewhere)
-    assert [party.books.ledger.spent("study") for party in three] == [3.0] * 3

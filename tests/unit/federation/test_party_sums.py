@@ -1,14 +1,11 @@
 """Votes and weights through sums that nobody sees into, one whole party as the unit."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.ledger import Ledger
 from confrere.maths.parties import PartySolutions
-from confrere.methods.votes import MultipartyPlan, group_rows
 from confrere_federation.parties import (
     Answers,
     Books,
@@ -77,33 +74,6 @@ def parties_of(n_classes):
     ]
 
 
-def as_one_process(voting, codes=None):
-    """The same release with a trusted coordinator, at an epsilon that drowns the noise."""
-    codes = (Y > 0).astype(int) if codes is None else codes
-    data = group_rows(X, codes, OWNER, np.arange(voting.n_classes))
-    voting = replace(voting, trust="coordinator", epsilon=1e8, quorum=1.0)
-    made = MultipartyPlan(voting=voting, n_parties=M)
-    from confrere.kernel.streams import SeededSource
-
-    sent = made.tally(data) if voting.votes else made._total(data)
-    return voting.of_noised(voting.noised(sent, M, source=SeededSource(0)), M)
-
-
-@every
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_sum_is_what_a_trusted_coordinator_would_release(settings, n_classes):
-    loud = plan(**settings, epsilon=1e6, n_classes=n_classes)
-    local = [replace(one, books=books(None)) for one in parties_of(n_classes)]
-    wanted = as_one_process(loud, None if n_classes == 2 else CODES)
-    outcome = poll(LocalFederation(local), loud)
-    assert outcome.released.weights.shape == ((D + 1,) if n_classes == 2 else (3, D + 1))
-    np.testing.assert_allclose(
-        outcome.released.weights, wanted.weights, rtol=1e-2, atol=1e-2 * (n_classes - 1)
-    )
-    if wanted.statistic is not None:
-        np.testing.assert_allclose(outcome.released.statistic, wanted.statistic, atol=1e-4)
-
-
 @every
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes):
@@ -127,17 +97,6 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
     assert all(part.shape == (mechanism.size,) for part in parts)
     assert all(float(np.abs(part).max()) <= mechanism.largest for part in parts)
     assert mechanism.sensitivity == summand.sensitivity
-
-
-@every
-def test_every_party_pays_once_and_whole_parties_are_hidden(settings):
-    local = parties()
-    outcome = poll(LocalFederation(local), plan(**settings))
-    assert [one.books.ledger.spent("study") for one in local] == [1.0] * M
-    (price,) = {receipt.guarantee.unit for paid in outcome.receipts.values() for receipt in paid}
-    assert price == "party"
-    for paid in outcome.receipts.values():
-        assert "size of every party" not in paid[0].guarantee.public
 
 
 def test_all_votes_turned_round_attain_the_sensitivity():

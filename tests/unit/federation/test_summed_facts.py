@@ -49,21 +49,6 @@ def federation(unit=Unit.RECORD, neighbours=Neighbours.REPLACE_ONE, **more):
     return LocalFederation(parties, on_error="raise"), parties
 
 
-def test_facts_are_those_of_all_records_and_everyone_pays_once():
-    asked, parties = federation()
-    learned = asked.run_protocol(facts_together("pqr", SCHEMA, epsilon=EPSILON))
-    everyone = pd.concat([people(seed) for seed in range(3)])
-    age, job = learned.features
-    assert age.mean == pytest.approx(everyone["age"].mean(), abs=0.5)
-    assert age.sd == pytest.approx(everyone["age"].std(), abs=0.5)
-    assert job.shares == pytest.approx((0.7, 0.3), abs=0.01)
-    assert learned.outcome.base_rate == pytest.approx(0.2, abs=0.01)
-    assert [one.books.ledger.spent(one.name) for one in parties] == [EPSILON] * 3
-    assert set(learned.paid[0].receipts) == {"p", "q", "r"}
-    rows = asked._parties["q"].encoded_by(learned.encoder()).X
-    np.testing.assert_array_equal(rows, learned.encoder().transform(people(1)))
-
-
 def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
     counts = FactCounts(SCHEMA)
     text = json.dumps(SCHEMA.to_dict(), sort_keys=True, separators=(",", ":"))

@@ -6,60 +6,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from confrere.errors import InvalidMessage, QuorumMissed
-from confrere.kernel.streams import SeededSource
-from confrere.methods.asking import PartyRows, Sizes, in_process
 from confrere.methods.sums import Minimiser
-from confrere.release.signing import verify_bytes
-from confrere_federation.parties import LocalFederation, LocalParty, Payload, collaborate, summing
+from confrere_federation.parties import Payload, summing
 from confrere_federation.parties.masks import Announcement, Masking, add_masked
 from confrere_federation.parties.messages import Question
 from confrere_federation.parties.signed import rehearse
-from tests.unit.federation.conftest import loose_books, make_data
-from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback
-from tests.unit.federation.summers import (
-    FOUR,
-    PLANS,
-    ROUNDS,
-    Summers,
-    asked_for,
-    ready_for,
-    vars_of,
-)
-
-
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_everyone_ends_with_the_release(tmp_path, plan):
-    there = Summers(tmp_path, plan=plan)
-    federation = there.federation()
-    outcome = there.learn(federation)
-    assert federation.left_out == {}
-    assert [there.spent(name) for name in FOUR] == pytest.approx([plan.epsilon] * 4)
-    assert (outcome.guarantee.epsilon, outcome.guarantee.delta) == (plan.epsilon, plan.delta)
-    assert any("pool what they know" in one for one in outcome.guarantee.assumptions)
-    assert all(len(paid) == 1 for paid in outcome.receipts.values())
-    files = {"weights": outcome.weights.tobytes()}
-    for name, signature in federation.hand_out(files).items():
-        verify_bytes(signature, files["weights"], there.public[name], namespace=SIGNED)
-        assert there.sessions[name].state == "released"
-
-
-@pytest.mark.parametrize("loss", [{}, {"cap": 1.0}], ids=["capped", "logistic"])
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_the_sum_is_that_of_the_plan_in_one_process(plan, loss):
-    """At an epsilon that drowns the noise, what comes over the boundary is what a plan computes."""
-    loud = type(plan)(**{**vars_of(plan), "epsilon": 1e5, "alpha": 0.01, **loss})
-    parties = [
-        LocalParty(name, *make_data(40 + 10 * k, COLUMNS, k), loose_books())
-        for k, name in enumerate(FOUR)
-    ]
-    outcome = collaborate(LocalFederation(parties), loud)
-    X, y = np.vstack([one.X for one in parties]), np.concatenate([one.y for one in parties])
-    offsets = np.concatenate([[0], np.cumsum([len(one.y) for one in parties])])
-    sizes = Sizes({one.name: len(one.y) for one in parties})
-    expected = in_process(
-        loud.steps(sizes), PartyRows(X, y, offsets), sizes, SeededSource(0)
-    ).weights
-    np.testing.assert_allclose(outcome.weights, expected, atol=2e-2)
+from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback
+from tests.unit.federation.summers import FOUR, PLANS, ROUNDS, Summers, asked_for, ready_for
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
