@@ -16,8 +16,6 @@ from confrere.errors import CompositionError, ConfrereError
 from confrere.kernel.guarantee import exact
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import allowance
-from confrere.methods.asking import Sizes
-from confrere.methods.average import CollaborativePlan
 from confrere.methods.linear import linear_frame, plan_linear
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
@@ -236,7 +234,6 @@ def test_a_study_says_the_price_of_every_size_and_every_outcome(example, name, s
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 def test_a_study_of_an_average_near_experts_says_the_price_of_every_outcome(example, delta):
     study = study_with(example, "average", prior='"experts"', delta=delta)
-    protocol = estimator_for(study, study.method).protocol(len(study.columns), study.n_classes)
     for counts in ({"a": 60, "b": 60}, {"a": 30_000, "b": 30_000, "c": 30_000}):
-        plan = CollaborativePlan("average", protocol, Sizes(counts))
-        assert_within(plan, price_of(study))
+        facts = PublicFacts(n_samples=sum(counts.values()), n_features=0, sizes=counts)
+        assert_within(estimator_for(study, study.method).plan(facts), price_of(study))

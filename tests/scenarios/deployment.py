@@ -252,8 +252,9 @@ class Deployment:
                 account="again",
                 policy=Policy.anything(unit="record", neighbours="replace-one"),
             )
-            seed = self.study.seed_for(party.name)
-            parties.append(LocalParty(party.name, rows.X, rows.codes(self.study), books, seed))
+            X, y, encoding = rows.X, rows.codes(self.study), self.study.encoder().encoding()
+            seed = self.study.seed
+            parties.append(LocalParty(party.name, X, y, books, seed, encoding=encoding))
         steps = protocol_of(self.study)([party.name for party in parties])
         (learned,) = LocalFederation(parties).run_protocol(steps)
         return learned.model.coef[0]

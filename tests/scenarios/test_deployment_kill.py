@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from confrere.ledger import Ledger
+from confrere.methods import PublicFacts
 from confrere.methods.asking import combine_weights
 from confrere.release import load_rehearsal, load_release
 from confrere_federation.studies.study_file import estimator_for
@@ -90,11 +91,10 @@ def check_model(deployment: Deployment, release) -> None:
     payloads = deployment.payloads()
     sizes = {name: int(payloads["size", 0, name].arrays["size"]) for name in PARTIES}
     last = {key[2]: p for key, p in payloads.items() if key[:2] == ("objective", ROUNDS - 1)}
-    plan = estimator_for(deployment.study, deployment.study.method).protocol(
-        len(deployment.study.schema.feature_names)
-    )
-    told = np.stack([payload.arrays["weights"] for payload in last.values()])
-    weights = combine_weights(told, [sizes[name] for name in last], "mean")
+    facts = PublicFacts(n_samples=sum(sizes.values()), n_features=0, sizes=sizes)
+    plan = estimator_for(deployment.study, deployment.study.method).plan(facts).protocol
+    told = np.stack([last[name].arrays["weights"] for name in sorted(last)])
+    weights = combine_weights(told, [sizes[name] for name in sorted(last)], "mean")
     np.testing.assert_array_equal(release.model.coef[0], plan.frame.coefficients(weights)[0])
     for name in PARTIES:
         had = load_rehearsal(deployment.folder / f"had/{name}/diabetes-2026")

@@ -7,7 +7,7 @@ under the data's own names, from raw rows where a model has an encoder.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -455,6 +455,10 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             return self.schema
         asked = self._asked(opened=n_samples is not None)
         return asked.encoder(n_samples, len(getattr(self, "party_", "1")))
+
+    def encoder_for(self, sizes: Mapping[str, int]) -> SchemaEncoder | None:
+        """Return what encodes raw tables of parties of these public numbers of rows."""
+        return self._asked().encoder(sum(sizes.values()), len(sizes))
 
     @property
     def _least_rows(self) -> int:

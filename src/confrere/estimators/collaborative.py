@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from confrere.data.cells import party_column
 from confrere.data.tables import RowTable
-from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
     AutoCount,
@@ -28,7 +27,7 @@ from confrere.estimators.constraints import (
 )
 from confrere.kernel.guarantee import Guarantee
 from confrere.methods.asking import Sizes, party_codes
-from confrere.methods.average import Collaboration, CollaborativePlan
+from confrere.methods.average import CollaborativePlan
 from confrere.methods.design import design_protocol
 from confrere.methods.geometry import Noise, encodes
 from confrere.methods.plan import LabelledTable, PublicFacts
@@ -198,24 +197,15 @@ class CollaborativeClassifier(LinearClassifier):
     def plan(self, facts: PublicFacts) -> CollaborativePlan:
         """Return everything that is decided before the data are touched."""
         sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
-        if self.declared_samples is not None:
-            sizes = Sizes.declared(sizes.counts, self.declared_samples)
-        encoder = self._encoder(facts.n_samples)
+        encoder = self.encoder_for(sizes.counts)
         if encoder is not None and not encodes(encoder, facts.features):
             encoder = None
-        # Whoever asks for a price names no columns: those of a body are the encoder's.
-        shaped = encoder is not None and encoder.shaped
-        width = len(encoder.names) if encoder is not None and shaped else facts.n_features
+        # Whoever asks for a price names no columns: those are the encoder's.
+        width = facts.n_features if encoder is None else len(encoder.names)
+        if self.declared_samples is not None:
+            sizes = Sizes.declared(sizes.counts, self.declared_samples)
         made = design_protocol(self._asked(), width, facts.n_classes, encoder)
-        return CollaborativePlan(self.method, made, sizes)
-
-    def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
-        """Return what parties are asked, whatever their number and sizes."""
-        check_parameters(self)
-        encoder = self._encoder()
-        if encoder is not None and encoder.shaped and len(encoder.names) != n_features:
-            raise InvalidParameter("n_features must be the number of columns that schema encodes.")
-        return design_protocol(self._asked(), n_features, n_classes, encoder)
+        return CollaborativePlan(self.method, made, sizes, encoder)
 
     def _keep(self, plan: CollaborativePlan, learned: Any, model: Model) -> None:
         super()._keep(plan, learned, model)

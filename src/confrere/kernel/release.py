@@ -338,6 +338,12 @@ class _Drawn(RandomSource):
         return np.frombuffer(stream.update(bytes(8 * count)), dtype=np.uint64)
 
     @override
+    def stream(self, label: str, step: int) -> RandomSource:
+        if self._simulation is None:
+            return self
+        return _Drawn(self._purse, self._simulation.stream(label, step))
+
+    @override
     def book(
         self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
     ) -> RandomSource:

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -36,8 +37,10 @@ Arrays = dict[str, NDArray[Any]]
 Receipts = Mapping[str, tuple[Receipt, ...]]
 T = TypeVar("T")
 
+_APART = Split.BY_ORGANISATION
+
 #: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
-_MANY, _SMALL = 100, 200
+MANY, _SMALL = 100, 200
 
 #: Numbers in a block of members: two megabytes.
 _BLOCK_NUMBERS = 1 << 18
@@ -82,7 +85,7 @@ class PartyRows:
 
         Rows in the hundreds are solved sooner by a party's own matrix products.
         """
-        return len(self.sizes) >= _MANY and len(self.y) <= _SMALL * len(self.sizes)
+        return len(self.sizes) >= MANY and len(self.y) <= _SMALL * len(self.sizes)
 
     def members(self) -> Iterator[tuple[Rows, Labels]]:
         """Yield the parties' rows and labels one by one."""
@@ -196,21 +199,19 @@ def _sum(rows: Floats) -> Floats:
 class Asked:
     """What every party is asked for, the same of all."""
 
-    operation: ClassVar[str]  #: How it is asked for
+    operation: ClassVar[str]  #: How it is asked for, and its noise told apart where it is seeded
 
 
 class Measured(Asked, ABC):
     """What is asked of rows; by a party's size it is a measurement."""
 
-    stream: ClassVar[str]  #: How its noise is told from that of others, where it is seeded
-
     @abstractmethod
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         """Return what one party with these rows, as encoded, and labels answers."""
 
-    def release_all(self, parties: PartyRows, source: RandomSource) -> Arrays:
-        """Return what all parties answer, one row each."""
-        own = source.apart(Split.BY_ORGANISATION)
+    def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
+        """Return what all parties answer, one row each; where noise is seeded, as they would."""
+        own = (one.stream(name, 0) for name, one in zip(names, source.apart(_APART), strict=False))
         return stacked([self.release(X, y, next(own)) for X, y in parties.members()])
 
 
@@ -230,8 +231,6 @@ class AskedOfRows(Measured):
 
 class AskedSum(Measured):
     """What every party adds to a sum that nobody sees into, with its share of the noise."""
-
-    stream: ClassVar[str] = "sum"
 
     @property
     @abstractmethod
@@ -256,11 +255,24 @@ class AskedSum(Measured):
         return {"masked": made.uploads(vector(stream)[None], source=stream)[0].view(np.int64)}
 
     @override
-    def release_all(self, parties: PartyRows, source: RandomSource) -> Arrays:
-        def vectors(stream: RandomSource) -> Floats:
-            return np.stack([self.vector(X, y, stream) for X, y in parties.members()])
+    def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
+        vectors = [partial(self.vector, X, y) for X, y in parties.members()]
+        return {"sum": add_up(self.mechanism, zip(names, vectors, strict=True), source)}
 
-        return {"sum": self.mechanism.sample(vectors, source)[0][0]}
+
+def add_up(
+    made: SecureSum,
+    vectors: Iterable[tuple[str, Floats | Callable[[RandomSource], Floats]]],
+    source: RandomSource,
+) -> Floats:
+    """Return the sum of what parties add, each with noise from a stream of its own."""
+    stream = source.book(made.guarantee(), several=(made.digest, made.releases))
+    total = np.zeros(made.size, dtype=np.uint64)
+    for name, vector in vectors:
+        own = stream.stream(name, 0)
+        added = vector(own) if callable(vector) else vector
+        total += made.uploads(added[None], source=own)[0]
+    return made.decode(total)
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:
@@ -322,8 +334,8 @@ def in_process(protocol: Protocol[T], parties: PartyRows, sizes: Sizes, source: 
 
     def answer(ask: Ask) -> Told:
         assert isinstance(ask.asked, Measured)
-        stream = source.stream(ask.asked.stream, ask.step)
-        return Told(names, ask.asked.release_all(parties, stream))
+        stream = source.stream(ask.asked.operation, ask.step)
+        return Told(names, ask.asked.release_all(parties, names, stream))
 
     return drive(protocol, answer)
 
@@ -333,7 +345,6 @@ class Size(Measured):
     """The number of records: where one is replaced by another, it is public."""
 
     operation: ClassVar[str] = "size"
-    stream: ClassVar[str] = "size"
     n_classes: int = 2
 
     @override

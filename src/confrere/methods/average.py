@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data import SchemaEncoder
 from confrere.data.body import BodyFrame
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import (
@@ -70,7 +71,7 @@ from confrere.methods.asking import (
 )
 from confrere.methods.geometry import LOG_ODDS
 from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
-from confrere.methods.plan import LabelledTable, Plan, Term
+from confrere.methods.plan import LabelledTable, Names, Plan, Term
 from confrere.methods.priors import Prior, check_term, prior_facts, rest_of
 from confrere.model import Facts, Linear, PriorFacts
 
@@ -177,6 +178,7 @@ class CollaborativePlan(Plan[Linear]):
     method: Method  #: How the catalogue calls it
     protocol: Collaboration
     sizes: Sizes
+    encoder: SchemaEncoder | None = None  #: What encodes raw tables, if anything does
 
     @override
     def guarantee(self) -> Guarantee:
@@ -185,16 +187,19 @@ class CollaborativePlan(Plan[Linear]):
     @override
     def run(self, data: LabelledTable, source: RandomSource) -> Linear:
         steps = self.protocol.steps(self.sizes)
-        made = in_process(steps, self._parties(data), self.sizes, source)
+        return self.model(in_process(steps, self._parties(data), self.sizes, source), data.names)
+
+    def model(self, made: Combined, names: Names) -> Linear:
+        """Return the model of what parties in it have released."""
         facts = Facts(
             method=self.method,
-            parties=len(self.sizes.counts),
+            parties=len(made.sizes),
             rounds=self.protocol.rounds,
-            n_samples=self.sizes.total,
+            n_samples=sum(made.sizes.values()),
             prior=made.prior,
             **made.frame.learned_with(),
         )
-        return linear_model(made.frame, made.weights, facts, data.names)
+        return linear_model(made.frame, made.weights, facts, names)
 
     @override
     def terms(self, data: LabelledTable) -> list[Term]:
@@ -230,7 +235,6 @@ class Weights(AskedOfRows):
     """A party's weights, with noise in the objective."""
 
     operation: ClassVar[str] = "objective"
-    stream: ClassVar[str] = "objective"
 
     frame: Coordinates  #: Public; noise is shaped like a body's rows
     epsilon: float  #: What one answer may spend
@@ -282,9 +286,9 @@ class Weights(AskedOfRows):
         return EachParty({size: self.mechanism(size) for size in sizes})
 
     @override
-    def release_all(self, parties: PartyRows, source: RandomSource) -> Arrays:
+    def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
         if not parties.many or self.n_classes > 2:
-            return super().release_all(parties, source)
+            return super().release_all(parties, names, source)
         blocks = parties.blocks()
         rows = ((self.frame.rows(one.X).written(), one.y, one.offsets) for one in blocks)
         (weights,) = self.each_party(parties.distinct_sizes).sample(rows, source)
@@ -295,7 +299,6 @@ class NoisedMinimiser(Weights):
     """A party's weights, with noise on the minimiser."""
 
     operation: ClassVar[str] = "output"
-    stream: ClassVar[str] = "output"
 
     @override
     def _make(self, n_samples: int) -> Point:
@@ -406,7 +409,6 @@ class PriorQuestion(AskedOfRows):
     """How far a prior holds on a party's records, with noise."""
 
     operation: ClassVar[str] = "check"
-    stream: ClassVar[str] = "prior"
 
     prior: Prior
     epsilon: float

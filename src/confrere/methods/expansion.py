@@ -60,7 +60,6 @@ class ExpandedLoss(AskedOfRows):
     """Coefficients of a party's expanded loss."""
 
     operation: ClassVar[str] = "coefficients"
-    stream: ClassVar[str] = "coefficients"
 
     frame: Coordinates
     epsilon: float

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -54,7 +54,7 @@ from confrere.mechanisms.secure_sum import (
     fewest_of,
 )
 from confrere.methods.allowance import Alpha
-from confrere.methods.asking import Ask, Asked, Protocol, Told, drive
+from confrere.methods.asking import MANY, Ask, Asked, Protocol, Told, add_up, drive
 from confrere.methods.linear import coefficients, linear_model
 from confrere.methods.plan import Names, Plan, Term, encode_labels
 from confrere.model import Facts, Linear
@@ -63,6 +63,8 @@ from confrere.views import progress_bar
 Trust = Literal["coordinator", "sum"]
 Method = Literal["statistic", "cells", "soft", "vote", "weights"]
 Mean = PartyAverage | PartyCells
+Flags = NDArray[np.bool_]
+Sent = NDArray[Any]  #: Weights, shares of cells, or votes
 
 #: Weights of about this length are expected where a ridge is chosen before anything is seen.
 _EXPECTED_NORM = 5.0
@@ -341,6 +343,39 @@ class Voting:
         kinds: dict[str, type[Polled]] = {"weights": Uploaded, "cells": Shared}
         kind = Added if self.trust == "sum" else kinds.get(self.method, Polled)
         return kind(self, n_parties)
+
+    def weights(
+        self, X: Any, codes: NDArray[np.intp], offsets: NDArray[np.int64], n_parties: int
+    ) -> tuple[Sent, Flags]:
+        """Return weights, or shares of cells, of parties whose rows begin there; and who has any.
+
+        Rows of parties that are solved together are one after the other.
+        """
+        rows, alpha = self.frame.rows(X).written(), self.local_alpha
+        if self.method == "cells":
+            cells = self.cells(n_parties)
+            shape = (len(cells), self.n_classes)
+            shares = shares_of_parties(cells.of(rows), codes, offsets, shape)
+            return shares, np.ones(len(shares), dtype=bool)
+        if not self.votes:
+            alpha = self.average(n_parties).alpha
+        if self.n_classes == 2:
+            found = solve_parties(rows, np.where(codes == 1, 1, -1), offsets, alpha=alpha)
+        else:
+            found = solve_parties_softmax(rows, codes, offsets, self.n_classes, alpha=alpha)
+        return found.W, found.solved
+
+    def sent(self, own: Sent) -> Sent:
+        """Return what a party with these weights or shares sends: those, or its votes."""
+        if not self.votes:
+            return own
+        votes = count_votes(own[None], self.rows)
+        return votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
+
+    def part(self, sent: Sent, there: bool, n_parties: int) -> Floats:
+        """Return what a party adds to a sum; one that has nothing to send adds zeros."""
+        summed = self.summand(n_parties)
+        return summed.part(sent) if there else np.zeros(self.shared(n_parties).size)
 
     def noised(self, sent: Tally | Floats, n_parties: int, *, source: RandomSource) -> Floats:
         """Return what parties sent, added up, with noise."""
@@ -669,9 +704,6 @@ def _checked_table(table: Any, labels: Any, width: int) -> tuple[str | None, NDA
     return (None if _usable_rows(rows).all() else NOT_FINITE), rows
 
 
-Flags = NDArray[np.bool_]
-#: Where a block begins, what its parties send, and who is not left out.
-_Block = tuple[int, Any, Flags]
 Step = Callable[[int], None]
 
 #: Parties per block, a multiple of what :func:`count_votes` polls together.
@@ -736,23 +768,30 @@ class MultipartyPlan(Plan[MultipartyResult]):
 
     def run(self, data: Parties, source: RandomSource) -> MultipartyResult:
         """Return the released model of rows as given, and what it was made from."""
-        plan, parties = self.voting, [str(k) for k in range(self.n_parties)]
+        plan, count = self.voting, self.n_parties
 
         def answer(ask: Ask) -> Told:
+            if plan.trust == "sum" and self.few and data.tally is None:  # as between machines
+                stream = source.stream(ask.asked.operation, ask.step)
+                parts = zip(ask.to, self._parts(data), strict=True)
+                return Told((), {"sum": add_up(plan.shared(count), parts, stream)})
             sent = self.tally(data) if plan.votes else self._total(data)
-            return Told((), {"noised": plan.noised(sent, len(ask.to), source=source)})
+            return Told((), {"noised": plan.noised(sent, count, source=source)})
 
-        released = drive(plan.steps(parties), answer)
-        auxiliary = plan.auxiliary
+        released = drive(plan.steps([str(name) for name in data.names]), answer)
+        return MultipartyResult(self.model(released, data.column_names), released.statistic)
+
+    def model(self, released: Released, names: Names) -> Linear:
+        """Return the model of what was made of the noised sum."""
+        frame, auxiliary = self.voting.frame, self.voting.auxiliary
         facts = Facts(
-            method=plan.method,
+            method=self.voting.method,
             parties=self.n_parties,
             alpha=float(released.alpha),
             n_auxiliary=None if auxiliary is None else len(auxiliary),
-            **plan.frame.learned_with(),
+            **frame.learned_with(),
         )
-        model = linear_model(plan.frame, released.weights, facts, data.column_names)
-        return MultipartyResult(model, released.statistic)
+        return linear_model(frame, released.weights, facts, names)
 
     def terms(self, data: Parties) -> list[Term]:
         """Return the mechanism that noises what parties sent."""
@@ -777,60 +816,60 @@ class MultipartyPlan(Plan[MultipartyResult]):
     def _blocks(self) -> MemoryBlocks:
         return MemoryBlocks(float(self.memory), self.voting.frame.size, self.voting.n_classes)
 
+    @property
+    def few(self) -> bool:
+        """Whether every party is worked on by itself."""
+        return self.n_parties < MANY
+
+    def _each(self, data: Parties) -> Iterator[tuple[Sent, Flags]]:
+        """Yield blocks of parties' weights or shares, zeros for those left out, and who is not."""
+        plan, count = self.voting, len(data)
+        size = 1 if self.few else self._blocks.parties
+        mean = plan.mean(self.n_parties) if not plan.votes else None
+        own = (plan.frame.size,) if plan.n_classes == 2 else (plan.n_classes, plan.frame.size)
+        shape, kind = own if mean is None else mean.shape, "i8" if plan.method == "cells" else "f8"
+        values = len(plan.rows) if plan.votes else _ROWS * plan.frame.size
+        shown = float(count) * values * plan.frame.size >= _LONG
+        with progress_bar("parties", count, shown=shown) as step:
+            for first in range(0, count, size):
+                last = min(first + size, count)
+                W, there = np.zeros((last - first, *shape), kind), np.zeros(last - first, bool)
+                sound = data.sound(first, last)
+                if len(sound):
+                    where, offsets = data.rows_of(sound)
+                    rows, codes = data.take(where), data.codes[where]
+                    found = plan.weights(rows, codes, offsets, self.n_parties)
+                    W[sound - first], there[sound - first] = found
+                yield W, there
+                step(last)
+
+    def _parts(self, data: Parties) -> Iterator[Floats]:
+        for (own,), (there,) in self._each(data):
+            yield self.voting.part(self.voting.sent(own), bool(there), self.n_parties)
+
     def _total(self, data: Parties) -> Floats:
+        """Add up every party's clipped weights or shares; who is left out is zero."""
         mechanism = self.voting.mean(self.n_parties)
-        cells = self.voting.cells(self.n_parties) if self.voting.method == "cells" else None
-        return total_uploads(data, self.voting.frame, self._blocks, mechanism, cells)
+        total = np.zeros(mechanism.shape)
+        for block, _ in self._each(data):
+            total += mechanism.clipped(block).sum(axis=0)
+        return total
 
     def tally(self, data: Parties) -> Tally:
         """Return the sum of the votes; without noise, so not for anyone to see."""
-        plan = self.voting
+        plan, counted = self.voting, 0
         if data.tally is not None:
             return data.tally
-        if self.local is None:
-            return tally_linear(data, plan.frame, plan.rows, self._blocks, alpha=plan.local_alpha)
-        return tally_estimators(data, plan.auxiliary, self.local, on_faulty=self.on_faulty)
-
-
-def tally_linear(
-    parties: Parties, frame: Frame, rows: Floats, blocks: MemoryBlocks, *, alpha: float
-) -> Tally:
-    """Solve every party's own problem and add up the votes on the auxiliary rows."""
-    n_classes = blocks.n_classes
-    votes = np.zeros(len(rows) if n_classes == 2 else (len(rows), n_classes), dtype=np.int64)
-    work = float(len(parties)) * rows.size
-    with progress_bar("votes", len(parties), shown=work >= _LONG) as step:
-        counted = 0
-        for first, W, present in _solutions(parties, frame, blocks, alpha):
-            votes += count_votes(W, rows, block=blocks.rows)
-            counted += int(np.count_nonzero(present))
-            step(first + len(W))
-    if n_classes > 2:
-        # Weights of zero tie, and a tie is a vote for the first class.
-        votes[:, 0] -= len(parties) - counted
-    return Tally(votes, counted, len(parties))
-
-
-def total_uploads(
-    parties: Parties,
-    frame: Frame,
-    blocks: MemoryBlocks,
-    mechanism: Mean,
-    cells: Cells | None = None,
-) -> Floats:
-    """Add up every party's clipped weights or shares; who is left out is zero."""
-    total = np.zeros(mechanism.shape)
-    if isinstance(mechanism, PartyAverage):
-        uploads = _solutions(parties, frame, blocks, mechanism.alpha)
-    else:
-        assert cells is not None
-        uploads = _by_block(parties, frame, blocks, partial(_shares, cells=cells), mechanism.shape)
-    work = float(len(parties)) * _ROWS * blocks.n_features**2
-    with progress_bar("parties", len(parties), shown=work >= _LONG) as step:
-        for first, block, _ in uploads:
-            total += mechanism.clipped(block).sum(axis=0)
-            step(first + len(block))
-    return total
+        if self.local is not None:
+            return tally_estimators(data, plan.auxiliary, self.local, on_faulty=self.on_faulty)
+        votes = np.zeros((len(plan.rows), plan.n_classes)[: plan.n_classes - 1], dtype=np.int64)
+        for W, there in self._each(data):
+            votes += count_votes(W, plan.rows, block=self._blocks.rows)
+            counted += int(np.count_nonzero(there))
+        if plan.n_classes > 2:
+            # Weights of zero tie, and a tie is a vote for the first class.
+            votes[:, 0] -= len(data) - counted
+        return Tally(votes, counted, len(data))
 
 
 def tally_estimators(parties: Parties, auxiliary: Any, local: Any, *, on_faulty: OnFaulty) -> Tally:
@@ -893,66 +932,3 @@ def local_of(local: Any, position: int, n_parties: int, name: Any) -> Any:
             "local must be a classifier, a list of them, or party -> classifier."
         )
     return clone(chosen)
-
-
-def _solutions(
-    parties: Parties, frame: Frame, blocks: MemoryBlocks, alpha: float
-) -> Iterator[_Block]:
-    """Yield blocks of parties' weights, zeros for those left out: faulty, or not to be solved."""
-    return _by_block(parties, frame, blocks, partial(_solve, alpha=alpha))
-
-
-def _by_block(
-    parties: Parties,
-    frame: Frame,
-    blocks: MemoryBlocks,
-    compute: Callable[..., tuple[Any, Flags]],
-    shape: tuple[int, ...] | None = None,
-) -> Iterator[_Block]:
-    """Yield blocks of what parties send, zeros for those left out, and who is not.
-
-    ``compute`` takes rows in the unit ball, codes, offsets and the number of classes. What parties
-    send has the shape of weights, in floats; with a ``shape``, that one, in whole numbers.
-    """
-    kind = np.float64 if shape is None else np.int64
-    if shape is None:
-        shape = (frame.size,) if blocks.n_classes == 2 else (blocks.n_classes, frame.size)
-    for first in range(0, len(parties), blocks.parties):
-        last = min(first + blocks.parties, len(parties))
-        W = np.zeros((last - first, *shape), dtype=kind)
-        present = np.zeros(last - first, dtype=bool)
-        sound = parties.sound(first, last)
-        if len(sound):
-            where, offsets = parties.rows_of(sound)
-            rows, codes = frame.rows(parties.take(where)).written(), parties.codes[where]
-            W[sound - first], present[sound - first] = compute(
-                rows, codes, offsets, blocks.n_classes
-            )
-        yield first, W, present
-
-
-def _shares(
-    rows: Floats,
-    codes: NDArray[np.intp],
-    offsets: NDArray[np.int64],
-    n_classes: int,
-    *,
-    cells: Cells,
-) -> tuple[NDArray[np.int64], Flags]:
-    shares = shares_of_parties(cells.of(rows), codes, offsets, (len(cells), n_classes))
-    return shares, np.ones(len(shares), dtype=bool)
-
-
-def _solve(
-    rows: Floats,
-    codes: NDArray[np.intp],
-    offsets: NDArray[np.int64],
-    n_classes: int,
-    *,
-    alpha: float,
-) -> tuple[Floats, Flags]:
-    if n_classes == 2:
-        found = solve_parties(rows, np.where(codes == 1, 1, -1), offsets, alpha=alpha)
-    else:
-        found = solve_parties_softmax(rows, codes, offsets, n_classes, alpha=alpha)
-    return found.W, found.solved

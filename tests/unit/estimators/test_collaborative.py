@@ -10,6 +10,7 @@ from sklearn.model_selection import cross_val_score
 from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivacyWarning
 from confrere.maths.solver import minimise
+from confrere.methods import PublicFacts
 from confrere_federation.parties import Frame
 
 RNG = np.random.default_rng(0)
@@ -94,7 +95,7 @@ def test_a_robust_mean_is_an_option_of_averaging(combine):
 
 def test_rounds_divide_delta_as_they_divide_epsilon():
     model = CollaborativeClassifier(epsilon=1.0, delta=1e-6, rounds=7)
-    plan = model.protocol(4)
+    plan = model.plan(PublicFacts(n_samples=300, n_features=4)).protocol
     assert 7 * Decimal(str(plan.round_delta)) <= Decimal("1e-6")
     assert plan.round_delta == pytest.approx(1e-6 / 7)
     assert model.price(300, 4).delta == 1e-6

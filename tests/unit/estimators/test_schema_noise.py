@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression, TransferClassifier
-from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
@@ -227,10 +226,3 @@ def test_rounds_of_an_average_share_epsilon(rounds):
     request = made.request(made.round_epsilons[0], plan.sizes, None)
     assert request.mechanism(300).guarantee().epsilon == pytest.approx(1 / rounds)
     assert np.isfinite(plan.run(data, SeededSource(0)).coef).all()
-
-
-def test_other_organisations_are_asked_in_the_ball_unless_an_encoder_says_the_body():
-    with pytest.raises(InvalidParameter, match=r"the encoder .* by which all parties encode"):
-        CollaborativeClassifier(schema=SCHEMA, noise="schema").protocol(12)
-    shaped = CollaborativeClassifier(schema=SCHEMA).protocol(5)
-    assert isinstance(shaped.frame, Frame)

@@ -10,6 +10,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.losses import loss_of
 from confrere.mechanisms.measurements import HiddenSize
+from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_minimiser
 from confrere.methods.expansion import noised_coefficients
@@ -165,7 +166,8 @@ def test_what_most_rows_may_do_bounds_the_rounding_of_sums():
 
 def made_frame(leaf, **settings):
     model = CollaborativeClassifier(schema=SCHEMA.encoder(form="curves"), noise="schema")
-    allowed = model.set_params(**settings).protocol(8).allowed(Sizes({"a": 500}))
+    facts = PublicFacts(n_samples=500, n_features=8)
+    allowed = model.set_params(**settings).plan(facts).protocol.allowed(Sizes({"a": 500}))
     return SchemaGeometry(SCHEMA.encoder(form="curves"), leaf=leaf).frame(allowed, 4.0)
 
 

@@ -11,6 +11,7 @@ from confrere import CollaborativeClassifier
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.solver import minimise, minimise_softmax
+from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
@@ -55,7 +56,8 @@ BODY_SCHEMA = PublicSchema((Number("x", bounds=(-2, 2)), Category("c", values=("
 def shaped(**changed):
     encoder = BODY_SCHEMA.encoder(form="linear")
     settings = {"epsilon": 1.0, "noise": "schema", "schema": encoder, **changed}
-    return CollaborativeClassifier(**settings).protocol(3)
+    facts = PublicFacts(n_samples=1000, n_features=3)
+    return CollaborativeClassifier(**settings).plan(facts).protocol
 
 
 def with_body(payload, roots=None, **facts):

@@ -17,7 +17,6 @@ from confrere_federation.parties import (
     Policy,
     Voting,
     poll,
-    votes,
 )
 from confrere_federation.parties.operation import PartyFacts, request_for
 from confrere_federation.parties.summing import Ready
@@ -139,7 +138,7 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
     def unsolved(rows, y, offsets, *, alpha):
         return PartySolutions(np.full((1, D + 1), 7.0), np.ones(1), np.zeros(1, dtype=bool))
 
-    monkeypatch.setattr(votes, "solve_parties", unsolved)
+    monkeypatch.setattr("confrere.methods.votes.solve_parties", unsolved)
     for method in ("statistic", "weights"):
         assert not request_for(plan(method=method).asked(M)).part(parties()[0]).any()
 

@@ -8,7 +8,6 @@ import pytest
 from confrere.catalogue import find_method
 from confrere.errors import InvalidMessage
 from confrere.methods.asking import Sizes
-from confrere.methods.plan import Names
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
 from confrere.schema import Label, Number, PublicSchema
 from confrere_federation.parties import (
@@ -64,8 +63,7 @@ def examples():
         voting = Voting(**common, method=method, auxiliary=None if method == "weights" else rows)
         yield request_for(voting.asked(5))
     yield request_for(Voting(**common, auxiliary=rows, trust="sum").asked(5))
-    names = Names(("no", "yes"), ("x", "y", "z"))
-    yield Learn.at(Learning(find_method("plr"), {"epsilon": 1.0}, names))
+    yield Learn.at(Learning(find_method("plr"), {"epsilon": 1.0}, (-1, 1), SCHEMA))
 
 
 EXAMPLES = {one.operation: one for one in examples()}

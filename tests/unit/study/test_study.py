@@ -96,7 +96,6 @@ def test_every_method_of_the_catalogue_has_a_study(name):
         ('role = "source"', 'role = "boss"', r"party\[0\].role: must be one of"),
         ("cap = { epsilon = 3.0 }", "cap = 3.0", r"party\[0\].cap: must be a table"),
         ("cap = { epsilon = 3.0 }", "cap = { epsilon = 3.0, delta = 1.5 }", "delta"),
-        ('name = "average"', 'name = "plr"\nnoise = "schema"\nprior = "experts"', "method.prior"),
         ('name = "average"', 'name = "average"\nprior = "mine"', "method.prior"),
         ("cap = { epsilon = 3.0 }", "cap = { gamma = 1 }", r"\[party\[0\].cap\] does not know"),
         ('engine = "local"', 'engine = "smoke"', "federation.engine"),

@@ -253,6 +253,7 @@ class Federation(ABC):
             whole = {"sum": summed.value}
             return Told(summed.roster, whole, summed.receipts, self.rehearses)
         answers = self.gather(request, ask.to, step=ask.step, timeout=timeout, quorum=ask.quorum)
+        answers = {name: answers[name] for name in ask.to if name in answers}  # in one order
         arrays = stacked([one.arrays for one in answers.values()])
         receipts = {name: receipts_of(one) for name, one in answers.items()}
         return Told(tuple(answers), arrays, receipts, self.rehearses)

@@ -104,6 +104,7 @@ class LocalParty:
     engine: str | None = None
     raw: RawRows | None = None
     encode: Callable[[SchemaEncoder], Floats | Coded] | None = None
+    encoding: Encoding | None = None
 
     def __post_init__(self) -> None:
         if self.engine is not None:
@@ -124,6 +125,8 @@ class LocalParty:
         if self.encode is None:
             raise InvalidParameter("encode: this party cannot encode its rows anew.")
         wanted = encoder.encoding()
+        if wanted == self.encoding:
+            return self
         if not self._encoded or self._encoded[0][0] != wanted:  # a run has one encoding
             self._encoded[:] = [(wanted, replace(self, X=self.encode(encoder)))]
         return self._encoded[0][1]
@@ -149,7 +152,8 @@ class LocalParty:
 
     def simulation(self, operation: str, step: int) -> SeededSource | None:
         """Return the seeded stream of one answer, where noise is not real."""
-        return None if self._seeded is None else self._seeded.stream(operation, step)
+        seeded = self._seeded
+        return None if seeded is None else seeded.stream(operation, step).stream(self.name, 0)
 
     @property
     def codes(self) -> NDArray[np.intp]:

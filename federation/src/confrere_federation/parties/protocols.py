@@ -165,7 +165,6 @@ class Errors(Scored, Measured):
     """How many records a public model gets wrong, with noise."""
 
     operation: ClassVar[str] = "errors"
-    stream: ClassVar[str] = "errors"
     epsilon: Epsilon
 
     @property

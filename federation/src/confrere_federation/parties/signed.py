@@ -246,6 +246,8 @@ def _request(asked: Sequence[Next], facts: PartyFacts, steps: int = 1) -> Reques
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")
     operation = installed(one.operation)
+    if one.encoder is not None:
+        facts = replace(facts, n_features=len(one.encoder.names))
     price = operation.read(one.payload, facts).price(facts.n_samples)
     a = one.payload
     chosen = [name for name in operation.chosen if one.tries or name in a.values]
@@ -294,7 +296,8 @@ class _Rehearsal(Federation):
         return list(self._names)
 
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
-        self.asked.append(Next(asked.operation, asked.step, asked.payload, asked.to))
+        one = Next(asked.operation, asked.step, asked.payload, asked.to, encoder=self._encoder)
+        self.asked.append(one)
         return dict.fromkeys(asked.to, PartyError("Rehearsal"))
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
@@ -312,7 +315,8 @@ class _Rehearsal(Federation):
     def _added(self, asked: Round, request: SumOperation) -> Summed:
         mechanism = request.mechanism
         self._keep(asked, 8 * mechanism.size * len(asked.to))
-        every = Next(asked.operation, 0, asked.payload, asked.to, mechanism.releases)
+        tries = mechanism.releases
+        every = Next(asked.operation, 0, asked.payload, asked.to, tries, self._encoder)
         self.asked.append(every)
         return rehearsed(mechanism, asked.to, self._rng)
 

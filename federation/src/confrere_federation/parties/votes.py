@@ -28,10 +28,9 @@ from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.kernel.release import paid_by_parties
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Receipt
-from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
-from confrere.maths.voting import Tally, accumulate_votes, count_votes
-from confrere.mechanisms.party_cells import WHOLE, shares_of_parties
+from confrere.maths.voting import Tally, accumulate_votes
+from confrere.mechanisms.party_cells import WHOLE
 from confrere.mechanisms.party_statistic import Radius
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods.asking import Receipts, Told
@@ -171,10 +170,7 @@ class PartyShare(SumOperation, _Polled):
 
     def part(self, party: LocalParty) -> Floats:
         """Return what a party adds; one whose own problem cannot be solved adds nothing."""
-        voting, (sent, solved) = self.asked.voting, sent_by(party, self.asked)
-        if not solved:
-            return np.zeros(voting.frame.size * (voting.n_classes - 1))
-        return voting.summand(self.n_parties).part(sent)
+        return self.asked.voting.part(*sent_by(party, self.asked), self.n_parties)
 
 
 def sent_by(party: LocalParty, asked: Polled) -> tuple[NDArray[Any], bool]:
@@ -182,24 +178,12 @@ def sent_by(party: LocalParty, asked: Polled) -> tuple[NDArray[Any], bool]:
 
     Who has a classifier of its own votes by that; others by logistic regression.
     """
-    plan, count = asked.voting, np.array([0, len(party.y)])
-    rows = plan.frame.rows(party.X).written()
-    if plan.method == "cells":
-        cells = plan.cells(asked.n_parties)
-        shape = (len(cells), plan.n_classes)
-        return np.asarray(shares_of_parties(cells.of(rows), party.codes, count, shape)[0]), True
+    plan = asked.voting
     if plan.votes and party.ballot is not None and len(party.ballot) == len(plan.rows):
         return party.ballot, True
-    alpha = plan.local_alpha if plan.votes else plan.average(asked.n_parties).alpha
-    if plan.n_classes == 2:
-        found = solve_parties(rows, party.y, count, alpha=alpha)
-    else:
-        found = solve_parties_softmax(rows, party.codes, count, plan.n_classes, alpha=alpha)
-    if not plan.votes:
-        return np.asarray(found.W[0]), bool(found.solved[0])
-    votes = count_votes(found.W, plan.rows)
-    ballot = votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
-    return ballot, bool(found.solved[0])
+    whole = np.array([0, len(party.y)])
+    (own,), (solved,) = plan.weights(party.X, party.codes, whole, asked.n_parties)
+    return plan.sent(own), bool(solved)
 
 
 #: The arrays that a request of a method has besides the frame's.
@@ -267,7 +251,7 @@ class Trusted:
     ) -> Payload:
         wanted, plan, count = request.expected(0), asked.voting, len(answers)
         found = {name: checked(one, name, lambda _: wanted) for name, one in answers.items()}
-        valid = {name: one for name, one in found.items() if isinstance(one, Payload)}
+        valid = {n: one for n, one in sorted(found.items()) if isinstance(one, Payload)}
         left_out = {name: one.code for name, one in found.items() if isinstance(one, PartyError)}
         if not valid or (left_out and self.on_faulty == "refuse"):
             told = ", ".join(f"{name}: {why}" for name, why in list(left_out.items())[:5])

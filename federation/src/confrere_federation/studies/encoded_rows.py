@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.data import DataReport, data_report
+from confrere.data import DataReport, SchemaEncoder, data_report
 from confrere.data.cells import UnitCounts
 from confrere.data.codes import Coded, PackedCodes
 from confrere.data.fact_counts import FactCounts
@@ -41,7 +41,9 @@ class Rows:
         return np.where(codes == 1, 1.0, -1.0)
 
 
-def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
+def read_rows(
+    study: Study, table: RowTable, encoder: SchemaEncoder | None = None, *, counted: bool = False
+) -> Rows:
     """Return what a study learns from one party's table, read and encoded batch by batch.
 
     With ``counted``, also the sums from which facts of the schema are learned.
@@ -49,7 +51,7 @@ def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
     schema, unit = study.schema, study.promise.unit_column
     assert schema.outcome is not None
     columns = dict.fromkeys([*schema.columns, schema.outcome.column, *([unit] if unit else [])])
-    encoder, seen = study.encoder(), UnitCounts(unit, study.promise.max_rows_per_unit)
+    encoder, seen = encoder or study.encoder(), UnitCounts(unit, study.promise.max_rows_per_unit)
     counts = FactCounts(schema) if counted else None
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 

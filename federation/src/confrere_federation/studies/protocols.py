@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from inspect import signature
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +29,20 @@ from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.methods import LabelledTable, PublicFacts
-from confrere.methods.asking import Ask, Labels, Measured, Protocol, Reader, Receipts, Rows, Size
-from confrere.methods.linear import coefficients
+from confrere.methods.asking import (
+    Ask,
+    Labels,
+    Measured,
+    Protocol,
+    Reader,
+    Receipts,
+    Rows,
+    Size,
+    known_sizes,
+)
 from confrere.methods.plan import ModelPlan, Names
-from confrere.methods.priors import DeclaredPrior
 from confrere.methods.sums import Sums
-from confrere.model import Encoder, Facts, Linear, Model
+from confrere.model import Encoder, Model
 from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.release import Release, Simulated
@@ -50,12 +57,15 @@ from confrere_federation.parties.operation import (
     EPSILON,
     Arrays,
     FieldKind,
+    Flag,
     Operation,
     PartyFacts,
     Values,
     install,
     numbers,
+    one_of,
 )
+from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.protocols import evaluation, guarantee_of
 from confrere_federation.parties.sums import (
     evaluation_together,
@@ -67,7 +77,6 @@ from confrere_federation.parties.votes import OnFaulty, Trusted
 from confrere_federation.studies.study_file import (
     NOMINAL_ROWS,
     Study,
-    body_encoder,
     estimator_for,
     settings_for,
 )
@@ -75,6 +84,7 @@ from confrere_federation.studies.study_file import (
 _MADE = frozenset({"method", "settings", "n_samples"})
 _GIVEN = frozenset({"kind"})
 _PLAIN = (str, int, float, bool)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +92,7 @@ class Start:
     """A released model that another is started from."""
 
     kind: str  #: The method that made it
-    model: Model  #: What was released
+    model: Model  #: What was released, with what encodes its rows
     #: What a request says about it: the method, settings and size behind the numbers, or, of a
     #: release that was made before, its kind.
     spec: Mapping[str, Any]
@@ -93,60 +103,54 @@ class Start:
     @classmethod
     def given(cls, release: Release) -> Start:
         """Start from a release that was made before."""
-        written = json_bytes(replace(release.model, encoder=None).to_dict())
-        sent = {"model": np.frombuffer(written, dtype=np.uint8)}
+        sent = {"model": np.frombuffer(json_bytes(release.model.to_dict()), dtype=np.uint8)}
         return cls(release.kind, release.model, {"kind": release.kind}, sent, release.guarantee)
 
-    def release(self, encoder: SchemaEncoder | None = None) -> Release:
-        """Return the model as estimators take it; sources of a study encode as the study does."""
-        model = replace(self.model, encoder=None if encoder is None else Encoder.of(encoder))
-        return Release(self.kind, model, self.guarantee, None)
+    @property
+    def release(self) -> Release:
+        """The model as estimators take it."""
+        return Release(self.kind, self.model, self.guarantee, None)
 
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """One organisation's model, as far as it is public."""
+    """One organisation's model, as far as it is public: what an estimator in Python is given."""
 
     method: Method  #: Of the catalogue
     settings: Mapping[str, Any]  #: Its plain arguments
-    names: Names  #: Labels and columns
-    importance: Floats | None = None  #: Public importances of the columns
+    classes: tuple[Any, ...]  #: The labels
+    schema: PublicSchema | SchemaEncoder  #: An encoder, where a study says how rows are bounded
     starts: tuple[Start, ...] = field(default=())  #: Released models that it starts from
-    #: The experts' log odds per unit of each column, for methods that take a prior; a target's
-    #: sources may.
-    prior: Floats | None = None
     #: Ridges, one per column or group, where the settings have none for all.
     alpha: Floats | None = None
-    #: Importances that rows come weighted by: taken back as far as the prior is not believed.
-    weights: Floats | None = None
-    #: By which rows were encoded, where noise is shaped like them.
-    schema: PublicSchema | None = None
+
+    @cached_property
+    def _made(self) -> Any:
+        given: Values = {"classes": list(self.classes), "schema": self.schema}
+        if self.alpha is not None:
+            given["alpha"] = self.alpha.tolist()
+        if self.starts:
+            given["source"] = [start.release for start in self.starts]
+        return self.method.make(**self.settings, **given)
+
+    @cached_property
+    def _plans(self) -> dict[int, tuple[SchemaEncoder, ModelPlan]]:
+        return {}
+
+    def at(self, n_samples: int) -> tuple[SchemaEncoder, ModelPlan]:
+        """Return how an organisation of so many records encodes and what it does; no data."""
+        if n_samples not in self._plans:
+            encoder = self._made.encoder_for({self.method.name: n_samples})
+            names = Names(self.classes, encoder.names)
+            plan = self._made.plan(public_facts(names, n_samples))
+            if not isinstance(plan, ModelPlan):
+                raise InvalidParameter(f"method: {self.method.name} is not for one organisation.")
+            self._plans[n_samples] = encoder, plan
+        return self._plans[n_samples]
 
     def plan(self, n_samples: int) -> ModelPlan:
         """Return what an organisation of so many records carries out; touches no data."""
-        given: Values = {"classes": list(self.names.classes)}
-        if self.importance is not None:
-            given["importance"] = self.importance
-        if self.prior is not None and "prior" in signature(self.method.estimator).parameters:
-            given["prior"] = DeclaredPrior(self.prior, 0.0, self.weights)
-        if self.alpha is not None:
-            given["alpha"] = self.alpha.tolist()
-        encoder = None if self.schema is None else body_encoder(self.schema)
-        if encoder is not None:
-            given["schema"] = encoder
-        if self.starts:
-            given["source"] = [start.release(encoder) for start in self.starts]
-        facts = PublicFacts(
-            n_samples=n_samples,
-            n_features=len(self.names.features),
-            n_classes=len(self.names.classes),
-            classes=np.unique(self.names.classes),
-            features=self.names.features,
-        )
-        plan = self.method.make(**self.settings, **given).plan(facts)
-        if not isinstance(plan, ModelPlan):
-            raise InvalidParameter(f"method: {self.method.name} is not for one organisation.")
-        return plan
+        return self.at(n_samples)[1]
 
     def expected(self, n_samples: int) -> Expected:
         """Return what an organisation of that size may answer."""
@@ -156,14 +160,27 @@ class Learning:
 
     def start(self, n_samples: int, numbers: Mapping[str, Floats]) -> Start:
         """Return what was released, for others to start from."""
-        plan = self.plan(n_samples)
+        encoder, plan = self.at(n_samples)
         spec = {
             "method": self.method.name,
             "settings": dict(self.settings),
             "n_samples": int(n_samples),
         }
-        model = plan.assemble(numbers, self.names)
+        model = plan.assemble(numbers, Names(self.classes, encoder.names))
+        model = replace(model, encoder=Encoder.of(encoder))
         return Start(self.method.name, model, spec, numbers, plan.guarantee())
+
+
+def public_facts(names: Names, count: int, auxiliary: Floats | None = None) -> PublicFacts:
+    """Return what everybody knows of so many records, or parties that vote."""
+    return PublicFacts(
+        n_samples=count,
+        n_features=len(names.features),
+        n_classes=len(names.classes),
+        classes=np.unique(names.classes),
+        features=names.features,
+        auxiliary=auxiliary,
+    )
 
 
 def _method(name: object) -> Method:
@@ -181,7 +198,7 @@ def _settings(settings: Any) -> Values:
     return dict(settings)
 
 
-def _start(spec: Any, numbers: Arrays, names: Names, told: Mapping[str, Any]) -> Start:
+def _start(spec: Any, numbers: Arrays, told: Mapping[str, Any]) -> Start:
     if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
         raise InvalidMessage("a source is a method with its settings and size, or a model.")
     if spec.keys() == _GIVEN:
@@ -193,7 +210,7 @@ def _start(spec: Any, numbers: Arrays, names: Names, told: Mapping[str, Any]) ->
     if type(spec["n_samples"]) is not int:
         raise InvalidMessage("a source has a number of records.")
     made = _method(spec["method"]), _settings(spec["settings"])
-    learning = Learning(*made, names, starts=(), **told)
+    learning = Learning(*made, **told)
     wanted = learning.expected(spec["n_samples"])
     if wanted.fault(Payload(arrays=numbers)) is not None:
         raise InvalidMessage("a source's numbers are not what its method releases.")
@@ -217,7 +234,6 @@ Table = Annotated[
     Mapping[str, Any], FieldKind("a table", lambda told: type(told) is dict, cast=dict)
 ]
 Listed = Annotated[Sequence[Any], FieldKind("a list", lambda told: type(told) is list, cast=list)]
-Columns = Annotated[Floats | None, numbers(1)]
 
 
 @install
@@ -226,18 +242,16 @@ class Learn(Operation, Measured):
     """One organisation's model: the noised numbers that a method of the catalogue makes it of."""
 
     operation: ClassVar[str] = "learn"
-    stream: ClassVar[str] = "learn"
     method: Annotated[str, FieldKind("a text", lambda told: type(told) is str)]
     settings: Table
     classes: Listed
-    features: Listed
+    schema: Annotated[NDArray[np.uint8], numbers(1, dtype="|u1", lowest=0)]
     sources: Listed
-    released: Annotated[Mapping[str, NDArray[Any]], _OfSources("numbers", bool)]
-    importance: Columns = None
-    prior: Columns = None
-    alpha: Columns = None
-    weights: Annotated[Floats | None, numbers(1, lowest=0.0)] = None
-    schema: Annotated[NDArray[np.uint8] | None, numbers(1, dtype="|u1", lowest=0)] = None
+    released: Annotated[Arrays, _OfSources("numbers", bool)]
+    alpha: Annotated[Floats | None, numbers(1)] = None
+    #: How a study says that rows are bounded: by this rule, weighted or not.
+    rows: Annotated[str, one_of("clip", "unit")] = ""
+    weighted: Flag = False
     #: Whoever asks knows it already.
     known: Learning | None = None
 
@@ -245,20 +259,25 @@ class Learn(Operation, Measured):
     def at(cls, learning: Learning) -> Learn:
         """Return the request for what an organisation is to do by itself."""
         schema = learning.schema
-        return cls.of(
-            learning,
+        bounded: Values = {}
+        if isinstance(schema, SchemaEncoder):
+            bounded = {"rows": schema.rows, "weighted": schema.weighted}
+            schema = schema.schema
+        return cls(
             method=learning.method.name,
-            classes=learning.names.classes,
-            features=learning.names.features,
+            settings=learning.settings,
+            classes=learning.classes,
+            schema=sent_schema(schema),
             sources=[dict(start.spec) for start in learning.starts],
             released={
                 f"source{k}_{name}": array
                 for k, start in enumerate(learning.starts)
                 for name, array in start.numbers.items()
             },
-            schema=None if schema is None else sent_schema(schema),
-            n_classes=len(learning.names.classes),
+            alpha=learning.alpha,
+            n_classes=len(learning.classes),
             known=learning,
+            **bounded,
         )
 
     @cached_property
@@ -266,41 +285,30 @@ class Learn(Operation, Measured):
         """The same, as an organisation carries it out; what does not fit is refused."""
         if self.known is not None:
             return self.known
-        names = Names(tuple(self.classes), tuple(self.features))
-        told: Values = {
-            name: getattr(self, name) for name in ("importance", "prior", "alpha", "weights")
-        }
-        if self.weights is not None and (
-            self.prior is None or len(self.weights) != len(names.features)
-        ):
-            raise InvalidMessage("weights must be one number per column, of a prior.")
-        if self.schema is not None:
-            told["schema"] = received_schema(self.schema)
+        schema: PublicSchema | SchemaEncoder = received_schema(self.schema)
+        if self.rows:
+            schema = schema.encoder(rows=self.rows, weighted=self.weighted)
+        told: Values = {"classes": tuple(self.classes), "schema": schema, "alpha": self.alpha}
         starts, left = [], dict(self.released)
         for k, spec in enumerate(self.sources):
             prefix = f"source{k}_"
             own = {n.removeprefix(prefix): left.pop(n) for n in [*left] if n.startswith(prefix)}
-            starts.append(_start(spec, own, names, told))
+            starts.append(_start(spec, own, told))
         if left:
             raise InvalidMessage("the request has unknown arrays.")
         made = _method(self.method), _settings(self.settings)
-        return Learning(*made, names, starts=tuple(starts), **told)
-
-    @property
-    def n_features(self) -> int:
-        """Columns of the rows that it is about."""
-        return len(self.features)
+        return Learning(*made, **told, starts=tuple(starts))
 
     @override
     def check(self, facts: PartyFacts) -> None:
         super().check(facts)
         if len(self.classes) != facts.n_classes:
             raise InvalidMessage("the request is for another number of classes.")
-        self._plan(facts.n_samples)
+        self._at(facts.n_samples)
 
-    def _plan(self, n_samples: int) -> ModelPlan:
+    def _at(self, n_samples: int) -> tuple[SchemaEncoder, ModelPlan]:
         try:
-            return self.learning.plan(n_samples)
+            return self.learning.at(n_samples)
         except ConfrereError:
             raise
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
@@ -311,10 +319,15 @@ class Learn(Operation, Measured):
         return self.learning.expected(n_samples)
 
     @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        encoder, _ = self._at(len(party.y))
+        return super().answer(party.encoded_by(encoder), source)
+
+    @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        names, plan = self.learning.names, self._plan(len(y))
+        encoder, plan = self._at(len(y))
         codes = np.asarray(y > 0 if self.n_classes == 2 else y, dtype=np.intp)
-        table = LabelledTable(X, codes, np.unique(names.classes), names.features, engine=engine)
+        table = LabelledTable(X, codes, np.unique(self.classes), encoder.names, engine=engine)
         return dict(plan.release(table, source))
 
 
@@ -341,7 +354,7 @@ class Learned:
 
     name: str  #: Of its release: the party's, or the study's if all made it together
     kind: str  #: The method that made it
-    model: Model
+    model: Model  #: With what encodes its rows
     guarantee: Guarantee | None  #: What was promised; None where nobody was really asked
     receipts: Receipts  #: Mapping of party to tuple of Receipt. Who paid for it.
     #: What stands behind the models that it started from.
@@ -349,9 +362,14 @@ class Learned:
     #: How many records it gets wrong, counted with noise.
     evaluation: FederatedEvaluation | None = None
     seeded: bool = False  #: Whether a coordinator's noise was seeded
-    schema: PublicSchema | None = None  #: What its rows were encoded by
     #: Mapping of party to tuple of Receipt. Who paid, in the same run, for facts of the schema.
     facts: Receipts = field(default_factory=dict)
+
+    @property
+    def schema(self) -> PublicSchema:
+        """What its columns mean."""
+        assert self.model.encoder is not None
+        return self.model.encoder.schema
 
     @property
     def release(self) -> Release:
@@ -401,18 +419,14 @@ def protocol_of(study: Study, given: Given | None = None) -> Run:
             known = study.with_schema(schema)
             receipts = _facts_of(study.schema, schema)
         models = _MODELS.get(study.method.shape, _learned)(known, have, parties)
-        encoder = None if facts is None else known.encoder()
-        found = yield from changed(
-            models, lambda ask: replace(ask, quorum=study.quorum, encoder=encoder)
-        )
-        return tuple(
-            replace(
-                one,
-                schema=known.schema,
-                facts={name: paid for name, paid in receipts.items() if name in one.receipts},
-            )
-            for one in found
-        )
+        learned = None if facts is None else known.encoder()
+
+        def asked(ask: Ask) -> Ask:
+            return replace(ask, quorum=study.quorum, encoder=ask.encoder or learned)
+
+        found = yield from changed(models, asked)
+        paid = [{n: each for n, each in receipts.items() if n in one.receipts} for one in found]
+        return tuple(replace(one, facts=own) for one, own in zip(found, paid, strict=True))
 
     return steps
 
@@ -431,64 +445,51 @@ def _together(
     """Ask everyone; the average or the sum is post-processing."""
     if study.file.evaluation is not None and study.n_classes > 2:
         raise StudyError("evaluation: errors are counted of two classes; leave it out.")
-    plan = estimator_for(study, study.method).protocol(len(study.columns), study.n_classes)
+    delta = float(study.parameters.get("delta", 0.0))
+    sizes = yield from known_sizes(sorted(parties), delta)  # as parties of one table are
+    # How columns are encoded follows from the sizes, as it does where all rows are in one table.
+    more: Values = {"n_features": 0, "n_classes": study.n_classes, "sizes": sizes.counts}
+    facts = PublicFacts(n_samples=sizes.total, **more)
+    planned = estimator_for(study, study.method).plan(facts)
+    encoder, plan = planned.encoder, planned.protocol
     if isinstance(plan, Sums):
-        plan = replace(plan, quorum=study.quorum)
-    made, receipts = yield from with_receipts(plan.steps(parties))
-    facts = Facts(
-        method=study.method.name,
-        parties=len(made.sizes),
-        rounds=plan.rounds,
-        n_samples=sum(made.sizes.values()),
-        prior=made.prior,
-        **made.frame.learned_with(),
-    )
-    coef, intercept = coefficients(made.frame, made.weights)
+        plan = replace(plan, quorum=study.quorum).among(parties)
+    combined, receipts = yield from with_receipts(in_rows(plan.steps(sizes), encoder))
+    model = planned.model(combined, Names(tuple(study.classes), encoder.names))
     counted = None
     if study.file.evaluation is not None:
         public: Values = {
-            "coef": coef,
-            "intercept": float(intercept[0]),
-            "sizes": made.sizes,
+            "coef": model.coef,
+            "intercept": float(model.intercept[0]),
+            "sizes": combined.sizes,
             "epsilon": study.file.evaluation.epsilon,
         }
         counting = evaluation(**public)
         if isinstance(plan, Sums):
             public |= {"colluding": plan.colluding, "reserve": plan.reserve}
             counting = evaluation_together(**public, quorum=study.quorum)
-        counted = yield from counting
+        counted = yield from in_rows(counting, encoder)
         receipts = joined(receipts, counted.receipts)
     guarantee = guarantee_of(receipts) if any(receipts.values()) else None
-    model = _linear(study, coef, intercept, facts)
-    learned = Learned(study.id, "collaborative", model, guarantee, receipts, evaluation=counted)
-    return (learned,)
+    model = replace(model, encoder=Encoder.of(encoder))
+    return (Learned(study.id, "collaborative", model, guarantee, receipts, evaluation=counted),)
+
+
+def in_rows(protocol: Protocol[T], encoder: SchemaEncoder | None) -> Protocol[T]:
+    """Run a protocol as part of another, about rows that are encoded so."""
+    return changed(protocol, lambda ask: replace(ask, encoder=encoder))
 
 
 def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
     """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
-    auxiliary = given.rows(study)
-    facts = PublicFacts(
-        n_samples=len(parties),
-        n_features=len(study.columns),
-        n_classes=study.n_classes,
-        auxiliary=auxiliary,
-    )
-    voting = replace(estimator_for(study, study.method).plan(facts).voting, quorum=study.quorum)
+    encoder = study.encoder()
+    names = Names(tuple(study.classes), encoder.names)
+    facts = public_facts(names, len(parties), given.rows(study))
+    plan = estimator_for(study, study.method).plan(facts)
+    voting = replace(plan.voting, quorum=study.quorum)
     voting.check(len(parties))
     released, receipts = yield from with_receipts(voting.steps(parties))
-    coef, intercept = voting.coefficients(released.weights)
-    model = _linear(
-        study,
-        coef,
-        intercept,
-        Facts(
-            method=voting.method,
-            parties=len(parties),
-            alpha=float(released.alpha),
-            n_auxiliary=None if auxiliary is None else len(auxiliary),
-            **voting.frame.learned_with(),
-        ),
-    )
+    model = replace(plan.model(released, names), encoder=Encoder.of(encoder))
     guarantee, seeded = voting.guarantee(len(parties)), study.simulated
     return (Learned(study.id, "multiparty", model, guarantee, receipts, seeded=seeded),)
 
@@ -500,7 +501,7 @@ def trusted_by(study: Study, given: Given) -> Trusted | None:
     on_faulty: OnFaulty = "refuse"
     if study.quorum < 1:
         on_faulty = estimator_for(study, study.method).on_faulty
-    return Trusted(given.kept, on_faulty, study.seed_for("coordinator"))
+    return Trusted(given.kept, on_faulty, study.seed)
 
 
 def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
@@ -528,7 +529,9 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tup
             )
             promised = start.guarantee if receipts else None
             own: Receipts = {name: receipts}
-            made.append(Learned(name, method.name, start.model, promised, own, paid))
+            encoder = start.model.encoder and replace(start.model.encoder, schema=study.schema)
+            model = replace(start.model, encoder=encoder)
+            made.append(Learned(name, method.name, model, promised, own, paid))
             if name in sources:
                 starts[name] = start
                 behind[name] = receipts[0] if receipts else start.guarantee
@@ -551,32 +554,15 @@ def _source(k: int, count: int) -> str:
 def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) -> Learning:
     """Return what one organisation does by itself, as the study wants it."""
     settings = settings_for(study, method)
-    importance = settings.pop("importance", None)
-    told = ["classes", "schema", "prior"]
     ridges = settings.get("alpha")
     ridges = ridges if isinstance(ridges, list) else None  # one for all is a plain setting
-    if ridges is not None:
-        told.append("alpha")
-    plain = {name: value for name, value in settings.items() if name not in told}
-    encoder, near = study.encoder(), "prior" in study.parameters
+    told = {"classes"} if ridges is None else {"classes", "alpha"}
+    known = study.with_schema(replace(study.schema, paid=()))  # whoever paid for its facts
     return Learning(
         method,
-        plain,
-        Names(tuple(study.classes), tuple(study.columns)),
-        None if importance is None else np.asarray(importance, dtype=np.float64),
+        {name: value for name, value in settings.items() if name not in told},
+        tuple(study.classes),
+        known.declared,
         starts if method.shape == "transfer" else (),
-        encoder.expert_prior() if near else None,
         None if ridges is None else np.asarray(ridges, dtype=np.float64),
-        encoder.multipliers() if near and encoder.weighted else None,
-        study.schema if study.shaped else None,
-    )
-
-
-def _linear(study: Study, coef: Floats, intercept: Floats, facts: Facts) -> Linear:
-    return Linear(
-        coef=coef,
-        intercept=intercept,
-        classes=tuple(study.classes),
-        features=tuple(study.columns),
-        facts=facts,
     )

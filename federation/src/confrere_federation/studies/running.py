@@ -59,11 +59,7 @@ def described(
 ) -> Release:
     """Return the release of a model with the study's encoding, words and hash."""
     release = learned.release
-    known = study if learned.schema is None else study.with_schema(learned.schema)
-    model = replace(release.model, encoder=Encoder.of(known.encoder()))
-    return replace(release, model=model, _card=None).describe(
-        _notes(study, learned, len(release.parties), n_here), ledger=ledger
-    )
+    return release.describe(_notes(study, learned, len(release.parties), n_here), ledger=ledger)
 
 
 def check_words(study: Study, release: Release) -> None:
@@ -341,18 +337,18 @@ def local_party(
         answers=Answers(_answer_file(local)),
         limit=budget.for_life,
     )
-    seed = study.seed_for(party.name)
     return LocalParty(
         party.name,
         X,
         y,
         books,
-        seed,
+        study.seed,
         n_classes=study.n_classes,
         ballot=ballot,
         engine=local.engine,
         raw=_raw_rows(study, rows),
-        encode=lambda encoder: read_rows(study.encoded_by(encoder), local.table()).X,
+        encode=lambda encoder: read_rows(study, local.table(), encoder).X,
+        encoding=study.encoder().encoding(),
     )
 
 
@@ -372,7 +368,8 @@ def _answer_file(local: Local) -> Path:
 
 def rows_of(study: Study, local: Local) -> Rows:
     """Return a party's rows, encoded."""
-    return read_rows(study, local.table(), counted=study.file.facts is not None)
+    counted = study.file.facts is not None
+    return read_rows(study, local.table(), counted=counted)
 
 
 def _raw_rows(study: Study, rows: Rows) -> RawRows | None:

@@ -160,10 +160,11 @@ def _compare_release(
         )
         said = replace(own_release.model, encoder=release.model.encoder).to_dict()
         close = close and _alike(release.model.to_dict(), said, AGREEMENT * length)
-    schema = study.schema if learned is None else learned.schema or study.schema
-    encoder, own = release.model.encoder, Encoder.of(study.with_schema(schema).encoder())
+    encoder = release.model.encoder
+    own = Encoder.of(study.encoder()) if learned is None else learned.model.encoder
     meaning = (
         encoder is not None
+        and own is not None
         and encoder.schema == own.schema
         and encoder.labels == own.labels
         and encoder.same_encoding(own)

@@ -421,12 +421,8 @@ def estimator_for(
     **more: Any,  # Further arguments, such as ``source``
 ) -> Any:
     """Return the estimator of ``method`` as the study wants it."""
-    seed = (study.file.random.noise_seed or 0) if study.simulated else None
-    # What experts say, and which body rows lie in, depends on how the study encodes columns.
-    asked = "prior" in study.parameters or study.shaped or study.method.name == "sums"
-    schema = study.encoder() if asked else study.schema
-    settings = settings_for(study, method, schema=schema, random_state=seed, **more)
-    return method.make(**settings)
+    told = {"schema": study.declared, "random_state": study.seed, **more}
+    return method.make(**settings_for(study, method, **told))
 
 
 def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
@@ -439,15 +435,13 @@ def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
 def price_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarantee:
     """Return what one of the study's estimators costs each party, whatever its number of rows.
 
-    In a schema's body the number of rows decides whether a delta is spent, for a target too: a
-    study's price has all of it.
+    In a schema's body their number decides whether a delta is spent: a study's price has all of it.
     """
     shape, count = study.method.shape, len(study.parties)
     more = {"n_parties": count} if shape == "together" else {}
     sized = count if shape == "votes" else n_samples
-    price: Guarantee = model.price(sized, len(study.columns), **more)
-    declared = float(study.parameters.get("delta", 0.0))
-    return replace(price, delta=max(price.delta, declared)) if study.shaped else price
+    price: Guarantee = model.price(sized, **more)
+    return replace(price, delta=max(price.delta, float(study.parameters.get("delta", 0.0))))
 
 
 def check_parameters(study: Study) -> None:
@@ -471,11 +465,6 @@ def check_parameters(study: Study) -> None:
             _check_ridges(value)
         else:
             _check_kind(name, value, known[name].default)
-    if study.shaped and "prior" in study.parameters:
-        raise StudyError(
-            'method.prior: experts speak of columns of a ball, not of noise = "schema"; leave out '
-            "one of the two."
-        )
     for method in methods:
         if method.shape in ("transfer", "as-is"):
             continue  # its price is asked once there is a source; the source's comes first
@@ -550,8 +539,6 @@ def _settled(study: Study) -> dict[str, Any]:
             "colluding": study.colluding,
             "reserve": study.parameters.get("reserve", RESERVE),
         }
-    if study.schema.has_importances and not study.shaped:  # a body's groups take the schema's own
-        settled["importance"] = study.schema.importances()
     return settled
 
 
@@ -710,12 +697,10 @@ class Study:
         count = len(self.payers)
         return min(count - 1, count - min(said)) if said else 0
 
-    def seed_for(self, name: str) -> int | None:
-        """In a simulation, the seed of one party's noise: each draws its own."""
-        if not self.simulated:
-            return None
-        text = f"{self.file.random.noise_seed or 0}/{name}"
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
+    @property
+    def seed(self) -> int | None:
+        """In a simulation, the seed of all noise: a party's own is told apart by its name."""
+        return (self.file.random.noise_seed or 0) if self.simulated else None
 
     def party(self, name: str) -> Party:
         """Return a party, or say which there are."""
@@ -729,38 +714,26 @@ class Study:
         """Return the same study, of the same bytes, with facts that a run of it has learned."""
         return replace(self, schema=schema)
 
-    def encoded_by(self, encoder: SchemaEncoder) -> Study:
-        """Return the same study, of the same bytes, with rows as a run of it has them encoded."""
-        return replace(self, schema=encoder.schema)
-
     def encoder(self) -> SchemaEncoder:
-        """Return the transformer from raw tables to bounded rows."""
+        """Return the transformer from raw tables to rows of a ball."""
         return self._encoder
 
     @cached_property
     def _encoder(self) -> SchemaEncoder:
-        if self.shaped:
-            return body_encoder(self.schema)
         return self.schema.encoder(rows=self.file.encoding.rows, weighted=self.weighted)
 
     @property
-    def shaped(self) -> bool:
-        """Whether noise is asked for that is shaped like the rows."""
-        return self.parameters.get("noise") == "schema"
+    def declared(self) -> PublicSchema | SchemaEncoder:
+        """What estimators are given: by the schema and sizes they choose how columns are encoded.
+
+        Where the study says how, there is nothing to choose.
+        """
+        return self.schema if self.file.encoding == EncodingTable() else self.encoder()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns as they are learned from."""
+        """Names of the columns of a ball."""
         return self.encoder().names
-
-
-def body_encoder(schema: PublicSchema) -> SchemaEncoder:
-    """Return what encodes rows for noise that is shaped like them, whatever their number.
-
-    Numbers are lines, unless a column says that it is a curve: how many records there are is not
-    known when they are encoded.
-    """
-    return schema.encoder(form="linear")
 
 
 def read_study(path: str | Path) -> Study:

@@ -1,0 +1,68 @@
+"""Same words, same model: in Python, by study file, and between machines, seeded at every party."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.catalogue import CATALOGUE, find_method
+from confrere.kernel.streams import SeededSource
+from confrere.model.strict_json import json_bytes
+from confrere.release import Release
+from confrere_federation.studies.study_file import estimator_for
+from tests.contracts.test_engines import PARTIES, make_example, run_between, run_here
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    return make_example(tmp_path_factory.mktemp("doors"))
+
+
+#: What columns mean to a schema decides how they are encoded: with importances, and without any.
+SCHEMAS = {
+    "ball": {},
+    "body": {f", importance = 0.0{k}": "" for k in ("18", "43", "60", "10")},
+}
+
+
+def together(study, method, tables, auxiliary):
+    party = np.repeat(PARTIES, [len(table) for table in tables])
+    more = {"auxiliary": auxiliary} if method.auxiliary else {}
+    return {
+        study.id: estimator_for(study, method).fit(pd.concat(tables), party=party, **more).model_
+    }
+
+
+def each(study, method, tables, _):
+    """One model of every organisation, drawn from the stream that it has in a study."""
+    made, sources = {}, []
+    for name, table in zip(PARTIES, tables, strict=True):
+        first = study.sources and study.party(name).role == "source"
+        used = find_method(method.source) if first else method
+        more = {} if not sources else {"source": sources}
+        model = estimator_for(study, used, **more)
+        plan, rows = model.prepare(table, None)
+        stream = SeededSource(7).stream("learn", 1 if sources else 0).stream(name, 0)
+        made[name] = model.learn(plan, rows, stream).model_
+        if first:
+            sources.append(Release(used.name, made[name], plan.guarantee(), None))
+        if study.method.shape == "as-is":
+            break
+    return made
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("method", CATALOGUE.values(), ids=CATALOGUE)
+def test_every_door_opens_on_the_same_model(example, tmp_path, method, schema):
+    how = {"rewritten": SCHEMAS[schema]}
+    if schema == "body" and method.source:  # else everybody plans all fits that may follow
+        how["named"] = f'name = "{method.name}"\nprior_check = false'
+    study, here = run_here(example, tmp_path / "here", method, **how)
+    _, there = run_between(example, tmp_path / "there", method, **how)
+    tables = [pd.read_csv(example / f"local/{name}.csv") for name in PARTIES]
+    fit = together if method.shape in ("together", "votes") else each
+    models = fit(study, method, tables, pd.read_csv(example / "public.csv"))
+    for made in (here, there.made):
+        assert {one.name for one in made} == set(models)
+        for one in made:
+            assert one.release.simulated
+            assert json_bytes(one.release.model.to_dict()) == json_bytes(models[one.name].to_dict())
