@@ -31,6 +31,7 @@ from typing import (
     TypeVar,
     Union,
     cast,
+    dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
@@ -85,17 +86,20 @@ Time = Annotated[
 ]
 
 
+@dataclass_transform(frozen_default=True)
 class Record:
-    """A frozen dataclass whose fields are checked by their types.
+    """A frozen dataclass, as its subclasses are, whose fields are checked by their types.
 
     Fields that hold their default are left out when it is written, unless ``whole``.
     """
 
-    __slots__ = ()
     whole: ClassVar[bool] = False
     #: What complaints about a field put before its name.
     prefix: ClassVar[str] = ""
     __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        dataclass(frozen=True, kw_only=kw_only)(cls)
 
     def __post_init__(self) -> None:
         for name, check, default in _fields(type(self)):
@@ -353,7 +357,6 @@ class Amount(NamedTuple):
         return self.epsilon >= other.epsilon and self.delta >= other.delta
 
 
-@dataclass(frozen=True, slots=True)
 class Guarantee(Record):
     """Differential privacy of one release, or of several composed ones."""
 
@@ -405,8 +408,6 @@ class Split(StrEnum):
 class PrivacyEvent(Record):
     """What one release, or several, did."""
 
-    __slots__ = ()
-
     @override
     def to_dict(self) -> dict[str, Any]:
         return {"event": type(self).__name__, **super().to_dict()}
@@ -428,7 +429,6 @@ class PrivacyEvent(Record):
         return isinstance(value, PrivacyEvent) and type(value).__module__ == __name__
 
 
-@dataclass(frozen=True)
 class Promised(PrivacyEvent):
     """Nothing but the promise is known, or needed: pure noise is as bad as its epsilon."""
 
@@ -436,7 +436,6 @@ class Promised(PrivacyEvent):
     delta: float = 0.0
 
 
-@dataclass(frozen=True)
 class GaussianMinimisers(PrivacyEvent):
     """Minimisers with Gaussian noise, one per block, and the pure step that paid for the solver."""
 
@@ -448,7 +447,6 @@ class GaussianMinimisers(PrivacyEvent):
     output_epsilon: float
 
 
-@dataclass(frozen=True)
 class SharedSums(PrivacyEvent):
     """So many sums with noise that parties draw together, by one mechanism, for one price."""
 
@@ -459,7 +457,6 @@ class SharedSums(PrivacyEvent):
     alone: float  #: Epsilon of a party's records if all others collude
 
 
-@dataclass(frozen=True)
 class Apart(PrivacyEvent):
     """Releases from parts of the units that are disjoint, by a split that does not look."""
 

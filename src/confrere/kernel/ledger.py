@@ -22,7 +22,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -87,7 +87,6 @@ _LONGEST_ROW = 65_536
 
 
 # -- what rows say: one record per kind ------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
 class ChargeApproval(Record):
     """Who agreed that something is paid for, when (in UTC, as ISO 8601), and why this epsilon."""
 
@@ -99,7 +98,6 @@ class ChargeApproval(Record):
     justification: LongLine | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class StudyName(Record):
     """Which study, by the sha256 of its text, and its id where it has one."""
 
@@ -109,7 +107,6 @@ class StudyName(Record):
     sha256: Sha256
 
 
-@dataclass(frozen=True, slots=True)
 class Origin(Record):
     """Where a charge comes from: which question to which party, or about which model."""
 
@@ -120,7 +117,6 @@ class Origin(Record):
     model: Line | None = None  #: What an evaluated model hashes to
 
 
-@dataclass(frozen=True, slots=True)
 class Total(Record):
     """All that was spent, exactly; where caps are on a year, which, and what was before it."""
 
@@ -133,7 +129,6 @@ class Total(Record):
 _NOTHING = Amount()
 
 
-@dataclass(frozen=True, slots=True)
 class Genesis(Record):
     """The first row."""
 
@@ -141,7 +136,6 @@ class Genesis(Record):
     ledger_id: Line
 
 
-@dataclass(frozen=True, slots=True)
 class Opened(Record):
     """An account: its caps, if any, what it counts, and whether the caps are on a year."""
 
@@ -154,7 +148,6 @@ class Opened(Record):
     reason: Line | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class AccountChange(Record):
     """What the owner does to an account: raises its caps, or freezes it."""
 
@@ -164,7 +157,6 @@ class AccountChange(Record):
     delta: Annotated[float, check_delta] | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Charge(Record):
     """What was paid, by whom, for what."""
 
@@ -187,7 +179,6 @@ class Charge(Record):
         return replace(self, spent=None, uncapped=False, approval=None)
 
 
-@dataclass(frozen=True, slots=True)
 class End(Record):
     """How a charge ended, and what was made of it, together with others' answers or alone."""
 
@@ -196,7 +187,6 @@ class End(Record):
     code: Code | None = None  #: Why it failed
 
 
-@dataclass(frozen=True, slots=True)
 class Verdict(Record):
     """No to a study; or a no is lifted, for what is approved from ``since`` on."""
 
@@ -207,7 +197,6 @@ class Verdict(Record):
     since: Time | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Reset(Record):
     """The owner went on from a file that was not as the witness remembers it."""
 
@@ -245,7 +234,6 @@ def refused(study: str | None, by: str, time: str, row: int) -> StudyRefused:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class Receipt(Record):
     """Proof that a price was paid before the noise was drawn.
 
@@ -536,7 +524,6 @@ class Pages(Balances, LogFile):
 _SIZES = {"head": 512, "path": 512, "spent": 2048, "data": 2048}
 
 
-@dataclass(frozen=True, slots=True)
 class Head(Record):
     """The last row that was seen, and when, in UTC."""
 
@@ -546,7 +533,6 @@ class Head(Record):
     time: str
 
 
-@dataclass(frozen=True, slots=True)
 class Spent(Record):
     """All that was charged to an account, never less; ``facts`` opens it again, if it is gone."""
 
@@ -755,15 +741,24 @@ class Store:
     def held(self, row: int) -> Iterator[None]:
         """Be the only process that draws for a charge; who waits goes on if the other is killed.
 
-        The lock is one of the inode's bytes, and ends with the descriptor that has taken it.
+        The lock is one of the inode's bytes on Linux; elsewhere a file's beside the ledger, which
+        stays: two could wait for two files of one name.
         """
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            for kind in (fcntl.F_WRLCK, fcntl.F_UNLCK):
+        bytewise = hasattr(fcntl, "F_OFD_SETLKW")
+        path = self.path if bytewise else self.path.with_name(f".{self.path.name}.{row}")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+        def lock(kind: int, how: int) -> None:
+            if bytewise:
                 place = struct.pack("hhqqi4x", kind, os.SEEK_SET, _BEYOND + row, 1, 0)
                 fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, place)
-                if kind == fcntl.F_WRLCK:
-                    yield
+            else:
+                fcntl.flock(descriptor, how)
+
+        try:
+            lock(fcntl.F_WRLCK, fcntl.LOCK_EX)
+            yield
+            lock(fcntl.F_UNLCK, fcntl.LOCK_UN)  # a forked process has the descriptor too
         finally:
             os.close(descriptor)
 

@@ -38,8 +38,7 @@ _COLUMNS = (
 _TEXTS = (*("key", "digest", "code", "study", "study_sha256"), *_COLUMNS[-6:-3])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry(Receipt):
+class Entry(Receipt, kw_only=True):
     """One charge and how it ended: what is on its receipt, and what became of it."""
 
     whole = True
