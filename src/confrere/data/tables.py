@@ -19,6 +19,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -44,9 +45,11 @@ from confrere.data.cells import (
     read_numbers,
 )
 from confrere.data.codes import PackedCodes
-from confrere.data.spill import SpillFolder, SpillWriter
+from confrere.data.encoding import Encoding
+from confrere.data.spill import MappedRows, SpillFolder, SpillWriter
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
+from confrere.maths.solver.row_blocks import Engine, Sums
 
 Array: TypeAlias = NDArray[Any]
 
@@ -192,12 +195,18 @@ class Parquet(Files):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, "*.parquet")
         self.rows = 0
+        #: Every row group: its file, its number there, and its rows.
+        self.groups: list[tuple[Path, int, int]] = []
+        self._only: Sequence[int] = ()
         schemas = []
         for file in self.files:
             try:
                 with pa.parquet.ParquetFile(file) as opened:
                     schemas.append(opened.schema_arrow.remove_metadata())
                     self.rows += opened.metadata.num_rows
+                    for group in range(opened.num_row_groups):
+                        rows = opened.metadata.row_group(group).num_rows
+                        self.groups.append((file, group, rows))
             except Exception as error:
                 raise InvalidData(
                     f"{file.name} is no Parquet file ({type(error).__name__})."
@@ -210,6 +219,13 @@ class Parquet(Files):
         self.names = schemas[0].names
         self._texts = [field.name for field in schemas[0] if str(field.type).endswith("string")]
 
+    def part(self, number: int) -> Parquet:
+        """Return one row group as a table."""
+        part = copy(self)
+        file, group, part.rows = self.groups[number]
+        part.files, part._only = [file], [group]
+        return part
+
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Return the row groups of one file, in batches."""
         # Read whole, a file's row groups would all stay in memory until the last one is done.
@@ -217,7 +233,7 @@ class Parquet(Files):
             names = opened.schema_arrow.names
             wanted = names if columns is None else [name for name in columns if name in names]
             rows = min(BATCH, _BATCH_ENTRIES // max(1, len(wanted)) + 1)
-            for group in range(opened.num_row_groups):
+            for group in self._only or range(opened.num_row_groups):
                 yield from opened.iter_batches(rows, row_groups=[group], columns=wanted)
                 pa.default_memory_pool().release_unused()
 
@@ -560,6 +576,44 @@ def gathered_codes(
 
     found, labels = gathered(arrays(), expected)
     return [replace(one, codes=codes) for one, codes in zip(*first, found, strict=True)], labels
+
+
+@dataclass(frozen=True, eq=False)
+class _GroupCodes:
+    """The codes of one row group, written where they belong in files that all workers find."""
+
+    table: Parquet
+    encoding: Encoding
+    paths: Sequence[Path]
+
+    def __call__(self, number: int) -> Sums:
+        first = sum(rows for _, _, rows in self.table.groups[:number])
+        names = [column.column for column in self.encoding.columns]
+        for batch in self.table.part(number).read(names, least=0):
+            for path, store in zip(self.paths, self.encoding.codes(batch), strict=True):
+                with path.open("r+b") as file:
+                    file.seek(first * store.codes.itemsize)
+                    file.write(store.codes.tobytes())
+            first += len(batch)
+        return ()
+
+
+def codes_by(engine: Engine, table: Parquet, encoding: Encoding) -> list[PackedCodes]:
+    """Return the codes of a table whose row groups are encoded by those who work for an engine."""
+    names = [column.column for column in encoding.columns]
+    stores = encoding.codes(pa.table({name: pa.array([], pa.string()) for name in names}))
+    folder, rows = SpillFolder(), table.rows or 0
+    folder.check_room(rows * sum(store.codes.itemsize for store in stores))
+    paths = [folder.path / f"codes-{k}" for k in range(len(stores))]
+    for path, store in zip(paths, stores, strict=True):
+        path.touch(mode=0o600, exist_ok=False)
+        os.truncate(path, rows * store.codes.itemsize)
+    for _ in engine.map(_GroupCodes(table, encoding, paths), range(len(table.groups))):
+        pass
+    return [
+        replace(store, codes=MappedRows(path, store.codes.dtype, (rows,), folder))  # type: ignore[arg-type]
+        for path, store in zip(paths, stores, strict=True)
+    ]
 
 
 def _numbers(batch: Batch, single: bool, name: str) -> Array:

@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from confrere.data import SchemaEncoder
 from confrere.data.cells import is_table, n_rows_of, plain_labels
 from confrere.data.codes import Coded
-from confrere.data.tables import RowTable, decoded, gathered_codes
+from confrere.data.engines import opened_engine
+from confrere.data.tables import Parquet, RowTable, codes_by, decoded, gathered_codes
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.constraints import (
     KnownParameters,
@@ -533,6 +534,12 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         columns = [*encoder.schema.columns, label]
         batches = table.read(columns, least=self._least_rows)
         own = label if outcome is None else None
+        with opened_engine(getattr(self, "engine", None)) as engine:
+            if engine is not None and isinstance(table, Parquet) and len(table.groups) > 1:
+                stores = codes_by(engine, table, encoder.encoding())
+                read = table.read([label])
+                labels = [self._labels(encoder, one, own and one[own]) for one in read]
+                return stores, np.concatenate(labels)
         pairs = (
             (encoder.codes(batch), self._labels(encoder, batch, own and batch[own]))
             for batch in batches

@@ -6,6 +6,8 @@ import threading
 import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
@@ -14,8 +16,11 @@ from confrere.data import engines as engines_module
 from confrere.data.engines import DaskCluster, Threads, opened_engine
 from confrere.data.frame import BoundedRows
 from confrere.data.spill import spill_folder
-from confrere.errors import InvalidParameter, NotInstalled
+from confrere.data.tables import Parquet
+from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.maths.solver import row_blocks as row_blocks_module
+from confrere.maths.solver.certificate import partition_rows
+from confrere.schema import Category, Label, Number, PublicSchema
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +105,43 @@ def test_what_workers_are_sent_is_small_and_lost_results_are_made_again():
     assert list(spill_folder().glob("rows-*")) == []
 
 
+def coded_weights(table, engine=None, label=True):
+    outcome = Label("y", positive=1) if label else None
+    features = [Number("a", bounds=(-2, 2)), Category("b", values=("x", "y"), missing="indicator")]
+    settings = {"schema": PublicSchema(features, outcome=outcome), "random_state": 1}
+    model = PrivateLogisticRegression(epsilon=1.0, engine=engine, **settings)
+    model.fit(table, None if label else "y")
+    return np.append(model.coef_, model.intercept_)
+
+
+def grouped(folder, n=20_000):
+    X, y = made(n)
+    b = pa.array(np.where(X[:, 1] > 1, None, np.where(X[:, 2] > 0, "x", "y")))
+    pq.write_table(
+        pa.table({"a": X[:, 0], "b": b, "y": y}), folder / "r.parquet", row_group_size=3000
+    )
+    return Parquet(folder / "r.parquet")
+
+
+@pytest.mark.parametrize("label", [True, False])
+def test_whoever_works_for_an_engine_encodes_row_groups(tmp_path, label):
+    table = grouped(tmp_path)
+    expected = coded_weights(table, label=label)
+    fails = OneProcess(fails=lambda number: number % 3 == 1)
+    for engine in ("joblib", Threads(3), clusterless(OneProcess()), clusterless(fails)):
+        assert np.array_equal(coded_weights(table, engine, label), expected)
+
+
+def test_what_a_row_group_may_not_hold_is_refused_as_by_one_loop(tmp_path):
+    table = grouped(tmp_path)
+    rows = table.whole().to_pandas().astype({"b": object})
+    rows.loc[19_000, "b"] = "z"
+    rows.to_parquet(tmp_path / "odd.parquet", row_group_size=3000)
+    for engine in (None, "joblib", clusterless(OneProcess())):
+        with pytest.raises(InvalidData, match=r"'b': some rows have a value that is not declared"):
+            coded_weights(Parquet(tmp_path / "odd.parquet"), engine)
+
+
 def test_wrong_engines_are_named(monkeypatch):
     X, y = made(100)
     for wrong in ("spark", 3, "http://host"):
@@ -114,12 +156,16 @@ def test_wrong_engines_are_named(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_gives_the_same_bits_also_when_a_worker_is_killed():
+def test_a_cluster_gives_the_same_bits_also_when_a_worker_is_killed(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    X, y = made(60_000)
-    expected = weights(X, y, None)
+    # Other processes have partitions of the usual size.
+    monkeypatch.setattr(row_blocks_module, "partition_rows", partition_rows)
+    X, y = made(150_000, 250)
+    table = grouped(tmp_path, 100_000)
+    expected, coded = weights(X, y, None), coded_weights(table)
     with DaskCluster(workers=2) as cluster:
         assert np.array_equal(weights(X, y, cluster), expected)
+        assert np.array_equal(coded_weights(table, cluster), coded)
         victims = [
             info["pid"] for info in cluster.client.run(lambda: {"pid": os.getpid()}).values()
         ]
@@ -132,6 +178,7 @@ def test_a_cluster_gives_the_same_bits_also_when_a_worker_is_killed():
         killer.start()
         rounds = 0
         while killer.is_alive() or rounds < 2:
+            assert np.array_equal(coded_weights(table, cluster), coded)
             assert np.array_equal(weights(X, y, cluster), expected)
             rounds += 1
         killer.join()
