@@ -111,13 +111,23 @@ def test_a_reader_that_goes_away_is_no_traceback(folder, environment):
     assert "Traceback" not in done.stderr
 
 
+#: As after ``pip install confrere``: what is between organisations cannot be imported.
+LIBRARY_ALONE = """
+import sys
+sys.modules["confrere_federation"] = None
+from confrere.cli import main
+main()
+"""
+
+
 def test_the_demonstration(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CONFRERE_DATA", raising=False)
-    began = time.process_time()
-    result = CliRunner().invoke(app, ["demo"])
-    assert time.process_time() - began < 60
-    assert result.exit_code == 0, result.output
+    began = os.times().children_user
+    words = [sys.executable, "-c", LIBRARY_ALONE, "demo"]
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert os.times().children_user - began < 60
+    assert result.returncode == 0, result.stderr
     told = " ".join(result.stdout.split())
     assert "SIMULATED PATIENTS" in told
     assert "asked for epsilon 3, 1 left under the account's cap" in told

@@ -50,7 +50,8 @@ def test_example(example, tmp_path):
     ],
 )
 def test_the_code_of_a_page_runs_in_order(page, said, tmp_path):
-    done = run(["-c", "\n".join(blocks_of(page, "python"))], tmp_path)
+    library_alone = 'import sys; sys.modules["confrere_federation"] = None'
+    done = run(["-c", "\n".join([library_alone, *blocks_of(page, "python")])], tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert said in done.stdout
 
