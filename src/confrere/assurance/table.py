@@ -447,14 +447,14 @@ def _facts(row: AuditCase, epsilon: float) -> Sides:
         plan.counted(*plan.summed(table, None if party is None else party)) for table in tables
     ]
     if row.option != "sum":
-        return Sides(plan, *([Term("facts", plan.counter, (one,))] for one in counted))
+        return Sides(plan, *([Term("facts", plan.counter, one)] for one in counted))
     counting = CountedSum(
         epsilon, n_parties=3, colluding=1, reserve=_RESERVE, quorum=1.0, largest=100
     )
     summed = counting.facts(plan.counts, Hides.of(unit, check_relation(row.relation)))
     nobody = np.zeros_like(counted[0], dtype=np.float64)
     both = (np.stack([one.astype(np.float64), nobody, nobody]) for one in counted)
-    return Sides(summed, *([Term("facts", summed, (one,))] for one in both))
+    return Sides(summed, *([Term("facts", summed, one)] for one in both))
 
 
 # --- what is compared -----------------------------------------------------------------------------

@@ -294,7 +294,7 @@ class OneMessage(Sums):
     @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         asked = Minimiser(self.at(sizes), sizes)
-        return [Term("sum", asked.mechanism, (_vectors(asked, parties),))]
+        return [Term("sum", asked.mechanism, _vectors(asked, parties))]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -375,7 +375,7 @@ class GradientRounds(Sums):
     def terms_at(self, parties: PartyRows, sizes: Sizes, weights: Floats) -> list[Term]:
         """Return one round's sum, at weights that everybody knows."""
         asked = Gradient(self.at(sizes), sizes, weights)
-        return [Term("sum", asked.mechanism, (_vectors(asked, parties),))]
+        return [Term("sum", asked.mechanism, _vectors(asked, parties))]
 
 
 @dataclass(frozen=True, eq=False)
