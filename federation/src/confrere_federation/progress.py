@@ -43,15 +43,14 @@ class Progress:
         self._said = ""
 
     def say(self, state: str, **more: Any) -> None:
-        """Note a state; told aloud unless it was the last one too."""
+        """Note a state; told aloud, with time and level, unless it was the last one too."""
         told = {**self._facts, "state": state, **more}
-        write_whole(
-            self._path,
-            json.dumps(told | {"at": datetime.now(UTC).isoformat(timespec="seconds")}).encode(),
-        )
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        write_whole(self._path, json.dumps(told | {"at": at}).encode())
         said = json.dumps(told)
         if self._tell is not None and said != self._said:
-            self._tell(state)
+            level = "ERROR" if state.startswith("failed") else "INFO"
+            self._tell(f"{at} {level} {self._facts.get('party', 'coordinator')}: {state}")
         self._said = said
 
 

@@ -236,3 +236,19 @@ def test_a_program_reads_counts_with_its_own_token_and_nothing_else(stranger):
     assert stranger.get("/", headers=bearer).status_code == 401
     wrong = {"authorization": f"Bearer {stranger.keeper.token}"}
     assert stranger.get("/metrics", headers=wrong).status_code == 401
+
+
+@pytest.mark.parametrize("host", [HOST, "10.0.0.7"])
+def test_anybody_may_ask_whether_it_runs_and_learns_nothing_else(stranger, host):
+    answer = stranger.get("/health", headers={"host": host})
+    assert (answer.status_code, answer.text) == (200, "ok\n")
+    assert stranger.post("/health", headers={"host": host}).status_code in (403, 421)
+
+
+def test_behind_a_front_s_secret_the_counts_token_outlives_the_desk():
+    made = [Doorkeeper(hosts=frozenset({HOST}), secret=secret) for secret in ("s" * 32, "t" * 32)]
+    again = Doorkeeper(hosts=frozenset({HOST}), secret="s" * 32)
+    assert again.metrics_token == made[0].metrics_token != made[1].metrics_token
+    assert "s" * 32 not in made[0].metrics_token
+    alone = [Doorkeeper(hosts=frozenset({HOST})).metrics_token for _ in range(2)]
+    assert alone[0] != alone[1]

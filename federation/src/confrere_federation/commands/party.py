@@ -87,12 +87,7 @@ def party(
         from confrere_federation.engines.line import run_party
 
         own = session.facts["party"]
-        progress = Progress(
-            home,
-            lambda state: tell(f"{own}: {state}"),
-            coordinator=coordinator,
-            **session.facts,
-        )
+        progress = Progress(home, tell, coordinator=coordinator, **session.facts)
         try:
             run_party(
                 session,

@@ -64,8 +64,7 @@ _QUESTIONS = {
     "minimiser": "a part of a model update, by secure aggregation",
     "gradient": "a part of a model update, by secure aggregation",
     "party_share": "a part of what all parties send together, by secure aggregation",
-    "errors_of_all": "a part of how many records the finished model gets wrong, by secure "
-    "aggregation",
+    "errors_of_all": "a part of how many records the model gets wrong, by secure aggregation",
     "facts_of_all": "a part of counts over the records of all, by secure aggregation",
     "ballot": "votes of the classifier here on public rows, without noise",
     "upload": "weights of the classifier here, without noise",

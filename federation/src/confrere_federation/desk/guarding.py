@@ -115,8 +115,9 @@ class Doorkeeper:
 
     @property
     def metrics_token(self) -> str:
-        """What a program sends to read the counts, and can do nothing else with."""
-        return hmac.new(self._secret, b"metrics", hashlib.sha256).hexdigest()
+        """What a program reads the counts with, and nothing else; a front's secret keeps it."""
+        known = self._secret if self.secret is None else self.secret.encode()
+        return hmac.new(known, b"metrics", hashlib.sha256).hexdigest()
 
     def form_key(self, visitor: str) -> str:
         """Return what every form carries: a page elsewhere cannot know it."""
@@ -154,6 +155,8 @@ class Guarded:
         headers = Headers(scope=scope)
         method, path = scope["method"], scope["path"]
         host = headers.get("host", "")
+        if path == "/health" and method in _SAFE:
+            return PlainTextResponse("ok\n")  # to anybody: that it runs, and nothing else
         if host not in self._keeper.hosts:
             return _no(421, "The desk is not called that. Use the address that it printed.")
         if method not in (*_SAFE, "POST"):

@@ -33,28 +33,26 @@ def make_app(desk: Desk, keeper: Doorkeeper) -> Guarded:
     app.include_router(writing_routes(screens))
     app.mount("/static", StaticFiles(directory=_STATIC))
 
-    @app.exception_handler(HTTPException)
-    async def not_there(request: Request, error: HTTPException) -> Response:
-        title = "Not taken" if error.status_code == 403 else "Not here"
-        what = "No such page." if error.detail == "Not Found" else error.detail
-        return screens.page(request, "missing.html.j2", error.status_code, title=title, what=what)
+    async def missing(request: Request, error: Exception) -> Response:
+        status, title, what = _said(error)
+        return screens.page(request, "missing.html.j2", status, title=title, what=what)
 
-    @app.exception_handler(RequestValidationError)
-    async def not_so(request: Request, error: RequestValidationError) -> Response:  # noqa: ARG001
-        what = "That address is not one of the desk's."
-        return screens.page(request, "missing.html.j2", 404, title="Not here", what=what)
-
-    @app.exception_handler(ConfrereError)
-    async def cannot(request: Request, error: ConfrereError) -> Response:
-        what = " ".join(str(error).split())
-        return screens.page(request, "missing.html.j2", 503, title="Not readable", what=what)
-
-    @app.exception_handler(OSError)
-    async def vanished(request: Request, error: OSError) -> Response:
-        what = f"A file or folder cannot be read any more ({error.strerror or 'it is gone'})."
-        return screens.page(request, "missing.html.j2", 503, title="Not readable", what=what)
-
+    for kind in (HTTPException, RequestValidationError, ConfrereError, OSError):
+        app.add_exception_handler(kind, missing)
     return Guarded(app, keeper)
+
+
+def _said(error: Exception) -> tuple[int, str, str]:
+    """Return the status, title and words of a page that cannot be shown."""
+    if isinstance(error, HTTPException):
+        what = "No such page." if error.detail == "Not Found" else error.detail
+        return error.status_code, "Not taken" if error.status_code == 403 else "Not here", what
+    if isinstance(error, RequestValidationError):
+        return 404, "Not here", "That address is not one of the desk's."
+    if isinstance(error, OSError):
+        why = error.strerror or "it is gone"
+        return 503, "Not readable", f"A file or folder cannot be read any more ({why})."
+    return 503, "Not readable", " ".join(str(error).split())
 
 
 def serve_desk(

@@ -417,14 +417,14 @@ class _Door:
         if before is not None:
             before.end(StatusCode.ABORTED, "another process has come with this key")
         self._say("here", name)
-        logging.warning("%s has come", name)
+        logging.info("%s has come", name)
         try:
             code, words = await stream.talk(self._write(name, stream), self._read(name, stream))
         finally:
             if self._streams[name] is stream:
                 del self._streams[name]
                 self._say("gone", name)
-            logging.warning("%s has gone", name)
+            logging.info("%s has gone", name)
         if code is not StatusCode.OK:
             logging.warning("%s was cut: %s", name, words)
             await context.abort(code, words)
@@ -493,7 +493,10 @@ async def _serve(pipe: socket.socket) -> None:
     settings = json.loads((await _heard(reader))[1])
     if settings["log"] is not None:
         handler = RotatingFileHandler(settings["log"], maxBytes=1 << 20, backupCount=1, delay=True)
-        logging.basicConfig(handlers=[handler], format="%(asctime)s %(message)s")
+        written = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+        written.converter = time.gmtime
+        handler.setFormatter(written)
+        logging.basicConfig(handlers=[handler], level=logging.INFO)
     certificates: dict[str, str] = settings["certificates"]
     door = _Door({ssl.PEM_cert_to_DER_cert(t): name for name, t in certificates.items()}, writer)
     server = grpc.aio.server(options=_SERVER)

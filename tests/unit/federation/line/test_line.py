@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack, suppress
+from datetime import datetime
 
 import grpc
 import psutil
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from confrere.errors import EngineFailed, InvalidParameter
 from confrere_federation.engines import line
 from confrere_federation.engines.carrier import MAX_MESSAGE
-from confrere_federation.progress import private, read_progress
+from confrere_federation.progress import Progress, private, read_progress
 from tests.unit.federation.line.conftest import Echo, Wire, until
 
 
@@ -321,6 +322,16 @@ def test_strangers_who_hold_all_files_keep_nobody_from_answering(tmp_path, stran
             finally:
                 flood.kill()
         assert flooded.wait() == 0
+
+
+def test_what_is_said_aloud_has_its_time_and_level(tmp_path):
+    said = []
+    progress = Progress(tmp_path, said.append, party="main")
+    for state in ("connected", "connected", "failed: OSError; started again it goes on"):
+        progress.say(state)
+    (_, *first), (_, *second) = (line.split(" ", 3) for line in said)
+    assert [first, second[:2]] == [["INFO", "main:", "connected"], ["ERROR", "main:"]]
+    assert all(datetime.fromisoformat(line.split()[0]).tzinfo for line in said)
 
 
 def test_a_folder_is_for_one_and_for_nobody_else(tmp_path):
