@@ -76,7 +76,7 @@ def write_long(path: Path) -> int:
         *_, charge, mark = log.rows()
     lines = []
     while mark.seq < LONG:
-        spent = {"epsilon": str(Decimal("0.1") * (mark.seq // 2)), "delta": "0"}
+        spent = {"epsilon": str(Decimal("0.1") * (mark.seq // 2))}
         charge = Row.sealed("charge", charge.facts | {"spent": spent}, after=mark)
         mark = Row.sealed("released", mark.facts | {"charge": charge.seq}, after=charge)
         lines += [charge.line, mark.line]

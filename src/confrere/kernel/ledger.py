@@ -258,14 +258,13 @@ class Receipt(Record):
     def of(cls, row: Row, charge: Charge, ledger_id: str) -> Self:
         """Make the receipt of a charge's row."""
         same = ("account", "guarantee", "purpose", "simulated", "uncapped", "approval")
-        study = charge.study
         return cls(
             ledger_id=ledger_id,
             row=row.seq,
             time=row.time,
             hash=row.hash,
-            study=None if study is None else study.id,
-            study_sha256=None if study is None else study.sha256,
+            study=getattr(charge.study, "id", None),
+            study_sha256=getattr(charge.study, "sha256", None),
             **{name: getattr(charge, name) for name in same},
         )
 
@@ -326,7 +325,8 @@ class Balance(NamedTuple):
     def booked(self, guarantee: Guarantee, time: str) -> Self:
         """Add what was spent at a time, whatever the caps."""
         begun = self.at(time)
-        return begun._replace(paid=begun.paid.plus(guarantee.amount))
+        paid = begun.paid.plus(guarantee.amount)
+        return type(self)(begun.terms, begun.frozen, paid, begun.year, begun.earlier)
 
     def after(self, guarantee: Guarantee, time: str) -> Self:
         """Pay for one more release at a time, composed in sequence, or say why not."""
@@ -382,23 +382,22 @@ class Balance(NamedTuple):
 class Balances:
     """All rows, each held against those before it; kept are balances, and where rows stand.
 
-    ``rows`` of an account are its own and its last charge; ``keys`` are of charges, by idempotency
-    key; ``marks`` say how charges ended, ``models`` what was made of them, ``decisions`` who said
-    no to a study, and by ``resets`` the owner went on from a file that was not as it was left.
+    ``paid`` says whose each charge is, ``keys`` are of charges, ``marks`` say how they ended,
+    ``models`` what was made of them, ``decisions`` who said no to a study; by ``resets`` the owner
+    went on from a file that was not as it was left.
     """
 
     def __init__(self) -> None:
         self.ledger_id = ""
         self.balances: dict[str, Balance] = {}
         self.charges: dict[str, list[int]] = {}
-        self.all_charges: list[int] = []
+        self.paid: dict[int, str] = {}
         self.changes: dict[str, list[int]] = {}
         self.keys: dict[str, int] = {}
         self.marks: dict[int, int] = {}
         self.models: dict[int, list[int]] = {}
         self.decisions: dict[str, list[int]] = {}
         self.resets: list[int] = []
-        self._paid: set[int] = set()
 
     def enter(self, row: Row) -> None:
         """Take in the next row, or refuse one that contradicts those before it."""
@@ -409,7 +408,7 @@ class Balances:
             return
         said = said_by(row)
         if isinstance(said, End):
-            if said.charge not in self._paid:
+            if said.charge not in self.paid:
                 raise ValueError("what ends, or is made, was paid for")
             if row.kind == "model":
                 self.models.setdefault(said.charge, []).append(row.seq)
@@ -443,14 +442,15 @@ class Balances:
         before = self.balances[charge.account]
         paid = before.booked if charge.booked else before.after
         after = paid(charge.guarantee, row.time)
-        if Total.from_dict(spent) != after.totals:
+        # As it is written where caps are not on years; to read it costs much in a long ledger.
+        plain = {name: str(one) for name, one in after.paid._asdict().items() if one}
+        if (spent != plain or after.year) and Total.from_dict(spent) != after.totals:
             raise ValueError("the running totals are the sums")
         if key is not None and self.keys.setdefault(check_text(key, "key"), row.seq) != row.seq:
             raise ValueError("a key charges once")
         self.balances[charge.account] = after
         self.charges[charge.account].append(row.seq)
-        self.all_charges.append(row.seq)
-        self._paid.add(row.seq)
+        self.paid[row.seq] = charge.account
 
 
 class Pages(Balances, LogFile):
@@ -488,7 +488,7 @@ class Pages(Balances, LogFile):
 
     def charged(self, account: str | None = None) -> Sequence[int]:
         """Return the rows of the charges of one account, or of all."""
-        return self.all_charges if account is None else self.charges[self.known(account)]
+        return list(self.paid) if account is None else self.charges[self.known(account)]
 
     def charge_of(self, receipt: Receipt) -> Charge:
         """Return the charge that a receipt was given for, if by this ledger."""
@@ -649,13 +649,9 @@ class Witness:
         """Keep values under names, in place of what was."""
         file, size = record_file(self.folder, ending, *names), _SIZES[ending]
         record = json.dumps(values, ensure_ascii=False).encode().ljust(size - 1) + b"\n"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         try:
-            try:
-                descriptor = os.open(file, flags, 0o600)
-            except FileNotFoundError:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                descriptor = os.open(file, flags, 0o600)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 write_all(descriptor, record, 0)
             finally:
@@ -817,11 +813,8 @@ class LedgerFile:
         *,
         witness: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._store = (
-            Store(_ephemeral_path(), None, lasts=False)
-            if path is None
-            else Store.at(path, witness)[0]
-        )
+        lasting = None if path is None else Store.at(path, witness)[0]
+        self._store = lasting or Store(_ephemeral_path(), None, lasts=False)
         self._store.open()
 
     @property
@@ -872,19 +865,14 @@ class LedgerWriter(LedgerFile):
 
     def charge(
         self,
-        # Who pays. None: the only account there is; in an ephemeral ledger without accounts,
-        # "default", opened without a cap.
-        account: str | None,
+        account: str | None,  # Who pays. None: the only one; of an ephemeral ledger, "default"
         guarantee: Guarantee,  # What is promised about the release
         *,
         purpose: str,  # What for, in one line
         event: PrivacyEvent | None = None,  # What is drawn, where the guarantee does not say it all
         origin: Origin | None = None,
-        # Whether noise will be seeded. It is charged all the same: who will see it, nobody knows.
-        simulated: bool = False,
-        # Charging again under a key, with the same content, returns the first receipt and spends
-        # nothing: so that a party asked twice answers twice and pays once.
-        key: str | None = None,
+        simulated: bool = False,  # Whether noise will be seeded, which is charged all the same
+        key: str | None = None,  # So that who is asked twice answers twice and pays once
         study: tuple[str | None, str] | None = None,  # Id and sha256 of the study that asks
         approval: ChargeApproval | None = None,  # Who agreed to it, and why
         limit: Limit | None = None,  # A cap besides the account's own

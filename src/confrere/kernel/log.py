@@ -103,10 +103,11 @@ class Row(NamedTuple):
         """Read the line of row ``seq``, refusing one that its own hash does not seal."""
         found = hashlib.sha256(line[:-_SEAL] + b"]").hexdigest()
         try:
-            row = cls(*read(line.decode()))
+            row = cls._make(read(line.decode()))
         except (ValueError, TypeError) as error:
             raise LedgerTampered(f"row {seq} was changed: it is no row.") from error
-        if (row.hash, row.seq, *map(type, row[1:5])) != (found, seq, str, str, str, str):
+        texts = type(row[1]) is type(row[2]) is type(row[3]) is type(row[4]) is str
+        if row.hash != found or row.seq != seq or not texts:
             raise LedgerTampered(f"row {seq} was changed: its hash does not fit its content.")
         return row
 
