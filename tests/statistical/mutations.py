@@ -182,9 +182,9 @@ def _constant_outside(patch: Patch) -> None:
         real(self, X, bound, constant=constant, **more)
         room = math.sqrt(1 - constant**2)
         inner = math.sqrt(max(0.0, self.longest**2 - self.constant**2)) / room
-        self._base, self.factors = self._base / room, self.factors / room
-        self.longest = math.hypot(inner, self.constant)
-        self.certified = self.longest <= 1
+        longest = math.hypot(inner, self.constant)
+        more = {"_base": self._base / room, "factors": self.factors / room}
+        vars(self).update(more, longest=longest, certified=longest <= 1)
 
     patch(BoundedRows, "__init__", framed)
 
