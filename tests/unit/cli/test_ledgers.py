@@ -15,20 +15,6 @@ def book(folder) -> Ledger:
     return ledger
 
 
-def test_open_makes_an_account_with_a_reason(line, folder):
-    told = ("--epsilon", "2", "--delta", "1e-6", "--unit", "party", "--reason", "the agreement")
-    answer = line.json("ledger", "open", "new.ledger", "votes", *told)
-    account = answer["data"]["account"]
-    assert (account["epsilon"], account["delta"], account["unit"]) == (2.0, 1e-6, "party")
-    assert account["neighbours"] == "replace-one"
-    assert account["history"][0]["reason"] == "the agreement"
-    assert (
-        line.json("ledger", "open", "new.ledger", "votes", *told)["data"]["head"]
-        == (answer["data"]["head"])
-    )
-    line("ledger", "open", "new.ledger", "votes", "--epsilon", "3", "--reason", "more", code=3)
-
-
 def test_what_is_frozen_stays_so(line, book):
     line("ledger", "freeze", "books.ledger", "study", "--reason", "an incident")
     answer = line.json("ledger", "show", "books.ledger")["data"]["accounts"][0]

@@ -23,27 +23,6 @@ def test_a_new_schema_from_flags_reads_no_data(line, folder):
     assert "new.toml is there already" in again["message"]
 
 
-def test_a_new_schema_asks_for_the_rest_until_it_makes_sense(line, folder):
-    table = Path("local/main.csv")
-    table.write_text(table.read_text().split("\n")[0] + "\nS3CRET,S3CRET\n")
-    typed = ["diabetes", "yes", "", "numbr", "number", "18", "number", "18..100", "", "", ""]
-    result = line("schema", "new", "--header", table, typed="\n".join(typed) + "\n")
-    schema = PublicSchema.from_toml(result.stdout)
-    assert schema.features == (Number("age", bounds=(18, 100)),)
-    assert "LOW..HIGH, like 18..100" in result.stderr
-    assert "mean and sd of age: " in result.stderr
-    assert "S3CRET" not in result.stdout + result.stderr
-
-
-def test_a_column_that_the_header_lacks_is_refused(line, folder):
-    flag = ("--column", "agee=number:1..2")
-    result = line("schema", "new", "--header", "local/main.csv", *flag, code=2)
-    assert "agee" in result.stderr
-    Path("twice.csv").write_text("a,a\n1,2\n")
-    answer = line.json("schema", "new", "--header", "twice.csv", code=3)
-    assert "more than once" in answer["message"]
-
-
 def _account(line, epsilon):
     told = ("--unit", "record", "--neighbours", "replace-one", "--reason", "agreed")
     line("ledger", "open", "own.ledger", "people", "--epsilon", epsilon, *told)

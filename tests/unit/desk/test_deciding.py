@@ -90,20 +90,6 @@ def test_approval_becomes_a_grant_the_grant_an_answer_and_the_words_reach_the_ca
     assert "Approved, and answered" in words(visitor.text(study))
 
 
-def test_a_refusal_is_a_row_of_the_ledger_and_can_be_taken_back(world, visitor):
-    study = visitor.link("/studies", STUDY)
-    before = grant_of(world)
-    fields = {"name": "B. Kim", "reason": "not our purpose", "decision": "refuse"}
-    sha256 = read_study(world.study).sha256
-    visitor.fill(study, sha256=sha256, **fields)
-    assert grant_of(world) == before
-    (told,) = Ledger(world.ledger).decisions()
-    assert (told.said, told.name, told.reason) == ("refused", "B. Kim", "not our purpose")
-    assert "Refused by B. Kim" in words(visitor.text(study))
-    visitor.fill(study, decision="approve", sha256=sha256, **SAID)
-    assert "Approved by" in words(visitor.text(study))
-
-
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [

@@ -1,7 +1,6 @@
 """Averages: exact where nothing is drawn, priced as promised, rounds that shrink to the average."""
 
 import math
-from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from confrere import CollaborativeClassifier
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
-from confrere.maths.solver import minimise, minimise_softmax
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds
@@ -35,19 +33,6 @@ def three(make_party):
         make_party(name, n, seed=k, random_state=k, cap=None)
         for k, (name, n) in enumerate([("a", 60), ("b", 45), ("c", 15)])
     ]
-
-
-def minimisers(parties, frame, alpha, *, cap=1.0, centre=None):
-    """The parties' own minimisers, without noise, weighted by their sizes."""
-    found = []
-    for p in parties:
-        rows, ridge = frame.rows(p.X), alpha * len(p.y)
-        if p.n_classes > 2:
-            made = minimise_softmax(rows, p.y.astype(int), 3, ridge=ridge, centre=centre)
-        else:
-            made = minimise(rows, p.y, ridge=ridge, cap=cap, centre=centre)
-        found.append(made.w)
-    return np.average(found, axis=0, weights=[60, 45, 15])
 
 
 BODY_SCHEMA = PublicSchema((Number("x", bounds=(-2, 2)), Category("c", values=("a", "b"))))
@@ -97,19 +82,6 @@ def test_a_body_that_cannot_be_one_has_no_price(three):
         assert str(refused.value), what
 
 
-@pytest.mark.parametrize(("rounds", "n_classes"), [(3, 2), (2, 3)])
-def test_the_next_round_shrinks_towards_the_average(three, rounds, n_classes):
-    parties, frame = three_classes(three) if n_classes > 2 else three, Frame(3)
-    plan = Averaging(
-        frame=frame, epsilon=3e7, alpha=0.2, rounds=rounds, cap=1.0, n_classes=n_classes
-    )
-    outcome = collaborate(LocalFederation(parties), plan)
-    centre = None
-    for _ in range(rounds):
-        centre = minimisers(parties, frame, 0.2, centre=centre)
-    np.testing.assert_allclose(outcome.weights, centre, atol=1e-4)
-
-
 @pytest.mark.parametrize("rounds", [1, 2, 3, 7, 11, 40])
 @pytest.mark.parametrize("epsilon", [1.0, 0.3, 2.2])
 def test_rounds_never_spend_more_than_epsilon(make_party, rounds, epsilon):
@@ -130,13 +102,6 @@ def test_under_add_remove_nobody_tells_its_size(make_party):
     assert outcome.guarantee.epsilon == 1.0
     assert outcome.guarantee.neighbours is Neighbours.ADD_REMOVE
     assert outcome.sizes == {"a": 250, "b": 250}
-
-
-def three_classes(three):
-    """Return the same parties with labels of three classes."""
-    return [
-        replace(p, y=np.digitize(p.X[:, 0], [-0.2, 0.2]).astype(float), n_classes=3) for p in three
-    ]
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

@@ -1,4 +1,3 @@
-import copy
 import errno
 import fcntl
 import os
@@ -9,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from sklearn.base import BaseEstimator, clone
 
 from confrere.errors import InvalidParameter, LedgerError, NotALedger
 from confrere.kernel import log as logfile
@@ -158,20 +156,10 @@ class TestFile:
         assert ledger.spent("study") == 0.1
 
 
-class _Estimator(BaseEstimator):
-    def __init__(self, ledger=None):
-        self.ledger = ledger
-
-
 class TestHandle:
     @pytest.fixture(params=["durable", "ephemeral"])
     def either(self, request, path):
         return Ledger(path if request.param == "durable" else None)
-
-    def test_copies_are_the_same(self, either):
-        assert copy.copy(either) is either
-        assert copy.deepcopy({"ledger": either})["ledger"] is either
-        assert clone(_Estimator(either)).ledger is either
 
     def test_a_pickle_is_the_same_ledger(self, either, tenth):
         other = pickle.loads(pickle.dumps(either))

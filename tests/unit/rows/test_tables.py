@@ -19,7 +19,7 @@ from confrere import PrivateLogisticRegression
 from confrere.data import spill as spill_module
 from confrere.data import tables as tables_module
 from confrere.data.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
-from confrere.data.tables import Csv, Frames, Parquet, RowTable, Sql, decoded, open_table
+from confrere.data.tables import Csv, Frames, RowTable, Sql, decoded, open_table
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
 from confrere.mechanisms.measurements import Objective
@@ -152,22 +152,6 @@ def test_a_schema_learns_the_same_bits_from_everywhere(tmp_path, kept, monkeypat
     for module in ("body", "frame"):  # the same rows, written down
         monkeypatch.setattr(f"confrere.data.{module}.FEW", n + 1)
     assert np.array_equal(weights(frame, None, **settings), expected)
-
-
-def test_with_a_schema_a_cell_of_text_means_the_same_in_every_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables_module, "_LONGEST", 16)
-    schema = PublicSchema(
-        (Number("age", bounds=(0, 100)), Category("ward", values=("1", "2", "x"))),
-        outcome=Label("ill", positive=("yes",), negative=("no",)),
-    )
-    lines = ["age,ward,ill", "1,1,yes", "2,2,no", "3,x,yes", "4,1,no", "5,2.0,yes", "6,2,no"]
-    (tmp_path / "raw.csv").write_text("\n".join(lines), encoding="utf-8")
-    batches = [*Csv(tmp_path / "raw.csv").read(["age", "ward"])]
-    assert len(batches) > 2
-    encoder = schema.encoder()
-    rows = np.concatenate([encoder.transform(batch) for batch in batches])[:, 1:]
-    wards = np.argmax(rows, axis=1).tolist()
-    assert wards == [0, 1, 2, 0, 1, 1]
 
 
 def test_wrong_tables_are_refused_before_anything_is_spent(tmp_path):
@@ -329,19 +313,6 @@ def test_decimals_and_texts_of_numbers_are_numbers():
         assert decoded(table).X[0:4][:, 2].tolist() == [1.0, 2.0, 3.0, 4.0]
     with pytest.raises(InvalidData, match="no numbers"):
         decoded(Frames(frame.assign(lab=pd.Series([1, "2", 3, "four"], dtype=object))))
-
-
-def test_columns_can_be_chosen(tmp_path):
-    X, y = made()
-    frame = frame_of(X, y).assign(name="somebody")
-    frame.to_parquet(tmp_path / "rows.parquet")
-    frame.to_csv(tmp_path / "rows.csv")
-    for table in (Parquet(tmp_path / "rows.parquet"), Csv(tmp_path / "rows.csv"), Frames(frame)):
-        found = decoded(table, columns=["lab", "age"], label="ill")
-        assert found.columns == ("lab", "age")
-        assert np.array_equal(found.X[0:500], X[:, [2, 0]])
-        with pytest.raises(InvalidData, match="no column 'height'"):
-            decoded(table, columns=["height"])
 
 
 def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):

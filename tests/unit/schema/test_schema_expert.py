@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere.errors import InvalidData
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -21,13 +20,6 @@ TABLE = pd.DataFrame({"age": [50, 70, 30], "sport": [True, False, True], "blood"
 def test_expert_score_is_sign_times_importance():
     assert SCHEMA.expert_weights() == pytest.approx([0.6, -0.8, 0, 0])
     assert SCHEMA.expert_score(TABLE) == pytest.approx([-0.8, 0.6 * 2 + 0.8, -0.6 * 2 - 0.8])
-
-
-def test_expert_score_of_encoded_rows_is_the_same_up_to_the_bound():
-    loose = SCHEMA.encoder(clip_norm=100.0).transform(TABLE)
-    assert SCHEMA.expert_score(loose) * 100 == pytest.approx(SCHEMA.expert_score(TABLE))
-    with pytest.raises(InvalidData, match="4 columns"):
-        SCHEMA.expert_score(loose[:, :3])
 
 
 @pytest.mark.parametrize("settings", [{}, {"weighted": True}, {"weighted": True, "power": 0.5}])

@@ -75,21 +75,6 @@ def test_the_owners_look_reads_what_the_study_would(edit, folder):
         check_table(study, open_table(parts))
 
 
-def test_a_local_file_says_how_its_table_is_written(edit, folder):
-    study, locals_, _ = ready(edit())
-    expected = read_rows(study, locals_["main"].table())
-    table = pd.read_csv(folder / "local" / "main.csv")
-    place, names = folder / "local" / "other.csv", list(table.columns)
-    table.to_csv(place, index=False, header=False, sep=";", decimal=",", encoding="cp1252")
-    dialect = f'{{ separator = ";", encoding = "cp1252", header = {names} }}'
-    local = read_local(moved(folder, f'data_path = "other.csv"\ndialect = {dialect}'))
-    found = read_rows(study, local.table())
-    assert np.array_equal(found.X, expected.X)
-    assert np.array_equal(found.y, expected.y)
-    with pytest.raises(StudyError, match="dialect"):
-        read_local(moved(folder, 'data_path = "other.csv"\ndialect = { decimal = ";" }'))
-
-
 def test_where_rows_are_is_said_once_and_secrets_are_not_told(folder, monkeypatch):
     data = '{ connection = "postgresql://me:${CLINIC}@/x?host=/nowhere", sql = "SELECT 1" }'
     local = read_local(moved(folder, f"data = {data}"))

@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from confrere.errors import InvalidParameter
 from confrere_federation.engines.keys import (
-    is_locked,
     make_authority,
     make_node_key,
     read_authority,
@@ -49,16 +48,6 @@ def test_a_node_key_has_a_certificate_of_its_own_making(tmp_path):
     make_authority(tmp_path / "keys", ["localhost"])
     with pytest.raises(InvalidParameter, match=r"ca\.pem"):
         read_authority(tmp_path / "node")
-
-
-def test_a_key_can_be_locked(tmp_path):
-    make_node_key(tmp_path / "node", "correct horse")
-    assert b"ENCRYPTED" in (tmp_path / "node").read_bytes()
-    assert is_locked(tmp_path / "node")
-    assert read_node_key(tmp_path / "node", "correct horse").key.curve.name == "secp384r1"
-    for word in (None, "", "wrong"):
-        with pytest.raises(InvalidParameter, match="passphrase"):
-            read_node_key(tmp_path / "node", word)
 
 
 def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path):
