@@ -195,7 +195,7 @@ def costs() -> list[dict[str, Any]]:
             masks = made[name].agree(roster, public, fewest=parties)
             times["keys"].append(time.process_time() - began)
             began = time.process_time()
-            upload = mechanism.upload(np.zeros(size), source=SeededSource(0))
+            (upload,) = mechanism.share.sample(np.zeros(size), SeededSource(0))
             times["noise"].append(time.process_time() - began)
             began = time.process_time()
             masks.hide(upload)

@@ -33,7 +33,7 @@ def paid(guarantee: Guarantee) -> Iterator[Ticket]:
 def system_stream() -> Iterator[RandomSource]:
     """The operating system's randomness, as one booked draw sees it."""
     with paid(Guarantee(1.0)) as ticket:
-        yield ticket.book(Guarantee(1.0))
+        yield ticket._book(Guarantee(1.0))
 
 
 def each(**wrong: Iterable[Any]) -> list[dict[str, Any]]:

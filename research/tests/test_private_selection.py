@@ -38,7 +38,7 @@ def frequencies_fit(observed, law):
 def test_frequencies_are_the_stated_law(rule, errors):
     mechanism = ErrorSelection(epsilon=0.7, rule=rule)
     source = SeededSource(1)
-    chosen = [mechanism.run(errors, source=source) for _ in range(8_000)]
+    chosen = mechanism.sample(errors, source, 8_000)
     law = mechanism.law(errors)
     assert law.sum() == pytest.approx(1)
     observed = np.bincount(chosen, minlength=len(errors)).astype(float)

@@ -103,7 +103,7 @@ class FactsPlan:
         Where whole parties are hidden, sums of their means, and how many parties there are.
         """
         counted = self.counted(sums, n_samples)
-        noised = self.counter.sample(counted, source)[0][0].astype(np.float64)
+        noised = source.draw(self.counter, counted)[0][0].astype(np.float64)
         known = float(n_samples)
         if self.neighbours is Neighbours.ADD_REMOVE:
             known = max(1.0, float(noised[-1]) / STEPS)

@@ -24,6 +24,7 @@ from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
+from confrere.mechanisms.measurements import HiddenSize
 from confrere.mechanisms.noised import counts
 from confrere.mechanisms.secure_sum import SecureSum
 from tests.world import ball, paid
@@ -47,7 +48,7 @@ def count(epsilon=1.0):
 
 
 def draw(mechanism, source):
-    return mechanism.sample(np.array([3]), source)[0][0]
+    return source.draw(mechanism, np.array([3]))[0][0]
 
 
 class TestWithoutPaying:
@@ -95,6 +96,7 @@ class TestWithoutPaying:
         for act in (
             lambda: draw(count(), ticket),
             lambda: objective.sample(([rows], signs), ticket),
+            lambda: ticket.draw(objective, ([rows], signs)),
             lambda: objective.act.law.draw(ticket, 1),
             lambda: streams.l2_noise(1.0, 3, ticket),
             lambda: streams.integer_shares(5, 2, 2, 1, source=ticket),
@@ -114,8 +116,8 @@ class TestWithoutPaying:
             lambda: Ticket(receipt, receipt),
             lambda: release._Drawn(None, None),
             lambda: release._Drawn(release._Nothing(), None).words(1),
-            lambda: Ticket(release._Nothing(), receipt).book(ONE),
-            lambda: Ticket(release._Part(release._Nothing(), ONE), receipt).book(ONE).words(1),
+            lambda: Ticket(release._Nothing(), receipt)._book(ONE),
+            lambda: Ticket(release._Part(release._Nothing(), ONE), receipt)._book(ONE).words(1),
             lambda: release._Part(None, ONE),
             lambda: release._Purse(ledger, receipt),
             lambda: release._Purse(None, receipt),
@@ -153,14 +155,14 @@ class TestWithoutPaying:
             with pytest.raises(Unpaid), paid_by_parties(those, promise):
                 pass
         with paid_by_parties(receipts, party) as ticket:
-            ticket.book(party).words(1)
+            ticket._book(party).words(1)
             with pytest.raises(Unpaid):
-                ticket.book(party)
+                ticket._book(party)
         with pytest.raises(Unpaid, match="before"), paid_by_parties(receipts[:1], party):
             pass
         seeded = streams.SeededSource(0)
         with paid_by_parties(receipts, party, seeded) as ticket:
-            ticket.book(party)
+            ticket._book(party)
 
 
 RECEIPT = {"ledger_id": "other", "row": 1, "account": "a", "guarantee": ONE, "purpose": "x"}
@@ -222,32 +224,27 @@ class TestSubclasses:
 class Coin(Measurement):
     """Some random words, from a stream that it keeps."""
 
+    several = None
+
     def __init__(self, price=HALF, several=None):
         self.price, self.several = price, several
 
     def guarantee(self):
         return self.price
 
-    def sample(self, size, *, source, count=1):
-        self.stream = source
-        return source.words(count, size)
-
-
-class BooksItself(Coin):
-    def sample(self, size, *, source, count=1):
-        return super().sample(size, source=source.book(self.price, count), count=count)
+    def sample(self, rows, stream, count=1):
+        self.stream = stream
+        return stream.words(count, rows)
 
 
 class TestOneSampleForOnePrice:
-    @pytest.mark.parametrize("kind", [Coin, BooksItself])
-    def test_a_stream_ends_with_its_sample(self, kind):
-        made = kind()
+    def test_a_stream_ends_with_its_sample(self):
+        made = Coin()
         with paid(ONE) as ticket:
             assert ticket.draw(made, 3).shape == (1, 3)
             for act in (
                 lambda: made.stream.words(1),
-                lambda: made.sample(3, source=made.stream),
-                lambda: made.stream.book(HALF),
+                lambda: made.sample(3, made.stream),
                 lambda: made.stream.draw(made, 3),
             ):
                 with pytest.raises(Unpaid):
@@ -256,6 +253,29 @@ class TestOneSampleForOnePrice:
             with pytest.raises(Unpaid):
                 ticket.draw(made, 3)
             assert ticket._purse.spent == (1.0, 0.0)
+
+    def test_what_a_sum_is_computed_from_sees_no_stream(self):
+        sums = SecureSum(epsilon=1.0, size=1, sensitivity=1.0, n_parties=3, largest=1.0)
+        seen = []
+
+        def vector(picked):
+            seen.append(picked)
+            return np.zeros(1)
+
+        with paid(sums.guarantee()) as ticket:
+            ticket.draw(sums.share, vector)
+            assert not isinstance(seen[0], streams.RandomSource)
+            assert not any(isinstance(held, Ticket) for held in vars(seen[0]).values())
+            with pytest.raises(Unpaid):
+                seen[0](HiddenSize(5), 5)
+            for way in (
+                lambda: ticket.draw(sums.share, np.zeros(1)),
+                lambda: ticket.draw(sums, np.zeros((3, 1))),
+                lambda: sums.share.sample(np.zeros(1), ticket),
+                lambda: sums.uploads(np.zeros((1, 1)), source=ticket),
+            ):
+                with pytest.raises(Unpaid):
+                    way()
 
     def test_a_sample_that_fails_has_had_its_stream(self):
         made = Coin()
@@ -266,19 +286,10 @@ class TestOneSampleForOnePrice:
                 made.stream.words(1)
             assert ticket._purse.spent == (0.5, 0.0)
 
-    def test_a_second_sample_within_the_first(self):
-        def twice(size, *, source, count=1):
-            return [made.sample(size, source=source.book(HALF)) for _ in range(2)]
-
-        made, greedy = Coin(), Coin()
-        greedy.sample = twice
-        with paid(ONE) as ticket, pytest.raises(Unpaid):
-            ticket.draw(greedy, 1)
-
     def test_what_does_not_say_its_price_or_has_several_of_them(self):
         with paid(ONE) as ticket:
             for act in (
-                lambda: ticket.draw(lambda source: source.words(1)),
+                lambda: ticket.draw(lambda source: source.words(1), 1),
                 lambda: ticket.draw(Coin(), 1, count=2),
                 lambda: ticket.draw(Coin(replace(ONE, delta=1e-9)), 1),
             ):
@@ -308,32 +319,32 @@ class TestMoreThanWasPaid:
     def test_one_draw(self, dearer):
         with paid(ONE) as ticket:
             with pytest.raises(Unpaid):
-                ticket.book(dearer)
+                ticket._book(dearer)
             assert ticket._purse.spent == (0.0, 0.0)
-            ticket.book(ONE).words(1)
+            ticket._book(ONE).words(1)
 
     def test_in_sequence_to_the_last_bit(self):
         """Amounts add as in ledgers: as the decimals that they print as."""
         with paid(Guarantee(0.3)) as ticket:
             for _ in range(3):
-                ticket.book(Guarantee(0.1))
+                ticket._book(Guarantee(0.1))
             with pytest.raises(Unpaid):
-                ticket.book(Guarantee(5e-324))
+                ticket._book(Guarantee(5e-324))
 
     def test_disjoint_parts_cost_what_the_dearest_does(self):
         with paid(ONE) as ticket:
             parts = ticket.apart(Split.BY_INDEX)
             first, second = next(parts), next(parts)
-            first.book(HALF)
-            second.book(ONE)
-            first.book(HALF)
+            first._book(HALF)
+            second._book(ONE)
+            first._book(HALF)
             assert ticket._purse.spent == (1.0, 0.0)
             for each in (first, second, next(parts).apart(Split.BY_INDEX), ticket):
                 source = each if isinstance(each, Ticket) else next(each)
                 if source is not ticket and source not in (first, second):
-                    source.book(ONE)
+                    source._book(ONE)
                 with pytest.raises(Unpaid):
-                    source.book(HALF)
+                    source._book(HALF)
 
     def test_parts_need_a_split_that_cannot_look(self):
         with paid(ONE) as ticket, pytest.raises(CompositionError):
@@ -348,39 +359,39 @@ class TestMoreThanWasPaid:
         sums = SecureSum(epsilon=1.0, size=1, sensitivity=1.0, n_parties=3, largest=5.0, releases=2)
         other = replace(sums, largest=6.0)
         with paid(sums.guarantee()) as ticket:
-            sums.upload(np.zeros(1), source=ticket)
+            ticket.draw(sums.share, np.zeros(1))
             with pytest.raises(Unpaid):
-                other.upload(np.zeros(1), source=ticket)
-            sums.upload(np.zeros(1), source=ticket)
+                ticket.draw(other.share, np.zeros(1))
+            ticket.draw(sums.share, np.zeros(1))
             with pytest.raises(Unpaid):
-                sums.upload(np.zeros(1), source=ticket)
+                ticket.draw(sums.share, np.zeros(1))
 
     def test_many_releases_for_one_price(self):
         with paid(ONE) as ticket, pytest.raises(Unpaid, match="count"):
-            count().sample(np.array([3]), ticket, 2)
+            ticket.draw(count(), np.array([3]), 2)
 
     def test_what_was_booked_pays_for_no_other_mechanism(self):
         with paid(ONE) as ticket:
-            stream = ticket.book(HALF)
+            stream = ticket._book(HALF)
             with pytest.raises(Unpaid):
                 draw(count(0.5), stream)
 
     def test_repeats_of_one_mechanism_by_another(self):
         with paid(ONE) as ticket:
-            runs, own = ticket.repeated(ONE, Guarantee(0.25))
-            own.words(1)
+            drawn, runs = ticket.repeated(Coin(ONE), 3, Guarantee(0.25))
+            assert drawn.shape == (1, 3)
             for _ in range(5):
                 draw(count(0.25), runs)
             with pytest.raises(Unpaid):
                 draw(count(0.5), runs)
             with pytest.raises(Unpaid):
-                ticket.book(Guarantee(0.25))
+                ticket._book(Guarantee(0.25))
         with pytest.raises(Unpaid):
             draw(count(0.25), runs)
 
     def test_repeats_of_what_costs_more_than_all_of_them(self):
         with paid(ONE) as ticket, pytest.raises(Unpaid):
-            ticket.repeated(Guarantee(1e-9), ONE)
+            ticket.repeated(Coin(Guarantee(1e-9)), 1, ONE)
 
 
 SUMS = {"purpose": "x", "key": "k", "event": SharedSums(1.0, 0.0, "a", 2, 5.0)}
@@ -392,28 +403,28 @@ class TestSeveralDrawsOfOneCharge:
     @pytest.fixture
     def once(self, ledger):
         with paying(ledger, "a", ONE, **SUMS) as ticket:
-            ticket.book(ONE, several=("a", 2)).words(1)
+            ticket._book(ONE, several=("a", 2)).words(1)
         return ledger
 
     def test_a_draw_that_nobody_notes_is_counted(self, once):
         with paying(once, "a", ONE, **SUMS) as ticket:
-            ticket.book(ONE, several=("a", 2)).words(1)
+            ticket._book(ONE, several=("a", 2)).words(1)
         with paying(once, "a", ONE, **SUMS) as ticket, pytest.raises(Unpaid):
-            ticket.book(ONE, several=("a", 2))
+            ticket._book(ONE, several=("a", 2))
         assert once.spent("a") == 1.0
 
     def test_a_part_of_it_is_no_new_payment(self, once):
         with paying(once, "a", ONE, **SUMS) as ticket:
             part = next(ticket.apart(Split.BY_INDEX))
             with pytest.raises(Unpaid):
-                part.book(ONE)
-            part.book(ONE, several=("a", 2)).words(1)
+                part._book(ONE)
+            part._book(ONE, several=("a", 2)).words(1)
             with pytest.raises(Unpaid):
-                part.book(ONE, several=("a", 2))
+                part._book(ONE, several=("a", 2))
 
     def test_another_mechanism_is_another_charge(self, once):
         with paying(once, "a", ONE, **SUMS) as ticket, pytest.raises(Unpaid):
-            ticket.book(ONE, several=("b", 2))
+            ticket._book(ONE, several=("b", 2))
 
 
 class TestElsewhereAtOnce:
@@ -429,7 +440,7 @@ class TestElsewhereAtOnce:
                     def take(ticket=ticket, gate=gate, taken=taken):
                         gate.wait()
                         with suppress(Unpaid):
-                            taken.append(ticket.book(ONE))
+                            taken.append(ticket._book(ONE))
 
                     threads = [threading.Thread(target=take) for _ in range(4)]
                     for thread in threads:
@@ -442,17 +453,17 @@ class TestElsewhereAtOnce:
 
     def test_a_forked_process_has_no_ticket(self):
         with paid(ONE) as ticket:
-            stream = ticket.book(HALF)
+            stream = ticket._book(HALF)
             child = os.fork()
             if child == 0:
                 drawn = 0
-                for act in (lambda: ticket.book(HALF), lambda: stream.words(1)):
+                for act in (lambda: ticket._book(HALF), lambda: stream.words(1)):
                     with suppress(Unpaid):
                         act()
                         drawn += 1
                 os._exit(drawn)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-            ticket.book(HALF)
+            ticket._book(HALF)
 
 
 def ticket_after(ledger):
@@ -466,12 +477,12 @@ def ticket_after(ledger):
 class TestAfterwards:
     def test_a_ticket_ends_with_its_payment(self, ledger):
         with paying(ledger, "a", ONE, purpose="x") as ticket:
-            stream = ticket.book(HALF)
+            stream = ticket._book(HALF)
             part = next(ticket.apart(Split.BY_INDEX))
         for act in (
-            lambda: ticket.book(HALF),
-            lambda: part.book(HALF),
-            lambda: ticket.stream("x", 0).book(HALF),
+            lambda: ticket._book(HALF),
+            lambda: part._book(HALF),
+            lambda: ticket.stream("x", 0)._book(HALF),
             lambda: stream.words(1),
         ):
             with pytest.raises(Unpaid):
@@ -480,7 +491,7 @@ class TestAfterwards:
     @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
     def test_tickets_and_streams_are_in_one_place(self, how):
         with paid(ONE) as ticket:
-            for each in (ticket, ticket.book(HALF)):
+            for each in (ticket, ticket._book(HALF)):
                 with pytest.raises(Unpaid):
                     how(each)
 
@@ -556,7 +567,7 @@ class TestProcessesThatResume:
         if child == 0:
             drawn = 0
             with suppress(Unpaid), paying(book, "a", HALF, **RESUMED) as ticket:
-                drawn = len(ticket.book(HALF).words(1))
+                drawn = len(ticket._book(HALF).words(1))
                 os.write(tell, b"x")
                 os.read(gate[0], 1)
             os._exit(drawn)

@@ -62,14 +62,16 @@ def test_real_data_are_released_once(name):
     mechanism, data = ACTS[name]
     with paid(mechanism.guarantee()) as ticket:
         with pytest.raises(Unpaid, match="count"):
-            mechanism.sample(data, ticket, 2)
-        mechanism.sample(data, ticket, 1)
+            ticket.draw(mechanism, data, 2)
+        with pytest.raises(Unpaid, match="not"):
+            mechanism.sample(data, ticket)
+        ticket.draw(mechanism, data)
         with pytest.raises(Unpaid, match="more than is left"):
-            mechanism.sample(data, ticket, 1)
+            ticket.draw(mechanism, data)
     with pytest.raises(Unpaid, match="over"):
-        mechanism.sample(data, ticket, 1)
+        ticket.draw(mechanism, data)
     with pytest.raises(InvalidParameter, match="count"):
-        mechanism.sample(data, SeededSource(0), 0)
+        SeededSource(0).draw(mechanism, data, 0)
 
 
 @pytest.mark.parametrize("name", ACTS)

@@ -298,8 +298,8 @@ def test_wrong_settings_are_named(settings, word):
 def test_wrong_vectors_are_refused_and_real_sums_are_released_once():
     sums = mechanism()
     with pytest.raises(InvalidData, match="entries"):
-        sums.upload(np.zeros(2), source=SeededSource(0))
+        sums.share.sample(np.zeros(2), SeededSource(0))
     with pytest.raises(InvalidData, match="roster"):
         sums.sample(np.zeros((3, 1)), SeededSource(0))
     with paid(sums.guarantee()) as ticket, pytest.raises(Unpaid, match="count"):
-        sums.sample(np.zeros((4, 1)), ticket, 2)
+        ticket.draw(sums, np.zeros((4, 1)), 2)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
+from typing_extensions import override
 
 from confrere.errors import CompositionError, InvalidData, InvalidParameter
 from confrere.estimators.base import PrivateClassifier
@@ -36,7 +37,7 @@ from confrere.kernel.guarantee import (
     one_of,
     shares,
 )
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.streams import Measurement, RandomSource
 from confrere.mechanisms.measurements import Point
 from confrere.mechanisms.noised import counts as noised_counts
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts, Term
@@ -53,7 +54,7 @@ _UNITS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorSelection:
+class ErrorSelection(Measurement[ArrayLike, list[int]]):
     """Choose one of several candidates by their numbers of errors, all on the same records.
 
     Parameters
@@ -76,8 +77,8 @@ class ErrorSelection:
         if self.rule not in ("permute-and-flip", "exponential"):
             raise InvalidParameter("rule must be 'permute-and-flip' or 'exponential'.")
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
         return Guarantee(
             epsilon=self.epsilon,
             neighbours=self.neighbours,
@@ -108,16 +109,19 @@ class ErrorSelection:
             [p[r] * (weights @ np.delete(factors, r, axis=1).prod(axis=1)) for r in range(len(p))]
         )
 
-    def run(self, errors: ArrayLike, *, source: RandomSource) -> int:
-        """Return the position of the chosen candidate."""
-        p = self.acceptance(errors)
-        source = source.book(self.guarantee())
+    @override
+    def sample(self, rows: ArrayLike, stream: RandomSource, count: int = 1) -> list[int]:
+        """Return the position of the chosen candidate, of errors of each."""
+        p = self.acceptance(rows)
+        return [self._chosen(p, stream) for _ in range(count)]
+
+    def _chosen(self, p: NDArray[np.float64], stream: RandomSource) -> int:
         if self.rule == "exponential":
             ends = np.cumsum(p)
-            reached = np.searchsorted(ends, source.uniforms(1)[0] * ends[-1])
+            reached = np.searchsorted(ends, stream.uniforms(1)[0] * ends[-1])
             return min(int(reached), len(p) - 1)
-        order = np.argsort(source.uniforms(len(p)))
-        flips = source.uniforms(len(p))
+        order = np.argsort(stream.uniforms(len(p)))
+        flips = stream.uniforms(len(p))
         accepted = order[flips <= p[order]]
         # The best candidate is always accepted.
         return int(accepted[0])
@@ -185,6 +189,23 @@ class RandomStopping:
             if u <= ends[-1] or 1 - ends[-1] < 1e-14:
                 return min(int(np.searchsorted(ends, u)) + 1, largest)
             largest *= 4
+
+
+@dataclass(frozen=True)
+class _Runs(Measurement[int, list[int]]):
+    """Which of so many candidates are run, one after the other."""
+
+    price: Guarantee  # Of all runs
+    stopping: RandomStopping
+
+    @override
+    def guarantee(self) -> Guarantee:
+        return self.price
+
+    @override
+    def sample(self, rows: int, stream: RandomSource, count: int = 1) -> list[int]:
+        places = stream.uniforms(self.stopping.draw(stream))
+        return [min(int(place * rows), rows - 1) for place in places]
 
 
 def _expectation(shape: float, gamma: float) -> float:
@@ -316,7 +337,8 @@ class PartsPlan(SelectionPlan):
             for candidate, rows in zip(self.candidates, own, strict=True)
         ]
         unseen = _some(data, held_out)
-        best = self.selection.run([self.errors(m, unseen) for m in models], source=next(apart))
+        errors = [self.errors(m, unseen) for m in models]
+        (best,) = next(apart).draw(self.selection, errors)
         if self.refit_epsilon is None:
             return best, models[best]
         return best, self.candidates[best].fit(self.refit_epsilon, data, source)
@@ -345,13 +367,12 @@ class StoppingPlan(SelectionPlan):
         fitted_on, held_out = (_some(data, rows) for rows in self.parts)
         n_candidates = len(self.candidates)
         best: tuple[int, int, Any] | None = None
-        runs, choices = source.repeated(self.total, self.one)
-        for _ in range(self.stopping.draw(choices)):
-            k = min(int(choices.uniforms(1)[0] * n_candidates), n_candidates - 1)
+        chosen, runs = source.repeated(_Runs(self.total, self.stopping), n_candidates, self.one)
+        for k in chosen:
             own = runs.apart(self.split)
             model = self.candidates[k].fit(self.counts.promise.epsilon, fitted_on, next(own))
             wrong = np.array([self.errors(model, held_out)])
-            score = int(self.counts.sample(wrong, next(own))[0][0, 0])
+            score = int(next(own).draw(self.counts, wrong)[0][0, 0])
             if best is None or score < best[0]:
                 best = score, k, model
         assert best is not None

@@ -407,7 +407,7 @@ def evaluate(
         origin=Origin(model=learned.digest()) if isinstance(learned, Model) else None,
         simulation=simulation,
     ) as ticket:
-        drawn = {name: counters[name].sample(truths[name], ticket)[0] for name in queries}
+        drawn = {name: ticket.draw(counters[name], truths[name])[0] for name in queries}
         noisy = {name: each.reshape(truths[name].shape).astype(int) for name, each in drawn.items()}
         found = Evaluation(
             n_samples=len(codes),

@@ -32,7 +32,7 @@ from confrere.kernel.ledger import (
     Receipt,
     Store,
 )
-from confrere.kernel.streams import Measurement, RandomSource, SeededSource, T
+from confrere.kernel.streams import Measurement, R, RandomSource, SeededSource, T
 
 #: Up to so many words, keying a stream costs more than it saves.
 _FEW_WORDS = 1024
@@ -245,25 +245,20 @@ class Ticket(RandomSource):
         return self._receipt
 
     @override
-    def book(
-        self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
-    ) -> _Drawn:
-        if count != 1:
-            raise Unpaid("count must be 1: every release of the same data has a price.")
-        self._purse.book(guarantee, several)
-        return _Drawn(self._purse, self._simulation)
-
-    @override
-    def draw(self, made: Measurement[T], *rows: object, count: int = 1, **more: object) -> T:
+    def draw(self, made: Measurement[R, T], rows: R, count: int = 1) -> T:
         if not isinstance(made, Measurement):
             raise Unpaid("only a measurement is drawn: what says itself what it costs.")
-        price = made.guarantee()
-        stream = self.book(price, count, made.several)
-        stream.price = price
+        if count != 1:
+            raise Unpaid("count must be 1: every release of the same data has a price.")
+        stream = self._book(made.guarantee(), made.several)
         try:
-            return made.sample(*rows, source=stream, count=count, **more)
+            return made.sample(rows, stream)
         finally:
-            stream.end()
+            stream.end()  # whoever keeps it has nothing
+
+    def _book(self, guarantee: Guarantee, several: tuple[str, int] | None = None) -> _Drawn:
+        self._purse.book(guarantee, several)
+        return _Drawn(self._purse, self._simulation)
 
     @override
     def apart(self, split: Split) -> Iterator[RandomSource]:
@@ -282,11 +277,10 @@ class Ticket(RandomSource):
         return np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64) / 2.0**64
 
     @override
-    def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
-        if not guarantee.covers(each):
+    def repeated(self, made: Measurement[R, T], rows: R, each: Guarantee) -> tuple[T, RandomSource]:
+        if not made.guarantee().covers(each):
             raise Unpaid("what is repeated costs no more each time than all of it together.")
-        own = self.book(guarantee)
-        return self._of(_Part(self._purse, each)), own
+        return self.draw(made, rows), self._of(_Part(self._purse, each))
 
     def _of(self, part: _Part) -> Ticket:
         return Ticket(part, self._receipt, self._simulation)
@@ -312,9 +306,6 @@ class _Drawn(RandomSource):
     For many words every call keys AES-256 in counter mode afresh, so that nothing is left in memory
     or shared with a forked process.
     """
-
-    #: What a measurement may still say that it costs.
-    price: Guarantee | None = None
 
     def __init__(self, purse: _Purse, simulation: SeededSource | None) -> None:
         if not isinstance(purse, _Purse):
@@ -344,14 +335,8 @@ class _Drawn(RandomSource):
         return _Drawn(self._purse, self._simulation.stream(label, step))
 
     @override
-    def book(
-        self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
-    ) -> RandomSource:
-        # A measurement that books by itself what :meth:`Ticket.draw` has: once.
-        price, self.price = self.price, None
-        if self._over or price is None or (price, count) != (guarantee, 1):
-            raise Unpaid("what was booked for one mechanism pays for no other; hand on the ticket.")
-        return self
+    def draw(self, made: Measurement[R, T], rows: R, count: int = 1) -> NoReturn:
+        raise Unpaid("what was booked for one mechanism pays for no other; hand on the ticket.")
 
     def __reduce__(self) -> NoReturn:
         raise Unpaid("what was paid for is drawn in one place.")

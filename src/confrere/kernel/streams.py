@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import repeat
 from typing import Generic, TypeVar
@@ -32,21 +32,25 @@ Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomStat
 #: Nothing between it and 1 is a double.
 _LARGEST = 1 - 2.0**-53
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Measurement(ABC, Generic[T]):
+class Measurement(ABC, Generic[R, T]):
     """What can be released: what it costs, and the one draw that it costs that for."""
-
-    #: Its name, and how many draws its guarantee is for together, where that is not one.
-    several: tuple[str, int] | None = None
-    #: ``sample(*rows, source=..., count=...)``, from a stream that is good for this draw alone;
-    #: :meth:`RandomSource.draw` calls it, and audits with a simulation.
-    sample: Callable[..., T]
 
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
+
+    @property
+    def several(self) -> tuple[str, int] | None:
+        """Its name, and how many draws its guarantee is for together, where that is not one."""
+        return None
+
+    @abstractmethod
+    def sample(self, rows: R, stream: RandomSource, count: int = 1) -> T:
+        """Return ``count`` independent releases; :meth:`RandomSource.draw` has booked the price."""
 
 
 class RandomSource(ABC):
@@ -81,27 +85,15 @@ class RandomSource(ABC):
         bits = np.unpackbits(self._words(-(-count // 64)).view(np.uint8), count=count)
         return np.asarray(1.0 - 2.0 * bits.reshape(shape), dtype=np.float64)
 
-    def draw(self, made: Measurement[T], *rows: object, count: int = 1, **more: object) -> T:
+    def draw(self, made: Measurement[R, T], rows: R, count: int = 1) -> T:
         """Return what a measurement samples, once what it says that it costs is booked.
 
-        Its stream ends with the sample: whoever keeps it has nothing.
+        Only what was paid for has a price; a bare simulation books nothing, and may draw a
+        ``count`` of independent releases.
         """
-        stream = self.book(made.guarantee(), count, made.several)
-        return made.sample(*rows, source=stream, count=count, **more)
-
-    def book(
-        self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
-    ) -> RandomSource:
-        """Return the stream that a mechanism draws from, once what it says that it costs is booked.
-
-        Only what was paid for has a price here; a bare simulation books nothing, and may draw a
-        ``count`` of independent releases. ``several`` names a mechanism, and how many draws its
-        guarantee is for together: the first pays for all.
-        """
-        del guarantee, several
         if count < 1:
             raise InvalidParameter("count must be at least 1.")
-        return self
+        return made.sample(rows, self, count)
 
     def apart(self, split: Split) -> Iterator[RandomSource]:
         """Return one source after the other for disjoint parts of the data: the dearest counts."""
@@ -120,10 +112,13 @@ class RandomSource(ABC):
     def _dealt(self, n_rows: int) -> NDArray[np.float64]:
         return self.uniforms(n_rows)
 
-    def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
-        """Book what draws another mechanism, at ``each`` a time, at random; return both sources."""
-        del guarantee, each
-        return self, self
+    def repeated(self, made: Measurement[R, T], rows: R, each: Guarantee) -> tuple[T, RandomSource]:
+        """Draw how often, and what, is drawn at ``each`` a time; return that, and a source for it.
+
+        The measurement's price is for all of it together.
+        """
+        del each
+        return self.draw(made, rows), self
 
     def stream(self, label: str, step: int) -> RandomSource:
         """Return a source for one act among several, told apart by a label and a number."""

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
@@ -59,7 +60,7 @@ from confrere.kernel.guarantee import (
 )
 from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.norms import L1, L2, Gaussian, Law, Norm, Pure, Rows, row_norms
-from confrere.kernel.streams import RandomSource, discrete_laplace, sum_zero_basis
+from confrere.kernel.streams import Measurement, RandomSource, discrete_laplace, sum_zero_basis
 from confrere.maths.solver.certificate import (
     PARTY_ROOM,
     Problem,
@@ -71,6 +72,8 @@ from confrere.maths.solver.certificate import (
 
 Offsets = NDArray[np.int64]
 Numbers = NDArray[np.number]
+#: Draws which of so many rows are used, of a number that may not be public.
+Picked = Callable[["RowCount", int], NDArray[np.intp] | slice]
 #: Which rows are used in which releases.
 Patterns = Sequence[tuple[NDArray[np.intp] | slice, NDArray[np.bool_] | slice]]
 
@@ -190,6 +193,11 @@ def row_patterns(n_samples: RowCount, n_rows: int, source: RandomSource, count: 
     return [(np.flatnonzero(rows), which.ravel() == k) for k, rows in enumerate(patterns)]
 
 
+def picking(stream: RandomSource) -> Picked:
+    """Return what draws which rows are used, and can draw nothing else."""
+    return lambda n_samples, n_rows: row_patterns(n_samples, n_rows, stream, 1)[0][0]
+
+
 def some_rows(X: Rows, y: Labels, which: NDArray[np.intp] | slice) -> tuple[Any, Labels]:
     """Return some rows; where none are left, one of zeros, which no objective notices."""
     if isinstance(which, slice):
@@ -261,7 +269,7 @@ class Columns:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Objective:
+class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
     """Minimise ``sum_i l(W x_i) + (L/2)||W - U||^2 + <B, W>`` for random ``B``, then step; priced.
 
     Of one data set or of blocks of its columns, which have minimisers of their own.
@@ -334,13 +342,16 @@ class Objective:
         """What every block does; they share what the output steps spend."""
         sigmas = gaussian_sigmas(self.rate, self.exposure) if self.delta else ()
         free, scores = max(1, self.loss.n_scores - 1), self.loss.n_scores
+        one_norm = self._one_norm
         acts = []
         for k, block in enumerate(self.blocks):
-            law: Law = Pure(block.norm, self.rate * block.weight, scores)
+            law: Law
             if self.delta:
                 law = Gaussian(sigmas[k], free * block.norm.size)
-            elif self._one_norm:
+            elif one_norm:
                 law = Pure(L2(free * block.norm.size), self.rate)
+            else:
+                law = Pure(block.norm, self.rate * block.weight, scores)
             acts.append(Act(self, block, law))
         return tuple(acts)
 
@@ -364,8 +375,8 @@ class Objective:
         slope = self.loss.slope if self.loss.n_classes == 2 else 2.0
         return tuple(2 * slope * self.rate * block.weight for block in self.blocks)
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price of all blocks together, without touching data."""
         return self._guarantee
 
     @cached_property
@@ -397,11 +408,10 @@ class Objective:
         self,
         # One array or CSR per block, inside its norm; labels -1 and +1, or class codes 0 to K-1.
         rows: tuple[Sequence[Rows], Labels],
-        source: RandomSource,
-        count: int = 1,  # Independent releases; more than one needs a seed
+        stream: RandomSource,
+        count: int = 1,
     ) -> list[Floats]:
         """Return ``count`` releases of every block: ``(count, d)``, or ``(count, K, d)``."""
-        stream = source.book(self.guarantee(), count)
         self._certify(*rows)
         blocks, y = rows
         patterns = row_patterns(self.n_samples, blocks[0].shape[0], stream, count)
@@ -532,15 +542,16 @@ class Act:
         A function of public quantities alone: it stands above the rounding error of the gradient
         and of the noise for every noise vector but the longest.
         """
+        longest = self.law.longest
         smallest = smallest_tolerance(
             largest_count(self.objective.n_samples),
             self.norm.size,
             ridge=self.ridge,
-            linear_norm=self.law.longest,
+            linear_norm=longest,
             centre_norm=self.objective.centre_norm,
             n_classes=self.loss.n_classes if self.loss.n_classes > 2 else None,
         )
-        rounding = 64 * self.law.longest * float(np.finfo(np.float64).eps)
+        rounding = 64 * longest * float(np.finfo(np.float64).eps)
         return max(TOLERANCE, PARTY_ROOM * smallest / SOLVER_PART, rounding)
 
     @property
@@ -647,7 +658,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Point:
+class Point(Measurement[Any, list[Floats]]):
     """A computed vector with noise of known sensitivity on it, then the output step.
 
     The norm is ``sum_k s_k ||z_k|| / m_k`` over parts of shares ``s_k`` and moves ``m_k``; with a
@@ -669,8 +680,8 @@ class Point:
         check_relation(self.promise.neighbours)
         theorem_of_point("L2" if self.parts else "L1", "Gaussian" if self.promise.delta else "pure")
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
         return self.promise
 
     @property
@@ -733,11 +744,10 @@ class Point:
     def sample(
         self,
         rows: Any,  # What the value is computed from, or the value
-        source: RandomSource,
-        count: int = 1,  # Independent releases; more than one needs a seed
+        stream: RandomSource,
+        count: int = 1,
     ) -> list[Floats]:
         """Return ``count`` releases of every part; of whole numbers there is one."""
-        stream = source.book(self.promise, count)
         if self.rows is None:
             return self._noised(np.tile(self._point(rows), (count, 1)), stream)
         X, y = rows
@@ -833,7 +843,7 @@ class NoisedPoint:
 
 
 @dataclass(frozen=True, eq=False)
-class EachParty:
+class EachParty(Measurement[Iterable[tuple[Floats, Floats, Offsets]], list[Floats]]):
     """One release of every party's own rows, of two classes, many parties at once."""
 
     #: Of a party of so many rows; all of one kind, law, loss and norm.
@@ -841,8 +851,9 @@ class EachParty:
     #: Of points: from the rows that are used to what is noised, one party per row.
     value: Callable[[Floats, Floats, Offsets, Offsets], Floats] | None = None
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price: no record is of two parties."""
+        # No record is of two parties.
         prices = [one.guarantee() for one in self.made.values()]
         return in_parallel(prices, split=Split.BY_ORGANISATION)
 
@@ -850,11 +861,12 @@ class EachParty:
         self,
         # Rows inside the norm and labels -1 and +1, party by party, and where each party's begin.
         rows: Iterable[tuple[Floats, Floats, Offsets]],
-        source: RandomSource,
+        stream: RandomSource,
         count: int = 1,
     ) -> list[Floats]:
         """Return the releases, one party per row."""
-        stream = source.book(self.guarantee(), count)
+        if count != 1:
+            raise InvalidParameter("count must be 1: there are many parties already.")
         found = []
         for X, y, offsets in rows:
             any_one = next(iter(self.made.values()))

@@ -7,12 +7,13 @@ no data. Each says how far one unit moves its value, rounding included.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.kernel.accountants import check_delta
@@ -26,7 +27,7 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
 )
-from confrere.kernel.streams import RandomSource, in_sum_zero_space, sum_zero_basis
+from confrere.kernel.streams import Measurement, RandomSource, in_sum_zero_space, sum_zero_basis
 from confrere.mechanisms.measurements import NoisedPoint, Part, Point
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, sum_assumptions
 
@@ -41,14 +42,10 @@ _PARTIES = (
 )
 
 
-class Noised(ABC):
+class Noised(Measurement[Any, list[Floats]]):
     """A function of data whose value is released with noise on it."""
 
     n_classes: int
-
-    @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
 
     @property
     @abstractmethod
@@ -67,13 +64,12 @@ class Noised(ABC):
         """Return releases in the coordinates of the noise, where that is another basis."""
         return released
 
-    def sample(self, rows: Any, source: RandomSource, count: int = 1) -> list[Floats]:
-        """Return ``count`` independent releases; more than one needs a seeded source."""
+    @override
+    def sample(self, rows: Any, stream: RandomSource, count: int = 1) -> list[Floats]:
         value, noise = self._value(rows), self.noise
         if isinstance(noise, Point):
-            (released,) = noise.sample(value, source, count)
+            (released,) = noise.sample(value, stream, count)
         else:
-            stream = source.book(self.guarantee(), count)
             released = noise.release_many(value.astype(np.float64), stream, count)
         return [self.turned(released)]
 

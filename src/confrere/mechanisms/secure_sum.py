@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Literal
@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
@@ -30,7 +31,10 @@ from confrere.kernel.guarantee import (
 )
 from confrere.kernel.norms import L1, L2, Gaussian, Law, Pure
 from confrere.kernel.streams import (
+    Measurement,
+    R,
     RandomSource,
+    T,
     check_scale,
     discrete_laplace,
     gaussian_shares,
@@ -38,11 +42,13 @@ from confrere.kernel.streams import (
     l2_shares,
     laplace_shares,
 )
-from confrere.mechanisms.measurements import NoisedPoint
+from confrere.mechanisms.measurements import NoisedPoint, Picked, picking
 
 THEOREM = "docs/proofs/secure_sums.md"
 
 Words = NDArray[np.uint64]
+#: One row per party, or one; where parties draw which of their rows they use, a function of that.
+Vectors = Floats | Callable[[Picked], Floats]
 ShareLaw = Literal["l2", "laplace", "gaussian", "integer"]
 #: How many parties may pool what they know; "auto" is :func:`honest_majority`'s.
 Colluding = int | Literal["auto"]
@@ -68,7 +74,7 @@ _FARTHEST = 1e-18
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecureSum:
+class SecureSum(Measurement[Vectors, list[Floats]]):
     """Release ``sum v_i`` with noise of a known law, made of shares.
 
     Any ``fewest - colluding`` shares make the law, so that it still covers the records of the
@@ -253,8 +259,8 @@ class SecureSum:
         own = 0.0 if self.law == "gaussian" else 1 / self.floor**2
         return once / self.rate * math.sqrt(self.n_parties * (1 / self.parts + own))
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
         # Whoever hides whole parties, or who comes and goes, hides how many records they have.
         hidden = self.unit is Unit.PARTY or self.neighbours is Neighbours.ADD_REMOVE
         sizes = () if hidden else ("size of every party",)
@@ -272,10 +278,20 @@ class SecureSum:
         """Return what a ledger keeps: which mechanism, how many sums, and the second price."""
         return SharedSums(self.epsilon, self.delta, self.digest, self.releases, self.alone)
 
-    def upload(self, vector: Floats, *, source: RandomSource) -> Words:
-        """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""
-        stream = source.book(self.guarantee(), several=(self.digest, self.releases))
-        return np.asarray(self.uploads(np.asarray(vector, np.float64)[None], source=stream)[0])
+    @property
+    @override
+    def several(self) -> tuple[str, int]:
+        return self.digest, self.releases
+
+    @property
+    def share(self) -> Share:
+        """What one party draws."""
+        return Share(self)
+
+    @property
+    def of_named(self) -> NamedSum:
+        """The same sum, of parties that have streams of their own."""
+        return NamedSum(self)
 
     def uploads(self, vectors: Floats, *, source: RandomSource, own: bool = True) -> Words:
         """Return the same for many parties, booked by the caller; for audits without their own."""
@@ -296,22 +312,19 @@ class SecureSum:
 
     def sample(
         self,
-        # One row per party; where parties draw which of their rows they use, a function of the
-        # stream that pays for that.
-        rows: Floats | Callable[[RandomSource], Floats],
-        source: RandomSource,
-        count: int = 1,  # Independent releases; more than one needs a seed
+        rows: Vectors,
+        stream: RandomSource,
+        count: int = 1,
     ) -> list[Floats]:
         """Return ``(count, size)`` releases of the sum of these vectors."""
-        source = source.book(self.guarantee(), count, several=(self.digest, self.releases))
-        vectors = rows(source) if callable(rows) else rows
+        vectors = rows(picking(stream)) if callable(rows) else rows
         if len(vectors) != self.n_parties:
             raise InvalidData("vectors must have one row for every party on the roster.")
         block = max(1, _BLOCK // vectors.size)
         released = []
         for start in range(0, count, block):
             runs = min(block, count - start)
-            uploads = self.uploads(np.tile(vectors, (runs, 1)), source=source)
+            uploads = self.uploads(np.tile(vectors, (runs, 1)), source=stream)
             totals = uploads.reshape(runs, *vectors.shape).sum(axis=1, dtype=np.uint64)
             released.append(self.decode(totals))
         return [np.vstack(released)]
@@ -361,6 +374,46 @@ class SecureSum:
             return gaussian_shares(1 / rate, self.size, parts, count, source=source)
         shares = laplace_shares if self.law == "laplace" else l2_shares
         return shares(rate, self.size, parts, count, source=source)
+
+
+@dataclass(frozen=True)
+class _OfSum(Measurement[R, T]):
+    """What has the price of a sum."""
+
+    summed: SecureSum
+
+    @override
+    def guarantee(self) -> Guarantee:
+        return self.summed.guarantee()
+
+    @property
+    @override
+    def several(self) -> tuple[str, int]:
+        return self.summed.several
+
+
+class Share(_OfSum[Vectors, Words]):
+    """One party's rounded vector with its share of the noise, modulo 2^64, before masks."""
+
+    @override
+    def sample(self, rows: Vectors, stream: RandomSource, count: int = 1) -> Words:
+        vector = np.asarray(rows(picking(stream)) if callable(rows) else rows, np.float64)
+        return self.summed.uploads(np.tile(vector, (count, 1)), source=stream)
+
+
+class NamedSum(_OfSum[Iterable[tuple[str, Vectors]], Floats]):
+    """One release of the sum of what named parties add, with a stream for each of them."""
+
+    @override
+    def sample(
+        self, rows: Iterable[tuple[str, Vectors]], stream: RandomSource, count: int = 1
+    ) -> Floats:
+        if count != 1:
+            raise InvalidParameter("count must be 1: a sum is released once.")
+        total = np.zeros(self.summed.size, dtype=np.uint64)
+        for name, vector in rows:
+            total += self.summed.share.sample(vector, stream.stream(name, 0))[0]
+        return self.summed.decode(total)
 
 
 def sum_assumptions(

@@ -26,8 +26,8 @@ from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.ledger import Receipt
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
-from confrere.mechanisms.measurements import HiddenSize, RowCount
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import HiddenSize, Picked, RowCount
+from confrere.mechanisms.secure_sum import SecureSum, Vectors
 from confrere.methods.plan import LabelledTable
 
 Rows = Any  #: As encoded: an array, or what is read like one
@@ -238,21 +238,20 @@ class AskedSum(Measured):
         """The sum that answers belong to: its law, its lattice, its price."""
 
     @abstractmethod
-    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
         """Return what a party adds, before its share of the noise.
 
-        Where its number of records is not public, ``source`` draws which of them it uses.
+        Where its number of records is not public, ``picked`` draws which of them it uses.
         """
 
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        return self.upload(lambda stream: self.vector(X, y, stream), source)
+        return self.upload(lambda picked: self.vector(X, y, picked), source)
 
-    def upload(self, vector: Callable[[RandomSource], Floats], source: RandomSource) -> Arrays:
+    def upload(self, vector: Callable[[Picked], Floats] | Floats, source: RandomSource) -> Arrays:
         """Return what one party uploads before masks: its vector with its share of the noise."""
-        made = self.mechanism
-        stream = source.book(made.guarantee(), several=(made.digest, made.releases))
-        return {"masked": made.uploads(vector(stream)[None], source=stream)[0].view(np.int64)}
+        (words,) = source.draw(self.mechanism.share, vector)
+        return {"masked": words.view(np.int64)}
 
     @override
     def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
@@ -260,19 +259,9 @@ class AskedSum(Measured):
         return {"sum": add_up(self.mechanism, zip(names, vectors, strict=True), source)}
 
 
-def add_up(
-    made: SecureSum,
-    vectors: Iterable[tuple[str, Floats | Callable[[RandomSource], Floats]]],
-    source: RandomSource,
-) -> Floats:
+def add_up(made: SecureSum, vectors: Iterable[tuple[str, Vectors]], source: RandomSource) -> Floats:
     """Return the sum of what parties add, each with noise from a stream of its own."""
-    stream = source.book(made.guarantee(), several=(made.digest, made.releases))
-    total = np.zeros(made.size, dtype=np.uint64)
-    for name, vector in vectors:
-        own = stream.stream(name, 0)
-        added = vector(own) if callable(vector) else vector
-        total += made.uploads(added[None], source=own)[0]
-    return made.decode(total)
+    return source.draw(made.of_named, vectors)
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from confrere.mechanisms.measurements import (
     Columns,
     EachParty,
     Objective,
+    Offsets,
     Part,
     Point,
     RowCount,
@@ -278,7 +279,7 @@ class Weights(AskedOfRows):
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         rows = self.frame.rows(X) if engine is None else self.frame.lazy(X, engine)
-        ((weights,),) = self.mechanism(len(y)).sample(self.seen(rows, y), source)
+        ((weights,),) = source.draw(self.mechanism(len(y)), self.seen(rows, y))
         return {"weights": weights}
 
     def each_party(self, sizes: Sequence[int]) -> EachParty:
@@ -291,7 +292,7 @@ class Weights(AskedOfRows):
             return super().release_all(parties, names, source)
         blocks = parties.blocks()
         rows = ((self.frame.rows(one.X).written(), one.y, one.offsets) for one in blocks)
-        (weights,) = self.each_party(parties.distinct_sizes).sample(rows, source)
+        (weights,) = source.draw(self.each_party(parties.distinct_sizes), rows)
         return {"weights": weights}
 
 
@@ -318,7 +319,7 @@ class NoisedMinimiser(Weights):
 
     @override
     def each_party(self, sizes: Sequence[int]) -> EachParty:
-        def value(X: Floats, y: Floats, starts: Any, sizes: Any) -> Floats:
+        def value(X: Floats, y: Floats, starts: Offsets, sizes: Offsets) -> Floats:
             L2(X.shape[1]).certify(X)
             loss, places = loss_of(2, self.cap), np.unique(sizes, return_inverse=True)
             ridges = [self.ridge_for(size) for size in places[0].tolist()]
@@ -421,7 +422,7 @@ class PriorQuestion(AskedOfRows):
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         measured = self.mechanism(len(y)).measurement
-        ((told,),) = measured.sample((self.prior.scores(X), y), source)
+        ((told,),) = source.draw(measured, (self.prior.scores(X), y))
         return {"prior": told.astype(np.float64)}
 
 

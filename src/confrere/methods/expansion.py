@@ -79,7 +79,7 @@ class ExpandedLoss(AskedOfRows):
 
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        (linear,), (quadratic,) = self.mechanism(len(y)).sample((self.frame.rows(X), y), source)
+        (linear,), (quadratic,) = source.draw(self.mechanism(len(y)), (self.frame.rows(X), y))
         return {"linear": linear, "quadratic": quadratic}
 
 

@@ -124,7 +124,7 @@ class LinearPlan(ModelPlan):
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised weights."""
         unchanged, rows = watched(data.X), self.frame.lazy(data.X, data.engine)
-        ((weights,),) = self.mechanism.sample(([rows], data.short_labels), source)
+        ((weights,),) = source.draw(self.mechanism, ([rows], data.short_labels))
         unchanged()
         return {"weights": weights}
 

@@ -102,7 +102,7 @@ class Term:
 
     def run_many(self, source: RandomSource, count: int) -> Floats:
         """Return ``(count, k)`` independent releases; for made-up rows, from a seeded source."""
-        released = self.mechanism.sample(self.data, source, count)
+        released = source.draw(self.mechanism, self.data, count)
         return np.hstack([each.reshape(count, -1) for each in released])
 
     def densities(self) -> list[Density]:

@@ -353,7 +353,7 @@ class CheckedPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised sum of the check and the numbers of the fit."""
-        (((seen,),),) = self.check.measurement.sample(self._checked(data), source)
+        (((seen,),),) = source.draw(self.check.measurement, self._checked(data))
         fit = self.fit(self.check.belief(seen))
         return {"prior": np.array([float(seen)]), **fit.release(data, source)}
 
@@ -388,7 +388,7 @@ class CheckedPlan(ModelPlan):
 
     def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
         """Return the check's sum and the fit's numbers, one run per row."""
-        (seen,) = self.check.measurement.sample(self._checked(data), source, count)
+        (seen,) = source.draw(self.check.measurement, self._checked(data), count)
         beliefs = [self.check.belief(float(one)) for one in seen[:, 0]]
         runs: list[Floats] = [np.empty(0)] * count
         for belief in dict.fromkeys(beliefs):

@@ -194,7 +194,7 @@ class StackPlan(ModelPlan):
         own, rows_of = source.apart(self.division.split), self._parts(data, source)
         weights: list[Floats] = []
         for term in self.low_terms(data, rows_of):
-            weights += [each[0] for each in term.mechanism.sample(term.data, next(own))]
+            weights += [each[0] for each in next(own).draw(term.mechanism, term.data)]
         released = {_low(k): w for k, w in enumerate(weights)}
         if self.high is not None:
             last = rows_of[-1]
@@ -204,7 +204,7 @@ class StackPlan(ModelPlan):
                 rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
             else:
                 rows = high_level_rows(scores)
-            ((released["high"],),) = self.high.sample(([rows], labels), next(own))
+            ((released["high"],),) = next(own).draw(self.high, ([rows], labels))
         return released
 
     @override
@@ -326,7 +326,7 @@ class StackPlan(ModelPlan):
         # Every run has rows of its own with the same labels, as if it were another party.
         rows, labels = high_level_rows(runs.reshape(-1, len(learned))), data.signs[last]
         every = (rows, np.tile(labels, count), len(last) * np.arange(count + 1))
-        return EachParty({len(last): high}).sample([every], source)[0]
+        return source.draw(EachParty({len(last): high}), [every])[0]
 
 
 @dataclass(frozen=True, eq=False)

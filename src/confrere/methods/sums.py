@@ -23,10 +23,9 @@ from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.kernel.losses import Labels
-from confrere.kernel.streams import RandomSource
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.maths.solver.descent import residual
-from confrere.mechanisms.measurements import HiddenSize, largest_count, row_patterns, some_rows
+from confrere.mechanisms.measurements import Picked, largest_count, some_rows
 from confrere.mechanisms.noised import (
     coordinate_rounding,
     coordinates,
@@ -182,15 +181,12 @@ class Sums(Collaboration):
         """Return the most records that a party adds up."""
         return largest_count(sizes.count(max(sizes.counts.values())))
 
-    def used(
-        self, X: Any, y: Labels, sizes: Sizes, source: RandomSource | None
-    ) -> tuple[Any, Labels]:
+    def used(self, X: Any, y: Labels, sizes: Sizes, picked: Picked | None) -> tuple[Any, Labels]:
         """Return a party's bounded rows that it uses: all of them, where their number is public."""
-        rows, count = self.space.rows(X), sizes.count(len(y))
-        if source is None or not isinstance(count, HiddenSize):
-            return rows, y
-        ((which, _),) = row_patterns(count, len(y), source, 1)
-        return some_rows(rows, y, which)
+        rows = self.space.rows(X)
+        return (
+            (rows, y) if picked is None else some_rows(rows, y, picked(sizes.count(len(y)), len(y)))
+        )
 
     def among(self, sizes: Sizes | Sequence[str]) -> Self:
         """Return the same with a number for those who may collude.
@@ -393,8 +389,8 @@ class Minimiser(AskedSum):
         return self.plan.mechanism(self.sizes)
 
     @override
-    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
-        used = self.plan.used(X, y, self.sizes, source)
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
+        used = self.plan.used(X, y, self.sizes, picked)
         counted = self.sizes.part if self.sizes.hidden else len(y)
         return self.plan.message(*used, self.sizes, counted)
 
@@ -416,8 +412,8 @@ class Gradient(AskedSum):
         return self.plan.mechanism(self.sizes)
 
     @override
-    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
-        return self.plan.message(*self.plan.used(X, y, self.sizes, source), self.weights)
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
+        return self.plan.message(*self.plan.used(X, y, self.sizes, picked), self.weights)
 
 
 def _vectors(asked: AskedSum, parties: PartyRows) -> Floats:

@@ -380,9 +380,9 @@ class Voting:
     def noised(self, sent: Tally | Floats, n_parties: int, *, source: RandomSource) -> Floats:
         """Return what parties sent, added up, with noise."""
         if isinstance(sent, Tally) and self.method != "statistic":
-            return np.asarray(self.output(n_parties).sample((sent, self.rows), source)[0][0])
+            return np.asarray(source.draw(self.output(n_parties), (sent, self.rows))[0][0])
         mechanism: Any = self.summand(n_parties)
-        ((noised,),) = mechanism.sample(sent, source)
+        ((noised,),) = source.draw(mechanism, sent)
         return np.asarray(noised)
 
     def of_noised(self, noised: Floats, n_parties: int) -> Released:

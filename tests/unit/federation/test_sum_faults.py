@@ -15,7 +15,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods import sums
-from confrere.methods.sums import Gradient
+from confrere.methods.sums import Gradient, check_try
 from confrere_federation.parties import Payload, Policy, serving, summing
 from confrere_federation.parties import masks as masks_module
 from confrere_federation.parties.masks import Masking, SumKey, add_masked
@@ -312,7 +312,7 @@ def test_a_party_uploads_as_often_as_was_priced_however_often_it_is_asked(tmp_pa
 @pytest.mark.parametrize("plan", TRIED.values(), ids=TRIED)
 def test_one_try_more_than_was_priced_is_not_drawn(tmp_path, monkeypatch, plan):
     """Where the protocol has forgotten to count, the ticket has not."""
-    real = summing.check_try
+    real = check_try
     monkeypatch.setattr(serving, "check_try", lambda made, step: real(made, max(0, step - 1)))
     with pytest.raises(Unpaid):
         pays_for_every_try(tmp_path, plan)

@@ -135,5 +135,5 @@ def test_numbers_out_of_range_are_named(change, told):
 def test_any_vector_is_made_whole_and_bounded():
     sums = counts(epsilon=100.0)
     for bad in (np.nan, np.inf, -1e308, 0.4):
-        upload = sums.upload(np.array([bad]), source=SeededSource(1))
+        (upload,) = sums.share.sample(np.array([bad]), SeededSource(1))
         assert abs(sums.decode(upload)[0]) <= 100 + 10

@@ -182,7 +182,7 @@ class Errors(Scored, Measured):
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         errors = np.array(self.errors_of(X, y))
-        return {"errors": self.mechanism.sample(errors, source)[0].reshape(())}
+        return {"errors": source.draw(self.mechanism, errors)[0].reshape(())}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -29,6 +29,7 @@ from confrere.data.schema import PaidFacts
 from confrere.errors import InvalidMessage, SchemaError
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.streams import RandomSource
+from confrere.mechanisms.measurements import Picked
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, colluders_of
 from confrere.methods.allowance import Alpha
 from confrere.methods.asking import Ask, AskedSum, Labels, Protocol, Rows, Sizes, Told, known_sizes
@@ -243,7 +244,7 @@ class RecordsOfAll(CountOfAll):
         return Neighbours.ADD_REMOVE
 
     @override
-    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
         return np.array([float(len(y))])
 
 
@@ -255,7 +256,7 @@ class ErrorsOfAll(CountOfAll, Scored):
     operation: ClassVar[str] = "errors_of_all"
 
     @override
-    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> Floats:
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
         return np.array([float(self.errors_of(X, y))])
 
 
@@ -353,7 +354,7 @@ class FactsOfAll(CountOfAll):
     @override
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
         own = self.sums_of(party.raw)
-        return self.upload(lambda _: own, source)
+        return self.upload(own, source)
 
     def sums_of(self, raw: RawRows | None) -> Floats:
         """Return what a party with these raw rows adds."""
@@ -367,7 +368,7 @@ class FactsOfAll(CountOfAll):
         return sums.astype(np.float64)
 
     @override
-    def vector(self, X: Rows, y: Labels, source: RandomSource | None = None) -> NoReturn:
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> NoReturn:
         raise InvalidMessage("facts are counted of raw rows.")
 
 

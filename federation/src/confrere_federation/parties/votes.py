@@ -166,7 +166,8 @@ class PartyShare(SumOperation, _Polled):
 
     @override
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        return {"masked": self.mechanism.upload(self.part(party), source=source).view(np.int64)}
+        (words,) = source.draw(self.mechanism.share, self.part(party))
+        return {"masked": words.view(np.int64)}
 
     def part(self, party: LocalParty) -> Floats:
         """Return what a party adds; one whose own problem cannot be solved adds nothing."""
