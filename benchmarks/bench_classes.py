@@ -30,10 +30,10 @@ from confrere.arrays import Floats
 from confrere.kernel.accountants import pure_rate
 from confrere.kernel.norms import L2, Pure
 from confrere.kernel.streams import SeededSource
-from confrere.maths.solver.certificate import certified
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import noise_budget
 from confrere.methods.linear import coefficients
+from confrere.solver.certificate import certified
 from confrere_research import loaders
 
 DRAWS = 10

@@ -16,11 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
+from confrere.kernel.losses import Softmax
 from confrere.kernel.streams import SeededSource
-from confrere.maths.parties import minimise_parties, solve_parties, solve_parties_softmax
-from confrere.maths.voting import count_votes
 from confrere.mechanisms.measurements import SOLVER_PART, EachParty
 from confrere.methods.asking import PartyRows, Sizes, in_process
+from confrere.methods.voting import count_votes
+from confrere.solver.parties import minimise_parties, solve_parties
 from confrere_federation.parties import Averaging, Frame
 
 ROUNDS = 3
@@ -67,7 +68,7 @@ def _solver_row(n_parties: int, n_rows: int, n_features: int, n_classes: int) ->
     def batched() -> NDArray[np.float64]:
         if n_classes == 2:
             return solve_parties(X, 2 * codes - 1, offsets, alpha=ALPHA).gradient_norms
-        return solve_parties_softmax(X, codes, offsets, n_classes, alpha=ALPHA).gradient_norms
+        return solve_parties(X, codes, offsets, Softmax(n_classes), alpha=ALPHA).gradient_norms
 
     def loop(first: int) -> None:
         for begin in offsets[first : first + FITS // ROUNDS]:

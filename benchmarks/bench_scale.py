@@ -43,9 +43,9 @@ from benchmarks.scale_rows import problem
 from confrere import PrivateLogisticRegression
 from confrere.data.features import Feature
 from confrere.ledger import Ledger
-from confrere.maths.solver.descent import sigmoid
 from confrere.rows import open_table
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.solver.descent import sigmoid
 
 #: Rows, columns, CSR entries per row (0: dense), and what the ratio should be at most.
 SIZES = [

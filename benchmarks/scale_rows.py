@@ -20,8 +20,8 @@ from confrere import PrivateLogisticRegression
 from confrere.data.engines import DaskCluster, Threads
 from confrere.data.tables import Parquet
 from confrere.estimators import base as estimator
-from confrere.maths.solver.descent import sigmoid
-from confrere.maths.solver.row_blocks import SolverRows
+from confrere.solver.descent import sigmoid
+from confrere.solver.row_blocks import SolverRows
 
 #: Where rows come from, rows, columns; the cost per row should not grow.
 LARGE = [

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.losses import Logistic, Softmax, loss_of
-from confrere.maths.solver.descent import curvature, residual, sigmoid
+from confrere.solver.descent import curvature, residual, sigmoid
 
 margins = st.floats(-700, 700)
 caps = st.floats(0.01, 1.0)

@@ -39,13 +39,13 @@ from confrere.kernel.streams import (
     simulation_of,
 )
 from confrere.ledger import Ledger
-from confrere.maths.parties import Descent
-from confrere.maths.solver.row_blocks import SolverRows
-from confrere.mechanisms import measurements, party_statistic, party_votes, secure_sum
+from confrere.mechanisms import measurements, secure_sum
 from confrere.mechanisms.measurements import Act, LatticeStep
-from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
-from confrere.methods import expansion, votes
+from confrere.methods import expansion, votes, voting
+from confrere.methods.voting import WHOLE, PartyCells, shares_of_parties
+from confrere.solver.parties import Descent
+from confrere.solver.row_blocks import SolverRows
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -262,8 +262,8 @@ def _groups_pay_once(patch: Patch) -> None:
 def _votes_of_two_classes(patch: Patch) -> None:
     """A vote of four classes moves the statistic, or the model, as far as one of two."""
     for module, name in (
-        (party_statistic, "statistic_sensitivity"),
-        (party_votes, "soft_sensitivity"),
+        (voting, "statistic_sensitivity"),
+        (voting, "soft_sensitivity"),
     ):
         real = getattr(module, name)
         patch(module, name, lambda *a, _real=real, **k: _real(*a, **k | {"n_classes": 2}))
@@ -748,7 +748,7 @@ def _forget() -> None:
     for module in [
         m
         for n, m in sys.modules.items()
-        if n.startswith(("confrere.kernel", "confrere.maths", "confrere.mechanisms"))
+        if n.startswith(("confrere.kernel", "confrere.mechanisms", "confrere.methods"))
     ]:
         for kept in vars(module).values():
             if isinstance(kept, functools._lru_cache_wrapper):

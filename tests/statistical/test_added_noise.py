@@ -11,15 +11,13 @@ from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
-from confrere.maths.voting import Tally
 from confrere.mechanisms import measurements
 from confrere.mechanisms.measurements import ROUNDING_SHARE, HiddenSize
-from confrere.mechanisms.party_average import PartyAverage
-from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_minimiser
 from confrere.methods.expansion import noised_coefficients
 from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.voting import PartyAverage, PartyStatistic, Tally
 
 EPSILON, DELTA = 1.0, 1e-3
 

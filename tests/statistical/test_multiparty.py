@@ -6,9 +6,7 @@ from scipy import stats
 
 from confrere.audit import Pair, audit_function
 from confrere.kernel.streams import SeededSource
-from confrere.maths.voting import Tally
-from confrere.mechanisms.party_cells import WHOLE, PartyCells
-from confrere.mechanisms.party_statistic import PartyStatistic
+from confrere.methods.voting import WHOLE, PartyCells, PartyStatistic, Tally
 from confrere_federation.parties import Frame, Voting
 
 M, N = 5, 12
@@ -36,22 +34,16 @@ def sides(voting):
     """What is added up when the odd party between ties turns round."""
     if voting.votes:
         return [Tally(np.full(N, votes), M, M) for votes in (2, 3)]
-    mechanism = voting.mean(M)
+    mechanism = voting.mechanism(M)
     uploads = np.zeros((M, 2))
     uploads[:, 0] = [1e3, 1e3, -1e3, -1e3, 1e3]
     other = uploads * np.where(np.arange(M) == M - 1, -1, 1)[:, None]
     return [mechanism.clipped(u).sum(axis=0) for u in (uploads, other)]
 
 
-def mechanism_of(voting):
-    if voting.method == "statistic":
-        return voting.statistic(M)
-    return voting.output(M) if voting.votes else voting.mean(M)
-
-
 def draws(voting, side, count, source):
     """Return that many releases of one side."""
-    mechanism = mechanism_of(voting)
+    mechanism = voting.mechanism(M)
     arguments = (side, voting.rows) if voting.method in ("soft", "vote") else (side,)
     return mechanism.sample(arguments, source, count)[0]
 
@@ -73,7 +65,7 @@ def exact_points(name):
 
 def log_density(voting, out, point):
     """Logarithm of the density of an output around the point without noise, up to a constant."""
-    noise, rate = whitened(mechanism_of(voting), out - point)
+    noise, rate = whitened(voting.mechanism(M), out - point)
     return -rate * np.linalg.norm(noise, axis=1)
 
 
@@ -94,7 +86,7 @@ def test_no_output_tells_the_worst_pair_apart_by_more_than_the_claim(name):
 def test_noise_has_the_law_that_the_proof_takes(name):
     voting, (point, _) = exact_points(name)
     drawn = draws(voting, sides(voting)[0], 800, SeededSource(0))
-    noise, rate = whitened(mechanism_of(voting), drawn - point)
+    noise, rate = whitened(voting.mechanism(M), drawn - point)
     lengths = np.linalg.norm(noise, axis=1)
     angles = np.arctan2(noise[:, 1], noise[:, 0])
     assert stats.kstest(lengths, stats.gamma(2, scale=1 / rate).cdf).pvalue > 1e-4
@@ -176,7 +168,7 @@ def test_noise_of_many_classes_lies_where_columns_sum_to_zero():
         side = tally if voting.votes else np.zeros((3, 2))
         drawn = draws(voting, side, 500, SeededSource(0))
         np.testing.assert_allclose(np.ptp(drawn.sum(axis=1), axis=0), 0, atol=1e-3)
-        noise, rate = whitened(mechanism_of(voting), drawn - drawn.mean(axis=0))
+        noise, rate = whitened(voting.mechanism(M), drawn - drawn.mean(axis=0))
         lengths = np.linalg.norm(noise.reshape(len(noise), -1), axis=1)
         # Four dimensions; the mean of the draws stands for the point, hence the mild level.
         assert stats.kstest(lengths, stats.gamma(4, scale=1 / rate).cdf).pvalue > 1e-6

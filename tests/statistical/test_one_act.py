@@ -8,14 +8,11 @@ from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
-from confrere.maths.voting import Tally
 from confrere.mechanisms.measurements import ROUNDING_SHARE, HiddenSize, LatticeStep, Part, Point
 from confrere.mechanisms.noised import counts
-from confrere.mechanisms.party_average import PartyAverage
-from confrere.mechanisms.party_statistic import PartyStatistic
-from confrere.mechanisms.party_votes import PartyVotes
 from confrere.methods.average import noised_minimiser
 from confrere.methods.expansion import noised_coefficients
+from confrere.methods.voting import PartyAverage, PartyStatistic, PartyVotes, Tally
 from tests.statistical.test_geometry import body_of
 from tests.world import ball, groups, paid
 

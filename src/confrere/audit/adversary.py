@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from confrere.arrays import Floats
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import Body
-from confrere.maths.solver.descent import curvature, residual
+from confrere.solver.descent import curvature, residual
 
 Norm = Callable[[Floats], float]
 

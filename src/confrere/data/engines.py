@@ -19,7 +19,7 @@ from confrere.data.codes import Coded
 from confrere.data.spill import SpillFolder, mapped
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.maths.solver.row_blocks import BlockRows, Engine, Sums
+from confrere.solver.row_blocks import BlockRows, Engine, Sums
 
 
 class Threads:

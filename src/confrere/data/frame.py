@@ -24,7 +24,7 @@ from confrere.data.codes import FEW, Coded
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound
 from confrere.kernel.norms import L1, L2, Ball, MeasuredRows, Norm, rounding_margin, row_norms
-from confrere.maths.solver.row_blocks import BlockRows, Buffer, Engine, csr_view
+from confrere.solver.row_blocks import BlockRows, Buffer, Engine, csr_view
 
 Rows: TypeAlias = "NDArray[np.float64] | sparse.csr_array | BoundedRows"
 

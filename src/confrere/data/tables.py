@@ -49,7 +49,7 @@ from confrere.data.encoding import Encoding
 from confrere.data.spill import MappedRows, SpillFolder, SpillWriter
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
-from confrere.maths.solver.row_blocks import Engine, Sums
+from confrere.solver.row_blocks import Engine, Sums
 
 Array: TypeAlias = NDArray[Any]
 

@@ -199,7 +199,7 @@ class MultipartyClassifier(LinearClassifier):
         apply_policy(parties, self.on_faulty)
         if self.local is not None:
             # Code of others may fail on anything: it runs, without noise, before a price is paid.
-            parties = replace(parties, tally=plan.tally(parties))
+            parties = replace(parties, total=plan.total(parties))
         return plan, replace(parties, features=self._features(self._encoder()))
 
     def plan(self, facts: PublicFacts) -> MultipartyPlan:

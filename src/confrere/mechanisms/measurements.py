@@ -61,7 +61,7 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.norms import L1, L2, Gaussian, Law, Norm, Pure, Rows, row_norms
 from confrere.kernel.streams import Measurement, RandomSource, discrete_laplace, sum_zero_basis
-from confrere.maths.solver.certificate import (
+from confrere.solver.certificate import (
     PARTY_ROOM,
     Problem,
     Solver,

@@ -26,8 +26,8 @@ from confrere.kernel.accountants import Exposure, check_delta, gaussian_rate
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic, Loss, loss_of
 from confrere.kernel.norms import Norm
-from confrere.maths.parties import Descent
 from confrere.mechanisms.measurements import SOLVER_SHARE, Columns, HiddenSize, Objective, RowCount
+from confrere.solver.parties import Descent
 
 #: Ridge on the mean loss, or the public rule.
 Alpha = float | Literal["auto"]

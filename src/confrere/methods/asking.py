@@ -25,10 +25,10 @@ from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.ledger import Receipt
 from confrere.kernel.streams import RandomSource
-from confrere.maths.solver.row_blocks import Engine
 from confrere.mechanisms.measurements import HiddenSize, Picked, RowCount
 from confrere.mechanisms.secure_sum import SecureSum, Vectors
 from confrere.methods.plan import LabelledTable
+from confrere.solver.row_blocks import Engine
 
 Rows = Any  #: As encoded: an array, or what is read like one
 Labels = NDArray[Any]  #: Signs of two classes, codes of more

@@ -35,7 +35,6 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource
-from confrere.maths.solver.certificate import certified, certified_parties, smallest_tolerance
 from confrere.mechanisms.measurements import (
     TOLERANCE,
     Columns,
@@ -75,6 +74,7 @@ from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
 from confrere.methods.plan import LabelledTable, Names, Plan, Term
 from confrere.methods.priors import Prior, check_term, prior_facts, rest_of
 from confrere.model import Facts, Linear, PriorFacts
+from confrere.solver.certificate import certified, certified_parties, smallest_tolerance
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 

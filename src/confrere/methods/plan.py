@@ -15,9 +15,9 @@ from confrere.data.cells import as_cells, meaning, read_places, spelt
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, PrivacyEvent, Promised
 from confrere.kernel.streams import RandomSource
-from confrere.maths.solver.row_blocks import Engine
 from confrere.mechanisms.measurements import Act, NoisedPoint, PerturbedTerm
 from confrere.model import Facts, Model
+from confrere.solver.row_blocks import Engine
 
 #: Labels beyond which codes take one byte.
 _MANY = 2**20

@@ -22,9 +22,7 @@ from confrere.arrays import Floats
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
-from confrere.kernel.losses import Labels
-from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
-from confrere.maths.solver.descent import residual
+from confrere.kernel.losses import Labels, loss_of
 from confrere.mechanisms.measurements import Picked, largest_count, some_rows
 from confrere.mechanisms.noised import (
     coordinate_rounding,
@@ -52,6 +50,8 @@ from confrere.methods.asking import (
 )
 from confrere.methods.average import Collaboration, Combined
 from confrere.methods.plan import Term
+from confrere.solver.certificate import UNSOLVED, smallest_tolerance
+from confrere.solver.descent import minimise, residual
 
 #: Ridge of one message: this times weights over epsilon, for all records together. Twice or half
 #: as much costs .001 to .004 of area under the curve.
@@ -254,11 +254,7 @@ class OneMessage(Sums):
             "tolerance": self.tolerance(sizes),
         }
         try:
-            if self.n_classes == 2:
-                solved = minimise(X, y, cap=self.cap, **near).w
-            else:
-                codes = np.asarray(y, dtype=np.intp)
-                solved = minimise_softmax(X, codes, self.n_classes, **near).w
+            solved = minimise(X, y, loss_of(self.n_classes, self.cap), **near)
         except UNSOLVED:
             # A party that stays away because of its data would tell: it sends the centre.
             solved = self.centre

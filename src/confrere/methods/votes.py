@@ -27,24 +27,9 @@ from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import theorem_of_point
 from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
+from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import RandomSource
-from confrere.maths.parties import solve_parties, solve_parties_softmax
-from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, fit_shares, learn_again
-from confrere.maths.voting import (
-    Tally,
-    accumulate_votes,
-    auxiliary_radius,
-    count_votes,
-    minimise_weighted,
-    ridge_under_noise,
-    weighted_tolerance,
-)
-from confrere.mechanisms.measurements import TOLERANCE
 from confrere.mechanisms.noised import party_guarantee
-from confrere.mechanisms.party_average import PartyAverage
-from confrere.mechanisms.party_cells import PartyCells, shares_of_parties
-from confrere.mechanisms.party_statistic import PartyStatistic, Radius
-from confrere.mechanisms.party_votes import PartyVotes
 from confrere.mechanisms.secure_sum import (
     Colluding,
     SecureSum,
@@ -57,12 +42,36 @@ from confrere.methods.allowance import Alpha
 from confrere.methods.asking import MANY, Ask, Asked, Protocol, Told, add_up, drive
 from confrere.methods.linear import coefficients, linear_model
 from confrere.methods.plan import Names, Plan, Term, encode_labels
+from confrere.methods.public_cells import RIDGES, Cells, HalfWhite, fit_shares, learn_again
+from confrere.methods.voting import (
+    BALLOT,
+    PartyAverage,
+    PartyCells,
+    PartyStatistic,
+    PartyVotes,
+    Radius,
+    Tally,
+    accumulate_votes,
+    auxiliary_radius,
+    count_votes,
+    shares_of_parties,
+)
 from confrere.model import Facts, Linear
+from confrere.solver.parties import solve_parties
 from confrere.views import progress_bar
 
 Trust = Literal["coordinator", "sum"]
 Method = Literal["statistic", "cells", "soft", "vote", "weights"]
-Mean = PartyAverage | PartyCells
+Total = PartyStatistic | PartyCells | PartyVotes | PartyAverage
+
+#: What noises what parties send, by the method.
+_TOTALS: dict[str, type[Total]] = {
+    "statistic": PartyStatistic,
+    "cells": PartyCells,
+    "soft": PartyVotes,
+    "vote": PartyVotes,
+    "weights": PartyAverage,
+}
 Flags = NDArray[np.bool_]
 Sent = NDArray[Any]  #: Weights, shares of cells, or votes
 
@@ -171,26 +180,16 @@ class Voting:
             )
         if self.normalise and self.method != "weights":
             raise InvalidParameter("normalise=True is for method='weights'.")
-        ours = self.method in ("statistic", "cells")
-        if self.auxiliary_private and (ours or self.method == "weights"):
+        if self.auxiliary_private and _TOTALS[self.method] is not PartyVotes:
             raise InvalidParameter(
-                f"auxiliary_private=True: method={self.method!r} "
-                + (
-                    "publishes what it learns of public rows; use 'soft' or 'vote'."
-                    if ours
-                    else "uses no auxiliary rows."
-                )
+                f"auxiliary_private=True: method={self.method!r} has no private auxiliary rows; "
+                "use 'soft' or 'vote'."
             )
 
     @property
     def votes(self) -> bool:
         """Whether parties send votes, and not weights or shares."""
         return self.method not in ("weights", "cells")
-
-    @property
-    def uses_auxiliary(self) -> bool:
-        """Whether auxiliary rows are needed, by parties or by the coordinator."""
-        return self.method != "weights"
 
     @cached_property
     def rows(self) -> Floats:
@@ -203,16 +202,11 @@ class Voting:
 
     def guarantee(self, n_parties: int | None = None) -> Guarantee:
         """Return what one run promises every party, whatever their number."""
-        theorem = {
-            "statistic": PartyStatistic.theorem,
-            "cells": PartyCells.theorem,
-            "weights": PartyAverage.theorem,
-        }.get(self.method, PartyVotes.theorem)
         known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
         return party_guarantee(
             self.epsilon,
-            theorem,
-            auxiliary=known if self.uses_auxiliary else None,
+            _TOTALS[self.method].theorem,
+            auxiliary=None if self.method == "weights" else known,
             jointly=self.auxiliary_private,
             colluding=self._sharing(n_parties),
             n_parties=n_parties,
@@ -225,44 +219,20 @@ class Voting:
         # Of a number that nobody has said, one may collude at the least.
         return colluders_of(self.colluding, n_parties or 2, self.quorum if n_parties else 1.0)
 
-    def _summing(self, n_parties: int) -> dict[str, Any]:
-        """Return who makes the noise, of so many parties."""
-        if self.trust != "sum":
-            return {"n_parties": n_parties}
-        return {
-            "n_parties": n_parties,
-            "colluding": self._sharing(n_parties),
-            "fewest": fewest_of(n_parties, self.quorum),
-            "releases": 1 + self.reserve,
-        }
-
     def check(self, n_parties: int) -> None:
         """Refuse, before anything is paid, what the mechanism would refuse."""
-        if self.method == "statistic":
-            self.statistic(n_parties)
-        elif self.votes:
-            self.output(n_parties)
-        else:
-            self.mean(n_parties)
         if self.trust == "sum":
             self.shared(n_parties)
-        if self.uses_auxiliary:
+        self.mechanism(n_parties)
+        if self.method != "weights":
             _ = self.rows  # says so if there are none
 
     def shared(self, n_parties: int) -> SecureSum:
         """Return the sum of what so many parties send, where their shares make the noise."""
-        noise = self.summand(n_parties).noise
+        noise = self.mechanism(n_parties).noise
         if not isinstance(noise, SharedNoise):
             raise InvalidParameter("trust: a coordinator adds the noise; nobody has a share.")
         return noise.summed
-
-    def summand(self, n_parties: int) -> PartyStatistic | Mean:
-        """Return the mechanism that says what each of so many parties adds, and what it makes."""
-        return self.statistic(n_parties) if self.votes else self.mean(n_parties)
-
-    def mean(self, n_parties: int) -> Mean:
-        """Return the mechanism that clips, and averages, what so many parties upload."""
-        return self.shares(n_parties) if self.method == "cells" else self.average(n_parties)
 
     @cached_property
     def _public(self) -> CellRows:
@@ -281,62 +251,46 @@ class Voting:
             self._partitions[count] = self._public.partition(count)
         return self._partitions[count]
 
-    def shares(self, n_parties: int) -> PartyCells:
-        """Return the mechanism that noises how so many parties' rows are shared over cells."""
-        return PartyCells(
-            epsilon=self.epsilon,
-            n_cells=len(self.cells(n_parties)),
-            n_classes=self.n_classes,
-            **self._summing(n_parties),
-        )
-
-    def average(self, n_parties: int) -> PartyAverage:
-        """Return the mechanism that averages so many parties' weights."""
-        return PartyAverage(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_features=self.frame.size,
-            alpha=_AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha),
-            n_classes=self.n_classes,
-            normalise=self.normalise,
-            **self._summing(n_parties),
-        )
-
-    def statistic(self, n_parties: int) -> PartyStatistic:
-        """Return the mechanism that noises the statistic of so many parties' votes."""
-        return PartyStatistic(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rows=self.rows,
-            n_classes=self.n_classes,
-            radius=self.radius,
-            **self._summing(n_parties),
-        )
-
-    def output(self, n_parties: int) -> PartyVotes:
-        """Return the mechanism that noises the model of so many parties' votes."""
+    def mechanism(self, n_parties: int) -> Total:
+        """Return what noises the total of what so many parties send."""
+        facts: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "n_parties": n_parties,
+            "n_classes": self.n_classes,
+        }
+        if self.trust == "sum":
+            facts["colluding"] = self._sharing(n_parties)
+            facts["fewest"] = fewest_of(n_parties, self.quorum)
+            facts["releases"] = 1 + self.reserve
+        if self.method == "cells":
+            return PartyCells(n_cells=len(self.cells(n_parties)), **facts)
+        if self.method == "statistic":
+            return PartyStatistic(rows=self.rows, radius=self.radius, **facts)
+        if self.method == "weights":
+            alpha = _AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha)
+            size, normalise = self.frame.size, self.normalise
+            return PartyAverage(n_features=size, alpha=alpha, normalise=normalise, **facts)
         own = self.auxiliary_private or self.radius == "unit"
-        soft = self.method == "soft"
         return PartyVotes(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_parties=n_parties,
             n_auxiliary=len(self.rows),
             n_features=self.frame.size,
             alpha=self.output_alpha(n_parties),
-            labels="soft" if soft else "vote",
-            n_classes=self.n_classes,
+            labels=self.method,
             radius=1.0 if own else auxiliary_radius(self.rows),
             auxiliary_private=self.auxiliary_private,
+            **facts,
         )
 
     def steps(self, parties: Sequence[str]) -> Protocol[Released]:
         """Ask so many parties, and return what is made of the sum of what they send, noised."""
         count = len(parties)
         told = yield Ask(self.asked(count), dict.fromkeys(parties, 0))
-        if "sum" in told.arrays:
-            return self.of_noised(self.summand(count).of_parts(told.arrays["sum"]), count)
-        return self.of_noised(told.arrays["noised"], count)
+        if "sum" not in told.arrays:
+            return self.of_noised(told.arrays["noised"], count)
+        mechanism = self.mechanism(count)
+        assert not isinstance(mechanism, PartyVotes)  # which have a coordinator
+        return self.of_noised(mechanism.of_parts(told.arrays["sum"]), count)
 
     def asked(self, n_parties: int) -> Polled:
         """Return what so many parties are asked for."""
@@ -357,12 +311,10 @@ class Voting:
             shape = (len(cells), self.n_classes)
             shares = shares_of_parties(cells.of(rows), codes, offsets, shape)
             return shares, np.ones(len(shares), dtype=bool)
-        if not self.votes:
-            alpha = self.average(n_parties).alpha
-        if self.n_classes == 2:
-            found = solve_parties(rows, np.where(codes == 1, 1, -1), offsets, alpha=alpha)
-        else:
-            found = solve_parties_softmax(rows, codes, offsets, self.n_classes, alpha=alpha)
+        if isinstance(made := None if self.votes else self.mechanism(n_parties), PartyAverage):
+            alpha = made.alpha
+        labels = np.where(codes == 1, 1, -1) if self.n_classes == 2 else codes
+        found = solve_parties(rows, labels, offsets, loss_of(self.n_classes), alpha=alpha)
         return found.W, found.solved
 
     def sent(self, own: Sent) -> Sent:
@@ -374,42 +326,31 @@ class Voting:
 
     def part(self, sent: Sent, there: bool, n_parties: int) -> Floats:
         """Return what a party adds to a sum; one that has nothing to send adds zeros."""
-        summed = self.summand(n_parties)
+        summed = self.mechanism(n_parties)
+        assert not isinstance(summed, PartyVotes)  # which have a coordinator
         return summed.part(sent) if there else np.zeros(self.shared(n_parties).size)
+
+    def inputs(self, sent: Tally | Floats) -> tuple[object, ...]:
+        """Return what the mechanism takes: what parties sent, added up, and what it is about."""
+        return (sent, self.rows) if _TOTALS[self.method] is PartyVotes else (sent,)
 
     def noised(self, sent: Tally | Floats, n_parties: int, *, source: RandomSource) -> Floats:
         """Return what parties sent, added up, with noise."""
-        if isinstance(sent, Tally) and self.method != "statistic":
-            return np.asarray(source.draw(self.output(n_parties), (sent, self.rows))[0][0])
-        mechanism: Any = self.summand(n_parties)
-        ((noised,),) = source.draw(mechanism, sent)
+        ((noised,),) = source.draw(self.mechanism(n_parties), self.inputs(sent))
         return np.asarray(noised)
 
     def of_noised(self, noised: Floats, n_parties: int) -> Released:
         """Return the model: post-processing."""
-        if self.method == "statistic":
-            return self._of_votes(self.statistic(n_parties), noised)
-        if self.votes:
-            return Released(noised, self.output(n_parties).alpha)
-        return self._of_mean(self.mean(n_parties), noised)
-
-    def _of_mean(self, mechanism: Mean, mean: Floats) -> Released:
-        if isinstance(mechanism, PartyAverage):
-            return Released(mean, mechanism.alpha)
+        mechanism, alpha = self.mechanism(n_parties), None if self.alpha == "auto" else self.alpha
+        if isinstance(mechanism, PartyStatistic):
+            return Released(*mechanism.model(noised, alpha), noised)
+        if not isinstance(mechanism, PartyCells):
+            return Released(noised, mechanism.alpha)
+        cells, deviation = self.cells(n_parties), mechanism.deviation
         weights, ridge = self._public.model(
-            self.cells(mechanism.n_parties),
-            mean,
-            deviation=mechanism.deviation,
-            n_parties=mechanism.n_parties,
-            alpha=None if self.alpha == "auto" else float(self.alpha),
+            cells, noised, deviation=deviation, n_parties=n_parties, alpha=alpha
         )
-        return Released(weights, ridge, mean)
-
-    def _of_votes(self, mechanism: PartyStatistic, statistic: Floats) -> Released:
-        weights, alpha = model_of_statistic(
-            self.rows, statistic, *mechanism.shape, mechanism.deviation, alpha=self.alpha
-        )
-        return Released(weights, alpha, statistic)
+        return Released(weights, ridge, noised)
 
     def output_alpha(self, n_parties: int) -> float:
         """Return the ridge: noise of variance ~ 1/(M ridge eps)^2 against weights that shrink."""
@@ -424,31 +365,6 @@ class Voting:
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as encoded."""
         return coefficients(self.frame, weights)
-
-
-def model_of_statistic(
-    rows: Floats,  # Public auxiliary rows in the unit ball
-    statistic: Floats,  # As released
-    axes: Floats,  # Shape of its noise
-    directions: Floats,
-    deviation: float,  # Of a coordinate of the noise, in units of the axes
-    *,
-    alpha: Alpha,  # The ridge, or let the statistic choose
-) -> tuple[Floats, float]:
-    """Return the weights of a noised statistic, and their ridge."""
-    chosen = (
-        ridge_under_noise(rows, statistic, axes, directions, deviation)
-        if alpha == "auto"
-        else float(alpha)
-    )
-    smallest = weighted_tolerance(
-        *rows.shape,
-        alpha=chosen,
-        statistic_norm=float(np.linalg.norm(statistic)),
-        n_classes=2 if statistic.ndim == 1 else len(statistic),
-    )
-    tolerance = max(TOLERANCE * len(rows), 2 * smallest)
-    return minimise_weighted(rows, statistic, alpha=chosen, tolerance=tolerance), chosen
 
 
 #: There are so many cells times a power of ``epsilon M``: noise and detail balance.
@@ -490,7 +406,9 @@ class CellRows:
 
     def explained(self, cells: Cells) -> float:
         """Return the share of the rows' spread that lies between cells."""
-        return self.view.explained(self._without_constant(cells))
+        if self.constant:
+            cells = Cells(cells.directions[:, :-1], cells.offsets)
+        return self.view.explained(cells)
 
     def model(
         self,
@@ -526,11 +444,6 @@ class CellRows:
             turned = np.hstack([turned, intercepts[:, None] / self.constant])
         return (turned[1] - turned[0] if n_classes == 2 else turned), ridge
 
-    def _without_constant(self, cells: Cells) -> Cells:
-        if not self.constant:
-            return cells
-        return Cells(cells.directions[:, :-1], cells.offsets)
-
 
 OnFaulty = Literal["leave-out", "refuse"]
 
@@ -549,20 +462,17 @@ logger = logging.getLogger("confrere.methods")
 class Parties:
     """The parties in a fixed order, with their rows."""
 
-    names: NDArray[Any]  #: Of shape (n_parties,). Sorted, or in the order given.
-    #: Array or CSR of shape (n_rows, n_features). All rows; those of faulty parties may be missing.
-    X: Any
-    codes: NDArray[np.intp]  #: Int array of shape (n_rows,). Class of every row, -1 if undeclared.
+    names: NDArray[Any]  #: Sorted, or in the order given
+    X: Any  #: All rows, an array or CSR; those of faulty parties may be missing
+    codes: NDArray[np.intp]  #: Class of every row, -1 if undeclared
     classes: NDArray[Any]  #: The declared labels, sorted
-    order: NDArray[np.intp]  #: Int array of shape (n_rows,). Positions of the rows, party by party.
-    #: Int array of shape (n_parties + 1,). Where each party's rows begin in ``order``.
-    offsets: NDArray[np.int64]
-    #: Mapping of int to str. What is wrong with a party, by its position.
-    faults: Mapping[int, str]
+    order: NDArray[np.intp]  #: Positions of the rows, party by party
+    offsets: NDArray[np.int64]  #: Where each party's rows begin in ``order``
+    faults: Mapping[int, str]  #: What is wrong with a party, by its position
     features: Sequence[str] = ()  #: Names of the columns
     #: The sum of their votes, if it was taken already: code of others may fail on anything, so it
     #: runs before anything is spent.
-    tally: Tally | None = None
+    total: Tally | Floats | None = None
 
     @property
     def column_names(self) -> Names:
@@ -706,9 +616,6 @@ def _checked_table(table: Any, labels: Any, width: int) -> tuple[str | None, NDA
 
 Step = Callable[[int], None]
 
-#: Parties per block, a multiple of what :func:`count_votes` polls together.
-_BALLOT = 240
-
 #: Rows of a party that blocks are sized for; larger parties take more memory than asked for.
 _ROWS = 32
 
@@ -732,7 +639,7 @@ class MemoryBlocks:
         """Parties that are solved together."""
         outputs = 1 if self.n_classes == 2 else self.n_classes
         each = 8 * self.n_features * (2 * _ROWS + 2 * outputs)
-        return _BALLOT * max(1, min(10, int(self.memory * 2**19 / each / _BALLOT)))
+        return BALLOT * max(1, min(10, int(self.memory * 2**19 / each / BALLOT)))
 
     @property
     def rows(self) -> int:
@@ -771,12 +678,11 @@ class MultipartyPlan(Plan[MultipartyResult]):
         plan, count = self.voting, self.n_parties
 
         def answer(ask: Ask) -> Told:
-            if plan.trust == "sum" and self.few and data.tally is None:  # as between machines
+            if plan.trust == "sum" and self.few and data.total is None:  # as between machines
                 stream = source.stream(ask.asked.operation, ask.step)
                 parts = zip(ask.to, self._parts(data), strict=True)
                 return Told((), {"sum": add_up(plan.shared(count), parts, stream)})
-            sent = self.tally(data) if plan.votes else self._total(data)
-            return Told((), {"noised": plan.noised(sent, count, source=source)})
+            return Told((), {"noised": plan.noised(self.total(data), count, source=source)})
 
         released = drive(plan.steps([str(name) for name in data.names]), answer)
         return MultipartyResult(self.model(released, data.column_names), released.statistic)
@@ -800,12 +706,7 @@ class MultipartyPlan(Plan[MultipartyResult]):
                 "local: only built-in classifiers of parties are audited this way."
             )
         plan = self.voting
-        if not plan.votes:
-            return [Term(plan.method, plan.mean(self.n_parties), (self._total(data),))]
-        tally = self.tally(data)
-        if plan.method == "statistic":
-            return [Term(plan.method, plan.statistic(self.n_parties), (tally,))]
-        return [Term(plan.method, plan.output(self.n_parties), (tally, plan.rows))]
+        return [Term(plan.method, plan.mechanism(self.n_parties), plan.inputs(self.total(data)))]
 
     @property
     def batched(self) -> bool:
@@ -821,11 +722,17 @@ class MultipartyPlan(Plan[MultipartyResult]):
         """Whether every party is worked on by itself."""
         return self.n_parties < MANY
 
+    @property
+    def _clipping(self) -> PartyAverage | PartyCells | None:
+        """What clips weights or shares; votes need none."""
+        made = None if self.voting.votes else self.voting.mechanism(self.n_parties)
+        return made if isinstance(made, PartyAverage | PartyCells) else None
+
     def _each(self, data: Parties) -> Iterator[tuple[Sent, Flags]]:
         """Yield blocks of parties' weights or shares, zeros for those left out, and who is not."""
         plan, count = self.voting, len(data)
         size = 1 if self.few else self._blocks.parties
-        mean = plan.mean(self.n_parties) if not plan.votes else None
+        mean = self._clipping
         own = (plan.frame.size,) if plan.n_classes == 2 else (plan.n_classes, plan.frame.size)
         shape, kind = own if mean is None else mean.shape, "i8" if plan.method == "cells" else "f8"
         values = len(plan.rows) if plan.votes else _ROWS * plan.frame.size
@@ -847,21 +754,22 @@ class MultipartyPlan(Plan[MultipartyResult]):
         for (own,), (there,) in self._each(data):
             yield self.voting.part(self.voting.sent(own), bool(there), self.n_parties)
 
-    def _total(self, data: Parties) -> Floats:
-        """Add up every party's clipped weights or shares; who is left out is zero."""
-        mechanism = self.voting.mean(self.n_parties)
-        total = np.zeros(mechanism.shape)
-        for block, _ in self._each(data):
-            total += mechanism.clipped(block).sum(axis=0)
-        return total
+    def total(self, data: Parties) -> Tally | Floats:
+        """Return what parties send, added up; without noise, so not for anyone to see.
 
-    def tally(self, data: Parties) -> Tally:
-        """Return the sum of the votes; without noise, so not for anyone to see."""
+        Votes, where who is left out is split; or clipped weights or shares, where it is zero.
+        """
         plan, counted = self.voting, 0
-        if data.tally is not None:
-            return data.tally
+        if data.total is not None:
+            return data.total
         if self.local is not None:
             return tally_estimators(data, plan.auxiliary, self.local, on_faulty=self.on_faulty)
+        mechanism = self._clipping
+        if mechanism is not None:
+            return sum(
+                (mechanism.clipped(block).sum(axis=0) for block, _ in self._each(data)),
+                start=np.zeros(mechanism.shape),
+            )
         votes = np.zeros((len(plan.rows), plan.n_classes)[: plan.n_classes - 1], dtype=np.int64)
         for W, there in self._each(data):
             votes += count_votes(W, plan.rows, block=self._blocks.rows)

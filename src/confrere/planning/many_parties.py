@@ -18,10 +18,9 @@ from scipy import stats
 from confrere.data.frame import Frame
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_epsilon, check_positive
-from confrere.maths.public_cells import HalfWhite
-from confrere.mechanisms.party_cells import PartyCells
-from confrere.mechanisms.party_votes import PartyVotes
+from confrere.methods.public_cells import HalfWhite
 from confrere.methods.votes import CellRows, Voting, cells_for
+from confrere.methods.voting import PartyCells, PartyVotes
 
 #: Two classes take cells where so many times as much of the public rows' spread is between cells as
 #: in a cloud without clusters.

@@ -9,8 +9,8 @@ from sklearn.model_selection import cross_val_score
 
 from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivacyWarning
-from confrere.maths.solver import minimise
 from confrere.methods import PublicFacts
+from confrere.solver.descent import minimise
 from confrere_federation.parties import Frame
 
 RNG = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_it_is_the_weighted_average_of_the_parties_models():
     frame = Frame(4, feature_scale=np.array([1.0, 0.5, 2.0, 0.0]))
     labels = np.where(Y > 0, 1.0, -1.0)
     exact = [
-        minimise(frame.rows(X[p == PARTY]), labels[p == PARTY], ridge=0.05 * (p == PARTY).sum()).w
+        minimise(frame.rows(X[p == PARTY]), labels[p == PARTY], ridge=0.05 * (p == PARTY).sum())
         for p in "abc"
     ]
     coef, intercept = frame.coefficients(np.average(exact, axis=0, weights=[150, 100, 50]))

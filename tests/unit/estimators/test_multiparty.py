@@ -13,8 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
-from confrere.maths.parties import solve_parties
-from confrere.maths.voting import count_votes
+from confrere.methods.voting import count_votes
+from confrere.solver.parties import solve_parties
 from confrere_federation.parties import Frame
 
 RNG = np.random.default_rng(0)

@@ -8,9 +8,8 @@ from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.maths.voting import Tally
-from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.secure_sum import SecureSum
+from confrere.methods.voting import PartyStatistic, Tally
 
 SUMMED = ("statistic", "cells", "weights")
 

@@ -5,7 +5,7 @@ import pytest
 
 from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.ledger import Ledger
-from confrere.maths.parties import PartySolutions
+from confrere.solver.parties import PartySolutions
 from confrere_federation.parties import (
     Answers,
     Books,
@@ -77,7 +77,7 @@ def parties_of(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes):
     voting = plan(**settings, n_classes=n_classes)
-    mechanism, summand = voting.shared(M), voting.summand(M)
+    mechanism, summand = voting.shared(M), voting.mechanism(M)
     request = request_for(voting.asked(M))
     labels = (-1.0, 1.0) if n_classes == 2 else range(3)
     extreme = [
@@ -101,7 +101,7 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
 def test_all_votes_turned_round_attain_the_sensitivity():
     """Rows whose signs a party's ballot can follow: the bound is not a loose one."""
     voting = plan(method="statistic")
-    mechanism = voting.statistic(M)
+    mechanism = voting.mechanism(M)
     values, directions = np.linalg.eigh(mechanism.rows.T @ mechanism.rows)
     score = mechanism.rows @ directions[:, np.argmax(values)]
     moved = mechanism.part(score > 0) - mechanism.part(score <= 0)
@@ -111,11 +111,11 @@ def test_all_votes_turned_round_attain_the_sensitivity():
 def test_of_three_classes_a_turned_ballot_moves_more_than_two_classes_pay_for():
     """The factor of the square root of two is needed: without it this move would be unpaid."""
     voting = plan(method="statistic", n_classes=3)
-    mechanism = voting.statistic(M)
+    mechanism = voting.mechanism(M)
     values, directions = np.linalg.eigh(mechanism.rows.T @ mechanism.rows)
     first = mechanism.rows @ directions[:, np.argmax(values)] > 0
     moved = mechanism.part(np.where(first, 1, 2)) - mechanism.part(np.where(first, 2, 1))
-    of_two = plan(method="statistic").statistic(M).sensitivity
+    of_two = plan(method="statistic").mechanism(M).sensitivity
     assert of_two < np.linalg.norm(moved) <= mechanism.sensitivity
 
 
@@ -135,7 +135,7 @@ def test_who_is_not_ready_is_left_out_and_counts_as_split():
 
 
 def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
-    def unsolved(rows, y, offsets, *, alpha):
+    def unsolved(rows, y, offsets, loss, *, alpha):
         return PartySolutions(np.full((1, D + 1), 7.0), np.ones(1), np.zeros(1, dtype=bool))
 
     monkeypatch.setattr("confrere.methods.votes.solve_parties", unsolved)

@@ -12,10 +12,10 @@ from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpa
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
-from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods import sums
 from confrere.methods.sums import Gradient, check_try
+from confrere.solver.certificate import UNSOLVED
 from confrere_federation.parties import Payload, Policy, serving, summing
 from confrere_federation.parties import masks as masks_module
 from confrere_federation.parties.masks import Masking, SumKey, add_masked

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from confrere.maths.parties import solve_parties, solve_parties_softmax
+from confrere.kernel.losses import Softmax
+from confrere.solver.parties import solve_parties
 
 
 def ragged(sizes, n_features, n_classes=2, seed=0, norm=1.0):
@@ -65,7 +66,7 @@ def test_every_gradient_is_below_the_tolerance(alpha, n_rows, n_features):
 @given(
     sizes=st.lists(st.integers(1, 14), min_size=1, max_size=6),
     n_features=st.integers(1, 16),
-    n_classes=st.integers(2, 4),
+    n_classes=st.integers(3, 4),
     exponent=st.floats(-9, 2),
     norm=st.sampled_from([0.0, 0.1, 1.0, 30.0]),
     seed=st.integers(0, 10**6),
@@ -73,7 +74,7 @@ def test_every_gradient_is_below_the_tolerance(alpha, n_rows, n_features):
 def test_any_ragged_problem_is_solved(sizes, n_features, n_classes, exponent, norm, seed):
     X, codes, offsets = ragged(sizes, n_features, n_classes, seed, norm)
     alpha = 10.0**exponent
-    solutions = solve_parties_softmax(X, codes, offsets, n_classes, alpha=alpha)
+    solutions = solve_parties(X, codes, offsets, Softmax(n_classes), alpha=alpha)
     assert gradients(X, codes, offsets, solutions.W, alpha).max() <= 1e-8
     # The losses' gradients sum to zero over the classes: what W's sum is off is in the norms.
     sums = alpha * np.linalg.norm(solutions.W.sum(axis=1), axis=1)
@@ -111,7 +112,7 @@ def test_what_cannot_be_solved_changes_nothing_for_the_others(poison, n_features
     def solve():
         if n_classes == 2:
             return solve_parties(X, 2 * codes - 1, offsets, alpha=1e-4)
-        return solve_parties_softmax(X, codes, offsets, n_classes, alpha=1e-4)
+        return solve_parties(X, codes, offsets, Softmax(n_classes), alpha=1e-4)
 
     before = solve()
     X[20, 1] = poison

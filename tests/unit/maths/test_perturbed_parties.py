@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from confrere.data.frame import into_ball
-from confrere.maths import parties
-from confrere.maths.parties import minimise_parties
-from confrere.maths.solver import minimise
+from confrere.kernel.losses import Logistic
+from confrere.solver import parties
+from confrere.solver.descent import minimise
+from confrere.solver.parties import minimise_parties
 
 
 def make_parties(sizes, d, seed=0):
@@ -34,12 +35,12 @@ def test_everyone_gets_what_alone_it_would_be_certified(cap, d, length):
         alone = minimise(
             X[own],
             y[own],
+            Logistic(cap),
             ridge=ridge[i],
             linear=linear[i],
             centre=centre,
-            cap=cap,
             tolerance=tolerance[i],
-        ).w
+        )
         # Both are within tolerance / ridge of the one minimiser.
         assert np.linalg.norm(point - alone) <= 2 * tolerance[i] / ridge[i]
 
@@ -48,9 +49,9 @@ def test_who_is_not_certified_together_is_certified_alone(monkeypatch):
     X, y, offsets, rng = make_parties([6, 6, 6], 4)
     asked = []
 
-    def counted(rows, labels, **how):
+    def counted(rows, labels, loss, **how):
         asked.append(len(labels))
-        return minimise(rows, labels, **how)
+        return minimise(rows, labels, loss, **how)
 
     monkeypatch.setattr(parties, "minimise", counted)
     settings = {"ridge": np.ones(3), "linear": rng.normal(size=(3, 4))}

@@ -6,7 +6,9 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from confrere.maths.solver import minimise_softmax, smallest_tolerance
+from confrere.kernel.losses import Softmax
+from confrere.solver.certificate import smallest_tolerance
+from confrere.solver.descent import minimise
 
 
 def problem(n, d, K, seed=0):
@@ -28,7 +30,7 @@ def gradient(X, codes, W, ridge, B):
 def test_it_agrees_with_scikit_learn(n, d, K, alpha):
     X, codes, _ = problem(n, d, K)
     ridge = alpha * n
-    W = minimise_softmax(X, codes, K, ridge=ridge, tolerance=1e-8 * ridge).w
+    W = minimise(X, codes, Softmax(K), ridge=ridge, tolerance=1e-8 * ridge)
     reference = LogisticRegression(
         C=1 / ridge, fit_intercept=False, solver="newton-cholesky", tol=1e-12, max_iter=200
     ).fit(X, codes)
@@ -44,17 +46,16 @@ def test_the_gradient_vanishes_and_the_classes_sum_to_zero(alpha, noise):
     tolerance = 2 * smallest_tolerance(
         400, 6, ridge=ridge, linear_norm=np.linalg.norm(B), n_classes=4
     )
-    solution = minimise_softmax(X, codes, 4, ridge=ridge, linear=B, tolerance=tolerance)
-    assert np.linalg.norm(gradient(X, codes, solution.w, ridge, B)) <= tolerance
-    assert solution.certificate.gradient_norm <= tolerance
-    scale = max(1.0, np.abs(solution.w).max())
-    assert np.abs(solution.w.sum(axis=0)).max() < 1e-11 * scale
+    solution = minimise(X, codes, Softmax(4), ridge=ridge, linear=B, tolerance=tolerance)
+    assert np.linalg.norm(gradient(X, codes, solution, ridge, B)) <= tolerance
+    scale = max(1.0, np.abs(solution).max())
+    assert np.abs(solution.sum(axis=0)).max() < 1e-11 * scale
 
 
 def test_classes_without_rows_and_sparse_rows():
     X, codes, _ = problem(300, 4, 3)
-    dense = minimise_softmax(X, codes, 6, ridge=2.0, tolerance=1e-8).w
+    dense = minimise(X, codes, Softmax(6), ridge=2.0, tolerance=1e-8)
     assert dense.shape == (6, 4)
     assert np.abs(dense[3] - dense[5]).max() < 1e-8
-    csr = minimise_softmax(sparse.csr_array(X), codes, 6, ridge=2.0, tolerance=1e-8).w
+    csr = minimise(sparse.csr_array(X), codes, Softmax(6), ridge=2.0, tolerance=1e-8)
     assert np.abs(csr - dense).max() < 1e-8

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 
 from confrere.errors import InvalidData
-from confrere.maths.voting import accumulate_votes, count_votes, majority_labels, vote_statistic
+from confrere.methods.voting import accumulate_votes, count_votes, majority_labels, vote_statistic
 
 
 def whole_numbers(rng, *shape):

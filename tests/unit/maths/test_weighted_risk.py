@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
-from confrere.maths.voting import (
+from confrere.methods.voting import (
     minimise_weighted,
     statistic_rounding,
     vote_statistic,

@@ -6,11 +6,11 @@ from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import RELATIONS, Neighbours
-from confrere.kernel.losses import loss_of
+from confrere.kernel.losses import Logistic, loss_of
 from confrere.kernel.streams import SeededSource
-from confrere.maths.solver import minimise
 from confrere.mechanisms.measurements import HiddenSize
 from confrere.methods.average import noised_minimiser
+from confrere.solver.descent import minimise
 
 LOGISTIC = loss_of(2)
 
@@ -42,7 +42,7 @@ def test_no_neighbour_moves_the_minimiser_further(relation, cap):
             if relation is Neighbours.REPLACE_ONE:
                 X_other[0] = unit_rows(rng, 1, 2)[0]
         first, second = (
-            minimise(rows, labels, ridge=0.5, cap=cap, tolerance=1e-9).w
+            minimise(rows, labels, Logistic(cap), ridge=0.5, tolerance=1e-9)
             for rows, labels in ((X, y), (X_other, y_other))
         )
         largest = max(largest, float(np.linalg.norm(first - second)))
@@ -53,7 +53,7 @@ def test_the_noise_is_as_long_as_the_sensitivity_asks():
     rng = np.random.default_rng(2)
     X, y = unit_rows(rng, 6, 2), rng.choice([-1.0, 1.0], size=6)
     plan = mechanism()
-    exact = minimise(X, y, ridge=0.5, tolerance=1e-9).w
+    exact = minimise(X, y, ridge=0.5, tolerance=1e-9)
     (drawn,) = plan.sample((X, y), SeededSource(0), 2000)
     norms = np.linalg.norm(drawn - exact, axis=1)
     assert stats.kstest(norms, stats.gamma(2, scale=plan.sensitivity).cdf).pvalue > 1e-3

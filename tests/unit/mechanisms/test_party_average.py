@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
+from confrere.kernel.losses import Softmax
 from confrere.kernel.streams import SeededSource
-from confrere.maths.parties import solve_parties, solve_parties_softmax
-from confrere.maths.voting import largest_norm
-from confrere.mechanisms.party_average import PartyAverage
+from confrere.methods.voting import PartyAverage, largest_norm
+from confrere.solver.parties import solve_parties
 
 
 def make(n_parties=4, d=3, alpha=0.01, epsilon=1.0, **kw):
@@ -51,7 +51,7 @@ def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alp
         W = solve_parties(rows, [1, -1], [0, 1, 2], alpha=alpha).W
         assert norms(W[:1] - W[1:])[0] / 10 == pytest.approx(mechanism.sensitivity, rel=1e-4)
     else:
-        W = solve_parties_softmax(rows, np.array([0, 1]), [0, 1, 2], 3, alpha=alpha).W
+        W = solve_parties(rows, np.array([0, 1]), [0, 1, 2], Softmax(3), alpha=alpha).W
     np.testing.assert_allclose(mechanism.clipped(W), W, rtol=1e-5, atol=1e-9)
     assert norms(W).max() == pytest.approx(mechanism.norm, rel=1e-4)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from confrere import MultipartyClassifier
 from confrere.errors import InvalidData
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
+from confrere.methods.voting import WHOLE, PartyCells, shares_of_parties
 
 
 @settings(max_examples=60, deadline=None)
@@ -58,11 +58,11 @@ def test_what_is_not_a_sum_of_uploads_is_refused():
     with pytest.raises(InvalidData, match="shape"):
         mechanism.sample(np.zeros((3, 2)), source)
     for wrong in ([[-1, 0], [0, 0]], [[4 * WHOLE, 0], [0, 0]]):
-        with pytest.raises(InvalidData, match="not checked"):
+        with pytest.raises(InvalidData, match="not clipped"):
             mechanism.sample(np.array(wrong), source)
     with pytest.raises(InvalidData, match="whole number"):
         mechanism.clipped(np.zeros((1, 2, 2)))
-    with pytest.raises(InvalidData, match="one cell"):
+    with pytest.raises(InvalidData, match="cell"):
         PartyCells(epsilon=1.0, n_parties=3, n_cells=0)
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
 from confrere.kernel.streams import SeededSource
-from confrere.maths.voting import Tally, auxiliary_radius, vote_statistic
-from confrere.mechanisms.party_statistic import PartyStatistic
+from confrere.methods.voting import PartyStatistic, Tally, auxiliary_radius, vote_statistic
 
 
 def unit_rows(n, d, seed=0, flat=1.0):

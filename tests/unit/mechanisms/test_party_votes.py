@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.maths.voting import Tally, largest_norm, soft_sensitivity
-from confrere.mechanisms.party_votes import PartyVotes
+from confrere.methods.voting import PartyVotes, Tally, largest_norm, soft_sensitivity
 
 
 def make(n_parties=5, n=20, d=3, alpha=0.1, epsilon=1.0, **kw):

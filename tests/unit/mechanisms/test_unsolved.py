@@ -8,10 +8,10 @@ from confrere import Ledger, PrivateLogisticRegression
 from confrere.data.frame import Frame
 from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import SeededSource
-from confrere.maths import parties
-from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.measurements import EachParty
 from confrere.methods.average import NoisedMinimiser, noised_minimiser
+from confrere.solver import parties
+from confrere.solver.certificate import UNSOLVED
 from tests.world import ball
 
 X = np.random.default_rng(0).normal(size=(40, 3)) / 4
@@ -28,7 +28,7 @@ def broken(request, monkeypatch):
         raise request.param("not solved")
 
     for module in (parties,):
-        for name in ("minimise", "minimise_softmax", "solve"):
+        for name in ("minimise", "solve"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, fails)
 

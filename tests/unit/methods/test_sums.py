@@ -5,6 +5,7 @@ import pytest
 
 from confrere import CollaborativeClassifier
 from confrere.demo import ruijin_like
+from confrere.kernel.losses import Logistic
 from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
 from confrere.methods.asking import PartyRows, Sizes, in_process
@@ -83,8 +84,8 @@ def test_rounds_descend_to_the_minimiser_as_noise_goes():
     plan = GradientRounds(frame=frame(3), epsilon=1e4, delta=1e-6, rounds=60, alpha=1e-2)
     found = in_process(plan.steps(sizes), parties, sizes, SeededSource(0)).weights
     exact = sums.minimise(
-        X, y, ridge=float(plan.ridge(sizes)[0]), cap=0.5, centre=np.zeros(3), tolerance=1e-6
-    ).w
+        X, y, Logistic(0.5), ridge=float(plan.ridge(sizes)[0]), centre=np.zeros(3), tolerance=1e-6
+    )
     assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.99
 
 

@@ -9,8 +9,7 @@ from scipy import stats
 from confrere import MultipartyClassifier
 from confrere.errors import ConfrereError
 from confrere.kernel.streams import SeededSource
-from confrere.maths.voting import Tally, minimise_weighted
-from confrere.mechanisms.party_votes import PartyVotes
+from confrere.methods.voting import PartyVotes, Tally, minimise_weighted
 from confrere.planning import choose_votes, plan_votes
 from tests.world import each
 

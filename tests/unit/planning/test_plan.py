@@ -13,9 +13,9 @@ from confrere import FeatureStackingClassifier, Ledger, PrivateLogisticRegressio
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import SeededSource
-from confrere.maths.solver import minimise
 from confrere.methods import PublicFacts
 from confrere.planning import plan, price
+from confrere.solver.descent import minimise
 from tests.world import each
 
 mpl.use("Agg")
@@ -110,10 +110,10 @@ def test_the_excess_bound_holds_on_data():
     def objective(w):
         return np.logaddexp(0, -y * (X @ w)).sum() + term.ridge / 2 * w @ w
 
-    best = objective(minimise(X, y, ridge=term.ridge).w)
+    best = objective(minimise(X, y, ridge=term.ridge))
     above = []
     for b in Pure(L2(term.size), term.rate).draw(SeededSource(3), 200):
-        w = minimise(X, y, ridge=term.ridge, linear=b, tolerance=1e-5).w
+        w = minimise(X, y, ridge=term.ridge, linear=b, tolerance=1e-5)
         above.append((objective(w) - best) / 300)
     assert np.mean(np.array(above) <= made.excess(0.1)) >= 0.9
     assert max(above) > 0.02 * made.excess(0.1)

@@ -8,7 +8,7 @@ import pytest
 from confrere.data.frame import BoundedRows
 from confrere.errors import InvalidData
 from confrere.kernel.norms import MeasuredRows, certify_rows
-from confrere.maths.solver.row_blocks import BlockRows
+from confrere.solver.row_blocks import BlockRows
 
 
 class TestRowsThatAreBounded:

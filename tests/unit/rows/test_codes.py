@@ -9,7 +9,7 @@ from confrere.data.body import Body, BodyFrame
 from confrere.data.codes import FEW, PACKED, Coded, stored, sub_rows
 from confrere.data.frame import BoundedRows, coded_steps
 from confrere.errors import InvalidData
-from confrere.maths.solver.certificate import _additions, rounding_bound
+from confrere.solver.certificate import _additions, rounding_bound
 
 SIZES = [3, 1003, 2, 17, 5, 300, 4, 2, 2, 40]
 

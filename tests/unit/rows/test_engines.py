@@ -18,9 +18,9 @@ from confrere.data.frame import BoundedRows
 from confrere.data.spill import spill_folder
 from confrere.data.tables import Parquet
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
-from confrere.maths.solver import row_blocks as row_blocks_module
-from confrere.maths.solver.certificate import partition_rows
 from confrere.schema import Category, Label, Number, PublicSchema
+from confrere.solver import row_blocks as row_blocks_module
+from confrere.solver.certificate import partition_rows
 
 
 @pytest.fixture(autouse=True)

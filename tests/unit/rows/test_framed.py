@@ -9,12 +9,12 @@ from scipy import sparse
 from confrere.data import frame as framed_module
 from confrere.data.frame import BoundedRows, Frame
 from confrere.errors import InvalidData
-from confrere.kernel.losses import Logistic
+from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.norms import certify_rows
-from confrere.maths.solver import minimise_many, minimise_softmax, rounding_bound
-from confrere.maths.solver import row_blocks as row_blocks_module
-from confrere.maths.solver.certificate import Problem
-from confrere.maths.solver.row_blocks import SolverRows
+from confrere.solver import row_blocks as row_blocks_module
+from confrere.solver.certificate import Problem, rounding_bound
+from confrere.solver.descent import minimise
+from confrere.solver.row_blocks import SolverRows
 
 EXTENDED = np.longdouble
 STRANGE = [0.0, -1.0, 3.0, 1e-320, 1e-160, 1e60, -1e155, 1e300, 1.7e308, np.inf, -np.inf, np.nan]
@@ -125,10 +125,10 @@ def test_single_precision_is_kept_and_gives_the_same_bits():
     b = rng.standard_normal((1, 8))
     one, two = Frame(7).lazy(X), Frame(7).lazy(X.astype(np.float64))
     assert one.X is X
-    first = minimise_many(one, y, ridge=2.0, linear=b).W
-    assert np.array_equal(first, minimise_many(two, y, ridge=2.0, linear=b).W)
+    first = minimise(one, y, ridge=2.0, linear=b)
+    assert np.array_equal(first, minimise(two, y, ridge=2.0, linear=b))
     fortran = Frame(7).lazy(np.asfortranarray(X))
-    assert np.array_equal(first, minimise_many(fortran, y, ridge=2.0, linear=b).W)
+    assert np.array_equal(first, minimise(fortran, y, ridge=2.0, linear=b))
     assert np.array_equal(X, before)
 
 
@@ -158,8 +158,8 @@ def test_the_bits_do_not_depend_on_who_computes_which_partition(monkeypatch, n_c
     def solved(engine):
         rows = frame.lazy(X, engine)
         if n_classes > 2:
-            return minimise_softmax(rows, codes, n_classes, ridge=1.0).w
-        return minimise_many(rows, 2 * codes - 1, ridge=1.0, linear=np.ones((3, 6))).W
+            return minimise(rows, codes, Softmax(n_classes), ridge=1.0)
+        return minimise(rows, 2 * codes - 1, ridge=1.0, linear=np.ones((3, 6)))
 
     engine = Backwards()
     assert np.array_equal(solved(None), solved(engine))

@@ -24,7 +24,7 @@ from confrere.kernel.ledger import witness_folder
 from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Ledger, Limit
 from confrere.ledger.witness import shared_storage
-from confrere.maths.solver.row_blocks import Engine
+from confrere.solver.row_blocks import Engine
 from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.grant import Policy
 from confrere_federation.parties.masks import Masking

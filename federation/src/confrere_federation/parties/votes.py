@@ -28,13 +28,11 @@ from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.kernel.release import paid_by_parties
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Receipt
-from confrere.maths.public_cells import Cells
-from confrere.maths.voting import Tally, accumulate_votes
-from confrere.mechanisms.party_cells import WHOLE
-from confrere.mechanisms.party_statistic import Radius
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods.asking import Receipts, Told
+from confrere.methods.public_cells import Cells
 from confrere.methods.votes import Added, Method, Polled, Released, Voting
+from confrere.methods.voting import WHOLE, Radius, Tally, accumulate_votes
 from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.federation import Federation, checked, with_receipts
 from confrere_federation.parties.messages import Expected, Numbers, PartyError, Payload, receipts_of
@@ -125,7 +123,7 @@ class PartyShare(SumOperation, _Polled):
             plan,
             n_parties=n_parties,
             colluding=mechanism.colluders,
-            alpha=plan.average(n_parties).alpha if weights else plan.local_alpha,
+            alpha=_mechanism(asked, n_parties).alpha if weights else plan.local_alpha,
             spacing=mechanism.spacing,
             auxiliary=plan.auxiliary if plan.votes else None,
             **cell_arrays(plan, n_parties),
@@ -172,6 +170,11 @@ class PartyShare(SumOperation, _Polled):
     def part(self, party: LocalParty) -> Floats:
         """Return what a party adds; one whose own problem cannot be solved adds nothing."""
         return self.asked.voting.part(*sent_by(party, self.asked), self.n_parties)
+
+
+def _mechanism(asked: Polled, n_parties: int) -> Any:
+    """Return what noises the total, of which a request knows the kind."""
+    return asked.voting.mechanism(n_parties)
 
 
 def sent_by(party: LocalParty, asked: Polled) -> tuple[NDArray[Any], bool]:
@@ -277,7 +280,7 @@ def _total(plan: Voting, sent: Sequence[NDArray[Any]], n_parties: int) -> Tally 
         codes = (ballot.astype(np.int64) for ballot in sent)
         votes, counted = accumulate_votes(codes, n_rows=len(plan.rows), n_classes=plan.n_classes)
         return Tally(votes, counted, n_parties)
-    mechanism = plan.mean(n_parties)
+    mechanism: Any = plan.mechanism(n_parties)
     total = np.zeros(mechanism.shape)
     for upload in sent:
         total += mechanism.clipped(upload[None])[0]
@@ -351,7 +354,7 @@ class _Told(_Polled):
     def to_ask(cls, asked: Any) -> Self:
         plan, n_parties, more = asked.voting, asked.n_parties, {}
         if plan.method == "weights":
-            more["alpha"] = plan.average(1).alpha
+            more["alpha"] = _mechanism(asked, 1).alpha
         elif plan.votes:
             more["alpha"] = plan.local_alpha
         rows = plan.auxiliary if plan.votes else None
@@ -438,7 +441,7 @@ class Upload(_Told):
     @property
     @override
     def numbers(self) -> Numbers:
-        return Numbers(self.asked.voting.mean(1).shape)
+        return Numbers(_mechanism(self.asked, 1).shape)
 
 
 @install
@@ -456,4 +459,4 @@ class Shares(_Told):
     @property
     @override
     def numbers(self) -> Numbers:
-        return Numbers(self.asked.voting.shares(1).shape, "<i8", lowest=0, highest=WHOLE)
+        return Numbers(_mechanism(self.asked, 1).shape, "<i8", lowest=0, highest=WHOLE)

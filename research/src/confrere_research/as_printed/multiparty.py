@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 
 from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier
-from confrere.mechanisms.party_average import PartyAverage
-from confrere.mechanisms.party_votes import PartyVotes
 from confrere.methods.plan import PublicFacts
-from confrere.methods.votes import MultipartyPlan, Voting
+from confrere.methods.votes import MultipartyPlan, Total, Voting
+from confrere.methods.voting import PartyAverage, PartyVotes
 
 #: As the attained sensitivities, these are raised by more than rounding may have taken off.
 _RAISED = 1 + 1e-14
@@ -74,13 +73,11 @@ class PrintedAverage(PartyAverage):
 class PrintedVoting(Voting):
     """Votes and weights of parties as published."""
 
-    def average(self, n_parties: int) -> PartyAverage:
-        """Return the mean of so many parties' weights."""
-        return PrintedAverage(**_settings(super().average(n_parties)))
-
-    def output(self, n_parties: int) -> PartyVotes:
-        """Return the model of so many parties' votes."""
-        return PrintedVotes(**_settings(super().output(n_parties)))
+    def mechanism(self, n_parties: int) -> Total:
+        """Return what noises what so many parties send."""
+        made = super().mechanism(n_parties)
+        kind = PrintedAverage if isinstance(made, PartyAverage) else PrintedVotes
+        return kind(**_settings(made))
 
 
 class PrintedMultiparty(MultipartyClassifier):

@@ -28,7 +28,8 @@ from confrere.arrays import Floats
 from confrere.data.body import Groups
 from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.kernel.norms import row_norms
-from confrere.maths.solver import minimise, minimise_many, smallest_tolerance
+from confrere.solver.certificate import smallest_tolerance
+from confrere.solver.descent import minimise
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,7 @@ def solve(
         linear_norm=float(np.linalg.norm(noise)),
         centre_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
     )
-    return minimise(
-        X, y, ridge=ridge, linear=noise, centre=centre, tolerance=max(1e-6, tolerance)
-    ).w
+    return minimise(X, y, ridge=ridge, linear=noise, centre=centre, tolerance=max(1e-6, tolerance))
 
 
 def gamma_noise(
@@ -242,7 +241,7 @@ def scaled_plr(
     printed = printed_calibration(epsilon, len(X), alpha)
     ridge = len(X) * (alpha + printed.extra_ridge)
     noise = gamma_noise(printed.rho, X.shape[1], count, generator)
-    return minimise_many(rows, y, ridge=ridge, linear=noise, tolerance=1e-4).W
+    return minimise(rows, y, ridge=ridge, linear=noise, tolerance=1e-4)
 
 
 Score = Callable[[Floats], Floats]

@@ -25,9 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.data.body import Groups
-from confrere.maths.solver import minimise_many
-from confrere.maths.solver.descent import sigmoid
 from confrere.methods.stacks import split_rows
+from confrere.solver.descent import minimise, sigmoid
 from confrere_research.as_printed.regression import (
     fit_plr,
     fit_plr_fs,
@@ -149,7 +148,7 @@ def psth_source(
         columns = np.asarray(group, dtype=np.intp)
         noise = gamma_noise(printed.rho, len(columns), count, generator)
         rows = np.ascontiguousarray(X[:, columns])
-        released[:, columns] = minimise_many(rows, y, ridge=ridge, linear=noise).W
+        released[:, columns] = minimise(rows, y, ridge=ridge, linear=noise)
     return released
 
 

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.maths.solver.certificate import block_rows, partition_rows
+from confrere.solver.certificate import block_rows, partition_rows
 
 Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array | BlockRows"
 

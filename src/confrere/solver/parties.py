@@ -39,14 +39,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.kernel.guarantee import check_positive
-from confrere.maths.solver import UNSOLVED, minimise, smallest_tolerance
-from confrere.maths.solver.certificate import PARTY_ROOM, Problem
-from confrere.maths.solver.descent import solve
-from confrere.maths.solver.row_blocks import SolverRows
+from confrere.kernel.losses import Logistic, Loss
+from confrere.solver.certificate import PARTY_ROOM, UNSOLVED, Problem, smallest_tolerance
+from confrere.solver.descent import minimise, solve
+from confrere.solver.row_blocks import SolverRows
 
 Codes = NDArray[np.int64]
+
+#: The plain one, for two classes.
+_LOGISTIC = Logistic()
 
 #: Distance to the exact minimiser that is aimed at, beyond the tolerance that is promised.
 _AIM = 1e-7
@@ -289,23 +292,18 @@ def _marks(codes: Codes, m: int) -> Floats:
 class PartySolutions:
     """Every party's minimiser and its certificate."""
 
-    #: Of shape (n_parties, n_features) or (n_parties, n_classes, n_features). The
-    #: minimisers, each within its gradient norm over ``alpha`` of the exact one; zero for a party
-    #: that is not solved.
-    W: NDArray[np.float64]
-    #: Of shape (n_parties,). Euclidean norm of each party's gradient at the point that was
-    #: reached, at most the tolerance asked for if it is solved.
-    gradient_norms: NDArray[np.float64]
-    solved: NDArray[np.bool_]  #: Of shape (n_parties,). Whose problem is solved.
+    #: ``(n_parties, d)`` or ``(n_parties, K, d)``: each within its gradient norm over ``alpha`` of
+    #: the exact one; zero for a party that is not solved.
+    W: Floats
+    gradient_norms: Floats  #: Each party's, at most the tolerance asked for if it is solved
+    solved: NDArray[np.bool_]  #: Whose problem is solved
 
 
 def solve_parties(
-    # Of shape (n_rows, n_features). The parties' rows, one party after the other.
-    X: ArrayLike,
-    y: ArrayLike,  # Of shape (n_rows,). Labels, -1 or +1.
-    # Of shape (n_parties + 1,). Where each party's rows begin; the last number is
-    # ``n_rows``.
-    offsets: ArrayLike,
+    X: ArrayLike,  # ``(n_rows, d)``: the parties' rows, one party after the other
+    y: ArrayLike,  # As the loss takes them: labels -1 and +1, or codes; nobody need have all
+    offsets: ArrayLike,  # ``(n_parties + 1,)``: where each's rows begin; the last is ``n_rows``
+    loss: Loss = _LOGISTIC,
     *,
     alpha: float,  # Strength of the regulariser, on the mean loss
     tolerance: float = 1e-8,  # Largest gradient norm that counts as solved
@@ -313,69 +311,28 @@ def solve_parties(
     # does not change the result.
     block: int = 2048,
 ) -> PartySolutions:
-    """Minimise ``(1/n_i) sum log(1 + exp(-y w.x)) + (alpha/2) ||w||^2`` for every party.
+    """Minimise ``(1/n_i) sum_i loss(W x_i) + (alpha/2) ||W||_F^2`` for every party.
 
     Parties with one class or one row have a minimiser too, and get it.
     """
-    labels = np.asarray(y)
-    if labels.ndim != 1 or not np.all(np.abs(labels) == 1):
-        raise InvalidData("y must be one-dimensional, of labels -1 and +1 only.")
-    solutions = _solve(X, labels > 0, offsets, 1, alpha, tolerance, block)
-    return PartySolutions(solutions.W[:, 0], solutions.gradient_norms, solutions.solved)
-
-
-def solve_parties_softmax(
-    # Of shape (n_rows, n_features). The parties' rows, one party after the other.
-    X: ArrayLike,
-    # Of shape (n_rows,). Classes, numbered from 0 to ``n_classes - 1``. A party need
-    # not have seen all.
-    codes: ArrayLike,
-    # Of shape (n_parties + 1,). Where each party's rows begin; the last number is
-    # ``n_rows``.
-    offsets: ArrayLike,
-    n_classes: int,  # Number of classes, at least 2
-    *,
-    # ``alpha``, ``tolerance``, ``block``: as for :func:`solve_parties`.
-    alpha: float,
-    tolerance: float = 1e-8,
-    block: int = 2048,
-) -> PartySolutions:
-    """Minimise ``(1/n_i) sum (logsumexp(W x) - w_c.x) + (alpha/2) ||W||_F^2`` for every party."""
-    if n_classes < 2:
-        raise InvalidParameter("n_classes must be at least 2.")
-    labels = np.asarray(codes)
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise InvalidData("codes must be a one-dimensional array of whole numbers.")
-    if labels.size and (labels.min() < 0 or labels.max() >= n_classes):
-        raise InvalidData("codes must lie between 0 and n_classes - 1.")
-    return _solve(X, labels, offsets, n_classes, alpha, tolerance, block)
-
-
-def _solve(
-    X: ArrayLike,
-    codes: NDArray[np.generic],
-    offsets: ArrayLike,
-    n_outputs: int,
-    alpha: float,
-    tolerance: float,
-    block: int,
-) -> PartySolutions:
     check_positive(alpha, "alpha")
     check_positive(tolerance, "tolerance")
-    if block < 1:
-        raise InvalidParameter("block must be at least 1.")
-    rows = np.asarray(X)
-    starts = np.asarray(offsets)
-    _check_shapes(rows, codes, starts)
-    n_parties = starts.size - 1
-    W = np.zeros((n_parties, n_outputs, rows.shape[1]))
+    rows, labels = np.asarray(X), np.asarray(y)
+    if rows.ndim != 2 or rows.shape[1] == 0 or not np.isrealobj(rows):
+        raise InvalidData("X must be a two-dimensional array of real numbers.")
+    if labels.shape != rows.shape[:1]:
+        raise InvalidData("y must be one label per row of X.")
+    loss.check_labels(labels)
+    starts = _offsets(offsets, len(rows))
+    codes, n_parties = labels > 0 if loss.n_scores == 1 else labels, starts.size - 1
+    W = np.zeros((n_parties, loss.n_scores, rows.shape[1]))
     norms = np.empty(n_parties)
     for first in range(0, n_parties, block):
         last = min(first + block, n_parties)
         begin, end = int(starts[first]), int(starts[last])
         norms[first:last] = solve_each(
             np.ascontiguousarray(rows[begin:end], dtype=np.float64),
-            np.zeros((end - begin, n_outputs)),
+            np.zeros((end - begin, loss.n_scores)),
             codes[begin:end].astype(np.int64),
             (starts[first : last + 1] - begin).astype(np.int64),
             np.full(last - first, float(alpha)),
@@ -386,28 +343,18 @@ def _solve(
     # Written so that NaN is not solved: no comparison with it is true.
     solved = norms <= tolerance
     W[~solved] = 0.0
-    return PartySolutions(W, norms, solved)
+    return PartySolutions(W[:, 0] if loss.n_scores == 1 else W, norms, solved)
 
 
-def _check_shapes(
-    rows: NDArray[np.generic], codes: NDArray[np.generic], starts: NDArray[np.generic]
-) -> None:
-    if rows.ndim != 2 or rows.shape[1] == 0 or not np.isrealobj(rows):
-        raise InvalidData("X must be a two-dimensional array of real numbers.")
-    if codes.size != rows.shape[0]:
-        raise InvalidData("X and the labels must have the same number of rows.")
-    if (
-        starts.ndim != 1
-        or starts.size < 2
-        or not np.issubdtype(starts.dtype, np.integer)
-        or starts[0] != 0
-        or starts[-1] != rows.shape[0]
-        or np.any(np.diff(starts) < 1)
-    ):
+def _offsets(offsets: ArrayLike, n_rows: int) -> Codes:
+    starts = np.asarray(offsets)
+    whole = starts.ndim == 1 and starts.size > 1 and np.issubdtype(starts.dtype, np.integer)
+    if not whole or (starts[0], starts[-1]) != (0, n_rows) or np.any(np.diff(starts) < 1):
         raise InvalidData(
             "offsets must be whole numbers that rise from 0 to the number of rows, with at least "
             "one row for every party."
         )
+    return starts
 
 
 #: The part of the tolerance that the measured gradient may use, and rounding the rest.
@@ -436,7 +383,7 @@ def minimise_parties(
     Returns
     -------
     (m, d) array
-        What :func:`~confrere.maths.solver.minimise` would certify for every party. The few that
+        What :func:`~confrere.solver.descent.minimise` would certify for every party. The few that
         the stacks do not certify are left to it; what it cannot solve is as without rows.
     """
     sizes = np.diff(offsets)
@@ -467,12 +414,12 @@ def minimise_parties(
             points[party] = minimise(
                 X[own],
                 y[own],
+                Logistic(cap),
                 ridge=float(ridge[party]),
                 linear=None if linear is None else linear[party],
                 centre=centre,
-                cap=cap,
                 tolerance=float(tolerance[party]),
-            ).w
+            )
         except UNSOLVED:
             points[party] = origin[party]
     return np.asarray(points)

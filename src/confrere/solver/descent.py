@@ -16,7 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,13 +26,16 @@ from scipy.special import expit
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
-from confrere.kernel.losses import Logistic, Loss, Softmax
-from confrere.maths.solver.certificate import (
+from confrere.kernel.losses import Logistic, Loss
+from confrere.solver.certificate import (
     Problem,
     check_tolerance,
     gradient_bounds,
 )
-from confrere.maths.solver.row_blocks import Block, Matrix, SolverRows, Sums, Work
+from confrere.solver.row_blocks import Block, Matrix, SolverRows, Sums, Work
+
+#: The plain one, for two classes.
+_LOGISTIC = Logistic()
 
 #: Entries of all Gram matrices together beyond which only their diagonals are kept: 16 MB.
 _GRAM_ENTRIES = 2**21
@@ -65,96 +68,46 @@ def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
     return bend if cap == 1.0 else np.where(sigmoid(-t) <= cap, bend, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """What is known of the gradient of the objective at a returned point."""
-
-    gradient_norm: float  #: Upper bound on the Euclidean norm: the computed norm plus ``rounding``
-    rounding: float  #: Bound on the floating-point error of the computed gradient
-    tolerance: float  #: What was asked; ``gradient_norm <= tolerance`` always holds
+#: A symmetric positive definite map that stands for the inverse of a Hessian, on every row of a
+#: matrix: ``(m, size)`` to ``(m, size)``.
+Preconditioner: TypeAlias = Callable[[Floats], Floats]
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """One certified minimiser."""
-
-    w: Floats  #: ``(d,)``, or ``(K, d)`` for the softmax objective
-    certificate: Certificate  #: How small the gradient at ``w`` is
-
-
-@dataclass(frozen=True, slots=True)
-class Solutions:
-    """Certified minimisers of several objectives on the same rows."""
-
-    W: Floats  #: One minimiser per row
-    certificates: tuple[Certificate, ...]  #: One per row of ``W``
-
-
-class Preconditioner(ABC):
-    """A symmetric positive definite map that stands for the inverse of a Hessian."""
-
-    @abstractmethod
-    def __call__(self, G: Floats) -> Floats:
-        """Apply it to every row of ``G``: ``(m, size)`` to ``(m, size)``."""
-
-
-class BlockPreconditioner(Preconditioner):
+def blocks_inverse(hessians: Floats) -> Preconditioner:
     """One dense block of the Hessian per class, ``(K, d, d)``, factored."""
+    factors = np.linalg.cholesky(hessians)
+    roots = np.stack([dtrtri(factor, lower=1)[0] for factor in factors])
+    K, d, _ = roots.shape
 
-    def __init__(self, hessians: Floats) -> None:
-        factors = np.linalg.cholesky(hessians)
-        self._roots = np.stack([dtrtri(factor, lower=1)[0] for factor in factors])
-
-    def __call__(self, G: Floats) -> Floats:
-        """Solve with every class's block."""
-        K, d, _ = self._roots.shape
+    def solve(G: Floats) -> Floats:
         parts = G.reshape(-1, K, d).swapaxes(0, 1)
-        solved: Floats = parts @ self._roots.mT @ self._roots
+        solved: Floats = parts @ roots.mT @ roots
         return solved.swapaxes(0, 1).reshape(G.shape)
 
-
-class Diagonal(Preconditioner):
-    """The diagonal of the Hessian, where there are too many columns for more."""
-
-    def __init__(self, diagonal: Floats) -> None:
-        self._inverse = 1.0 / diagonal.ravel()
-
-    def __call__(self, G: Floats) -> Floats:
-        """Divide by the diagonal."""
-        return G * self._inverse
+    return solve
 
 
-class Scalar(Preconditioner):
-    """One number, where the ridge is nearly all there is: no row has to be read for it."""
-
-    def __init__(self, curvature: float) -> None:
-        self._inverse = 1.0 / curvature
-
-    def __call__(self, G: Floats) -> Floats:
-        """Divide by the curvature."""
-        return G * self._inverse
+def diagonal_inverse(diagonal: Floats | float) -> Preconditioner:
+    """Only the Hessian's diagonal, or one number: no row has to be read for that."""
+    inverse = 1.0 / np.ravel(diagonal)
+    return lambda G: G * inverse
 
 
-class SumZero(Preconditioner):
-    """Another preconditioner on weights that sum to zero over the classes, ``1/L`` off them.
+def sum_zero(within: Preconditioner, n_classes: int, ridge: float) -> Preconditioner:
+    """Another one on weights that sum to zero over the classes, ``1/L`` off them.
 
     The softmax does not see what is added to all classes alike: there the Hessian is ``L``.
     """
 
-    def __init__(self, within: Preconditioner, n_classes: int, ridge: float) -> None:
-        self._within = within
-        self._n_classes = n_classes
-        self._ridge = ridge
+    def common(G: Floats) -> Floats:
+        return np.tile(G.reshape(len(G), n_classes, -1).mean(axis=1), n_classes)
 
-    def __call__(self, G: Floats) -> Floats:
-        """Treat what all classes share, and how they differ, apart."""
-        common = self._common(G)
-        within = self._within(G - common)
-        return within - self._common(within) + common / self._ridge
+    def apart(G: Floats) -> Floats:
+        shared = common(G)
+        differs = within(G - shared)
+        return differs - common(differs) + shared / ridge
 
-    def _common(self, G: Floats) -> Floats:
-        mean = G.reshape(len(G), self._n_classes, -1).mean(axis=1)
-        return np.tile(mean, self._n_classes)
+    return apart
 
 
 def precondition(
@@ -167,14 +120,14 @@ def precondition(
     """Build the inverse of ``X' diag(c_k) X + L I`` for every class ``k``."""
     if n_classes * rows.d**2 > _GRAM_ENTRIES:
         (squares,) = rows.sum(labels, lambda block, y: (block.squares(weigh(block, y)),))
-        return Diagonal(squares + ridge)
+        return diagonal_inverse(squares + ridge)
     (grams,) = rows.sum(labels, lambda block, y: (block.gram(weigh(block, y)),))
     diagonals = np.einsum("kii->ki", grams)  # a view
     diagonals += ridge
     try:
-        return BlockPreconditioner(grams)
+        return blocks_inverse(grams)
     except np.linalg.LinAlgError:  # the ridge drowns in the rounding of the sums
-        return Diagonal(diagonals)
+        return diagonal_inverse(diagonals)
 
 
 #: Rows times columns squared up to which a Hessian costs about as much as a few calls.
@@ -200,21 +153,6 @@ class SmoothSum(ABC):
     def labels(self) -> Any:
         """What the loss compares each row's margin with; read in slices."""
         return self.problem.labels
-
-    @property
-    def ridge(self) -> float:
-        """``L``."""
-        return self.problem.ridge
-
-    @property
-    def linear(self) -> Floats:
-        """``b``, one row per problem."""
-        return self.problem.linear
-
-    @property
-    def centre(self) -> Floats:
-        """``u``, one row per problem."""
-        return self.problem.centre
 
     @abstractmethod
     def _hessian_work(self, w: Floats, v: Floats) -> Work:
@@ -243,28 +181,30 @@ class SmoothSum(ABC):
     @property
     def m(self) -> int:
         """How many problems share the rows."""
-        return len(self.linear)
+        return len(self.problem.linear)
 
     def gradient(self, W: Floats) -> Floats:
         """Return the gradient of every problem at its row of ``W``, in one pass over the data."""
         if self.scale == 1.0:
             return self.problem.gradient(W)
-        penalty = self.ridge * (W - self.centre) + self.linear
-        return self.scale * self.problem.pull(W) + penalty
+        return self.scale * self.problem.pull(W) + self._penalty(W)
+
+    def _penalty(self, W: Floats) -> Floats:
+        return self.problem.ridge * (W - self.problem.centre) + self.problem.linear
 
     def hessian(self, w: Floats) -> Callable[[Floats], Floats]:
         """Return the Hessian at one point, as a map on vectors."""
 
         def product(v: Floats) -> Floats:
             (total,) = self.rows.sum(self.labels, self._hessian_work(w, v))
-            return np.asarray(self.scale * total + self.ridge * v)
+            return np.asarray(self.scale * total + self.problem.ridge * v)
 
         return product
 
     def slope(self, w: Floats, step: Floats) -> Callable[[float], float]:
         """Return the derivative of the only problem along the line ``w + a step``."""
-        constant = float(step @ (self.ridge * (w - self.centre[0]) + self.linear[0]))
-        growth = self.ridge * float(step @ step)
+        constant = float(step @ self._penalty(w[None])[0])
+        growth = self.problem.ridge * float(step @ step)
 
         def at(a: float) -> float:
             (total,) = self.rows.sum(self.labels, self._slope_work(w + a * step, step))
@@ -284,13 +224,13 @@ class SmoothSum(ABC):
         The trace of the sum's Hessian is no larger either, so in no more directions than this does
         the rows' curvature outweigh the ridge.
         """
-        return self.most_curvature / self.ridge
+        return self.most_curvature / self.problem.ridge
 
     def scalar_metric(self, worst: float = _TAME) -> Preconditioner | None:
         """Return the inverse of the Hessian's middle, if its condition number is small."""
         if self.conditioning > worst:
             return None
-        return Scalar(self.ridge + self.most_curvature / 2)
+        return diagonal_inverse(self.problem.ridge + self.most_curvature / 2)
 
     @property
     def hessian_passes(self) -> float:
@@ -309,13 +249,16 @@ class SmoothSum(ABC):
 
     def select(self, problems: NDArray[np.bool] | slice) -> Self:
         """Return the same objective for some of its problems."""
-        problem = replace(self.problem, linear=self.linear[problems], centre=self.centre[problems])
-        return replace(self, problem=problem)
+        return self._with(lambda A: A[problems])
 
     def mean(self) -> Self:
         """Return the one problem that is the mean of all."""
-        linear, centre = (A.mean(axis=0, keepdims=True) for A in (self.linear, self.centre))
-        return replace(self, problem=replace(self.problem, linear=linear, centre=centre))
+        return self._with(lambda A: A.mean(axis=0, keepdims=True))
+
+    def _with(self, of: Callable[[Floats], Floats]) -> Self:
+        problem = self.problem
+        problem = replace(problem, linear=of(problem.linear), centre=of(problem.centre))
+        return replace(self, problem=problem)
 
     def thinned(self) -> Self | None:
         """Return the objective of a subsample, or None if there are too few rows."""
@@ -377,9 +320,8 @@ class BinarySum(SmoothSum):
                 scaled = rows * np.sqrt(bend)[:, None]
                 hessian += scaled.T @ scaled
             hessian *= self.scale
-            hessian.flat[:: d + 1] += self.ridge
-            gradient = self.ridge * (W - self.centre) + self.linear - self.scale * pull
-            return gradient, hessian
+            hessian.flat[:: d + 1] += self.problem.ridge
+            return self._penalty(W) - self.scale * pull, hessian
 
         return at
 
@@ -392,7 +334,7 @@ class BinarySum(SmoothSum):
             bend = curvature(y * block.times(W), cap)
             return np.asarray(scale * bend.mean(axis=0, keepdims=True))
 
-        return precondition(self.rows, self.labels, weigh, 1, self.ridge)
+        return precondition(self.rows, self.labels, weigh, 1, self.problem.ridge)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -440,7 +382,7 @@ class SoftmaxSum(SmoothSum):
     def scalar_metric(self, worst: float = _TAME) -> Preconditioner | None:
         """Return one number on weights that sum to zero over the classes, if that is enough."""
         within = super().scalar_metric(worst)
-        return None if within is None else SumZero(within, self.classes, self.ridge)
+        return None if within is None else sum_zero(within, self.classes, self.problem.ridge)
 
     def preconditioner(self, W: Floats) -> Preconditioner:
         """Return the inverse of the Hessian's diagonal blocks, one per class.
@@ -454,8 +396,8 @@ class SoftmaxSum(SmoothSum):
             p = _softmax(block.times(stacked).reshape(m, K, -1)).mean(axis=0)
             return np.asarray(scale * K / (K - 1) * p * (1.0 - p))
 
-        within = precondition(self.rows, self.labels, weigh, K, self.ridge)
-        return SumZero(within, K, self.ridge)
+        within = precondition(self.rows, self.labels, weigh, K, self.problem.ridge)
+        return sum_zero(within, K, self.problem.ridge)
 
 
 def _softmax(t: Floats) -> Floats:
@@ -479,13 +421,13 @@ _PATIENCE = 100
 _LOOSENESS = 0.03
 
 
-def descend(objective: SmoothSum, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """Return points, and gradients there that are certified to be at most ``tolerance``."""
+def descend(objective: SmoothSum, W: Floats, tolerance: float) -> Floats:
+    """Return points where gradients are certified to be at most ``tolerance``."""
     expand = objective.expansion()
     if expand is not None:
-        W, G, arrived = _full_steps(objective, expand, W, tolerance)
+        W, arrived = _full_steps(objective, expand, W, tolerance)
         if arrived:
-            return W, G
+            return W
     tame = objective.scalar_metric()
     if tame is not None:
         return _settle(objective, W, tame, tolerance)
@@ -502,10 +444,10 @@ def descend(objective: SmoothSum, W: Floats, tolerance: float) -> tuple[Floats, 
         # A Hessian where the search begins is worth it if the search would be longer without.
         simple = thin.scalar_metric(thin.hessian_passes**2)
         if simple is None:
-            W, _ = descend(thin, W, loose)
+            W = descend(thin, W, loose)
         else:
             search = _QuasiNewton(thin, W, simple, worth=math.inf)
-            W, _, _ = search.run(loose, math.ceil(thin.hessian_passes))
+            W, _ = search.run(loose, math.ceil(thin.hessian_passes))
         metric = thin.preconditioner(W)
     return _settle(objective, W, metric, tolerance)
 
@@ -516,14 +458,13 @@ def _full_steps(
     expand: Callable[[Floats], tuple[Floats, Floats]],
     W: Floats,
     tolerance: float,
-) -> tuple[Floats, Floats, bool]:
+) -> tuple[Floats, bool]:
     """Take full Newton steps, one pass each, while the gradient shrinks; say if it is found."""
     G, hessian = expand(W)
     for _ in range(_PATIENCE):
         # What is computed here is rounded in another way than what is certified.
         if objective.certified(W, G, tolerance).all():
-            G = objective.gradient(W)
-            return W, G, bool(objective.certified(W, G, tolerance).all())
+            return W, bool(objective.certified(W, objective.gradient(W), tolerance).all())
         _, step, failed = dposv(hessian, G[0])
         if failed:
             break
@@ -532,30 +473,27 @@ def _full_steps(
         if not np.vdot(gradient, gradient) < np.vdot(G, G):
             break
         W, G = moved, gradient
-    return W, G, False
+    return W, False
 
 
-def _fan_out(objective: SmoothSum, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
+def _fan_out(objective: SmoothSum, W: Floats, tolerance: float) -> Floats:
     """Solve the mean of all problems, and start each of them one Newton step from there."""
-    pull = objective.linear - objective.ridge * objective.centre
+    pull = objective.problem.linear - objective.problem.ridge * objective.problem.centre
     apart = pull - pull.mean(axis=0)
     looseness = max(tolerance, _LOOSENESS * float(np.linalg.norm(apart, axis=1).min()))
-    middle, _ = descend(objective.mean(), W.mean(axis=0, keepdims=True), looseness)
+    middle = descend(objective.mean(), W.mean(axis=0, keepdims=True), looseness)
     metric = objective.preconditioner(middle)
     return _settle(objective, middle - metric(apart), metric, tolerance)
 
 
-def _settle(
-    objective: SmoothSum, W: Floats, metric: Preconditioner, tolerance: float
-) -> tuple[Floats, Floats]:
-    W, G, strays = _QuasiNewton(objective, W, metric).run(tolerance)
+def _settle(objective: SmoothSum, W: Floats, metric: Preconditioner, tolerance: float) -> Floats:
+    W, strays = _QuasiNewton(objective, W, metric).run(tolerance)
     for j in strays:
         one, start = objective.select(slice(j, j + 1)), W[j : j + 1]
         if objective.m == 1:
-            W, G = newton(one, start, tolerance)
-        else:
-            W[j], G[j] = _settle(one, start, one.preconditioner(start), tolerance)
-    return W, G
+            return newton(one, start, tolerance)
+        W[j] = _settle(one, start, one.preconditioner(start), tolerance)[0]
+    return W
 
 
 class _QuasiNewton:
@@ -580,14 +518,12 @@ class _QuasiNewton:
 
     # A problem that is exactly solved, or runs away, divides by zero and then leaves the batch.
     @np.errstate(all="ignore")
-    def run(
-        self, tolerance: float, steps: int = _PATIENCE
-    ) -> tuple[Floats, Floats, NDArray[np.intp]]:
-        """Return points, gradients there, and the numbers of problems not yet certified."""
-        points, gradients = self.W.copy(), self.G.copy()
+    def run(self, tolerance: float, steps: int = _PATIENCE) -> tuple[Floats, NDArray[np.intp]]:
+        """Return points, and the numbers of problems not yet certified."""
+        points = self.W.copy()
         strays: list[NDArray[np.intp]] = []
         for _ in range(steps):
-            points[self.problems], gradients[self.problems] = self.W, self.G
+            points[self.problems] = self.W
             self._keep(~self.objective.certified(self.W, self.G, tolerance))
             if not len(self.problems):
                 break
@@ -600,7 +536,7 @@ class _QuasiNewton:
                 self.metric = self.objective.preconditioner(self.W)
                 self.size = self._size()
                 self.pairs.clear()
-        return points, gradients, np.concatenate([*strays, self.problems])
+        return points, np.concatenate([*strays, self.problems])
 
     def _steps_left(self, progress: Floats, tolerance: float) -> float:
         """Forecast how many steps the slowest problem still needs at its present pace."""
@@ -659,10 +595,8 @@ _LONGEST_SOLVE = 2000
 _LONGEST_SEARCH = 200
 
 
-def newton(objective: SmoothSum, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    r"""Return the minimiser of a single problem, and a gradient certified at ``tolerance``.
-
-    ``W`` is the start, ``(1, size)``; so are both results.
+def newton(objective: SmoothSum, W: Floats, tolerance: float) -> Floats:
+    r"""Return where the gradient of a single problem is certified at ``tolerance``, ``(1, size)``.
 
     Damped Newton: slower than it could be, but it always arrives. The direction solves
     :math:`H p = -g` by preconditioned conjugate gradients, which yield a descent direction
@@ -685,7 +619,7 @@ def newton(objective: SmoothSum, W: Floats, tolerance: float) -> tuple[Floats, F
             moved = W + _step_length(objective.slope(W[0], step)) * step
             G = objective.gradient(moved)
         W = moved
-    return W, G
+    return W
 
 
 def _direction(
@@ -728,22 +662,23 @@ def _step_length(slope: Callable[[float], float]) -> float:
 
 def minimise(
     X: Matrix,
-    y: ArrayLike,
+    y: ArrayLike,  # As the loss takes them: labels -1 and +1, or codes
+    loss: Loss = _LOGISTIC,
     *,
     ridge: float,  # ``L``, above zero
-    linear: Floats | None = None,  # ``b``; zero by default
-    centre: Floats | None = None,  # ``u``; zero by default
-    cap: float = 1.0,  # Largest slope of the loss; 1 is the logistic loss
-    tolerance: float = 1e-6,  # Bound on the norm of the gradient of ``J``, to be certified
-    start: Floats | None = None,  # Where to begin; by default at ``centre``
+    # ``B`` and ``U``, zero by default: ``(d,)``, of more classes ``(K, d)``. With one axis more
+    # ``B`` stands for as many problems, which share each pass over the rows, and ``U`` may too.
+    linear: Floats | None = None,
+    centre: Floats | None = None,
+    tolerance: float = 1e-6,  # Bound on the norm of the gradient, to be certified
     # Public bound on the norms of the rows; their root mean square is checked against it.
     row_norm: float = 1.0,
-) -> Solution:
-    r"""Minimise :math:`\sum_i \ell(y_i w \cdot x_i) + \frac{L}{2}\|w-u\|^2 + b \cdot w`.
+) -> Floats:
+    r"""Minimise :math:`\sum_i \ell(W x_i, y_i) + \frac{L}{2}\|W-U\|^2 + \langle B, W\rangle`.
 
     ``X`` is an array, CSR or BlockRows with one row per record, read in blocks and never copied
-    whole; ``y`` holds labels -1 and +1. What is returned is within ``tolerance / ridge`` of the
-    exact minimiser.
+    whole. What is returned is within ``tolerance / ridge`` of the exact minimiser. If the columns
+    of ``B`` and ``U`` sum to zero over the classes, so do those of ``W``.
 
     Raises
     ------
@@ -755,81 +690,23 @@ def minimise(
     InvalidData
         If the labels or the rows are not as declared; a caller that clips never sees it.
     """
-    given = None if linear is None else np.asarray(linear)[None]
-    problem = _problem(X, y, Logistic(cap), ridge, given, centre, row_norm)
-    begin = None if start is None else _weights(start, problem.centre.shape, "start", shared=True)
-    W, (certificate,) = _certified(problem, tolerance, begin)
-    return Solution(W[0], certificate)
-
-
-def minimise_many(
-    X: Matrix,
-    y: ArrayLike,
-    *,
-    ridge: float,
-    linear: Floats,  # ``(m, d)``: one ``b`` per problem
-    centre: Floats | None = None,  # ``(d,)`` for all problems, or ``(m, d)``
-    cap: float = 1.0,
-    tolerance: float = 1e-6,
-    row_norm: float = 1.0,
-) -> Solutions:
-    """Minimise for every row of ``linear``, sharing each pass over the data; see minimise."""
-    if len(linear) < 1:
-        raise InvalidParameter("linear needs at least one row.")
-    problem = _problem(X, y, Logistic(cap), ridge, linear, centre, row_norm)
-    return Solutions(*_certified(problem, tolerance))
-
-
-def minimise_softmax(
-    X: Matrix,
-    codes: NDArray[np.integer],  # Class of every row, from 0 to ``n_classes - 1``
-    n_classes: int,  # ``K``, at least 3
-    *,
-    ridge: float,
-    linear: Floats | None = None,  # ``(K, d)``
-    centre: Floats | None = None,  # ``(K, d)``
-    tolerance: float = 1e-6,
-    row_norm: float = 1.0,
-) -> Solution:
-    r"""Minimise the softmax objective of ``K`` classes; see :func:`minimise`.
-
-    .. math:: \sum_i [\mathrm{logsumexp}(W x_i) - W_{c_i} \cdot x_i]
-              + \tfrac{L}{2}\|W - U\|_F^2 + \langle B, W \rangle
-
-    If the columns of ``B`` and ``U`` sum to zero, so do those of ``W``.
-    """
-    shape = (n_classes, np.shape(X)[1])
-    B, U = (
-        None if one is None else _weights(one, shape, name).reshape(1, -1)
-        for one, name in ((linear, "linear"), (centre, "centre"))
-    )
-    problem = _problem(X, codes, Softmax(n_classes), ridge, B, U, row_norm)
-    W, (certificate,) = _certified(problem, tolerance)
-    return Solution(W.reshape(shape), certificate)
-
-
-def _problem(
-    X: Matrix,
-    y: ArrayLike,
-    loss: Loss,
-    ridge: float,
-    linear: ArrayLike | None,
-    centre: ArrayLike | None,
-    row_norm: float,
-) -> Problem:
     rows, labels = SolverRows(X, check_positive(row_norm, "row_norm")), np.asarray(y)
     if labels.shape != (rows.n,):
         raise InvalidData("y must be one label per row of X.")
     loss.check_labels(labels)
-    shape = (1 if linear is None else len(np.asarray(linear)), loss.n_scores * rows.d)
-    return Problem(
+    one = (rows.d,) if loss.n_scores == 1 else (loss.n_scores, rows.d)
+    shape = one if linear is None or np.ndim(linear) <= len(one) else (len(linear), *one)
+    if 0 in shape:
+        raise InvalidParameter("linear needs at least one row.")
+    problem = Problem(
         rows=rows,
         labels=rows.keep(labels),
         loss=loss,
         ridge=check_bound(ridge, "ridge"),
-        linear=_weights(linear, shape, "linear"),
-        centre=_weights(centre, shape, "centre", shared=True),
+        linear=_weights(linear, "linear", shape).reshape(-1, math.prod(one)),
+        centre=_weights(centre, "centre", shape, one).reshape(-1, math.prod(one)),
     )
+    return solve(problem, tolerance).reshape(shape)
 
 
 def objective_of(problem: Problem) -> SmoothSum:
@@ -839,35 +716,13 @@ def objective_of(problem: Problem) -> SmoothSum:
 
 def solve(problem: Problem, tolerance: float) -> Floats:
     """Return points where gradients are certified to be at most ``tolerance``."""
-    return _certified(problem, tolerance)[0]
-
-
-def _certified(
-    problem: Problem, tolerance: float, start: Floats | None = None
-) -> tuple[Floats, tuple[Certificate, ...]]:
     tolerance = check_tolerance(tolerance, problem.smallest_tolerance)
-    begin = problem.centre if start is None else start
-    W, G = descend(objective_of(problem), begin, tolerance)
-    roundings = problem.rounding(W)
-    bounds = gradient_bounds(G, roundings)
-    return W, tuple(
-        Certificate(bound, rounding, tolerance)
-        for bound, rounding in zip(bounds.tolist(), roundings.tolist(), strict=True)
-    )
+    return descend(objective_of(problem), problem.centre, tolerance)
 
 
-def _weights(
-    value: ArrayLike | None, shape: tuple[int, ...], name: str, *, shared: bool = False
-) -> Floats:
-    """Return ``value`` in the given shape; a ``shared`` vector stands for every row."""
-    if value is None:
-        return np.zeros(shape)
-    value = np.asarray(value, dtype=np.float64)
-    if shared and value.shape == shape[1:]:
-        value = np.broadcast_to(value, shape)
-    if value.shape != shape or not np.all(np.isfinite(value)):
-        raise InvalidParameter(
-            f"{name} must be finite, with one number per column of X"
-            f"{'' if shared else ' in every row'}."
-        )
-    return value
+def _weights(value: ArrayLike | None, name: str, *shapes: tuple[int, ...]) -> Floats:
+    """Return ``value`` in the first shape; it may be given in any of them."""
+    value = np.zeros(shapes[0]) if value is None else np.asarray(value, dtype=np.float64)
+    if value.shape not in shapes or not np.all(np.isfinite(value)):
+        raise InvalidParameter(f"{name} must be finite, with one number per column of X.")
+    return np.broadcast_to(value, shapes[0])

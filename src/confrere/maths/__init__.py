@@ -1,1 +1,0 @@
-"""Pure functions on arrays: losses, solvers, calibration, clipping and noise."""
