@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from confrere.catalogue import CATALOGUE, find_method
+from confrere.errors import SimulatedRelease
 from confrere.kernel.streams import SeededSource
 from confrere.model.strict_json import json_bytes
 from confrere.release import Release
@@ -22,6 +23,20 @@ SCHEMAS = {
     "ball": {},
     "body": {f", importance = 0.0{k}": "" for k in ("18", "43", "60", "10")},
 }
+
+
+#: What a card says of a run, and not of the model: who was asked, where and when, by what words.
+OF_THE_RUN = {
+    *("release_id", "created", "implementation", "files", "study_sha256", "accounting"),
+    *("approvals", "trust", "ledger_head", "prior_spend"),
+}
+
+
+def card_of(release):
+    """Return what a card says but for that; who sees what depends on where the data are."""
+    told = {key: one for key, one in release.card.to_dict().items() if key not in OF_THE_RUN}
+    del told["guarantee"]["adversaries"]
+    return told
 
 
 def together(study, method, tables, auxiliary):
@@ -61,8 +76,12 @@ def test_every_door_opens_on_the_same_model(example, tmp_path, method, schema):
     tables = [pd.read_csv(example / f"local/{name}.csv") for name in PARTIES]
     fit = together if method.shape in ("together", "votes") else each
     models = fit(study, method, tables, pd.read_csv(example / "public.csv"))
-    for made in (here, there.made):
-        assert {one.name for one in made} == set(models)
-        for one in made:
-            assert one.release.simulated
-            assert json_bytes(one.release.model.to_dict()) == json_bytes(models[one.name].to_dict())
+    for one, other in zip(here, there.made, strict=True):
+        assert one.name == other.name
+        written = json_bytes(models.pop(one.name).to_dict())
+        for release in (one.release, other.release):
+            assert json_bytes(release.model.to_dict()) == written
+            with pytest.raises(SimulatedRelease):
+                release.save(tmp_path / "never")
+        assert card_of(one.release) == card_of(other.release)
+    assert not models

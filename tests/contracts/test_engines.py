@@ -265,7 +265,7 @@ def test_noise_shaped_like_the_rows_over_both_engines(example, tmp_path, rounds,
     assert model.coef.tobytes() == other.release.model.coef.tobytes()
     assert model.facts.body == other.release.model.facts.body
     assert any(size > 1 for size in model.facts.body)
-    assert model.features == here_study.columns
+    assert model.features == model.encoder.names
     assert one.release.guarantee == other.release.guarantee
     paid = charged(tmp_path / "here", here_study)
     assert paid == charged(tmp_path / "there", there_study)
@@ -290,7 +290,7 @@ def test_one_organisation_s_noise_is_shaped_over_both_engines(example, tmp_path,
         assert all(array.tobytes() == others[key].tobytes() for key, array in arrays.items())
         assert model.facts == same.facts
         assert any(size > 1 for size in model.facts.body)
-        assert model.features == here_study.columns
+        assert model.features == model.encoder.names
         assert one.release.guarantee == other.release.guarantee
     paid = charged(tmp_path / "here", here_study)
     assert paid == charged(tmp_path / "there", there_study)

@@ -21,17 +21,16 @@ from types import MappingProxyType
 from typing import BinaryIO, NoReturn
 
 import numpy as np
+import pandas as pd
 import psutil
 
 from confrere.cli import main
-from confrere.ledger import Ledger
 from confrere.release import load_rehearsal
 from confrere_federation.engines.keys import make_node_key
-from confrere_federation.parties import Books, LocalFederation, LocalParty, Payload, Policy
+from confrere_federation.parties import Payload
 from confrere_federation.parties.messages import SignedAnswer
-from confrere_federation.studies import Study, read_rows, read_study, write_example
-from confrere_federation.studies.local_file import read_local
-from confrere_federation.studies.protocols import protocol_of
+from confrere_federation.studies import Study, read_study, write_example
+from confrere_federation.studies.study_file import estimator_for
 from tests.unit.federation.signed_run import name_keys
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]
@@ -239,25 +238,12 @@ class Deployment:
         release = load_rehearsal(self.folder / "out/diabetes-2026")
         return release.model.coef[0]
 
-    def released_in_one_process(self) -> np.ndarray:
-        """Return what the same parties give here, with the same seeds and other books."""
-        parties = []
-        for party in self.study.parties:
-            local = read_local(self.folder / f"local/{party.name}.toml")
-            rows = read_rows(self.study, local.table())
-            ledger = Ledger()
-            ledger.open_account("again")
-            books = Books(
-                ledger=ledger,
-                account="again",
-                policy=Policy.anything(unit="record", neighbours="replace-one"),
-            )
-            X, y, encoding = rows.X, rows.codes(self.study), self.study.encoder().encoding()
-            seed = self.study.seed
-            parties.append(LocalParty(party.name, X, y, books, seed, encoding=encoding))
-        steps = protocol_of(self.study)([party.name for party in parties])
-        (learned,) = LocalFederation(parties).run_protocol(steps)
-        return learned.model.coef[0]
+    def released_in_python(self) -> np.ndarray:
+        """Return what the estimator makes of the same parties' tables, with the same seed."""
+        study, names = self.study, [party.name for party in self.study.parties]
+        tables = [pd.read_csv(self.folder / f"local/{name}.csv") for name in names]
+        party = np.repeat(names, [len(table) for table in tables])
+        return estimator_for(study, study.method).fit(pd.concat(tables), party=party).coef_[0]
 
     def remains(self) -> list[str]:
         """Return the command lines of processes of this deployment that still run."""

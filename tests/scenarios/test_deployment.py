@@ -41,7 +41,7 @@ def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
                 poll_for_ever(line)
         told = deployment.finish(200)
         assert deployment.remains() == []
-    np.testing.assert_array_equal(deployment.released(), deployment.released_in_one_process())
+    np.testing.assert_array_equal(deployment.released(), deployment.released_in_python())
     with pytest.raises(SimulatedRelease):
         load_release(told["folder"])
     release = load_rehearsal(told["folder"])

@@ -59,7 +59,7 @@ def test_killed_at_random_moments(tmp_path, run):
     assert release.card.status == ("simulated" if seeded else "released")
     check_model(deployment, release)
     if seeded:
-        np.testing.assert_array_equal(deployment.released(), deployment.released_in_one_process())
+        np.testing.assert_array_equal(deployment.released(), deployment.released_in_python())
 
 
 def check_books(deployment: Deployment, seen: dict[str, dict]) -> None:

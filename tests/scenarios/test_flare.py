@@ -1,4 +1,4 @@
-"""A study on stock NVIDIA FLARE: the bytes of one process, and nobody's code but ours."""
+"""A study on stock NVIDIA FLARE: the bytes that Python has, and nobody's code but ours."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def foreign_code(job):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore")
-def test_three_parties_on_flare_give_what_one_process_gives(tmp_path):
+def test_three_parties_on_flare_give_what_python_gives(tmp_path):
     pytest.importorskip("nvflare")
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
@@ -120,6 +120,6 @@ def test_three_parties_on_flare_give_what_one_process_gives(tmp_path):
         for process in running:
             os.killpg(process.pid, signal.SIGKILL)
     release = load_rehearsal(tmp_path / f"sites/{HOST}/confrere-out/diabetes-2026/diabetes-2026")
-    np.testing.assert_array_equal(release.model.coef[0], here.released_in_one_process())
+    np.testing.assert_array_equal(release.model.coef[0], here.released_in_python())
     for name in PARTIES:
         assert here.status(f"sites/{name}/confrere-party")["state"] == "released"

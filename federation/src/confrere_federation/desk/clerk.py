@@ -47,7 +47,7 @@ from confrere_federation.studies import (
 )
 from confrere_federation.studies.priced_plan import price_of
 from confrere_federation.studies.running import has_answered
-from confrere_federation.studies.study_file import trust_of
+from confrere_federation.studies.study_file import trust_of, trust_words
 
 Facts = dict[str, Any]
 
@@ -118,7 +118,7 @@ def study_facts(path: str) -> Facts:
         "quorum": study.quorum,
         "promised": make_plan(study, locals_).promised,
         "trust": str(trust_of(study)),
-        "trust_words": trust_of(study).words,
+        "trust_words": trust_words(study),
         "risk": risk_in_words(price.epsilon, price.delta, price.unit, price.neighbours)["text"],
         "parties": {name: _standing(study, file, local) for name, local in locals_.items()},
     }

@@ -61,6 +61,7 @@ from confrere_federation.studies.study_file import (
     price_for,
     read_bytes,
     trust_of,
+    trust_words,
 )
 
 
@@ -279,6 +280,7 @@ class StudyPlan(Shown):
     mode: str
     promised: float  #: Epsilon of one unit, with all its rows and at all organisations it may be in
     trust: Trust  #: Whom every party has to trust for that
+    trust_words: str  #: What it means, for an officer
     #: How many organisations' tables one process would read; 0 where each reads its own.
     together: int
     prices: tuple[Price, ...]
@@ -297,7 +299,7 @@ class StudyPlan(Shown):
                 f"Trust: one process reads the tables of {self.together} organisations; whoever "
                 "runs it sees them."
             )
-        return f"Trust: {self.trust}; {self.trust.words}."
+        return f"Trust: {self.trust}; {self.trust_words}."
 
     def check(self) -> None:
         """Refuse what a budget that is known here does not cover.
@@ -382,6 +384,7 @@ def make_plan(
         mode=study.mode,
         promised=promised,
         trust=trust_of(study, together),
+        trust_words=trust_words(study),
         together=together,
         prices=prices,
     )

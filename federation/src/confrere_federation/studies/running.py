@@ -46,7 +46,7 @@ from confrere_federation.studies.encoded_rows import Rows, read_rows
 from confrere_federation.studies.local_file import Local, standing_refusal
 from confrere_federation.studies.priced_plan import StudyPlan, budget_of, open_account, price_of
 from confrere_federation.studies.protocols import Given, Learned, protocol_of, trusted_by
-from confrere_federation.studies.study_file import Study, read_bytes, trust_of
+from confrere_federation.studies.study_file import Study, read_bytes, trust_of, trust_words
 
 
 def described(
@@ -129,7 +129,7 @@ def _trust(study: Study, n_here: int) -> str:
     if needed.kind is TrustKind.SUM:
         return (
             "each organisation added a share of the noise to sums that nobody could see into; "
-            f"for each of them that is {needed.words}"
+            f"for each of them that is {trust_words(study)}"
         )
     return "each organisation computed on its own data; nobody else saw them"
 

@@ -857,3 +857,19 @@ def trust_of(
     if facts is not None:
         summed.append(colluders_of(facts.colluding, count, study.quorum_of_sums))
     return Trust.sum_of(min(summed), count) if summed else OWN_NOISE
+
+
+def trust_words(study: Study) -> str:
+    """Return what that means, with the price if all others work together, where it differs.
+
+    Pure sums have a closed form of it: own noise makes it ``sqrt(10 M)`` times epsilon; that of a
+    sum with a delta is on the card.
+    """
+    needed, told = trust_of(study), study.file
+    if needed.kind is not TrustKind.SUM or "delta" in study.parameters:
+        return needed.words
+    errors = 0.0 if told.evaluation is None else told.evaluation.epsilon
+    summed, own = (study.epsilon + errors, 0.0) if study.adds_up else (0.0, study.epsilon + errors)
+    summed += 0.0 if told.facts is None else told.facts.epsilon
+    alone = math.sqrt(10 * needed.parties) * summed + own
+    return f"{needed.words}; if all of them do, epsilon is at most {math.ceil(100 * alone) / 100:g}"
