@@ -103,14 +103,15 @@ class TestEveryEstimator:
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
         from confrere.mechanisms import measurements
-        from confrere.mechanisms.secure_sum import SecureSum
+        from confrere.mechanisms.secure_sum import SecureSum, Share
 
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")
 
         monkeypatch.setattr(measurements, "certified", broken)
         monkeypatch.setattr(measurements.Point, "_noised", broken)
-        monkeypatch.setattr(SecureSum, "sample", broken)
+        for law in (SecureSum, Share):
+            monkeypatch.setattr(law, "sample", broken)
         with pytest.raises(RuntimeError):
             estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)
         assert ledger.spent("study") == 0.5
