@@ -41,8 +41,8 @@ from confrere.kernel.streams import (
 from confrere.ledger import Ledger
 from confrere.mechanisms import measurements, secure_sum
 from confrere.mechanisms.measurements import Act, LatticeStep
-from confrere.mechanisms.prior_check import PriorCheck
 from confrere.methods import expansion, votes, voting
+from confrere.methods.prior_check import PriorCheck
 from confrere.methods.voting import WHOLE, PartyCells, shares_of_parties
 from confrere.solver.parties import Descent
 from confrere.solver.row_blocks import SolverRows
@@ -576,7 +576,7 @@ MUTATIONS = {
     "check: classes": Mutation(
         "the check of three classes pays for one of two records",
         _edited(
-            "mechanisms.prior_check:PriorCheck.sensitivity",
+            "methods.prior_check:PriorCheck.sensitivity",
             "if self.neighbours is Neighbours.ADD_REMOVE else",
             "if self.neighbours is Neighbours.ADD_REMOVE or self.rates is not None else",
         ),

@@ -13,10 +13,9 @@ from confrere import (
 from confrere.audit.exact import _climb, _largest
 from confrere.kernel.guarantee import Neighbours, exact
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms import prior_check
 from confrere.mechanisms.measurements import HiddenSize
-from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
-from confrere.methods import priors
+from confrere.methods import prior_check, priors
+from confrere.methods.prior_check import LEVELS, Belief, PriorCheck
 
 #: Two columns; experts speak for the first.
 PRIOR = np.array([2.0, 0.0])

@@ -38,11 +38,11 @@ from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relatio
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
 from confrere.mechanisms.measurements import Objective
-from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging
 from confrere.methods.plan import Plan, Term
+from confrere.methods.prior_check import PriorCheck
 from confrere.methods.priors import CheckedPlan
 from confrere.methods.sums import CountedSum, GradientRounds, Hides, OneMessage
 

@@ -25,8 +25,8 @@ from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L1, Body, Gaussian, Law
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import Act, NoisedPoint, Objective, PerturbedTerm
-from confrere.mechanisms.prior_check import PriorCheck
 from confrere.methods.plan import Density
+from confrere.methods.prior_check import PriorCheck
 
 #: Log odds that go either way.
 _SIGNS = np.array([-1.0, 1.0])

@@ -50,7 +50,6 @@ from confrere.mechanisms.measurements import (
     row_promise,
 )
 from confrere.mechanisms.noised import coordinate_rounding
-from confrere.mechanisms.prior_check import THEOREM, UNCHECKED, Belief, PriorCheck
 from confrere.methods.allowance import SOLVER, Allowance, Alpha, Near, free_ridge, ridge_for
 from confrere.methods.asking import (
     Arrays,
@@ -72,6 +71,7 @@ from confrere.methods.asking import (
 from confrere.methods.geometry import LOG_ODDS
 from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
 from confrere.methods.plan import LabelledTable, Names, Plan, Term
+from confrere.methods.prior_check import THEOREM, UNCHECKED, Belief, PriorCheck
 from confrere.methods.priors import Prior, check_term, prior_facts, rest_of
 from confrere.model import Facts, Linear, PriorFacts
 from confrere.solver.certificate import certified, certified_parties, smallest_tolerance

@@ -21,7 +21,6 @@ from confrere.data.body import Clipping, GroupRows, Groups, RowRule
 from confrere.data.encoding import Form
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, check_relation
-from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.methods.allowance import (
     DECLARED,
     UNKNOWN,
@@ -46,6 +45,7 @@ from confrere.methods.linear import (
     linear_frame,
 )
 from confrere.methods.plan import ModelPlan, PublicFacts
+from confrere.methods.prior_check import UNCHECKED, Belief
 from confrere.methods.priors import CheckedPlan, DeclaredPrior, Prior, plan_near, resolve_prior
 from confrere.methods.sources import (
     Source,

@@ -22,10 +22,10 @@ from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import Act, Objective
-from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.methods.allowance import Allowance, Alpha, Alphas, Near, column_ridges, ridge_for
 from confrere.methods.geometry import LOG_ODDS, Leaf, schema_frame, spent_delta
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
+from confrere.methods.prior_check import UNCHECKED, Belief
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.model import Facts, Linear
 

@@ -23,9 +23,9 @@ from confrere.errors import CompositionError, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, exact, minus
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import Act, RowCount
-from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share, class_parts
 from confrere.methods.allowance import DECLARED, UNKNOWN, Allowance, Near, intercept_of, share_of
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, PublicFacts, Term
+from confrere.methods.prior_check import THEOREM, Belief, PriorCheck, check_share, class_parts
 from confrere.model import Facts, Model, PriorFacts
 
 #: Rows that are scored at a time.

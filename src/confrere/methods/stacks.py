@@ -36,7 +36,6 @@ from confrere.mechanisms.measurements import (
     RowCount,
     declared_count,
 )
-from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.methods.allowance import (
     SOLVER,
     Allowance,
@@ -49,6 +48,7 @@ from confrere.methods.allowance import (
 from confrere.methods.geometry import LOG_ODDS, schema_frame
 from confrere.methods.linear import Coordinates, Geometry
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
+from confrere.methods.prior_check import UNCHECKED, Belief
 from confrere.methods.priors import Prior
 from confrere.model import Clip, Facts, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features

@@ -26,11 +26,11 @@ from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.mechanisms.measurements import Objective
-from confrere.mechanisms.prior_check import PriorCheck, check_share
 from confrere.mechanisms.secure_sum import Colluding
 from confrere.methods.allowance import DRIFT, mean_curvature, noise_variance, precision_of
 from confrere.methods.asking import Sizes
 from confrere.methods.average import CHECK_SHARE, Averaging
+from confrere.methods.prior_check import PriorCheck, check_share
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.planning.forecast import (
     DECAY,

@@ -24,8 +24,8 @@ from confrere.estimators import (
 from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
 from confrere.mechanisms.measurements import Objective
-from confrere.mechanisms.prior_check import Belief
 from confrere.methods import PublicFacts
+from confrere.methods.prior_check import Belief
 from confrere.release import load_release
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.operation import PartyFacts
