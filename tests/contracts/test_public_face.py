@@ -1,8 +1,6 @@
 """Exports, the Privacy section, and attributes that are post-processing."""
 
-import importlib
 import inspect
-import pkgutil
 import re
 
 import numpy as np
@@ -11,7 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import confrere
-from confrere import mechanisms
+from confrere.kernel.release import Ticket
+from confrere.kernel.streams import RandomSource
 from tests.contracts.catalogue import CLASSES, MAKERS
 
 FIELDS = ("Unit", "Neighbours", "Guarantee", "Spends", "Public", "Releases", "Proof")
@@ -48,24 +47,16 @@ def test_constructor_is_keyword_only_and_has_the_common_words(estimator):
     assert common <= set(parameters)
 
 
-def acts():
-    """Yield every mechanism's class with each of the ways to draw from it that it defines."""
-    for module in pkgutil.iter_modules(mechanisms.__path__, "confrere.mechanisms."):
-        for kind in vars(importlib.import_module(module.name)).values():
-            if inspect.isclass(kind) and kind.__module__ == module.name:
-                yield from ((kind, way) for way in ("run", "sample") if way in vars(kind))
-
-
-def constant(run):
+def constant(draw):
     """Return the same act with a tenth for every number that it releases."""
 
     def released(*args, **kwargs):
-        return tenths(run(*args, **kwargs))
+        return tenths(draw(*args, **kwargs))
 
     def tenths(numbers):
         if isinstance(numbers, list | tuple):
             return type(numbers)(tenths(each) for each in numbers)
-        return np.full(np.shape(numbers), 0.1)
+        return np.full_like(numbers, 0.1)
 
     return released
 
@@ -74,14 +65,14 @@ def constant(run):
 def test_fitted_attributes_are_released_or_public(estimator):
     """Nothing that ``fit`` leaves behind is a function of unnoised data.
 
-    Two data sets, the same seed and no influence of the data on what is released (the mechanisms
-    are replaced by constants): every attribute must then be the same.
+    Two data sets, the same seed and no influence of the data on what is released (what is drawn
+    is replaced by constants): every attribute must then be the same.
     """
     rng = np.random.default_rng(0)
     states = []
     with pytest.MonkeyPatch.context() as patch:
-        for kind, way in acts():
-            patch.setattr(kind, way, constant(vars(kind)[way]))
+        for kind in (Ticket, RandomSource):
+            patch.setattr(kind, "draw", constant(kind.draw))
         for _ in range(2):
             X = rng.normal(size=(60, 6))
             y = rng.integers(0, 2, size=60)
