@@ -60,10 +60,10 @@ def test_a_party_that_cannot_solve_sends_the_centre_and_nobody_can_tell(
     there = Summers(tmp_path)
     real = sums.minimise
 
-    def fails(X, y, **settings):
+    def fails(X, y, *more, **settings):
         if len(y) == there.sizes["b"]:
             raise failure("not solved")
-        return real(X, y, **settings)
+        return real(X, y, *more, **settings)
 
     monkeypatch.setattr(sums, "minimise", fails)
     federation = there.federation()
