@@ -2,7 +2,6 @@
 
 import ast
 import copy
-import fcntl
 import os
 import pickle
 import select
@@ -18,13 +17,13 @@ import pytest
 
 import confrere
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
-from confrere.errors import CompositionError, InvalidParameter, LedgerError, Unpaid
+from confrere.errors import CompositionError, InvalidData, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
-from confrere.mechanisms.measurements import HiddenSize
+from confrere.mechanisms.measurements import HiddenSize, Part, Point
 from confrere.mechanisms.noised import counts
 from confrere.mechanisms.secure_sum import SecureSum
 from tests.world import ball, paid
@@ -277,6 +276,20 @@ class TestOneSampleForOnePrice:
                 with pytest.raises(Unpaid):
                     way()
 
+    def test_a_party_has_one_share_and_every_number_noise_of_its_own(self):
+        """Attacks: a thousand shares at the price of one; three numbers under one draw."""
+        sums = SecureSum(epsilon=1.0, size=1, sensitivity=1.0, n_parties=3, largest=1.0)
+        point = Point(promise=ONE, sensitivity=1.0, parts=(Part(1, 9.0),))
+        for made, rows in (
+            (sums.share, np.ones((1000, 1))),
+            (sums.of_named, [("a", np.ones((1000, 1)))]),
+            (sums.of_named, [("a", np.ones(1)), ("b", np.ones(1))]),
+            (sums.of_named, [("a", np.ones(1))] * 3),
+            (point, np.array([1.0, 2.0, 5.0])),
+        ):
+            with paid(made.guarantee()) as ticket, pytest.raises(InvalidData):
+                ticket.draw(made, rows)
+
     def test_a_sample_that_fails_has_had_its_stream(self):
         made = Coin()
         with paid(ONE) as ticket:
@@ -412,6 +425,19 @@ class TestSeveralDrawsOfOneCharge:
         with paying(once, "a", ONE, **SUMS) as ticket, pytest.raises(Unpaid):
             ticket._book(ONE, several=("a", 2))
         assert once.spent("a") == 1.0
+
+    @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+    def test_a_draw_before_a_failure_is_counted(self, once, error):
+        with suppress(error), paying(once, "a", ONE, **SUMS) as ticket:
+            ticket._book(ONE, several=("a", 2)).words(1)
+            raise error
+        with paying(once, "a", ONE, **SUMS) as ticket, pytest.raises(Unpaid):
+            ticket._book(ONE, several=("a", 2))
+
+    def test_they_pay_for_nothing_else_before_or_after(self, ledger):
+        """A later ticket has all of the price again, for sums: what else it paid for was free."""
+        with paying(ledger, "a", ONE, **SUMS) as ticket, pytest.raises(Unpaid):
+            draw(count(), ticket)
 
     def test_a_part_of_it_is_no_new_payment(self, once):
         with paying(once, "a", ONE, **SUMS) as ticket:
@@ -579,7 +605,7 @@ class TestProcessesThatResume:
         self, book, killed, bytewise, monkeypatch
     ):
         if not bytewise:  # as where locks are of whole files
-            monkeypatch.delattr(fcntl, "F_OFD_SETLKW")
+            monkeypatch.setattr(sys, "platform", "darwin")
         gate = os.pipe()
         (first, told), (second, other) = self.child(book, gate), self.child(book, gate)
         (who,) = select.select([told, other], [], [], 60)[0]

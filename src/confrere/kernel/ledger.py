@@ -18,6 +18,7 @@ import math
 import os
 import shutil
 import struct
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -740,7 +741,7 @@ class Store:
         The lock is one of the inode's bytes on Linux; elsewhere a file's beside the ledger, which
         stays: two could wait for two files of one name.
         """
-        bytewise = hasattr(fcntl, "F_OFD_SETLKW")
+        bytewise = sys.platform == "linux"  # others name such locks, and lay them out otherwise
         path = self.path if bytewise else self.path.with_name(f".{self.path.name}.{row}")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 

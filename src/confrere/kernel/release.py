@@ -129,8 +129,8 @@ class _Purse:
         paid = self.payment
         with _CHANGED:  # One thread at a time, or two would take the same rest.
             if several is None:
-                if paid is not None and not paid.open:
-                    raise Unpaid("what was paid for was drawn before; another draw has a price.")
+                if paid is not None and (paid.sums is not None or not paid.open):
+                    raise Unpaid("what was paid for was drawn before, or it is several sums.")
                 self._take(guarantee)
                 return
             mechanism, times = several
@@ -388,25 +388,30 @@ def paying(
             yield Ticket(purse, receipt, simulation)
         except BaseException as error:
             if isinstance(error, Exception) or not resumes:
-                _fail(book, receipt, error)
+                _fail(book, receipt, purse, error)
             raise
-        payment = book.payment(receipt)
-        if payment.sums is not None:  # A later ticket has what is left; what nobody noted counts.
-            for number in range(payment.models, max(purse.draws.values(), default=0)):
-                book.note_model(receipt, digest=f"draw {number + 1}")
-        if payment.open:
+        if _counted(book, receipt, purse).open:
             book.mark_released(receipt)
     finally:
         purse.end()  # and not before: who waits finds how it ended
 
 
-def _fail(ledger: LedgerWriter, receipt: Receipt, error: BaseException) -> None:
+def _counted(ledger: LedgerWriter, receipt: Receipt, purse: _Purse) -> Payment:
+    """Note draws of several that nobody has noted: a later ticket has what is left."""
+    payment = ledger.payment(receipt)
+    made = 0 if payment.sums is None else max(purse.draws.values(), default=0)
+    for number in range(payment.models, made):
+        ledger.note_model(receipt, digest=f"draw {number + 1}")
+    return payment
+
+
+def _fail(ledger: LedgerWriter, receipt: Receipt, purse: _Purse, error: BaseException) -> None:
     # What went wrong must reach the caller even if the ledger cannot be told: the charge then
     # stays open, which counts the same.
     name = type(error).__name__
     code = name if re.fullmatch(r"[A-Za-z]\w{0,63}", name, re.ASCII) else "Error"
     try:
-        if ledger.payment(receipt).open:
+        if _counted(ledger, receipt, purse).open:
             ledger.mark_failed(receipt, code=code)
     except LedgerError as second:
         error.add_note(f"The ledger could not be told that row {receipt.row} failed: {second}")
