@@ -119,7 +119,9 @@ class BoundedRows(BlockRows, MeasuredRows):
         return np.dtype(np.float64)
 
     def columns(self, chosen: NDArray[np.intp], constant: float) -> BoundedRows:
-        """Return some columns of rows that have no factors on them, before another constant."""
+        """Return some columns of rows that have no factors on them, before a smaller constant."""
+        if self.scale is not None or not 0 <= constant <= self.constant:
+            raise InvalidParameter("these rows were measured with other factors and constants.")
         # Odd rows are replaced as a whole.
         whole = self.stored(slice(0, len(self)), Buffer()) if len(self.odd) else self.X
         some = vars(BlockRows(whole[:, chosen])) | {"shape": (len(self), len(chosen) + 1)}

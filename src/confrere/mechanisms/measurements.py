@@ -646,8 +646,10 @@ class Part:
 
     def coordinates(self, value: Numbers) -> Floats:
         """Return what was computed in the coordinates of its noise."""
-        turned = value if self.basis is None else self.basis.T @ value
-        return np.ravel(turned).astype(np.float64)
+        turned = np.ravel(value if self.basis is None else self.basis.T @ value)
+        if turned.size != self.size:  # noise of one number would be on all of them
+            raise InvalidData("what is noised does not have the declared number of coordinates.")
+        return turned.astype(np.float64)
 
     def turned(self, released: Floats) -> Floats:
         """Return releases, one row of coordinates each, in the shape of what was computed."""

@@ -398,6 +398,8 @@ class Share(_OfSum[Vectors, Words]):
     @override
     def sample(self, rows: Vectors, stream: RandomSource, count: int = 1) -> Words:
         vector = np.asarray(rows(picking(stream)) if callable(rows) else rows, np.float64)
+        if vector.shape != (self.summed.size,):  # more of them would be shares for nothing
+            raise InvalidData(f"a party adds one vector of {self.summed.size} entries.")
         return self.summed.uploads(np.tile(vector, (count, 1)), source=stream)
 
 
@@ -410,9 +412,12 @@ class NamedSum(_OfSum[Iterable[tuple[str, Vectors]], Floats]):
     ) -> Floats:
         if count != 1:
             raise InvalidParameter("count must be 1: a sum is released once.")
-        total = np.zeros(self.summed.size, dtype=np.uint64)
+        total, there = np.zeros(self.summed.size, dtype=np.uint64), set()
         for name, vector in rows:
             total += self.summed.share.sample(vector, stream.stream(name, 0))[0]
+            there.add(name)
+        if not self.summed.roster <= len(there) <= self.summed.n_parties:
+            raise InvalidData("a sum needs every party on the roster: their shares make the noise.")
         return self.summed.decode(total)
 
 

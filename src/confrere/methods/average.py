@@ -322,6 +322,7 @@ class NoisedMinimiser(Weights):
         def value(X: Floats, y: Floats, starts: Offsets, sizes: Offsets) -> Floats:
             L2(X.shape[1]).certify(X)
             loss, places = loss_of(2, self.cap), np.unique(sizes, return_inverse=True)
+            loss.check_labels(y)
             ridges = [self.ridge_for(size) for size in places[0].tolist()]
             tolerances = [
                 _tolerance(self.count(size), X.shape[1], ridge, loss, self.centre)
@@ -369,6 +370,7 @@ def noised_minimiser(
 
     def value(X: Rows, y: Labels) -> tuple[Floats]:
         """Return the certified minimiser, or else the centre."""
+        loss.check_labels(y)
         (found,) = certified(
             SOLVER,
             X,

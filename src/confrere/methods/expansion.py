@@ -17,6 +17,7 @@ from confrere.arrays import Floats
 from confrere.data.body import BodyFrame
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import (
@@ -118,6 +119,7 @@ def noised_coefficients(
     sizes = n_features * (n_classes - 1), n_features * (n_features + 1) // 2
 
     def value(X: Rows, y: Labels) -> tuple[Floats, Floats]:
+        loss_of(n_classes).check_labels(y)
         quadratic = pack(row_products(X, X) * lengths[1])
         if n_classes == 2:
             return -0.5 * row_products(X, y), quadratic

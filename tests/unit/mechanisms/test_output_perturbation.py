@@ -10,6 +10,7 @@ from confrere.kernel.losses import Logistic, loss_of
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import HiddenSize
 from confrere.methods.average import noised_minimiser
+from confrere.methods.expansion import noised_coefficients
 from confrere.solver.descent import minimise
 
 LOGISTIC = loss_of(2)
@@ -47,6 +48,15 @@ def test_no_neighbour_moves_the_minimiser_further(relation, cap):
         )
         largest = max(largest, float(np.linalg.norm(first - second)))
     assert 0.2 * bound < largest <= bound
+
+
+@pytest.mark.parametrize("made", [mechanism, noised_coefficients])
+def test_labels_that_are_none_would_move_it_further(made):
+    facts = {} if made is mechanism else {"epsilon": 1.0, "n_samples": 6, "n_features": 2}
+    with pytest.raises(InvalidData):
+        made(**facts).sample(
+            (unit_rows(np.random.default_rng(0), 6, 2), np.full(6, 9.0)), SeededSource(0)
+        )
 
 
 def test_the_noise_is_as_long_as_the_sensitivity_asks():

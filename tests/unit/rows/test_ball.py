@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from confrere.data.body import GroupRows
-from confrere.data.frame import into_ball
-from confrere.errors import InvalidData
+from confrere.data.frame import BoundedRows, into_ball
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.norms import certify_rows, row_norms
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
@@ -120,3 +120,12 @@ def test_what_no_norm_holds_is_refused_by_the_certificate(value):
     for rows in (np.array([[value, 1.0]]), sparse.csr_array(np.array([[value, 1.0]]))):
         with pytest.raises(InvalidData):
             certify_rows(rows)
+
+
+@pytest.mark.parametrize(("scale", "constant"), [(None, 50.0), (None, -0.1), ([1.0, 1e3], 0.4)])
+def test_columns_that_were_measured_otherwise_are_not_bounded(scale, constant):
+    rows = BoundedRows(
+        np.eye(2), 1.0, scale=None if scale is None else np.array(scale), constant=0.4
+    )
+    with pytest.raises(InvalidParameter):
+        rows.columns(np.array([1, 0]), constant)
