@@ -96,10 +96,10 @@ def test_control_c_while_learning_leaves_a_ledger_that_verifies(folder, environm
     assert process.returncode == 130
     assert "interrupted" in told
     assert "Traceback" not in told
-    ledger = Ledger(folder / "local" / "main.ledger")
+    ledger = Ledger(folder / "local" / "branch-1.ledger")  # by name the first
     assert ledger.verify() == 3
     assert [(e.state, e.code) for e in ledger.entries()] == [("open", None)]
-    for name in ("branch-1", "branch-2"):  # nobody pays for what it was not asked
+    for name in ("branch-2", "main"):  # nobody pays for what it was not asked
         assert Ledger(folder / "local" / f"{name}.ledger").entries() == []
 
 

@@ -113,7 +113,7 @@ def rate_for_scale(rho, dimension, count, source):
 
 def constant_outside(self, X, bound, *, constant, **_):
     MADE(self, X, bound, constant=constant)
-    self.factors /= np.sqrt(1 - constant**2)
+    vars(self).update(factors=self.factors / np.sqrt(1 - constant**2))
 
 
 @pytest.mark.parametrize(
