@@ -225,8 +225,10 @@ class Coin(Measurement):
 
     several = None
 
-    def __init__(self, price=HALF, several=None):
-        self.price, self.several = price, several
+    repeats = None
+
+    def __init__(self, price=HALF, several=None, repeats=None):
+        self.price, self.several, self.repeats = price, several, repeats
 
     def guarantee(self):
         return self.price
@@ -391,20 +393,28 @@ class TestMoreThanWasPaid:
 
     def test_repeats_of_one_mechanism_by_another(self):
         with paid(ONE) as ticket:
-            drawn, runs = ticket.repeated(Coin(ONE), 3, Guarantee(0.25))
+            drawn, runs = ticket.repeated(Coin(ONE, repeats=Guarantee(0.25)), 3)
             assert drawn.shape == (1, 3)
             for _ in range(5):
-                draw(count(0.25), runs)
+                draw(count(0.25), next(runs))
+            run = next(runs)
+            for part in (run.apart(Split.BY_INDEX), run.apart(Split.BY_INDEX)):
+                draw(count(0.125), next(part))
+            for source in (run, next(run.apart(Split.BY_INDEX)), ticket):
+                with pytest.raises(Unpaid):
+                    draw(count(0.125), source)
             with pytest.raises(Unpaid):
-                draw(count(0.5), runs)
-            with pytest.raises(Unpaid):
-                ticket._book(Guarantee(0.25))
+                draw(count(0.5), next(runs))
         with pytest.raises(Unpaid):
-            draw(count(0.25), runs)
+            draw(count(0.25), next(runs))
 
-    def test_repeats_of_what_costs_more_than_all_of_them(self):
+    @pytest.mark.parametrize(
+        "made", [Coin(Guarantee(1e-9), repeats=ONE), Coin(ONE), count()], ids=["dear", "one", "sum"]
+    )
+    def test_repeats_of_what_costs_more_than_all_of_them_or_has_none(self, made):
+        """Attack: any measurement, and as many at its price as one likes."""
         with paid(ONE) as ticket, pytest.raises(Unpaid):
-            ticket.repeated(Coin(Guarantee(1e-9)), 1, ONE)
+            ticket.repeated(made, 1)
 
 
 SUMS = {"purpose": "x", "key": "k", "event": SharedSums(1.0, 0.0, "a", 2, 5.0)}
@@ -585,6 +595,12 @@ class TestProcessesThatResume:
         with suppress(KeyboardInterrupt), paying(book, "a", HALF, **RESUMED):
             raise KeyboardInterrupt
         return book
+
+    def test_a_lock_makes_no_ledger(self, book):
+        book.path.rename(book.path.with_name("moved"))
+        with pytest.raises(FileNotFoundError), book._store.held(1):
+            pass
+        assert not book.path.exists()
 
     def child(self, book, gate):
         """Draw in another process, say so, and wait at the gate; it ends with what it drew."""

@@ -196,11 +196,17 @@ class _Runs(Measurement[int, list[int]]):
     """Which of so many candidates are run, one after the other."""
 
     price: Guarantee  # Of all runs
+    one: Guarantee  # Of each
     stopping: RandomStopping
 
     @override
     def guarantee(self) -> Guarantee:
         return self.price
+
+    @property
+    @override
+    def repeats(self) -> Guarantee:
+        return self.one
 
     @override
     def sample(self, rows: int, stream: RandomSource, count: int = 1) -> list[int]:
@@ -367,9 +373,10 @@ class StoppingPlan(SelectionPlan):
         fitted_on, held_out = (_some(data, rows) for rows in self.parts)
         n_candidates = len(self.candidates)
         best: tuple[int, int, Any] | None = None
-        chosen, runs = source.repeated(_Runs(self.total, self.stopping), n_candidates, self.one)
-        for k in chosen:
-            own = runs.apart(self.split)
+        made = _Runs(self.total, self.one, self.stopping)
+        chosen, runs = source.repeated(made, n_candidates)
+        for k, run in zip(chosen, runs, strict=False):
+            own = run.apart(self.split)
             model = self.candidates[k].fit(self.counts.promise.epsilon, fitted_on, next(own))
             wrong = np.array([self.errors(model, held_out)])
             score = int(next(own).draw(self.counts, wrong)[0][0, 0])

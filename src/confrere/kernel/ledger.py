@@ -743,7 +743,8 @@ class Store:
         """
         bytewise = sys.platform == "linux"  # others name such locks, and lay them out otherwise
         path = self.path if bytewise else self.path.with_name(f".{self.path.name}.{row}")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        made = 0 if bytewise else os.O_CREAT
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | made, 0o600)
 
         def lock(kind: int, how: int) -> None:
             if bytewise:

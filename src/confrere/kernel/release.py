@@ -14,6 +14,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import count as numbers
 from typing import NoReturn, final
 
 import numpy as np
@@ -167,7 +168,7 @@ class _Part(_Purse):
     """A purse inside another one, which ends with it.
 
     That of one of several disjoint parts has ``largest``, what the dearest of them has spent. That
-    of a mechanism which another one draws at random, as often as it likes, covers each time.
+    of one run of what another mechanism draws at random, as often as it likes, has its own price.
     """
 
     def __init__(
@@ -190,7 +191,6 @@ class _Part(_Purse):
     @override
     def take(self, price: Amount) -> bool:
         if self.largest is None:
-            self.spent = Amount()
             return super().take(price)
         more, (most,) = self.spent.plus(price), self.largest
         raised = Amount(*map(max, more, most))
@@ -277,10 +277,11 @@ class Ticket(RandomSource):
         return np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64) / 2.0**64
 
     @override
-    def repeated(self, made: Measurement[R, T], rows: R, each: Guarantee) -> tuple[T, RandomSource]:
-        if not made.guarantee().covers(each):
+    def repeated(self, made: Measurement[R, T], rows: R) -> tuple[T, Iterator[RandomSource]]:
+        each = made.repeats
+        if each is None or not made.guarantee().covers(each):
             raise Unpaid("what is repeated costs no more each time than all of it together.")
-        return self.draw(made, rows), self._of(_Part(self._purse, each))
+        return self.draw(made, rows), (self._of(_Part(self._purse, each)) for _ in numbers())
 
     def _of(self, part: _Part) -> Ticket:
         return Ticket(part, self._receipt, self._simulation)
