@@ -537,7 +537,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         with opened_engine(getattr(self, "engine", None)) as engine:
             if engine is not None and isinstance(table, Parquet) and len(table.groups) > 1:
                 stores = codes_by(engine, table, encoder.encoding())
-                read = table.read([label])
+                read = table.read([label], least=self._least_rows)
                 labels = [self._labels(encoder, one, own and one[own]) for one in read]
                 return stores, np.concatenate(labels)
         pairs = (

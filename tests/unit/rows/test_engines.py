@@ -105,10 +105,10 @@ def test_what_workers_are_sent_is_small_and_lost_results_are_made_again():
     assert list(spill_folder().glob("rows-*")) == []
 
 
-def coded_weights(table, engine=None, label=True):
+def coded_weights(table, engine=None, label=True, **more):
     outcome = Label("y", positive=1) if label else None
     features = [Number("a", bounds=(-2, 2)), Category("b", values=("x", "y"), missing="indicator")]
-    settings = {"schema": PublicSchema(features, outcome=outcome), "random_state": 1}
+    settings = {"schema": PublicSchema(features, outcome=outcome), "random_state": 1} | more
     model = PrivateLogisticRegression(epsilon=1.0, engine=engine, **settings)
     model.fit(table, None if label else "y")
     return np.append(model.coef_, model.intercept_)
@@ -140,6 +140,17 @@ def test_what_a_row_group_may_not_hold_is_refused_as_by_one_loop(tmp_path):
     for engine in (None, "joblib", clusterless(OneProcess())):
         with pytest.raises(InvalidData, match=r"'b': some rows have a value that is not declared"):
             coded_weights(Parquet(tmp_path / "odd.parquet"), engine)
+
+
+@pytest.mark.parametrize("engine", [None, "joblib"])
+def test_where_their_number_is_hidden_no_rows_are_rows_whoever_reads(tmp_path, engine):
+    grouped(tmp_path)
+    nothing = pq.read_table(tmp_path / "r.parquet").slice(0, 0)
+    with pq.ParquetWriter(tmp_path / "e.parquet", nothing.schema) as file:
+        file.write_table(nothing)
+        file.write_table(nothing)
+    hidden = {"neighbours": "add-remove", "declared_samples": 100}
+    assert coded_weights(Parquet(tmp_path / "e.parquet"), engine, **hidden).shape == (5,)
 
 
 def test_wrong_engines_are_named(monkeypatch):
