@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -46,6 +47,10 @@ def test_a_site_that_might_run_anything_else_does_not_begin(tmp_path, name):
     path.unlink()
     with pytest.raises(EngineFailed, match=path.name):
         check_site(tmp_path, server=False)
+
+
+def test_the_one_who_submits_has_a_name_that_flare_takes():
+    assert re.fullmatch(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}", ADMIN)
 
 
 def foreign_class(job):

@@ -89,7 +89,7 @@ class Division:
     def counts(self) -> tuple[RowCount, ...]:
         """How many rows the parts have, or what stands for it."""
         if not isinstance(self.count, HiddenSize):
-            return tuple(map(len, self.parts(self.count, None)))
+            return tuple(np.diff(part_ends(self.count, self.fractions), prepend=0).tolist())
         declared, whole = self.count.declared, math.fsum(self.fractions)
         return tuple(HiddenSize(max(1, round(declared * f / whole))) for f in self.fractions)
 
@@ -739,12 +739,17 @@ def split_rows(
     seed: int | None = 0,  # Public seed of the permutation; None keeps the rows in their order
 ) -> list[NDArray[np.intp]]:
     """Divide ``range(n_rows)`` into disjoint parts of public sizes."""
+    ends = part_ends(n_rows, fractions)
+    order = np.arange(n_rows) if seed is None else np.random.default_rng(seed).permutation(n_rows)
+    return np.split(order, ends[:-1])
+
+
+def part_ends(n_rows: int, fractions: Sequence[float]) -> NDArray[np.intp]:
+    """Return where parts end; somebody else's number of rows may be anything, and is not made."""
     weights = np.asarray(fractions, dtype=np.float64)
     if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.sum():
         raise InvalidParameter("fractions must be numbers >= 0 with a positive sum.")
-    order = np.arange(n_rows) if seed is None else np.random.default_rng(seed).permutation(n_rows)
-    ends = np.rint(np.cumsum(weights) / weights.sum() * n_rows).astype(np.intp)
-    return np.split(order, ends[:-1])
+    return np.rint(np.cumsum(weights) / weights.sum() * n_rows).astype(np.intp)
 
 
 def high_share(fraction: float | Literal["auto"], n_rows: int, n_classes: int) -> float:

@@ -27,7 +27,8 @@ from confrere.mechanisms.measurements import Objective
 from confrere.methods import PublicFacts
 from confrere.methods.prior_check import Belief
 from confrere.release import load_release
-from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.federation import checked
+from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.operation import PartyFacts
 from confrere_federation.studies import (
     check_destination,
@@ -40,6 +41,7 @@ from confrere_federation.studies import (
     save_made,
 )
 from confrere_federation.studies.protocols import Learn, learning_of
+from confrere_federation.studies.running import local_party
 from confrere_federation.studies.study_file import estimator_for
 from tests.unit.study.conftest import ready
 
@@ -112,6 +114,32 @@ def test_a_plan_pays_once_and_carried_out_again_gives_the_same(edit, folder):
     (other,) = prepare(study, make_plan(study, locals_), locals_).run()  # another plan pays anew
     assert other.release.release_id != made.release.release_id
     assert len(entries(folder, "main")) == 2
+
+
+def test_a_table_that_changed_since_it_was_read_is_found_before_the_charge(edit, folder):
+    """How rows are encoded follows from their number: they are read again, with their labels."""
+    study, locals_, plan = ready(edit(name='name = "pst-f"'))
+    runner = prepare(study, plan, locals_)
+    table = folder / "local" / "main.csv"
+    rows = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([rows[0], *reversed(rows[1:])]))
+    party = local_party(study, locals_["main"], runner.rows["main"], runner._policy("main", None))
+    encoded = Learn.at(learning_of(study, study.method)).encoded(party)
+    np.testing.assert_array_equal(encoded.y, party.y[::-1])
+    table.write_text("".join(rows[:-1]))
+    with pytest.raises(InvalidData, match="changed"):
+        runner.run()
+    assert not entries(folder, "main")
+
+
+@pytest.mark.parametrize("size", [1, 10**10])
+def test_a_size_that_no_model_has_is_the_party_s_own_fault(edit, size):
+    """Others have paid when an answer is looked at; nobody makes as many rows as somebody says."""
+    study = read_study(edit(name='name = "pst-f"'))
+    learning = learning_of(study, study.method)
+    answer = Payload(arrays={"high": np.zeros(2)})
+    found = checked(answer, "main", lambda _: learning.expected(size))
+    assert found == PartyError("InvalidReply:size" if size == 1 else "InvalidReply:shape")
 
 
 def test_who_goes_on_need_not_afford_the_price_again(edit, folder):

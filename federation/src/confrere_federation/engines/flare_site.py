@@ -23,7 +23,7 @@ CLASSES = (
 )
 
 #: Who submits the job.
-ADMIN = "coordinator@confrere_federation.studies"
+ADMIN = "coordinator@confrere.study"
 
 _NEVER = ("byoc", "shell_commands")
 _MAY = {

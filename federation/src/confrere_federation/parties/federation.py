@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import Parallel, delayed
 
 from confrere.data import SchemaEncoder
-from confrere.errors import InvalidParameter, QuorumMissed
+from confrere.errors import ConfrereError, InvalidParameter, QuorumMissed
 from confrere.methods.asking import Ask, Protocol, Receipts, Told, stacked
 from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.masks import Announcement, Masking
@@ -425,7 +425,10 @@ def checked(answer: Payload | PartyError, name: str, expect: Expect) -> Payload 
     """Return an answer that is as it must be, or else the code for what it is not."""
     if isinstance(answer, PartyError):
         return answer
-    fault = expect(name).fault(answer)
+    try:
+        fault = expect(name).fault(answer)
+    except ConfrereError:  # no answer fits the size that it gave: others have paid by now
+        fault = "size"
     return answer if fault is None else PartyError(f"InvalidReply:{fault}")
 
 

@@ -305,6 +305,10 @@ class Operation(ABC):
         """Return the request for what a protocol asks."""
         return asked if isinstance(asked, cls) else cls.of(asked)
 
+    def encoded(self, party: LocalParty) -> LocalParty:
+        """Return the party with rows as the question has them encoded, before it is paid for."""
+        return party
+
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
         """Return the arrays of an answer, once its price is on disk."""
         with party.opened_engine() as engine:

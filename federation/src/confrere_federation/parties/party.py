@@ -90,7 +90,7 @@ class LocalParty:
     raw : RawRows, optional
         What it can count, where facts of the schema are learned first.
     encode : callable, optional
-        From an encoder to its rows, encoded by it, where that is known only in the run.
+        From an encoder to its rows and labels, encoded by it, where that is known only in the run.
     """
 
     name: str
@@ -103,7 +103,7 @@ class LocalParty:
     ballot: NDArray[np.bool_] | NDArray[np.int64] | None = None
     engine: str | None = None
     raw: RawRows | None = None
-    encode: Callable[[SchemaEncoder], Floats | Coded] | None = None
+    encode: Callable[[SchemaEncoder], tuple[Floats | Coded, Floats]] | None = None
     encoding: Encoding | None = None
 
     def __post_init__(self) -> None:
@@ -128,7 +128,10 @@ class LocalParty:
         if wanted == self.encoding:
             return self
         if not self._encoded or self._encoded[0][0] != wanted:  # a run has one encoding
-            self._encoded[:] = [(wanted, replace(self, X=self.encode(encoder)))]
+            X, y = self.encode(encoder)  # both: a query may give rows in another order
+            if len(y) != len(self.y):
+                raise InvalidData("the table has changed since it was read; start the party again.")
+            self._encoded[:] = [(wanted, replace(self, X=X, y=y))]
         return self._encoded[0][1]
 
     @cached_property

@@ -126,6 +126,7 @@ def answer(question: Question, local: LocalParty) -> Payload:
         )
     if claim.answer is not None:
         return _sent(claim.answer, local, key, asked, again=True)
+    local = asked.encoded(local)  # what cannot be read fails here, and is not charged
     with ExitStack() as stack:
         try:
             masks, terms = None, None

@@ -33,12 +33,10 @@ class Rows:
     y: NDArray[Any]
     sums: NDArray[np.int64] | None = None
 
-    def codes(self, study: Study) -> NDArray[np.float64]:
-        """Return labels as parties hold them: -1 and +1, or codes of more than two classes."""
+    def coded(self, study: Study) -> tuple[Coded, NDArray[np.float64]]:
+        """Return rows, and labels as parties hold them: -1 and +1, or codes of more classes."""
         codes = encode_labels(self.y, np.array(study.classes))
-        if study.n_classes > 2:
-            return codes.astype(np.float64)
-        return np.where(codes == 1, 1.0, -1.0)
+        return self.X, codes.astype(np.float64) if study.n_classes > 2 else 2.0 * (codes == 1) - 1.0
 
 
 def read_rows(

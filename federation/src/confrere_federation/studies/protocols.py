@@ -319,9 +319,8 @@ class Learn(Operation, Measured):
         return self.learning.expected(n_samples)
 
     @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        encoder, _ = self._at(len(party.y))
-        return super().answer(party.encoded_by(encoder), source)
+    def encoded(self, party: LocalParty) -> LocalParty:
+        return party.encoded_by(self._at(len(party.y))[0])
 
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:

@@ -321,7 +321,7 @@ def local_party(
     """
     party, price = study.party(local.party), price_of(study)
     assert policy.runs is not None
-    X, y = rows.X, rows.codes(study)
+    X, y = rows.coded(study)
     ballot = None
     if local.classifier is not None and auxiliary is not None and study.method.voted:
         ballot = local.classifier.votes(X.toarray(), y, auxiliary, study.n_classes)
@@ -347,7 +347,7 @@ def local_party(
         ballot=ballot,
         engine=local.engine,
         raw=_raw_rows(study, rows),
-        encode=lambda encoder: read_rows(study, local.table(), encoder).X,
+        encode=lambda encoder: read_rows(study, local.table(), encoder).coded(study),
         encoding=study.encoder().encoding(),
     )
 
