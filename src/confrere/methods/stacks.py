@@ -749,7 +749,7 @@ def part_ends(n_rows: int, fractions: Sequence[float]) -> NDArray[np.intp]:
     weights = np.asarray(fractions, dtype=np.float64)
     if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.sum():
         raise InvalidParameter("fractions must be numbers >= 0 with a positive sum.")
-    return np.rint(np.cumsum(weights) / weights.sum() * n_rows).astype(np.intp)
+    return np.asarray(np.rint(np.cumsum(weights) / weights.sum() * n_rows), dtype=np.intp)
 
 
 def high_share(fraction: float | Literal["auto"], n_rows: int, n_classes: int) -> float:

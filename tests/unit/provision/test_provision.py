@@ -251,6 +251,14 @@ def test_kits_are_renewed_only_when_asked(work):
     assert before["ca.pem"] != after["ca.pem"]
 
 
+def test_keys_are_all_made_or_none(tmp_path):
+    make_request(tmp_path, "main")
+    (tmp_path / "main.key").unlink()
+    with pytest.raises(InvalidParameter, match=r"node\.key"):
+        make_request(tmp_path, "main")
+    assert not (tmp_path / "main.key").exists()
+
+
 def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
     requests, key = _requests(work), read_private_key(work / "coordinator.key")
     content = (work / "study" / "study.toml").read_bytes()

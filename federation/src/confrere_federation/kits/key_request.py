@@ -69,8 +69,7 @@ class KeyRequest:
 
 
 def make_request(
-    # Gets ``<party>.key``, ``node.key``, their public halves and ``<party>.request``; nothing is
-    # overwritten.
+    # Gets ``<party>.key``, ``node.key``, public halves, ``<party>.request``; nothing is overwritten
     folder: str | os.PathLike[str],
     party: str,  # Its name in the study
     passphrase: str | None = None,  # What the node key is locked with
@@ -78,10 +77,11 @@ def make_request(
     """Make a party's keys in a folder of its own, and its request."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    key = place / f"{party}.key"
-    generate_key(key, party)
+    if (place / "node.key").exists():  # before half of it is made
+        raise InvalidParameter("node.key exists; choose another folder, or put all keys elsewhere.")
+    generate_key(place / f"{party}.key", party)
     make_node_key(place / "node.key", passphrase)
-    return _write(place, party, read_private_key(key))
+    return _write(place, party, read_private_key(place / f"{party}.key"))
 
 
 def renew_node_key(

@@ -200,7 +200,7 @@ def witness(ledger: Path, *, reset: bool = False, reason: str | None = None) -> 
     data = {"folder": seen["folder"], "agrees": complaint is None, "complaint": complaint}
     data |= {name: seen[name] and asdict(seen[name]) for name in heads}
     lost = ", ".join(f"epsilon {shown(spent)} on {name}" for name, spent in booked.items())
-    told = f"booked as spent, for rows that are gone: {lost}" if lost else "it is as it was left"
+    told = f"booked as spent, for rows that are gone: {lost}" if lost else "nothing kept is missing"
     return Answer(
         complaint or told,
         {**data, "booked": booked},
