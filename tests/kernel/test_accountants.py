@@ -55,9 +55,6 @@ def spent(rho, *facts, **more):
     return exposed(*facts, **more).spent(rho)
 
 
-# --- two classes, pure noise --------------------------------------------------------------------
-
-
 def test_tight_values():
     assert round(2 * rate(1.0, 1.0), 6) == 0.945644
     assert round(spent(0.5, 0.39), 6) == 1.284561
@@ -162,9 +159,6 @@ def test_groups_with_equal_shares_cost_what_one_costs():
     assert rate(1.0, (250.0,) * 5, weights=(0.2,) * 5) == pytest.approx(0.5, rel=1e-15)
 
 
-# --- more classes, pure noise -------------------------------------------------------------------
-
-
 @given(k=st.integers(3, 20), r=st.floats(1e-4, 10), m=st.floats(0.05, 1e3))
 @settings(deadline=None)
 def test_the_worst_record_of_one_norm_is_found(k, r, m):
@@ -224,9 +218,6 @@ def test_no_record_bends_more_than_its_share_of_other_classes_allows(k, seed):
     trace, bound = 1 - (pi**2).sum(axis=1), 2 * t - t**2 * k / (k - 1)
     assert np.all(trace <= bound + 1e-12)
     assert trace[0] == pytest.approx(bound[0])
-
-
-# --- Gaussian noise -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-8, 1e-4, 0.1, 1.0, 10.0, 50.0, -0.3, -5.0])
@@ -368,9 +359,6 @@ def test_jacobians_and_corners_of_groups(classes, bend):
     assert jacobian(replace(apart, joint=True)) == pytest.approx(bend / 2.0)
     assert corners(apart) == classes**4
     assert corners(replace(apart, neighbours=ADD_REMOVE)) == classes**2
-
-
-# --- the table of theorems ----------------------------------------------------------------------
 
 
 def test_noise_on_whole_numbers_has_no_delta():

@@ -134,9 +134,6 @@ def test_the_genuine_release_is_verified(world, received):
     verify(world, received, "key", "ledger", "study", "id")
 
 
-# --- a forger who edits files --------------------------------------------------------------------
-
-
 def redo(folder):
     """Redo the card's digests and the sums; the signature has to go."""
     card = json.loads((folder / "card.json").read_bytes())
@@ -393,9 +390,6 @@ def test_a_price_for_billions_of_rows_is_refused_at_once(world, received):
         load_release(received)
 
 
-# --- a forger who uses this library --------------------------------------------------------------
-
-
 def made(world, folder, receipt, **changes: Any):
     """A release that is consistent with itself in every way, of a receipt as the forger likes."""
     parts: dict[str, Any] = {"kind": "plr", "model": model(1.0, -2.0)}
@@ -512,9 +506,6 @@ def test_a_seeded_receipt_does_not_become_a_real_one(world, tmp_path):
         verify(world, folder, "ledger")
 
 
-# --- a genuine release at the wrong time, or without its makers' word ----------------------------
-
-
 @pytest.mark.parametrize(
     ("known", "reason"), [("study", "another study"), ("id", "a replay, or a mix-up")]
 )
@@ -557,9 +548,6 @@ def test_a_release_without_its_makers_word_is_refused(world, received, forge, re
     forge(world, received)
     with pytest.raises(ReleaseError, match=reason):
         verify(world, received, "key")
-
-
-# --- somebody who changes files, names and links on the way ---------------------------------------
 
 
 def test_one_changed_byte_in_any_file_is_refused(world, received):

@@ -26,8 +26,6 @@ from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source
 from tests.world import groups
 
-# --- what is printed and false ------------------------------------------------------------------
-
 #: Runs that take seconds, and what they must show.
 QUICK = {
     "printed-pst-h": (3_000, 1.5),
@@ -101,8 +99,6 @@ def test_clipped_rows_pass_where_scaled_ones_do_not():
     pair = FAULTS["scaled-norm"].pair
     assert audit_function(sample_clipped, pair, claimed=1.0, runs=4_000).epsilon <= 1.0
 
-
-# --- every method of the catalogue ---------------------------------------------------------------
 
 #: What 100,000 runs surely show at epsilon 1, of .967 that any could: noise in two dimensions
 #: hides more than in one, and the functional mechanism shares epsilon between two kinds of
@@ -235,9 +231,6 @@ def test_bulk_draws_are_what_the_functional_mechanism_releases():
         assert stats.ks_2samp(bulk[:, j], runs[:, j]).pvalue > 1e-4
 
 
-# --- other settings of private regression --------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -252,9 +245,6 @@ def test_private_regression_passes(model, runs):
     result = audit(model, runs=runs)
     assert result.epsilon <= result.claimed == 1.0
     assert 0.1 < exact_audit(model).epsilon <= 0.99 * (1 + 1e-9)
-
-
-# --- exact --------------------------------------------------------------------------------------
 
 
 def framed_wrongly(fault):

@@ -134,9 +134,6 @@ def test_no_rate_exists_when_the_jacobians_cost_too_much():
             mechanism(WEIGHTS["equal"], clipping, 1e-3)
 
 
-# --- splits -------------------------------------------------------------------------------------
-
-
 def stratified_split(y, n_parts):
     """Sort by label and deal: what a stratified split does."""
     order = np.argsort(y, kind="stable")
@@ -185,9 +182,6 @@ def test_meta_features_stay_in_the_ball_and_are_centred():
     assert np.linalg.norm(high_level_rows(scores), axis=1).max() <= 1 + 1e-15
     assert np.all(meta_features(np.zeros((1, 3))) == 0)
     assert math.isclose(meta_features(np.full((1, 4), 1e9))[0, 0], 0.5)
-
-
-# --- several classes ---
 
 
 def test_margin_rows_stay_in_the_ball_and_are_one_record_s_own():

@@ -33,9 +33,6 @@ def fit(X=X, y=Y, party=PARTY, auxiliary=AUXILIARY, **kw):
     return MultipartyClassifier(**kw).fit(X, y, party=party, auxiliary=auxiliary)
 
 
-# --- price ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_one_charge_for_each_whole_party(tmp_path, method):
     ledger = Ledger(tmp_path / "ledger")
@@ -49,9 +46,6 @@ def test_one_charge_for_each_whole_party(tmp_path, method):
     assert (promise.unit, promise.neighbours) == (Unit.PARTY, Neighbours.REPLACE_ONE)
     assert not model.simulated_
     assert model.n_parties_ == M
-
-
-# --- what is learned -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -98,9 +92,6 @@ def test_order_and_type_of_rows_do_not_matter():
     np.testing.assert_array_equal(fit(party=names, **QUIET).coef_, whole.coef_)
     tables = fit(np.split(X, M), np.split(Y, M), None, **QUIET)
     np.testing.assert_array_equal(tables.coef_, whole.coef_)
-
-
-# --- faults --------------------------------------------------------------------------------------
 
 
 def tables():
@@ -189,9 +180,6 @@ def test_all_parties_faulty_is_all_noise_and_still_released():
         fit([np.full((2, D), np.nan)] * 3, [np.zeros(2)] * 3, None)
 
 
-# --- local classifiers ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "local",
     [
@@ -241,12 +229,6 @@ def test_a_failing_local_classifier_is_a_faulty_party(caplog):
     with pytest.raises(InvalidData, match="every party's classifier failed"):
         fit(local=LogisticRegression(C=-1.0), ledger=ledger)
     assert ledger.spent("study") == 0
-
-
-# --- size ----------------------------------------------------------------------------------------
-
-
-# --- releases ------------------------------------------------------------------------------------
 
 
 def test_private_auxiliary_rows_are_not_quoted():

@@ -88,9 +88,6 @@ def test_nothing_that_is_planned_follows_from_hidden_sizes(method, geometry, pri
     assert plans[0] == plans[1]
 
 
-# --- moves: what a record does to what is noised --------------------------------------------------
-
-
 @pytest.mark.parametrize("far", [0.0, 3.0, 300.0])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
@@ -159,9 +156,6 @@ def test_what_most_rows_may_do_bounds_the_rounding_of_sums():
     )
     assert small.sensitivity < large.sensitivity < 1.1 * small.sensitivity
     assert large.parts[0].reach >= large.n_samples.most / 2
-
-
-# --- coordinates ----------------------------------------------------------------------------------
 
 
 def made_frame(leaf, **settings):

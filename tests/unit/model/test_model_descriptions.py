@@ -154,9 +154,6 @@ def test_a_model_without_an_encoder_reads_no_raw_table():
         linear().encoded({"a": [1.0]})
 
 
-# --- model.npz -----------------------------------------------------------------------------------
-
-
 @everything
 def test_numpy_reads_the_arrays(name):
     own = MODELS[name].arrays()

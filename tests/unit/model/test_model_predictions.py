@@ -124,8 +124,6 @@ def test_the_recipe_predicts_in_any_language(name, tmp_path, monkeypatch):
         np.testing.assert_allclose(shares, model.predict_proba(x)[0], rtol=0, atol=1e-12)
 
 
-# --- rows at the edges ---------------------------------------------------------------------------
-
 TINY = [0.0, -0.0, 5e-324, -5e-324, 1e-310, 1e-200, 1e-160]
 HUGE = [1e100, -1e100, 1e155, 1e300, -1e300, np.finfo(float).max, -np.finfo(float).max]
 EDGES = st.sampled_from([*TINY, *HUGE, 1.0, -1.0])

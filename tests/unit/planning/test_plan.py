@@ -143,9 +143,6 @@ def test_wrong_sizes_are_refused(bad):
         plan(**{"n": 100, "d": 5, **bad})
 
 
-# --- prices -------------------------------------------------------------------------------------
-
-
 def test_a_price_is_a_question(tmp_path):
     ledger = Ledger(tmp_path / "budget.ledger")
     ledger.open_account("study", epsilon=1.0)
