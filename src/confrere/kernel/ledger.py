@@ -116,6 +116,7 @@ class Origin(Record):
     step: int | None = None
     trust: Line | None = None  #: Whom the party has to trust
     model: Line | None = None  #: What an evaluated model hashes to
+    noise: Line | None = None  #: Seal of what keyed noise follows from
 
 
 class Total(Record):
@@ -277,6 +278,7 @@ class Payment(NamedTuple):
     open: bool
     sums: str | None
     models: int
+    noise: str | None = None  #: Seal of what the noise follows from, if that is a key
 
 
 # -- what an account allows ------------------------------------------------------------------------
@@ -841,7 +843,13 @@ class LedgerFile:
             charge = log.charge_of(receipt)
             sums = charge.event.mechanism if isinstance(charge.event, SharedSums) else None
             made = len(log.models.get(receipt.row, ()))
-            return Payment(charge.guarantee, receipt.row not in log.marks, sums, made)
+            seal = None if charge.origin is None else charge.origin.noise
+            return Payment(charge.guarantee, receipt.row not in log.marks, sums, made, seal)
+
+    def paid(self, key: str) -> bool:
+        """Whether something was charged under a key."""
+        with self._store.reading() as log:
+            return key in log.keys
 
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
         """Refuse a study that its owner has said no to since."""

@@ -5,24 +5,30 @@ Every mechanism books what it costs itself before it draws; what would cost more
 epsilon or in delta, is refused before a single random word is there: a promise that is too small is
 an error, not a leak. A seeded stream needs no ticket, and what it makes is simulated; inside a
 payment it has one all the same, so that simulations test the books that releases keep.
+
+Between machines noise follows from a key (:class:`NoiseKey`): whoever is asked again, restored from
+a copy or run twice gives the same bytes. Else it is the system's.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib.metadata import version
 from itertools import count as numbers
 from typing import NoReturn, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from confrere.errors import LedgerError, Unpaid
+from confrere.errors import InvalidParameter, LedgerError, Unpaid
 from confrere.kernel.guarantee import Amount, Guarantee, PrivacyEvent, Split, Unit, check_split
 from confrere.kernel.ledger import (
     ChargeApproval,
@@ -33,6 +39,7 @@ from confrere.kernel.ledger import (
     Receipt,
     Store,
 )
+from confrere.kernel.log import canonical
 from confrere.kernel.streams import Measurement, R, RandomSource, SeededSource, T
 
 #: Up to so many words, keying a stream costs more than it saves.
@@ -70,13 +77,57 @@ def _own(ledger: LedgerWriter) -> LedgerWriter:
     return own
 
 
+#: Of samplers and of what is hashed here; a test holds the words that it gives.
+_NOISE = "1"
+
+
+def mac(key: bytes, *parts: bytes) -> bytes:
+    """Return HMAC-SHA256 of parts, each after its length: no other parts are the same bytes."""
+    told = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hmac.digest(key, told, "sha256")
+
+
+@final
+class NoiseKey:
+    """What a party's noise follows from: its secret, what is asked, and of which rows.
+
+    ``paid`` is what a charge is for: its row seals it, and under the charge's key nothing else is
+    drawn. ``drawn`` tells apart what one charge pays for several times. The version is that of the
+    library, too: a changed map of rows under equal noise would publish what it changes.
+    """
+
+    def __init__(self, secret: bytes, paid: Sequence[bytes], drawn: Sequence[bytes] = ()) -> None:
+        if type(secret) is not bytes or len(secret) < 32:
+            raise InvalidParameter("secret must be 32 random bytes.")
+        made = (_NOISE.encode(), version("confrere").encode())
+        told = mac(secret, b"paid", *paid), mac(secret, b"drawn", *drawn)
+        self._key = mac(secret, b"noise", *made, *told)
+        self.seal = mac(secret, b"seal", *made, *paid).hex()
+
+    def of(self, number: int, purpose: str) -> bytes:
+        """Return the key of one draw of a payment."""
+        return mac(self._key, str(number).encode(), purpose.encode())
+
+    def __reduce__(self) -> NoReturn:
+        raise Unpaid("a key of noise is good in one place.")
+
+
+def _counted_words(key: bytes, start: int, count: int) -> NDArray[np.uint64]:
+    """Return words of AES-256 in counter mode, from one of them on."""
+    block = (start // 2).to_bytes(16, "big")
+    stream = Cipher(algorithms.AES(key), modes.CTR(block)).encryptor()
+    words = np.frombuffer(stream.update(bytes(8 * (count + start % 2))), dtype="<u8")
+    return words[start % 2 :].astype(np.uint64)
+
+
 class _Purse:
     """What may still be drawn for a payment; amounts add as in ledgers.
 
-    Once a charge has ended, only several draws that it paid for at once may go on.
+    Once a charge has ended, only several draws that it paid for at once may go on, and what it
+    paid for may be drawn again from the key that its row seals: that is the same release.
     """
 
-    def __init__(self, ledger: LedgerWriter, receipt: Receipt) -> None:
+    def __init__(self, ledger: LedgerWriter, receipt: Receipt, seal: str | None = None) -> None:
         if type(receipt) is not Receipt:
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
         book = _own(ledger)
@@ -92,6 +143,8 @@ class _Purse:
         try:
             self._held.enter_context(book._store.held(receipt.row))
             payment = book.payment(receipt)
+            if not payment.open and payment.sums is None:
+                payment = payment._replace(open=seal is not None and payment.noise == seal)
             if not payment.open and payment.sums is None:
                 raise Unpaid(
                     "what this receipt paid for was drawn before; another draw has a price."
@@ -109,6 +162,7 @@ class _Purse:
     def _begin(self, promise: Guarantee | None, payment: Payment | None = None) -> None:
         self.promise, self.payment, self.spent = promise, payment, Amount()
         self.draws: dict[str, int] = {}
+        self.numbers = numbers()  # of draws, in their order, whatever has parts of the payment
         self._over, self._process = False, os.getpid()
 
     @property
@@ -180,6 +234,7 @@ class _Part(_Purse):
             raise Unpaid("a part is of something that was paid, and costs no more than all of it.")
         self.whole, self.largest = whole, largest
         self._begin(promise, whole.payment)
+        self.numbers = whole.numbers
         if whole.payment is not None and whole.payment.sums is not None:
             self.draws = whole.draws
 
@@ -230,11 +285,16 @@ class Ticket(RandomSource):
     """
 
     def __init__(
-        self, purse: _Purse, receipt: Receipt | None, simulation: SeededSource | None = None
+        self,
+        purse: _Purse,
+        receipt: Receipt | None,
+        simulation: SeededSource | None = None,
+        keyed: NoiseKey | None = None,
     ) -> None:
         if not isinstance(purse, _Purse):
             raise Unpaid("a ticket is made by a payment.")
         self._purse, self._receipt, self._simulation = purse, receipt, simulation
+        self._keyed = keyed
         self.simulated = simulation is not None
 
     @property
@@ -250,15 +310,21 @@ class Ticket(RandomSource):
             raise Unpaid("only a measurement is drawn: what says itself what it costs.")
         if count != 1:
             raise Unpaid("count must be 1: every release of the same data has a price.")
-        stream = self._book(made.guarantee(), made.several)
+        stream = self._book(made.guarantee(), made.several, type(made).__name__)
         try:
             return made.sample(rows, stream)
         finally:
             stream.end()  # whoever keeps it has nothing
 
-    def _book(self, guarantee: Guarantee, several: tuple[str, int] | None = None) -> _Drawn:
+    def _book(
+        self, guarantee: Guarantee, several: tuple[str, int] | None = None, purpose: str = ""
+    ) -> _Drawn:
         self._purse.book(guarantee, several)
-        return _Drawn(self._purse, self._simulation)
+        told = f"{purpose} {several} {canonical(guarantee.to_dict())}"  # with its theorem
+        return _Drawn(self._purse, self._simulation, self._key(told))
+
+    def _key(self, purpose: str) -> bytes | None:
+        return None if self._keyed is None else self._keyed.of(next(self._purse.numbers), purpose)
 
     @override
     def apart(self, split: Split) -> Iterator[RandomSource]:
@@ -274,7 +340,13 @@ class Ticket(RandomSource):
             raise Unpaid("the payment is over, or there was none: nobody needs parts of the rows.")
         if self._simulation is not None:
             return self._simulation.uniforms(n_rows)
-        return np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64) / 2.0**64
+        key = self._key("parts of the rows")
+        words = (
+            np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64)
+            if key is None
+            else _counted_words(key, 0, n_rows)
+        )
+        return words / 2.0**64
 
     @override
     def repeated(self, made: Measurement[R, T], rows: R) -> tuple[T, Iterator[RandomSource]]:
@@ -284,7 +356,7 @@ class Ticket(RandomSource):
         return self.draw(made, rows), (self._of(_Part(self._purse, each)) for _ in numbers())
 
     def _of(self, part: _Part) -> Ticket:
-        return Ticket(part, self._receipt, self._simulation)
+        return Ticket(part, self._receipt, self._simulation, self._keyed)
 
     @override
     def stream(self, label: str, step: int) -> RandomSource:
@@ -305,13 +377,16 @@ class _Drawn(RandomSource):
     """The stream behind one booked draw.
 
     For many words every call keys AES-256 in counter mode afresh, so that nothing is left in memory
-    or shared with a forked process.
+    or shared with a forked process. With a key, calls go on where the last one ended.
     """
 
-    def __init__(self, purse: _Purse, simulation: SeededSource | None) -> None:
+    def __init__(
+        self, purse: _Purse, simulation: SeededSource | None, key: bytes | None = None
+    ) -> None:
         if not isinstance(purse, _Purse):
             raise Unpaid("nothing was booked.")
         self._purse, self._simulation, self._over = purse, simulation, False
+        self._key, self._drawn, self._parts, self._whole = key, 0, numbers(), self
         self.simulated = simulation is not None
 
     def end(self) -> None:
@@ -320,10 +395,13 @@ class _Drawn(RandomSource):
 
     @override
     def _words(self, count: int) -> NDArray[np.uint64]:
-        if self._over or self._purse.over or not self._purse.spent.epsilon:
+        if self._whole._over or self._purse.over or not self._purse.spent.epsilon:
             raise Unpaid("nothing was booked, or what was has been drawn, or the payment is over.")
         if self._simulation is not None:
             return self._simulation.words(count)
+        if self._key is not None:
+            self._drawn += count
+            return _counted_words(mac(self._key, b"words"), self._drawn - count, count)
         if count <= _FEW_WORDS:
             return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
         stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
@@ -334,6 +412,18 @@ class _Drawn(RandomSource):
         if self._simulation is None:
             return self
         return _Drawn(self._purse, self._simulation.stream(label, step))
+
+    @override
+    def bound(self, purpose: str, *values: ArrayLike) -> RandomSource:
+        if self._key is None:
+            return self
+        arrays = [np.asarray(value) for value in values]
+        told = [part for a in arrays for part in (f"{a.dtype.str} {a.shape}".encode(), a.tobytes())]
+        # Numbered: two parts of one release with equal values have noise of their own.
+        number = str(next(self._parts)).encode()
+        own = _Drawn(self._purse, None, mac(self._key, b"part", number, purpose.encode(), *told))
+        own._whole = self._whole  # and ends with it
+        return own
 
     @override
     def draw(self, made: Measurement[R, T], rows: R, count: int = 1) -> NoReturn:
@@ -361,6 +451,8 @@ def paying(
     # Whether a block that was interrupted is finished later under its key. An interrupt (what is
     # no Exception, as from Ctrl-C) then leaves the charge open, as a kill would.
     resumes: bool = False,
+    # Between machines, what noise follows from; by default it is the system's.
+    keyed: NoiseKey | None = None,
 ) -> Iterator[Ticket]:
     """Charge, let the block draw, and mark the charge released, or failed if the block raised.
 
@@ -371,6 +463,8 @@ def paying(
     raised.
     """
     book = _own(ledger)
+    if keyed is not None:
+        origin = replace(origin or Origin(), noise=keyed.seal)
     receipt = book.charge(
         account,
         guarantee,
@@ -383,10 +477,10 @@ def paying(
         approval=approval,
         limit=limit,
     )
-    purse = _Purse(book, receipt)
+    purse = _Purse(book, receipt, None if keyed is None else keyed.seal)
     try:
         try:
-            yield Ticket(purse, receipt, simulation)
+            yield Ticket(purse, receipt, simulation, keyed)
         except BaseException as error:
             if isinstance(error, Exception) or not resumes:
                 _fail(book, receipt, purse, error)

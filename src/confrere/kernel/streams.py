@@ -19,7 +19,7 @@ from itertools import repeat
 from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.arrays import Floats
@@ -127,6 +127,15 @@ class RandomSource(ABC):
     def stream(self, label: str, step: int) -> RandomSource:
         """Return a source for one act among several, told apart by a label and a number."""
         del label, step
+        return self
+
+    def bound(self, purpose: str, *values: ArrayLike) -> RandomSource:
+        """Return the source of one purpose of a draw, for what its noise is added to.
+
+        Where noise follows from a key, it follows from the purpose, from the exact value and from
+        the numbers of the law, too: equal noise is on equal values, whatever else differs.
+        """
+        del purpose, values
         return self
 
 

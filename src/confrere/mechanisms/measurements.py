@@ -251,7 +251,8 @@ class LatticeStep:
     def release(self, point: Floats, source: RandomSource) -> Floats:
         """Return the rounded and noised point, or points, one per row."""
         steps = np.rint(point / self.spacing)
-        noise = discrete_laplace(self.scale, point.shape, source)
+        own = source.bound("output step", steps, self.spacing, self.scale)
+        noise = discrete_laplace(self.scale, point.shape, own)
         return np.asarray((steps + noise) * self.spacing)
 
 
@@ -416,8 +417,10 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         blocks, y = rows
         patterns = row_patterns(self.n_samples, blocks[0].shape[0], stream, count)
         released = []
-        for act, X in zip(self.acts, blocks, strict=True):
-            linear = act.weights_of(act.law.draw(stream, count))
+        for number, (act, X) in enumerate(zip(self.acts, blocks, strict=True)):
+            centre = 0.0 if act.centre is None else act.centre
+            own = stream.bound("objective", number, act.law.rate, act.ridge, centre)
+            linear = act.weights_of(act.law.draw(own, count))
             found = np.empty_like(linear)
             for which, mine in patterns:
                 found[mine] = certified(
@@ -792,14 +795,18 @@ class Point(Measurement[Any, list[Floats]]):
         if not self.parts:
             if not np.issubdtype(points.dtype, np.integer):
                 raise InvalidData("counts must be integers.")
-            return [np.asarray(points + discrete_laplace(self.scale, points.shape, stream))]
+            own = stream.bound("integers", points, self.scale)
+            return [np.asarray(points + discrete_laplace(self.scale, points.shape, own))]
         released = []
         for law, step, part, mine in self._each(np.asarray(points, dtype=np.float64)):
             # No computed vector is longer; were one, it would not move further than it may.
             lengths = np.linalg.norm(np.nan_to_num(mine), axis=1, keepdims=True)
             inside = mine * np.minimum(1.0, part.reach / np.maximum(lengths, part.reach))
-            noise = law.draw(stream, len(points))
-            released.append(part.turned(step.release(np.nan_to_num(inside) + noise, stream)))
+            total = np.nan_to_num(inside)
+            # On the lattice: within one of its steps the output step hides what moves.
+            own = stream.bound("point", np.rint(total / step.spacing), step.spacing, law.rate)
+            noise = law.draw(own, len(points))
+            released.append(part.turned(step.release(total + noise, stream)))
         return released
 
     def _each(self, points: Floats) -> Iterator[tuple[Law, LatticeStep, Part, Floats]]:
@@ -898,7 +905,8 @@ class EachParty(Measurement[Iterable[tuple[Floats, Floats, Offsets]], list[Float
         linear = np.empty((len(sizes), any_one.n_features))
         for size in np.unique(sizes).tolist():
             members = sizes == size
-            linear[members] = own[size].law.draw(stream, int(members.sum()))
+            mine = stream.bound("objective", size, own[size].law.rate)
+            linear[members] = own[size].law.draw(mine, int(members.sum()))
         acts = [own[size] for size in sizes.tolist()]
         return certified_parties(
             any_one.objective.solver,

@@ -302,7 +302,7 @@ class SecureSum(Measurement[Vectors, list[Floats]]):
         bounded = np.clip(np.nan_to_num(vectors, nan=0.0), -self.largest, self.largest)
         whole = np.rint(bounded) if self.law == "integer" else bounded
         steps = np.rint(whole / self.spacing).astype(np.int64)
-        steps += self._shares(count, source, own)
+        steps += self._shares(count, source.bound("sum", steps, self.spacing), own)
         return steps.view(np.uint64)
 
     def decode(self, total: Words) -> Floats:
@@ -355,15 +355,19 @@ class SecureSum(Measurement[Vectors, list[Floats]]):
 
     def _shares(self, count: int, source: RandomSource, own: bool = True) -> NDArray[np.int64]:
         """Return what parties add to their vectors, in lattice steps: a share, and their own."""
-        steps = integer_shares(self.scale, self.size, self.parts, count, source=source)
+        law = self.rate, self.scale, self.parts
+        whole = source.bound("integer share", *law)
+        steps = integer_shares(self.scale, self.size, self.parts, count, source=whole)
         if own:  # As for an output step: probabilities may be off by less than 1e-5, in floats.
             alone = self.scale / self.floor * (1 + 1e-5)
-            steps += discrete_laplace(alone, (count, self.size), source)
+            mine = source.bound("integer floor", *law, alone)
+            steps += discrete_laplace(alone, (count, self.size), mine)
         if self.law == "integer":
             return steps
-        noise = self._noise(self.rate, self.parts, count, source)
+        noise = self._noise(self.rate, self.parts, count, source.bound("real share", *law))
         if own and self.law != "gaussian":
-            noise += self._noise(self.rate * self.floor, 1, count, source)
+            mine = source.bound("real floor", *law, self.floor)
+            noise += self._noise(self.rate * self.floor, 1, count, mine)
         # What is too long for the lattice has far less probability than anything that is claimed,
         # and clipping is the same for all data.
         bounded = np.clip(noise / self.spacing, -(2.0**62), 2.0**62)
