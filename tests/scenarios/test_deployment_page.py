@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from confrere.release import fingerprint
+from confrere_federation.studies import read_study
 from tests.scenarios.deployment import PARTIES, free_ports
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -117,7 +119,9 @@ def test_the_page_s_commands_work_as_written(shell):
 
 
 def test_from_kits_to_a_release_that_everybody_signed(shell):
-    requests, kits, opening, party, coordinator, following = blocks_of("kits.md", shell.address)
+    requests, kits, opening, party, coordinator, following, rotating, accepting = blocks_of(
+        "kits.md", shell.address
+    )
     for block in (requests, kits, opening):
         done(shell(block))
     asking = shell(coordinator)
@@ -131,6 +135,18 @@ def test_from_kits_to_a_release_that_everybody_signed(shell):
     (priced,) = (row for row in told.splitlines() if re.match(r" +main +epsilon", row))
     assert priced.split()[:5] == ["main", "epsilon", "1", "1", "2"], told
     assert "main/checkups" in told
+    # A new signing key: the third study names it, the first two stay as they are.
+    old = fingerprint(shell.here / "main/keys/main.key.pub")
+    peers = shell.here / "branch-1/peers.toml"
+    peers.write_text(f'[peers]\nmain = "{old}"\n')
+    ledger = (shell.here / "main/ledgers/checkups.ledger").read_bytes()
+    done(shell(rotating))
+    done(shell(accepting))
+    new = fingerprint(shell.here / "main/keys/main.key.pub")
+    assert peers.read_text() == f'[peers]\nmain = "{new}"\n'
+    assert (shell.here / "main/ledgers/checkups.ledger").read_bytes() == ledger
+    studies = [read_study(p) for p in sorted((shell.here / "main/studies").glob("*/study.toml"))]
+    assert [fingerprint(one.party("main").key) for one in studies] == [old, old, new]
 
 
 def blocks_of(page: str, address: str) -> list[str]:

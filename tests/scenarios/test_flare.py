@@ -1,4 +1,4 @@
-"""A study on stock NVIDIA FLARE: the bytes that Python has, and nobody's code but ours."""
+"""Every method on stock NVIDIA FLARE: the bytes of study and line, and nobody's code but ours."""
 
 import json
 import os
@@ -10,14 +10,18 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from confrere.catalogue import CATALOGUE
 from confrere.errors import EngineFailed
+from confrere.ledger import Ledger
 from confrere.release import load_rehearsal
 from confrere_federation.engines.flare_site import ADMIN, check_site, project_files, switch
+from confrere_federation.progress import read_progress
 from confrere_federation.studies import make_grant, read_local
-from tests.scenarios.deployment import PARTIES, Deployment, free_ports
+from tests.contracts.test_doors import card_of
+from tests.contracts.test_engines import PARTIES, make_example, run_between, run_here, set_up
+from tests.scenarios.deployment import free_ports
 
 HOST = "localhost"
 SWITCHES = {
@@ -66,65 +70,132 @@ def foreign_code(job):
     (job / "app/custom/evil.py").write_text(f"open({str(job / 'owned')!r}, 'w')")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.filterwarnings("ignore")
-def test_three_parties_on_flare_give_what_python_gives(tmp_path):
-    pytest.importorskip("nvflare")
-    from nvflare.fuel.flare_api.flare_api import new_secure_session
+def write(folder, files):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
-    here = Deployment(tmp_path, seeded=True, changes={'engine = "line"': 'engine = "flare"'})
-    (port,) = free_ports(1)
-    for name, content in project_files(here.study.id, PARTIES, HOST, port).items():
-        (tmp_path / "flare" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "flare" / name).write_bytes(content)
-    words = [sys.executable, "-m", "nvflare.cli", "provision", "-p", "project.yml", "-w", "made"]
-    subprocess.run(words, cwd=tmp_path / "flare", check=True, stdout=subprocess.DEVNULL)
-    (made,) = (tmp_path / "flare/made").glob("*/prod_00")
-    running = []
-    try:
+
+class Consortium:
+    """A server, a client at every party and somebody who submits: provisioned, and left running.
+
+    The folder that a site was told is a link, which is set to each study's in turn.
+    """
+
+    def __init__(self, folder):
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        self.folder, self.running = folder, []
+        (port,) = free_ports(1)
+        write(folder, project_files("doors", PARTIES, HOST, port))
+        words = [sys.executable, "-m", "nvflare.cli", "provision", "-p", "project.yml"]
+        subprocess.run([*words, "-w", "made"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        (made,) = (folder / "made").glob("*/prod_00")
+        (folder / "now").mkdir()
         for site in (HOST, *PARTIES):
-            folder = tmp_path / "sites" / site
-            shutil.copytree(tmp_path / "local", folder)
-            for file in ("study.toml", "coordinator.key"):
-                shutil.copy(tmp_path / file, folder)
-            if site != HOST:
-                local = read_local((folder / f"{site}.toml").rename(folder / "local.toml"))
-                grant = make_grant(here.study, local, approved_by="the officer", reason="a test")
-                (folder / "grant.json").write_bytes(grant.document(local.key_path))
             switch(made / site)
             own = {
-                "CONFRERE_FLARE": str(folder),
+                "CONFRERE_FLARE": str(folder / "now" / site),
                 "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             }
             script = ["bash", str(made / site / "startup/sub_start.sh")]
-            running.append(subprocess.Popen(script, env=os.environ | own, start_new_session=True))
+            with (folder / f"{site}.log").open("wb") as log:
+                more = {"stdout": log, "stderr": log, "start_new_session": True}
+                self.running.append(subprocess.Popen(script, env=os.environ | own, **more))
         for _ in range(60):
             try:
-                admin = new_secure_session(ADMIN, str(made / ADMIN), timeout=10)
+                self.admin = new_secure_session(ADMIN, str(made / ADMIN), timeout=10)
                 break
             except Exception:  # not there yet
                 time.sleep(2)
-        while len(admin.get_system_info().client_info) < len(PARTIES):
+        while len(self.admin.get_system_info().client_info) < len(PARTIES):
             time.sleep(1)
 
-        def ended(job):
-            number = admin.submit_job(str(job))
-            admin.monitor_job(number, timeout=300)
-            return admin.get_job_meta(number)["status"]
-
-        assert ended(tmp_path / "flare/job") == "FINISHED:COMPLETED"
-        for change in (foreign_class, foreign_code):
-            job = tmp_path / change.__name__
-            shutil.copytree(tmp_path / "flare/job", job)
-            change(job)
-            assert ended(job) != "FINISHED:COMPLETED"
-            assert not (job / "owned").exists()
-        admin.close()
-    finally:
-        for process in running:
+    def close(self):
+        self.admin.close()
+        for process in self.running:
             os.killpg(process.pid, signal.SIGKILL)
-    release = load_rehearsal(tmp_path / f"sites/{HOST}/confrere-out/diabetes-2026/diabetes-2026")
-    np.testing.assert_array_equal(release.model.coef[0], here.released_in_python())
-    for name in PARTIES:
-        assert here.status(f"sites/{name}/confrere-party")["state"] == "released"
+
+    def deal_out(self, study, folder):
+        """Give every site what it has of a study, with its grant; return the job."""
+        payers = [party.name for party in study.payers]
+        write(folder / "made", project_files(study.id, payers, HOST, 1))
+        for site in (HOST, *PARTIES):
+            place = folder / "sites" / site
+            shutil.copytree(folder / "local", place)
+            for file in ("study.toml", "coordinator.key"):
+                shutil.copy(folder / file, place)
+            if site == HOST:
+                shutil.copy(folder / "public.csv", place / "auxiliary.csv")
+            else:
+                (place / f"{site}.toml").rename(place / "local.toml")
+                shutil.copy(folder / "public.csv", place.parent)
+            if site in payers:
+                local = read_local(place / "local.toml")
+                grant = make_grant(study, local, approved_by="the officer", reason="a test")
+                (place / "grant.json").write_bytes(grant.document(local.key_path))
+            link = self.folder / "now" / site
+            link.unlink(missing_ok=True)
+            link.symlink_to(place)
+        return folder / "made/job"
+
+    def ended(self, job):
+        number = self.admin.submit_job(str(job))
+        self.admin.monitor_job(number, timeout=600)
+        return self.admin.get_job_meta(number)["status"]
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    return make_example(tmp_path_factory.mktemp("example"))
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory):
+    pytest.importorskip("nvflare")
+    made = Consortium(tmp_path_factory.mktemp("flare"))
+    yield made
+    made.close()
+
+
+slow = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+class TestOnFlare:
+    pytestmark = slow
+
+    @pytest.mark.parametrize("method", CATALOGUE.values(), ids=CATALOGUE)
+    def test_study_line_and_flare_open_on_the_same_model(
+        self, example, tmp_path, consortium, method
+    ):
+        _, here = run_here(example, tmp_path / "here", method)
+        _, there = run_between(example, tmp_path / "there", method)
+        folder = tmp_path / "by-flare"
+        study = set_up(example, folder, method, "flare")
+        assert consortium.ended(consortium.deal_out(study, folder)) == "FINISHED:COMPLETED"
+        for one, other in zip(here, there.made, strict=True):
+            place = folder / f"sites/{HOST}/confrere-out/{study.id}/{one.name}"
+            for file in ("model.json", *(["model.bin"] if (place / "model.bin").exists() else [])):
+                assert (place / file).read_bytes() == (there.folders[one.name] / file).read_bytes()
+            release = load_rehearsal(place)
+            assert release.model.to_dict() == one.release.model.to_dict()
+            assert card_of(release) == card_of(one.release) == card_of(other.release)
+        for party in study.payers:
+            site = folder / "sites" / party.name
+            assert read_progress(site / "confrere-party")["state"] == "released"
+            assert len(Ledger(site / f"{party.name}.ledger").entries()) == 1
+
+    @pytest.mark.parametrize("change", [foreign_class, foreign_code])
+    def test_a_job_with_others_code_is_refused(self, example, tmp_path, consortium, change):
+        folder = tmp_path / "by-flare"
+        study = set_up(example, folder, CATALOGUE["average"], "flare")
+        job = consortium.deal_out(study, folder)
+        change(job)
+        assert consortium.ended(job) != "FINISHED:COMPLETED"
+        assert not (job / "owned").exists()
+        for name in PARTIES:
+            assert not (folder / f"sites/{name}/{name}.ledger").exists()

@@ -12,25 +12,35 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import confrere_federation.kits as kits
 from confrere.cli import app
 from confrere.errors import InvalidParameter, OperationRefused, SignatureError, StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.signing import read_private_key
 from confrere_federation.engines.keys import read_authority, read_certificate
 from confrere_federation.kits import (
+    _members,
+    _write,
+    accept_key,
     admit,
-    kits,
     make_kits,
     make_request,
     open_kit,
     read_nodes,
     read_request,
     renew_node_key,
+    renew_signing_key,
     revoke,
     show_kit,
 )
-from confrere_federation.kits.kits import _members, _write
-from confrere_federation.studies import confirm_peers, peer_lines, read_study
+from confrere_federation.parties.grant import Grant
+from confrere_federation.studies import (
+    confirm_peers,
+    gather_locals,
+    make_grant,
+    peer_lines,
+    read_study,
+)
 from confrere_federation.studies.local_file import open_home, read_local
 from confrere_federation.studies.priced_plan import open_account, price_of
 from confrere_federation.studies.template import write_template
@@ -305,6 +315,78 @@ def test_a_node_key_is_rotated_and_the_old_one_never_let_in_again(work):
         read_nodes(nodes, study)
 
 
+class TestANewSigningKey:
+    """The old one signs it: peers take it in, and what the old one has agreed to stays good."""
+
+    @pytest.fixture
+    def rotated(self, work):
+        _, place = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+        study, local = self.opened(place)
+        grant = make_grant(study, local, approved_by="the officer", reason="a test")
+        (place / "grant.json").write_bytes(grant.document(local.key_path))
+        self.old = fingerprint(local.key_path.with_name("main.key.pub"))
+        home = open_home(work / "branch-1")
+        home.peers_file.write_text(f'# by telephone\n[peers]\n"main" = "{self.old}"\n')
+        self.new = renew_signing_key(work / "main" / "keys", "main", local.key_path)
+        return home, place
+
+    @staticmethod
+    def opened(place):
+        study = read_study(place / "study.toml")
+        return study, gather_locals(study, place / "study.toml")["main"]
+
+    def test_is_known_by_who_knew_the_old_one(self, work, rotated):
+        home, _ = rotated
+        for _ in range(2):
+            accept_key(home, read_request(work / "main" / "keys" / "main.request"))
+            assert home.peers() == {"main": self.new.fingerprint}
+        assert home.peers_file.read_text().startswith("# by telephone\n")
+        assert self.new.fingerprint == fingerprint(work / "main" / "keys" / "main.key.pub")
+        assert fingerprint(self.new.follows) == self.old
+
+    def test_leaves_what_the_old_one_has_agreed_to(self, work, rotated):
+        _, place = rotated
+        study, local = self.opened(place)
+        assert fingerprint(study.party("main").key) == self.old
+        assert stat.S_IMODE(local.key_path.stat().st_mode) == 0o600
+        for _ in range(2):  # nor does the next rotation
+            own = read_private_key(local.key_path).public_key()
+            assert Grant.load(place / "grant.json", own).study_sha256 == study.sha256
+            renew_signing_key(work / "main" / "keys", "main", work / "main" / "keys" / "main.key")
+            study, local = self.opened(place)
+
+    def test_is_in_the_next_study_s_kit(self, work, rotated):
+        text = (work / "study/study.toml").read_text().replace("diabetes-2026", "diabetes-2027")
+        key = read_private_key(work / "coordinator.key")
+        make_kits(text.encode(), _requests(work), key, work / "next", host="10.0.0.1", port=8443)
+        _, place = open_kit(work / "next" / "main.kit", work / "main", _own(work))
+        study, local = self.opened(place)
+        assert fingerprint(study.party("main").key) == self.new.fingerprint
+        assert local.key_path.resolve() == work / "main" / "keys" / "main.key"
+
+    def test_is_not_taken_from_anybody_else(self, work, rotated, tmp_path):
+        home, _ = rotated
+        before = home.peers_file.read_text()
+        stranger = make_request(tmp_path / "stranger", "main")
+        follows = renew_signing_key(
+            tmp_path / "stranger", "main", tmp_path / "stranger" / "main.key"
+        )
+        for request in (stranger, follows):
+            with pytest.raises(SignatureError, match="has not signed the new one"):
+                accept_key(home, request)
+        # A stranger's request, with the signature by which the old key announced another.
+        said, forged = json.loads(self.new.content), json.loads(stranger.content)
+        forged |= {"follows": said["follows"], "followed": said["followed"]}
+        said["followed"] = said["signature"]
+        for document in (forged, said):
+            (tmp_path / "forged").write_text(json.dumps(document))
+            with pytest.raises(SignatureError, match="request of main"):
+                read_request(tmp_path / "forged")
+        with pytest.raises(SignatureError, match="by telephone"):
+            accept_key(open_home(work / "branch-2"), self.new)  # who has confirmed nobody
+        assert home.peers_file.read_text() == before
+
+
 def test_a_revoked_party_is_not_among_the_nodes(work):
     open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
     nodes, study = work / "coordinator" / "nodes", read_study(work / "coordinator" / "study.toml")
@@ -356,8 +438,40 @@ def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
     nodes = ("--nodes", "coordinator/nodes")
     ok("keys", "admit", "main/keys/main.request", "--study", "coordinator/study.toml", *nodes)
     ok("keys", "revoke", "branch-2", *nodes)
+    peers = tmp_path / "branch-1" / "peers.toml"
+    peers.write_text(f'[peers]\nmain = "{fingerprint("main/keys/main.key.pub")}"\n')
+    ok("keys", "rotate", "main", "--signing")
+    monkeypatch.setenv("CONFRERE_HOME", "branch-1")
+    ok("keys", "accept", "main/keys/main.request")
+    assert fingerprint("main/keys/main.key.pub") in peers.read_text()
+    monkeypatch.setenv("CONFRERE_HOME", "main")
     (tmp_path / "main.csv").unlink()
     ok("check", "main/studies/diabetes-2026/study.toml")
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_command_makes_the_user_and_the_folders_of_units(work, tmp_path, monkeypatch, there):
+    """Those of the unit, by programs of the system: here by others that say what they were told."""
+    unit = show_kit(work / "kits" / "main.kit").pages["confrere-main.service"].decode()
+    for name in ("useradd", "install"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/said\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    if there:
+        monkeypatch.setattr(kits.pwd, "getpwnam", str)
+    result = CliRunner().invoke(app, ["home", "--service"])
+    assert result.exit_code == 0, result.output
+    *made, folders = (tmp_path / "said").read_text().splitlines()
+    assert len(made) == (0 if there else 1)
+    user, home, witness = folders.split()[5], *folders.split()[-2:]
+    assert f"User={user}\n" in unit
+    assert f"CONFRERE_HOME={home}\n" in unit
+    assert f"CONFRERE_WITNESS={witness}\n" in unit
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    result = CliRunner().invoke(app, ["home", "--service"])
+    assert result.exit_code == 3
+    assert "root makes a user" in result.output
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")

@@ -21,6 +21,7 @@ from confrere_federation.studies.study_file import read_bytes
 _NEW = Option("The private key's file; nothing is overwritten.", dir_okay=False)
 _LOCKED = "Lock the node key with a passphrase."
 _PARTY = Option("Its name in the study.", metavar="PARTY")
+_REQUEST = Option("A party's request.", metavar="REQUEST")
 _NODES = "The coordinator's folder of certificates."
 _OWN = "The folder of the party's keys; by default its home's."
 
@@ -61,18 +62,40 @@ def request(party: str, *, folder: Path | None = None, passphrase: bool = False)
     return _asked(place, party, made.fingerprint)
 
 
-@command("keys rotate", party=_PARTY, folder=_OWN, passphrase=_LOCKED)
-def rotate(party: str, *, folder: Path | None = None, passphrase: bool = False) -> Answer:
-    """Make a new node key in place of the old one, and a new request; the study stays good."""
+@command(
+    "keys rotate",
+    party=_PARTY,
+    signing="A new signing key, which the old one signs; else a new node key.",
+    folder=_OWN,
+    passphrase=_LOCKED,
+)
+def rotate(
+    party: str, *, signing: bool = False, folder: Path | None = None, passphrase: bool = False
+) -> Answer:
+    """Make a new key in place of the old one, and a new request; studies that run stay good."""
     place = folder or Home(home_folder()).keys
     key = signing_key(place / f"{check_party(party)}.key")
-    made = kits.renew_node_key(place, party, key, _word(passphrase))
+    if signing:
+        made = kits.renew_signing_key(place, party, key)
+    else:
+        made = kits.renew_node_key(place, party, key, _word(passphrase))
     return _asked(place, party, made.fingerprint)
+
+
+@command("keys accept", file=_REQUEST)
+def accept(file: Path) -> Answer:
+    """Know another party by its new signing key, which the key that is known has signed."""
+    found = kits.read_request(file)
+    kits.accept_key(Home(home_folder()), found)
+    return Answer(
+        f"{found.party} is known by {found.fingerprint} from now on",
+        {"party": found.party, "fingerprint": found.fingerprint},
+    )
 
 
 @command(
     "keys admit",
-    file=Option("A party's request.", metavar="REQUEST"),
+    file=_REQUEST,
     study="The study, which names its key.",
     nodes=_NODES,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,18 @@ from confrere_federation.studies.local_file import home_folder, open_home
     ),
     data=Option("Name a table: its ledger is for good.", metavar="NAME=FILE"),
     unit_column="The column that says whose a row of it is.",
+    service="Make the user and the folders that units for systemd name; by root.",
 )
 def home(
-    folder: Path | None = None, *, data: list[str] | None = None, unit_column: str | None = None
+    folder: Path | None = None,
+    *,
+    data: list[str] | None = None,
+    unit_column: str | None = None,
+    service: bool = False,
 ) -> Answer:
     """Make an organisation's home, name its data sets, and show what was spent on each."""
+    if service:
+        return _make_service()
     own = open_home(folder or home_folder())
     for name, table in pairs(data, "--data").items():
         own.add(name, table, unit_column)
@@ -64,6 +73,19 @@ def home(
             account_table((one for each in books.values() for one in each), "Accounts"),
         ],
     )
+
+
+def _make_service() -> Answer:
+    from confrere_federation.kits import SERVICE, service_commands
+
+    commands = service_commands()
+    if os.geteuid() != 0:
+        lines = "; ".join(" ".join(words) for words in commands)
+        raise StudyError(f"--service: root makes a user and folders: {lines}.")
+    for words in commands:
+        if subprocess.run(words, check=False).returncode != 0:  # noqa: S603  ours, word by word
+            raise StudyError(f"--service: it ended there: {' '.join(words)}.")
+    return Answer(f"the user confrere and its home are made; next: CONFRERE_HOME={SERVICE}")
 
 
 @command("status", folder="A coordinator's or a party's folder.")

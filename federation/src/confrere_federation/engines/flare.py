@@ -37,6 +37,7 @@ from confrere_federation.engines.line import frame, receive
 _CONTENT = "content"
 _TICK_SECONDS = 0.5
 _COORDINATOR = ["confrere.cli", "coordinator", "study.toml", "--key", "coordinator.key"]
+_PUBLIC = "auxiliary.csv"  # the rows that a study names by their hash, where it has parties vote
 _PARTY = ["confrere_federation.commands.party"]
 
 
@@ -49,7 +50,8 @@ class Coordinator(Controller):  # type: ignore[misc]
 
     @override
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        pipe, asking = _begin(_COORDINATOR)
+        public = Path(os.environ.get(FOLDER, ""), _PUBLIC).exists()
+        pipe, asking = _begin([*_COORDINATOR, *(["--auxiliary", _PUBLIC] if public else [])])
         said, here = threading.Lock(), set[str]()
         tasks: dict[str, Task] = {}
 

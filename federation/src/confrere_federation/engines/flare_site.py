@@ -117,7 +117,7 @@ def project_files(name: str, parties: Sequence[str], host: str, port: int) -> di
             "name": name,
             "resource_spec": {},
             "min_clients": len(parties),
-            "deploy_map": {"app": ["@ALL"]},
+            "deploy_map": {"app": ["server", *parties]},
         },
         "job/app/config/config_fed_server.json": {
             "format_version": 2,

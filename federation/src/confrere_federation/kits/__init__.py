@@ -1,21 +1,629 @@
 """From a study to a kit for every participant: what each has to have, signed, in one file.
 
-Private keys are made where they stay. A party sends a request, which holds the public halves;
-whoever coordinates puts them into the study and makes the kits.
+Private keys are made where they stay. A party sends a request, which holds the public halves and
+is signed with the first: whoever asks holds the key, and that it is the right organisation's is for
+people to find out, who compare fingerprints by telephone. A request with a new signing key is
+signed with the one before it too. Whoever coordinates puts keys into the study and makes the kits.
+
+A kit is a tar of plain files, with ``SHA256SUMS`` over them and a signature of the coordinator over
+that, so ``tar``, ``sha256sum -c`` and ``ssh-keygen -Y verify -n confrere-kit`` are enough to look
+into one. Nothing of a kit is written to disk before its signature was checked against a fingerprint
+that people compared, and nothing ever under another name than a kit's own: whoever coordinates may
+ask, and not write over a party's keys, books or data.
+
+What a participant obeys (its local file, its unit, its README) is in no kit: a local file names
+classifiers that are imported and schedulers that get rows, and a unit is a command. Whoever opens a
+kit makes these itself, from the study and the coordinator's address.
 """
 
-from confrere_federation.kits.key_request import make_request, read_request, renew_node_key
-from confrere_federation.kits.kits import make_kits, open_kit, show_kit
-from confrere_federation.kits.nodes import admit, read_nodes, revoke
+from __future__ import annotations
 
-__all__ = [
-    "admit",
-    "make_kits",
-    "make_request",
-    "open_kit",
-    "read_nodes",
-    "read_request",
-    "renew_node_key",
-    "revoke",
-    "show_kit",
-]
+import io
+import json
+import os
+import pwd
+import re
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from confrere.errors import InvalidParameter, SignatureError, StudyError
+from confrere.files import write_whole
+from confrere.release.folder import SUMS, sums_of
+from confrere.release.signing import (
+    PrivateKey,
+    fingerprint,
+    generate_key,
+    public_line,
+    read_key_line,
+    read_private_key,
+    read_public_key,
+    sign_bytes,
+    verify_bytes,
+)
+from confrere_federation.engines.flare_site import project_files
+from confrere_federation.engines.keys import (
+    certificate_beside,
+    certificate_text,
+    make_authority,
+    make_node_key,
+    read_authority_text,
+    read_certificate,
+    read_certificate_text,
+)
+from confrere_federation.studies.local_file import Home, home_folder, open_home
+from confrere_federation.studies.priced_plan import price_of
+from confrere_federation.studies.study_file import (
+    COORDINATOR,
+    FileTable,
+    Name,
+    PublicKeyLine,
+    Study,
+    parse_json,
+    read_bytes,
+    study_from_bytes,
+    trust_of,
+)
+
+REQUEST = "confrere-request/1"
+#: What signatures are for: a request by its own key, and the key after another one by that one.
+_ASKS, _FOLLOWS, _DEALS = "confrere-request", "confrere-key-follows", "confrere-kit"
+REVOKED = "revoked"
+SIGNATURE = f"{SUMS}.sig"
+ADDRESS = "address"
+#: The home of an organisation whose parties are services; their user is called like the library.
+SERVICE = "/var/lib/confrere"
+_LARGEST = 1 << 20
+_WHOLE = 1 << 24  # of all files together
+_MEMBERS = 2100  # a thousand parties' certificates, and what else a coordinator has
+_PLAIN = re.compile(r"(nodes/|authority/)?[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+#: What belongs to the party from the day on that it was written: never written over.
+_OWN = frozenset({"local.toml"})
+#: What must not change in a folder: another study has another folder.
+_FIXED = frozenset({"study.toml", "coordinator.pub"})
+
+_PAGES = Environment(
+    loader=PackageLoader("confrere_federation.kits", "templates"),
+    undefined=StrictUndefined,
+    autoescape=False,  # noqa: S701  plain text; what is filled in has been checked
+    keep_trailing_newline=True,
+    trim_blocks=True,
+)
+#: Where the coordinator is reached: it becomes a word of commands.
+_REACHED = re.compile(r"(?P<host>[A-Za-z0-9\[:][A-Za-z0-9.:\]-]{0,252}):(?P<port>[0-9]{1,5})\n")
+_PARTY_LINE = re.compile(r"^\s*name\s*=\s*(?P<quote>[\"'])(?P<name>[^\"']+)(?P=quote).*$")
+_TABLE = re.compile(r"^\s*\[")
+
+
+class _Written(FileTable):
+    format: str
+    party: Name
+    key: PublicKeyLine
+    certificate: str
+    signature: str
+    follows: PublicKeyLine | None = None
+    followed: str = ""  # the signature of the key before this one
+
+
+@dataclass(frozen=True)
+class KeyRequest:
+    """A party's request, whose signatures hold."""
+
+    party: str
+    key: str  #: The line ``ssh-ed25519 AAAA...`` that goes into the study
+    certificate: x509.Certificate  #: Of the node key with which it connects
+    follows: str | None  #: The key that was the party's before, and has signed that this one is
+    content: bytes  #: The file
+
+    @property
+    def fingerprint(self) -> str:
+        """What people compare by telephone."""
+        return fingerprint(self.key)
+
+
+def make_request(
+    # Gets ``<party>.key``, ``node.key``, public halves, ``<party>.request``; nothing is overwritten
+    folder: str | os.PathLike[str],
+    party: str,  # Its name in the study
+    passphrase: str | None = None,  # What the node key is locked with
+) -> KeyRequest:
+    """Make a party's keys in a folder of its own, and its request."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if (place / "node.key").exists():  # before half of it is made
+        raise InvalidParameter("node.key exists; choose another folder, or put all keys elsewhere.")
+    generate_key(place / f"{party}.key", party)
+    make_node_key(place / "node.key", passphrase)
+    return _ask(place, party, read_private_key(place / f"{party}.key"))
+
+
+def renew_node_key(
+    folder: str | os.PathLike[str], party: str, key: PrivateKey, passphrase: str | None = None
+) -> KeyRequest:
+    """Make a new node key in place of the old one, which is kept under another name.
+
+    Study and grants stay good: they hold the signing key only, which signs the new request.
+    """
+    place = Path(folder)
+    old = place / "node.key"
+    if not old.exists():
+        raise InvalidParameter(f"there is no node.key in {place.name}; make one: keys request.")
+    for path in (old, certificate_beside(old)):
+        path.rename(_aside(path))
+    make_node_key(old, passphrase)
+    return _ask(place, party, read_private_key(key))
+
+
+def renew_signing_key(folder: str | os.PathLike[str], party: str, key: PrivateKey) -> KeyRequest:
+    """Make a new signing key in place of the old one, which signs that it is the party's now.
+
+    The old one is kept under another name: studies that name it go on with it. Whatever moment it
+    is killed at, ``<party>.key`` is one of both, and no request that was written is lost.
+    """
+    place, before = Path(folder), read_private_key(key)
+    own, new = place / f"{party}.key", place / f".{party}.key"
+    public = [path.with_name(f"{path.name}.pub") for path in (own, new)]
+    for left in (new, public[1]):
+        left.unlink(missing_ok=True)
+    generate_key(new, party)
+    kept = _aside(own)
+    os.link(own, kept)
+    os.link(public[0], kept.with_name(f"{kept.name}.pub"))
+    made = _ask(place, party, read_private_key(new), before)
+    new.replace(own)
+    public[1].replace(public[0])
+    return made
+
+
+def accept_key(home: Home, request: KeyRequest) -> None:
+    """Know a party by its new key, in ``peers.toml``, since the one that is known has signed it."""
+    known = home.peers().get(request.party)
+    if known == request.fingerprint:
+        return
+    if request.follows is None or known != fingerprint(request.follows):
+        raise SignatureError(
+            f"request of {request.party}: the key that peers.toml has for it has not signed the "
+            "new one; compare fingerprints by telephone, then: confrere approve STUDY --peer."
+        )
+    text = home.peers_file.read_text(encoding="utf-8").replace(known, request.fingerprint)
+    write_whole(home.peers_file, text.encode())
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+
+
+def read_request(path: str | os.PathLike[str]) -> KeyRequest:
+    """Read a request, and refuse one that its own key has not signed."""
+    return request_from_bytes(read_bytes(Path(path), "the request"))
+
+
+def request_from_bytes(content: bytes) -> KeyRequest:
+    """Read the content of a request's file."""
+    found = _Written.read(parse_json(content, "the request"), "the request")
+    if found.format != REQUEST:
+        raise InvalidParameter(f"request: it is not of the form {REQUEST}.")
+    part = _signed_part(found.party, found.key, found.certificate)
+    signed = [(found.signature, found.key, _ASKS)]
+    if found.follows is not None:
+        signed.append((found.followed, found.follows, _FOLLOWS))
+    try:
+        for signature, line, what in signed:
+            verify_bytes(signature.encode(), part, read_public_key(line), namespace=what)
+    except SignatureError as error:
+        raise SignatureError(f"request of {found.party}: {error}") from None
+    certificate = read_certificate_text(found.certificate, "request")
+    return KeyRequest(found.party, found.key, certificate, found.follows, content)
+
+
+def _ask(
+    place: Path, party: str, key: Ed25519PrivateKey, before: Ed25519PrivateKey | None = None
+) -> KeyRequest:
+    """Write a request; one that was there is kept under another name."""
+    line = public_line(key.public_key(), party)
+    certificate = certificate_text(read_certificate(place / "node.key.pem"))
+    part = _signed_part(party, line, certificate)
+    document = {
+        "format": REQUEST,
+        "party": party,
+        "key": line,
+        "certificate": certificate,
+        "signature": sign_bytes(part, key, namespace=_ASKS).decode(),
+    }
+    if before is not None:
+        document["follows"] = public_line(before.public_key(), party)
+        document["followed"] = sign_bytes(part, before, namespace=_FOLLOWS).decode()
+    content = (json.dumps(document, indent=2) + "\n").encode()
+    path = place / f"{party}.request"
+    if path.exists():
+        path.rename(_aside(path))
+    write_whole(path, content)
+    return request_from_bytes(content)
+
+
+def _signed_part(party: str, key: str, certificate: str) -> bytes:
+    return json.dumps([REQUEST, party, key, certificate]).encode()
+
+
+# Who may connect: certificates in a coordinator's folder, and those that were taken back.
+
+
+def read_nodes(folder: str | os.PathLike[str], study: Study) -> dict[str, Path]:
+    """Return the certificates of a study's parties in a folder, by name.
+
+    Refuses a certificate that was taken back, whatever its file is called.
+    """
+    place = Path(folder)
+    taken_back = _revoked(place)
+    found = {}
+    for party in study.payers:
+        path = place / f"{party.name}.pem"
+        if not path.is_file():
+            continue
+        if _digest(read_certificate(path)) in taken_back:
+            raise InvalidParameter(
+                f"--node: the certificate of {party.name} was revoked; admit a new one: "
+                "confrere keys admit."
+            )
+        found[party.name] = path
+    return found
+
+
+def admit(folder: str | os.PathLike[str], study: Study, request: KeyRequest) -> None:
+    """Let a party in by the certificate of its request; the one before, if any, is revoked.
+
+    The request must be signed by the key that the study names for the party.
+    """
+    expected = study.party(request.party).key
+    if expected is None or fingerprint(expected) != request.fingerprint:
+        raise SignatureError(
+            f"request of {request.party}: the study names another key for this party; compare "
+            "fingerprints by telephone."
+        )
+    place = Path(folder)
+    if _digest(request.certificate) in _revoked(place):
+        raise InvalidParameter(
+            f"request of {request.party}: its certificate was revoked; a new key is needed: "
+            "confrere keys rotate."
+        )
+    path = place / f"{request.party}.pem"
+    text = certificate_text(request.certificate)
+    if path.exists() and certificate_text(read_certificate(path)) == text:
+        return
+    revoke(place, request.party, missing_ok=True)
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_whole(path, text.encode(), mode=0o644)
+
+
+def revoke(folder: str | os.PathLike[str], party: str, *, missing_ok: bool = False) -> None:
+    """Take a party's certificate back: it is never accepted again, under any name."""
+    place = Path(folder)
+    path = place / f"{party}.pem"
+    if not path.is_file():
+        if missing_ok:
+            return
+        raise InvalidParameter(f"there is no certificate of {party} in {place.name}.")
+    # The list first: a kill in between leaves a certificate that is refused, not one let in.
+    with (place / REVOKED).open("a", encoding="ascii") as stream:
+        stream.write(f"{_digest(read_certificate(path))}\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    path.unlink()
+
+
+def _revoked(folder: Path) -> set[str]:
+    try:
+        return set((folder / REVOKED).read_text(encoding="ascii").split())
+    except FileNotFoundError:
+        return set()
+
+
+def _digest(certificate: x509.Certificate) -> str:
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+# The kits.
+
+
+@dataclass(frozen=True)
+class OpenedKit:
+    """A kit whose signature holds."""
+
+    participant: str  #: Whose it is: a party's name, or ``"coordinator"``
+    fingerprint: str  #: Of the key that signed it
+    study_sha256: str
+    files: Mapping[str, bytes]  #: Mapping of name to bytes. What was signed.
+    #: Mapping of name to bytes. What is made here of it: README, unit and, for a party, its local
+    #: file.
+    pages: Mapping[str, bytes]
+
+
+def study_with_keys(
+    content: bytes,  # The study file; a party that has a key already must have this one
+    keys: Mapping[str, str],  # Mapping of party to key line
+) -> Study:
+    """Return a study with every party's public key in it."""
+    study = study_from_bytes(content)
+    missing = {party.name for party in study.parties if party.key is None}
+    lines, inside = [], False
+    for line in content.decode().splitlines(keepends=True):
+        lines.append(line)
+        if _TABLE.match(line):
+            inside = line.strip().startswith("[[party]]")
+        found = _PARTY_LINE.match(line) if inside else None
+        if found and found["name"] in missing & keys.keys():
+            lines.append(f"key = {json.dumps(keys[found['name']])}\n")
+    filled = study_from_bytes("".join(lines).encode())
+    for party in filled.parties:
+        given = keys.get(party.name)
+        if given is None and party in filled.payers:
+            raise StudyError(f"party {party.name}: its request is missing; ask for it.")
+        if given is not None and (
+            party.key is None or fingerprint(party.key) != fingerprint(given)
+        ):
+            raise StudyError(
+                f"party {party.name}: the study names another key than its request; compare "
+                "fingerprints, or write the line of the request's key into the study."
+            )
+    return filled
+
+
+def make_kits(
+    content: bytes,  # The study file. Keys of parties that it lacks are taken from the requests.
+    requests: Sequence[KeyRequest],
+    key: Ed25519PrivateKey,  # The coordinator's: it signs the kits, and later every question
+    out: str | os.PathLike[str],  # A folder for the kits, ``<name>.kit`` each
+    *,
+    # ``host``, ``port``: how parties reach the coordinator.
+    host: str,
+    port: int,
+    days: int = 365,  # How long the coordinator's certificate is good
+    renew: bool = False,  # Write over kits that are there: a new certificate for the same study
+) -> list[Path]:
+    """Write one kit per participant; return the files, the coordinator's first."""
+    named = {request.party: request for request in requests}
+    if len(named) != len(requests):
+        raise StudyError("requests: a party has two; ask which one holds.")
+    study = study_with_keys(content, {name: one.key for name, one in named.items()})
+    if study.engine == "local":
+        raise StudyError("federation.engine: kits are for 'line' and 'flare', between machines.")
+    for name in named:
+        study.party(name)
+    address = f"{host}:{port}\n".encode()
+    if _REACHED.fullmatch(address.decode()) is None:
+        raise InvalidParameter("host must be a name or an address by which parties reach it.")
+    place = Path(out)
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    taken = [path.name for path in place.glob("*.kit")]
+    if taken and not renew:
+        raise StudyError(f"--out: {taken[0]} is there already; give another folder, or --renew.")
+    with tempfile.TemporaryDirectory(dir=place, prefix=".") as draft:
+        make_authority(draft, [host], days=days)
+        tls = {path.name: path.read_bytes() for path in Path(draft).iterdir()}
+    if study.engine == "flare":
+        names = [party.name for party in study.payers]
+        for name, text in project_files(study.id, names, host, port).items():
+            (place / "flare" / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / "flare" / name).write_bytes(text)
+    own = public_line(key.public_key(), COORDINATOR)
+    shared = {"study.toml": study.content, "coordinator.pub": f"{own}\n".encode(), ADDRESS: address}
+    written = [
+        _write(
+            place / f"{COORDINATOR}.kit",
+            {
+                **shared,
+                **{f"authority/{name}": text for name, text in tls.items()},
+                **{
+                    f"nodes/{name}.pem": certificate_text(request.certificate).encode()
+                    for name, request in named.items()
+                },
+            },
+            key,
+        )
+    ]
+    for party in study.payers:
+        inside = {
+            **shared,
+            "ca.pem": tls["ca.pem"],
+            f"{party.name}.request": named[party.name].content,
+        }
+        written.append(_write(place / f"{party.name}.kit", inside, key))
+    return written
+
+
+def show_kit(
+    path: str | os.PathLike[str],  # The archive
+    # The fingerprint that this key must have: compared before anything else of it is read.
+    expected: str | None = None,
+) -> OpenedKit:
+    """Check a kit against the key that it says it is signed by, and write nothing."""
+    files = _members(Path(path))
+    signature, sums = files.pop(SIGNATURE, None), files.pop(SUMS, None)
+    needed = {"coordinator.pub", "study.toml", ADDRESS}
+    if signature is None or sums is None or not needed <= files.keys():
+        raise SignatureError(f"{Path(path).name} is no kit; ask the coordinator for it again.")
+    key = read_key_line(files["coordinator.pub"])
+    if expected is not None and fingerprint(key) != expected.strip():
+        raise SignatureError(
+            "the kit was signed by another key than the one of this fingerprint; do not use it."
+        )
+    verify_bytes(signature, sums, key, namespace=_DEALS)
+    if sums != sums_of(files):
+        raise SignatureError(f"{Path(path).name} was changed after it was signed.")
+    requests = [request_from_bytes(files[name]) for name in files if name.endswith(".request")]
+    participant = requests[0].party if requests else COORDINATOR
+    known = study_from_bytes(files["study.toml"])
+    if not files.keys() <= _names(participant, known):
+        raise SignatureError(
+            f"{Path(path).name} is no kit: it holds files that none has. Do not use it; ask "
+            "whoever made it what they are for."
+        )
+    pages = _pages(participant, known, key, files)
+    return OpenedKit(participant, fingerprint(key), known.sha256, files, pages)
+
+
+def _names(participant: str, study: Study) -> set[str]:
+    """Return all that may be in a participant's kit: it is written beside keys, books and data."""
+    names = {"study.toml", "coordinator.pub", ADDRESS}
+    if participant != COORDINATOR:
+        return names | {"ca.pem", f"{participant}.request"}
+    tls = {f"authority/{name}" for name in ("ca.pem", "server.pem", "server.key")}
+    return names | tls | {f"nodes/{party.name}.pem" for party in study.parties}
+
+
+def open_kit(
+    path: str | os.PathLike[str],  # The archive
+    # The party's home, which is made if it is not there; or the coordinator's folder. By default
+    # the organisation's home, or where one is.
+    into: str | os.PathLike[str] | None,
+    expected: str,  # The coordinator's fingerprint, ``SHA256:...``, as it was told by telephone
+    *,
+    # Which of its data sets the party answers for; by default the only one.
+    dataset: str | None = None,
+) -> tuple[OpenedKit, Path]:
+    """Check a kit; write its files and what is made of them into a folder of its owner's alone.
+
+    A party's go into its home, under the study's id: every study finds the same keys, policy and
+    ledgers there. A folder that holds the study already (of an older version, or a coordinator's)
+    gets the kit's own files anew. Returns the kit and the folder.
+    """
+    kit = show_kit(path, expected)
+    own, pages = kit.participant == COORDINATOR, kit.pages
+    place = Path(into) if into is not None else Path() if own else home_folder()
+    if not own and (place / "study.toml").exists():
+        _check_own_keys(place, kit)
+        pages = {}  # of an older version, whose parties had no home: they stay as they are
+    elif not own:
+        _check_own_keys(Home(place).keys, kit)
+        home = open_home(place)
+        study, key = study_from_bytes(kit.files["study.toml"]), kit.files["coordinator.pub"]
+        chosen = home.matched(dataset)
+        pages = _pages(kit.participant, study, read_key_line(key), kit.files, chosen)
+        place = home.studies / study.id
+    for name in _FIXED:
+        if (place / name).exists() and (place / name).read_bytes() != kit.files[name]:
+            raise StudyError(
+                f"there is another {name} in {place}: a study has an id of its own, and a "
+                "coordinator a folder."
+            )
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.chmod(0o700)
+    for name, content in {**kit.files, **pages}.items():
+        target = place / name
+        if name in _OWN and target.exists():
+            continue
+        target.parent.mkdir(exist_ok=True, mode=0o700)
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+    return kit, place
+
+
+def _check_own_keys(place: Path, kit: OpenedKit) -> None:
+    """Refuse a kit that was made for other keys than those in the folder."""
+    public = place / f"{kit.participant}.key.pub"
+    request = request_from_bytes(kit.files[f"{kit.participant}.request"])
+    if not public.is_file():
+        raise InvalidParameter(
+            f"{public.name} is not in {place}; open the kit in the home where keys request made it."
+        )
+    if fingerprint(public) != request.fingerprint:
+        raise InvalidParameter(
+            f"the kit of {kit.participant} was made for another key than the one in {place}."
+        )
+
+
+def _pages(
+    participant: str,
+    study: Study,
+    key: Ed25519PublicKey,
+    files: Mapping[str, bytes],
+    dataset: str | None = None,
+) -> dict[str, bytes]:
+    """Return what a participant obeys, by the templates of this installation.
+
+    ``dataset`` is what a party calls its data; by default as the study does.
+    """
+    own = participant == COORDINATOR
+    reached = _REACHED.fullmatch(files[ADDRESS].decode("ascii", "replace"))
+    authority = files.get("authority/ca.pem" if own else "ca.pem")
+    if reached is None or authority is None:
+        raise SignatureError("the kit does not say where the coordinator is; ask for it again.")
+    facts = {
+        "study": study,
+        "participant": participant,
+        **reached.groupdict(),
+        "fingerprint": fingerprint(key),
+        "ends": read_authority_text(authority).not_valid_after_utc,
+        "price": price_of(study),
+        "trust": trust_of(study),
+        "line": public_line(key, COORDINATOR),
+        "dataset": None if own else dataset or study.party(participant).dataset,
+        "home": SERVICE,
+    }
+    kind = "coordinator" if own else "party"
+    templates = {
+        "README.md": f"{kind}.md.j2",
+        f"confrere-{participant}.service": "service.j2",
+        **({} if own else {"local.toml": "local.toml.j2"}),
+    }
+    return {n: _PAGES.get_template(t).render(**facts).encode() for n, t in templates.items()}
+
+
+def service_commands() -> list[list[str]]:
+    """Return the commands by which root makes the user and the folders that units name."""
+    folders = [SERVICE, f"{SERVICE}-witness"]
+    user = ["useradd", "--system", "--home-dir", SERVICE, "--shell", "/usr/sbin/nologin"]
+    made = ["install", "-d", "-m", "0700", "-o", "confrere", "-g", "confrere", *folders]
+    try:
+        pwd.getpwnam("confrere")
+    except KeyError:
+        return [[*user, "confrere"], made]
+    return [made]
+
+
+def _write(path: Path, files: Mapping[str, bytes], key: Ed25519PrivateKey) -> Path:
+    """Write an archive, whole or not at all; the same files give the same bytes."""
+    sums = sums_of(files)
+    every = {**files, SUMS: sums, SIGNATURE: sign_bytes(sums, key, namespace=_DEALS)}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in sorted(every):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(every[name]), 0o600
+            archive.addfile(entry, io.BytesIO(every[name]))
+    write_whole(path, buffer.getvalue())
+    return path
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    """Return the plain files of an archive; anything else in it is refused."""
+    wrong = SignatureError(f"{path.name} is no kit; ask the coordinator for it again.")
+    files: dict[str, bytes] = {}
+    left = _WHOLE
+    try:
+        with tarfile.open(path, mode="r:") as archive:
+            for entry in archive:
+                # Of a sparse file little is in the archive and much in memory.
+                plain = entry.isreg() and not entry.issparse()
+                stream = archive.extractfile(entry) if plain else None
+                bad_name = not _PLAIN.fullmatch(entry.name) or ".." in entry.name
+                if stream is None or bad_name or entry.name in files or len(files) >= _MEMBERS:
+                    raise wrong
+                left -= entry.size
+                if entry.size > _LARGEST or left < 0:
+                    raise wrong
+                files[entry.name] = stream.read(_LARGEST)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise InvalidParameter(f"{path.name} cannot be read ({error.strerror}).") from None
+        raise wrong from None
+    return files

@@ -460,7 +460,7 @@ def gather_locals(
             )
         if local.party in found:
             raise StudyError(f"party: {local.party!r} has two local files.")
-        found[local.party] = local
+        found[local.party] = local.model_copy(update={"key_path": _key_named(study, local)})
     for party in {**(data or {}), **(keys or {})}:
         study.party(party)
     for party, path in (data or {}).items():
@@ -475,6 +475,17 @@ def gather_locals(
             raise StudyError(f"--ledger: the data set {owned[0]} has one ledger, in its home.")
         found = {n: local.model_copy(update={"ledger_path": ledger}) for n, local in found.items()}
     return {party.name: found[party.name] for party in study.parties if party.name in found}
+
+
+def _key_named(study: Study, local: Local) -> Path | None:
+    """Return the key that the study names: the party's, or one that it had before a rotation."""
+    path, line = local.key_path, study.party(local.party).key
+    if path is None or line is None:
+        return path
+    for public in path.parent.glob(f"{path.name}.*.pub"):
+        if fingerprint(public) == fingerprint(line):
+            return public.with_suffix("")
+    return path
 
 
 def _files(study_path: Path, paths: Sequence[Path]) -> list[Path]:
