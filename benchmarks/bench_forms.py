@@ -118,7 +118,7 @@ def loaded(name: str) -> Loaded:
         return pd.DataFrame(lexical, columns=list(LEXICAL)), kinds != kinds[0], None
     if name == "simulated hospital":
         world = ruijin_like(11)
-        return world.main.X, np.asarray(world.main.y) == 1, world.schema
+        return world.main.X.to_pandas(), np.asarray(world.main.y) == 1, world.schema
     if name in LOADERS:
         found = LOADERS[name]()
         return found.train.X, found.train.y == 1, found.schema

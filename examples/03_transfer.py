@@ -34,7 +34,7 @@ source = main.to_release()
 names, alone, near = [], [], []
 for name, branch in world.branches.items():
     half = np.arange(len(branch.y)) % 2
-    train, test = branch.X[half == 0], branch.X[half == 1]
+    train, test = branch.X.filter(half == 0), branch.X.filter(half == 1)
     scores = {"alone": [], "near": []}
     for seed in range(5):
         models = {

@@ -111,10 +111,15 @@ def test_a_reader_that_goes_away_is_no_traceback(folder, environment):
     assert "Traceback" not in done.stderr
 
 
-#: As after ``pip install confrere``: what is between organisations cannot be imported.
+#: As after ``pip install confrere``: what is between organisations, and what an extra brings,
+#: cannot be imported.
 LIBRARY_ALONE = """
 import sys
-sys.modules["confrere_federation"] = None
+class Absent:
+    def find_spec(self, name, *_):
+        if name in ("confrere_federation", "pandas"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
 from confrere.cli import main
 main()
 """

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from scipy import optimize, stats
 
 from confrere.accounting import total
@@ -369,19 +369,17 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
     y[0] = 0
     X: Any
     if row.geometry == "wide":
-        X = pd.DataFrame({f"f{j}": np.arange(n) % 2 == 0 for j in range(60)})
-        other = X.copy()
-        other.loc[0] = False
+        X = pa.table({f"f{j}": np.arange(n) % 2 == 0 for j in range(60)})
+        other = _first_changed(X, dict.fromkeys(X.column_names, False))
     elif row.geometry in ("body", "bodies"):
-        X = pd.DataFrame(
+        X = pa.table(
             {
                 "line": np.where(np.arange(n) % 2, -1.0, 1.0),
                 "curve": np.linspace(0, 1, n),
                 "block": np.resize(["a", "b", "c"], n),
             }
         )
-        other = X.copy()
-        other.loc[0] = [-1.0, 1.0, "b"]
+        other = _first_changed(X, {"line": -1.0, "curve": 1.0, "block": "b"})
     else:
         X = np.resize(np.vstack([np.eye(4), -np.eye(4)]), (n, 4))
         other = X.copy()
@@ -394,6 +392,11 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
         first |= {"party": np.arange(n) % 3}
         second |= {"party": np.arange(len(second["y"])) % 3}
     return first, second
+
+
+def _first_changed(table: pa.Table, row: dict[str, object]) -> pa.Table:
+    others = table[1:].to_pydict()
+    return pa.table({name: [row[name], *others[name]] for name in table.column_names})
 
 
 def _crowds(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -433,12 +436,15 @@ def _facts(row: AuditCase, epsilon: float) -> Sides:
         raise InvalidParameter(f"{row.option} is not offered by facts.")
     unit = Unit.PARTY if row.option == "party" else Unit.RECORD
     plan = FactsPlan(FactCounts(_FACTS), epsilon, check_relation(row.relation), unit)
-    columns = ["age", "weight", "job", "ill"]
     changed = [(100.0, 130.0, "a", "yes"), (25.0, None, "b", "no")]
     if row.relation == "add-remove":
         changed = [(100.0, None, "a", "yes"), (100.0, 130.0, "a", "yes")]
+    others = [(50.0, 80.0, "a", "no")] * 3
     tables = [
-        pd.DataFrame([one, *[(50.0, 80.0, "a", "no")] * 3], columns=columns) for one in changed
+        pa.Table.from_pylist(
+            [dict(zip(("age", "weight", "job", "ill"), row, strict=True)) for row in (one, *others)]
+        )
+        for one in changed
     ]
     if row.relation == "add-remove":
         tables[0] = tables[0][1:]

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from confrere.demo.simulated_hospitals import SCHEMA, ruijin_like
 from confrere.estimators import (
@@ -59,13 +61,12 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True)
 class Centre:
-    """One organisation's encoded table, and the rows kept aside to see how well it learned."""
+    """One organisation's table, and the rows kept aside to see how well it learned."""
 
     name: str
-    X: pd.DataFrame
+    X: pa.Table
     y: NDArray[np.int64]
-    raw_test: pd.DataFrame
-    X_test: pd.DataFrame
+    X_test: pa.Table
     y_test: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -77,18 +78,15 @@ World = Sequence[Centre]
 
 
 def open_world(seed: int) -> World:
-    """Return the simulated hospitals, encoded, with rows of every one kept aside."""
+    """Return the simulated hospitals, with rows of every one kept aside."""
     hospitals = ruijin_like(seed)
     tables = {"main": hospitals.main, **hospitals.branches}
-
-    def encoded(table: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame(_ENCODER.transform(table), columns=SCHEMA.feature_names)
 
     def centre(name: str, stream: np.random.Generator) -> Centre:
         X, y = tables[name].X, tables[name].y
         test, train = np.split(stream.permutation(len(y)), [int(_TEST_SHARE * len(y))])
-        kept, own = X.iloc[test], name.removeprefix("simulated ")
-        return Centre(own, encoded(X.iloc[train]), y[train], kept, encoded(kept), y[test])
+        own = name.removeprefix("simulated ")
+        return Centre(own, X.take(train), y[train], X.take(test), y[test])
 
     return list(map(centre, tables, np.random.default_rng(seed).spawn(len(tables))))
 
@@ -133,9 +131,12 @@ def learn(
         tell(f"the same with other noise ({draw} of {draws - 1})")
         found.append(_means(drawn(world)))
     X, y, _ = _pooled(world)
-    scores["ceiling"] = _scores(world, LogisticRegression(C=10.0, max_iter=1000).fit(X, y))
+    ceiling = make_pipeline(
+        FunctionTransformer(_ENCODER.transform), LogisticRegression(C=10.0, max_iter=1000)
+    )
+    scores["ceiling"] = _scores(world, ceiling.fit(X, y))
     scores["experts"] = {
-        c.name: float(roc_auc_score(c.y_test, SCHEMA.expert_score(c.raw_test))) for c in world[1:]
+        c.name: float(roc_auc_score(c.y_test, SCHEMA.expert_score(c.X_test))) for c in world[1:]
     }
     return DemoModels(releases, scores, found)
 
@@ -152,7 +153,11 @@ def _means(scores: Mapping[str, Scores]) -> dict[str, float]:
 def _experts() -> dict[str, Any]:
     """Return what every method is told: signs, importances and the base rate. It is checked."""
     rate = (SCHEMA.outcome and SCHEMA.outcome.base_rate) or 0.5
-    return {"prior": _ENCODER.expert_prior(), "prior_intercept": math.log(rate / (1 - rate))}
+    return {
+        "schema": _ENCODER,
+        "prior": _ENCODER.expert_prior(),
+        "prior_intercept": math.log(rate / (1 - rate)),
+    }
 
 
 def _transfer(
@@ -164,11 +169,13 @@ def _transfer(
     source = PrivateLogisticRegression(
         epsilon=EPSILON, ledger=ledger, account=main.name, **_experts()
     )
-    releases = {main.name: source.fit(main.X, main.y).to_release(_ENCODER)}
+    releases = {main.name: source.fit(main.X, main.y).to_release()}
     tell("every branch learns near that release")
-    transfer = TransferClassifier(source=releases[main.name], epsilon=EPSILON, ledger=ledger)
+    transfer = TransferClassifier(
+        source=releases[main.name], schema=_ENCODER, epsilon=EPSILON, ledger=ledger
+    )
     targets = fit_branches(transfer, _pairs(world))
-    releases |= {name: target.to_release(_ENCODER) for name, target in targets.items()}
+    releases |= {name: target.to_release() for name, target in targets.items()}
     tell("every organisation releases, all are averaged")
     everyone = CollaborativeClassifier(epsilon=EPSILON, **_experts())
     releases["together"] = _together(world, everyone, ledger)
@@ -187,7 +194,8 @@ def _compared(world: World) -> dict[str, Scores]:
         **_experts(),
     ).fit(world[0].X, world[0].y)
     stack = TransferStackingClassifier(
-        source=source.to_release(_ENCODER),
+        source=source.to_release(),
+        schema=_ENCODER,
         epsilon=EPSILON,
         high_fraction=HIGH_FRACTION,
         ledger=books,
@@ -200,7 +208,7 @@ def _compared(world: World) -> dict[str, Scores]:
 def _together(world: World, model: Any, ledger: Ledger) -> Release:
     """Charge every organisation, then release the average of all."""
     X, y, party = _pooled(world)
-    price = model.price(len(y), X.shape[1])
+    price = model.price(len(y), len(SCHEMA.feature_names))
     with ExitStack() as payments:
         receipts = {
             c.name: payments.enter_context(
@@ -209,7 +217,7 @@ def _together(world: World, model: Any, ledger: Ledger) -> Release:
             for c in world
         }
         model.set_params(ledger=Ledger()).fit(X, y, party=party)
-    release: Release = model.to_release(_ENCODER)
+    release: Release = model.to_release()
     return replace(release, receipt=None, parties=receipts)
 
 
@@ -221,12 +229,12 @@ def _comparison_ledger(world: World) -> Ledger:
     return ledger
 
 
-def _pairs(world: World) -> dict[str, tuple[pd.DataFrame, Any]]:
+def _pairs(world: World) -> dict[str, tuple[pa.Table, Any]]:
     return {c.name: (c.X, c.y) for c in world[1:]}
 
 
-def _pooled(world: World) -> tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]:
-    X = pd.concat([c.X for c in world], ignore_index=True)
+def _pooled(world: World) -> tuple[pa.Table, NDArray[Any], NDArray[Any]]:
+    X = pa.concat_tables([c.X for c in world])
     party = np.repeat([c.name for c in world], [len(c.y) for c in world])
     return X, np.concatenate([c.y for c in world]), party
 

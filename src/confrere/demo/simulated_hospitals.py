@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri
@@ -152,7 +152,7 @@ LOG_ODDS_SPREAD = 1.2
 class Patients:
     """One centre's table, and the label of every row: 1 for diabetes in 2013."""
 
-    X: pd.DataFrame
+    X: pa.Table
     y: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -207,13 +207,13 @@ def _centre(size: int, rng: np.random.Generator) -> Patients:
     factors = rng.normal(size=(size, len(FACTORS))) + factor_shift
     own = rng.normal(size=(size, len(TRAITS))) * np.sqrt(1 - np.sum(loadings**2, axis=0))
     latent = factors @ loadings + own + feature_shift
-    frame = pd.DataFrame(
+    table = pa.table(
         {t.public.column: _measured(t, latent[:, place]) for place, t in enumerate(TRAITS)}
     )
-    score = standardised_columns(SCHEMA, frame).times(effects[None])[0]
+    score = standardised_columns(SCHEMA, table).times(effects[None])[0]
     score *= LOG_ODDS_SPREAD / score.std()
     chance = expit(score + _intercept(score, prevalence))
-    return Patients(frame, (rng.random(size) < chance).astype(np.int64))
+    return Patients(table, (rng.random(size) < chance).astype(np.int64))
 
 
 def _measured(trait: Trait, latent: NDArray[np.float64]) -> NDArray[np.float64]:

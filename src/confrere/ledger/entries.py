@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import StudyRefused
+from confrere.extras import extra
 from confrere.kernel.guarantee import PrivacyEvent, at_least, minus
 from confrere.kernel.ledger import (
     FORMAT,
@@ -134,6 +135,7 @@ def decisions(log: Pages, study_sha256: str | None = None) -> list[Row]:
 
 def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
     """Make one row per charge; times are in UTC, events stay dicts."""
+    extra("pandas", "pandas")
     import pandas as pd
 
     frame = pd.DataFrame([_flat(entry) for entry in entries], columns=list(_COLUMNS))

@@ -33,7 +33,7 @@ def simulated_hospitals(data: Mapping[str, Any], seed: int) -> SourceAndTargets:
     """Return simulated patients with the published sizes; none of them exists."""
     world = _world(seed)
     centres = [world.main, *world.branches.values()]
-    frame = pd.concat([centre.X for centre in centres], ignore_index=True)
+    frame = pd.concat([centre.X.to_pandas() for centre in centres], ignore_index=True)
     labels = np.concatenate([centre.y for centre in centres])
     return _encoded(frame, labels, [len(c) for c in centres], world.schema, data, seed)
 

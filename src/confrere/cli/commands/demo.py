@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
-import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
 
 from confrere.cli.envelope import Answer, Option, command, console, wrote
 from confrere.demo.demonstration import (
@@ -52,8 +54,10 @@ def demo(*, out: Path = Path("confrere-out/demo"), seed: int = 0) -> Answer:
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob("demo.ledger*"):
         old.unlink()  # an earlier demonstration's people are not these ones' budget
+    witness = out / "witness"
+    shutil.rmtree(witness, ignore_errors=True)
     with console().status("opening the world") as status:
-        world, ledger = open_world(seed), Ledger(out / "demo.ledger")
+        world, ledger = open_world(seed), Ledger(out / "demo.ledger", witness=witness)
         main, branch = world[:2]
         price = PrivateLogisticRegression(epsilon=EPSILON).price(
             len(main.y), len(SCHEMA.feature_names)
@@ -65,8 +69,8 @@ def demo(*, out: Path = Path("confrere-out/demo"), seed: int = 0) -> Answer:
         for path in picture.values():
             draw(learned, path)
         patients = out / "patients.csv"
-        branch.raw_test.head(20).to_csv(patients, index=False)
-        person = branch.raw_test.head(1)
+        pa.csv.write_csv(branch.X_test.slice(0, 20), patients)
+        person = branch.X_test.slice(0, 1)
         (foretold,) = predict(load_release(places[branch.name]), person).to_pylist()
         refusal = _refusal(world, ledger)
         rows = ledger.verify()
@@ -160,10 +164,10 @@ def _words(learned: DemoModels) -> str:
     )
 
 
-def _person_facts(person: pd.DataFrame, foretold: dict[str, float]) -> Pairs:
+def _person_facts(person: pa.Table, foretold: dict[str, float]) -> Pairs:
     """Show one raw row, as a hospital has it, and what the released model says of it."""
     ranked = sorted(SCHEMA.features, key=lambda feature: -max(feature.importances or (0.0,)))
-    row = person.iloc[0]
+    (row,) = person.to_pylist()
     told = {feature.column: row[feature.column] for feature in ranked[:_SHOWN]}
     chances = {name: f"{share:.1%}" for name, share in foretold.items() if name != "predicted"}
     return Pairs({**told, f"and {len(ranked) - _SHOWN} more": "", **chances})
@@ -173,10 +177,10 @@ def _refusal(world: World, ledger: Ledger) -> str:
     """Have the main hospital ask for its whole cap again, and return what it is told."""
     main = world[0]
     greedy = PrivateLogisticRegression(
-        epsilon=CAPS["main"], ledger=ledger, account=main.name, classes=[0, 1]
+        epsilon=CAPS["main"], ledger=ledger, account=main.name, schema=SCHEMA
     )
     try:
-        greedy.fit(main.X.head(100), main.y[:100])
+        greedy.fit(main.X[:100], main.y[:100])
     except BudgetExceeded as refused:
         return str(refused)
     raise AssertionError("the ledger let more through than its cap")
