@@ -20,13 +20,14 @@ from confrere.errors import InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian
 from confrere.kernel.guarantee import (
-    Apart,
     GaussianMinimisers,
+    GaussianPoint,
     Guarantee,
     Neighbours,
+    PartsApart,
     PrivacyEvent,
+    Together,
     check_bound,
-    in_sequence,
 )
 from confrere.kernel.losses import loss_of
 from confrere.ledger import Entry
@@ -36,6 +37,7 @@ _BEYOND = 1e-4
 #: How well an event must agree with what was paid.
 _AGREES = 1e-6
 
+_GAUSSIAN = (GaussianMinimisers, GaussianPoint)
 _ASSUMPTION = "price and noise of each release fixed without looking at earlier ones"
 
 
@@ -75,7 +77,9 @@ def total(releases: Iterable[Entry | Guarantee], *, delta: float, step: float = 
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
         raise InvalidParameter("delta must be a number strictly between 0 and 1.")
     parts = list(releases)
-    plain = in_sequence(part if isinstance(part, Guarantee) else part.guarantee for part in parts)
+    plain = Together(
+        [part if isinstance(part, Guarantee) else part.guarantee for part in parts]
+    ).guarantee()
     epsilon = _composed(Counter(map(_kind, parts)), delta, step)
     if plain.delta <= delta:
         epsilon = min(epsilon, plain.epsilon)
@@ -105,14 +109,27 @@ class _Promised:
 
 
 @dataclass(frozen=True)
+class _OnPoint:
+    """Gaussian noise on a computed vector: its profile is exact."""
+
+    mu: float
+
+    def delta(self, epsilon: ArrayLike) -> Floats:
+        return gaussian_delta(epsilon, self.mu)
+
+
+_Noise = GaussianLoss | _OnPoint
+
+
+@dataclass(frozen=True)
 class _GaussianFit:
-    """Minimisers with Gaussian noise, and the pure step that paid for their solver.
+    """Points or minimisers with Gaussian noise, and the pure step that paid for floats or solver.
 
     A record is in one of the ``levels`` alone, wherever the split put it: of a stack, in one part
     of the low level or in the high level.
     """
 
-    levels: frozenset[GaussianLoss]
+    levels: frozenset[_Noise]
     output_epsilon: float
 
     def losses(self, tools: _Tools) -> Any:
@@ -156,27 +173,31 @@ def _kind(release: Entry | Guarantee) -> _Promised | _GaussianFit:
         return _Promised(release.epsilon, release.delta)
     event, price = release.event, release.guarantee
     promised = _Promised(price.epsilon, price.delta)
-    parts = event.parts if isinstance(event, Apart) else (event,)
+    parts = event.parts if isinstance(event, PartsApart) else (event,)
     levels = [_level(each, price) for each in parts]
-    spent = {each.output_epsilon for each in parts if isinstance(each, GaussianMinimisers)}
+    spent = {each.output_epsilon for each in parts if isinstance(each, _GAUSSIAN)}
     # A release that paid for more than this one fit, such as a check before it, spends less on it.
     if None in levels or len(spent) != 1:
         return promised
     return _GaussianFit(frozenset(filter(None, levels)), spent.pop())
 
 
-def _level(event: PrivacyEvent | None, price: Guarantee) -> GaussianLoss | None:
-    """Return the loss of a fit's noise, if it gives the very delta that was paid."""
-    if not isinstance(event, GaussianMinimisers):
+def _level(event: PrivacyEvent | None, price: Guarantee) -> _Noise | None:
+    """Return the loss of a release's noise, if it gives the very delta that was paid."""
+    found: _Noise
+    if isinstance(event, GaussianPoint):
+        found = _OnPoint(event.mu)
+    elif isinstance(event, GaussianMinimisers):
+        exposure = Exposure(
+            loss=loss_of(event.n_classes, event.cap),
+            ridges=event.ridges,
+            weights=(1.0,) * len(event.ridges),
+            joint=event.joint,
+            neighbours=price.neighbours,
+        )
+        found = GaussianLoss(exposure, event.sigmas)
+    else:
         return None
-    exposure = Exposure(
-        loss=loss_of(event.n_classes, event.cap),
-        ridges=event.ridges,
-        weights=(1.0,) * len(event.ridges),
-        joint=event.joint,
-        neighbours=price.neighbours,
-    )
-    found = GaussianLoss(exposure, event.sigmas)
     spent = float(found.delta(price.epsilon - event.output_epsilon))
     return found if math.isclose(spent, price.delta, rel_tol=_AGREES) else None
 
@@ -212,7 +233,7 @@ def _load(step: float, beyond: float) -> _Tools:
     return _Tools(common, distributions, pmf, step, beyond)
 
 
-def profile(noise: GaussianLoss, epsilon: ArrayLike) -> Floats:
+def profile(noise: _Noise, epsilon: ArrayLike) -> Floats:
     """Return a bound on delta that is good at small epsilons too, where releases compose.
 
     A replaced record is one that goes and one that comes: between the two lies a data set that
@@ -220,7 +241,10 @@ def profile(noise: GaussianLoss, epsilon: ArrayLike) -> Floats:
     several blocks of two classes, the Jacobian apart, no test does better than between two
     Gaussians: they compose as those do.
     """
-    bound, relation = noise.delta(epsilon), noise.exposure.neighbours
+    bound = noise.delta(epsilon)
+    if isinstance(noise, _OnPoint):
+        return bound
+    relation = noise.exposure.neighbours
     if len(noise.sigmas) > 1:
         if noise.exposure.loss.n_classes > 2 or relation is not Neighbours.REPLACE_ONE:
             return bound

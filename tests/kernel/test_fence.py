@@ -230,8 +230,8 @@ class Coin(Measurement):
     def __init__(self, price=HALF, several=None, repeats=None):
         self.price, self.several, self.repeats = price, several, repeats
 
-    def guarantee(self):
-        return self.price
+    def guarantee(self, units=1):
+        return self.price.guarantee(units)
 
     def sample(self, rows, stream, count=1):
         self.stream = stream

@@ -20,6 +20,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta
 from confrere.kernel.guarantee import Promised
 from confrere.kernel.losses import Logistic
+from confrere.mechanisms.measurements import Part, Point
 from tests.world import RELATIONS
 
 RNG = np.random.default_rng(0)
@@ -98,7 +99,7 @@ def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make,
     # The part whose records are moved most, as if there were no Jacobian.
     reach = max(
         math.hypot(*(1 / s for s in level.sigmas[: 1 if level.joint else None]))
-        for level in entries[0].event.parts
+        for level in getattr(entries[0].event, "parts", [entries[0].event])
     )
     theirs = reference.from_gaussian_mechanism(1 / (2 * reach), value_discretization_interval=1e-3)
     floor = theirs.self_compose(6).get_epsilon_for_delta(1e-5)
@@ -143,3 +144,17 @@ def test_the_whole_profile_is_dominated():
         # Composing with a pure step that spends output_epsilon never lowers the profile.
         assert gaussian_delta(epsilon, 2 / sigmas[0]) <= delta
         assert loss.delta(epsilon - 3 * event.output_epsilon) >= 0.5 * delta
+
+
+def test_noise_on_points_composes_as_gaussian_mechanisms_do():
+    ledger = Ledger()
+    parts = (Part(2, 9.0, 0.5), Part(3, 5.0, 0.5))
+    made = Point(promise=Guarantee(0.5, 1e-6), sensitivity=1.0, parts=parts)
+    for _ in range(6):
+        ledger.charge(None, made.guarantee(), purpose="x", event=made.event())
+    found = total(ledger.entries(), delta=1e-5, step=1e-3).epsilon
+    mu = made.event().mu
+    theirs = reference.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
+    floor = theirs.self_compose(6).get_epsilon_for_delta(1e-5)
+    assert floor <= found <= 1.05 * floor
+    assert made.guarantee(4).epsilon < 4 * made.guarantee().epsilon * 2

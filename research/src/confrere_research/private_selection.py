@@ -27,13 +27,13 @@ from confrere.estimators.base import PrivateClassifier
 from confrere.estimators.constraints import Epsilon, Fraction, Share
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
+    Apart,
     Guarantee,
     Neighbours,
     Split,
+    Together,
     check_epsilon,
     check_relation,
-    in_parallel,
-    in_sequence,
     one_of,
     shares,
 )
@@ -78,14 +78,15 @@ class ErrorSelection(Measurement[ArrayLike, list[int]]):
             raise InvalidParameter("rule must be 'permute-and-flip' or 'exponential'.")
 
     @override
-    def guarantee(self) -> Guarantee:
-        return Guarantee(
+    def guarantee(self, units: int = 1) -> Guarantee:
+        one = Guarantee(
             epsilon=self.epsilon,
             neighbours=self.neighbours,
             theorem=THEOREM,
             public=("number of records", "candidates"),
             assumptions=ASSUMPTIONS,
         )
+        return one.guarantee(units)
 
     def acceptance(self, errors: ArrayLike) -> NDArray[np.float64]:
         """Return ``exp(-epsilon/2 (errors - fewest))`` of every candidate."""
@@ -200,8 +201,8 @@ class _Runs(Measurement[int, list[int]]):
     stopping: RandomStopping
 
     @override
-    def guarantee(self) -> Guarantee:
-        return self.price
+    def guarantee(self, units: int = 1) -> Guarantee:
+        return self.price.guarantee(units)
 
     @property
     @override
@@ -409,10 +410,10 @@ def plan_parts(
         for candidate, rows in zip(candidates, parts[:-1], strict=True)
     ]
     selection = ErrorSelection(epsilon=choice, rule=rule, neighbours=prices[0].neighbours)
-    total = in_parallel([*prices, selection.guarantee()], split=_kind(split_seed), theorem=THEOREM)
+    total = Apart([*prices, selection], _kind(split_seed), THEOREM).guarantee()
     if refit is not None:
         refits = [candidate.price(refit, n_samples) for candidate in candidates]
-        both = in_sequence([total, one_of(refits)], theorem=THEOREM)
+        both = Together([total, one_of(refits)], THEOREM).guarantee()
         total = replace(both, epsilon=epsilon)  # shares may be a rounding short of it
     return PartsPlan(
         candidates=candidates,
@@ -442,7 +443,7 @@ def plan_stopping(
         share = math.nextafter(share, 0.0)
     prices = [candidate.price(share, len(parts[0])) for candidate in candidates]
     counts = noised_counts(share, 1, prices[0].neighbours)
-    one = in_parallel([*prices, counts.guarantee()], split=_kind(split_seed), theorem=THEOREM)
+    one = Apart([*prices, counts], _kind(split_seed), THEOREM).guarantee()
     if not one.pure or one.epsilon > share:
         raise CompositionError("random stopping needs candidates that are epsilon-DP, pure.")
     unseen = "nobody observes how many candidates were tried, nor how long that took"

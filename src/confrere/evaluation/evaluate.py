@@ -19,7 +19,7 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
-from confrere.kernel.guarantee import Guarantee, check_epsilon, in_sequence, shares
+from confrere.kernel.guarantee import Guarantee, Together, check_epsilon, shares
 from confrere.kernel.ledger import Origin
 from confrere.kernel.release import paying
 from confrere.kernel.streams import Seed, simulation_of
@@ -394,7 +394,7 @@ def evaluate(
             f"{LARGEST_SCALE:,} records would say nothing. Nothing was spent."
         )
     guarantees = {name: counter.guarantee() for name, counter in counters.items()}
-    guarantee = in_sequence(guarantees.values())
+    guarantee = Together(tuple(guarantees.values())).guarantee()
     book, paid_by = payer(ledger, account, guarantee)
     simulation = simulation_of(random_state)
     learned = getattr(model, "model_", None)

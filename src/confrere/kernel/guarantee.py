@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from decimal import Context, Decimal, Inexact
 from enum import Enum, StrEnum
 from functools import lru_cache, reduce
@@ -23,8 +23,10 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Generic,
     Literal,
     NamedTuple,
+    Protocol,
     Self,
     SupportsFloat,
     TypeGuard,
@@ -390,9 +392,62 @@ class Guarantee(Record):
         """Whether who has paid for this has paid for the other."""
         return self.kind == other.kind and self.amount.covers(other.amount)
 
+    def guarantee(self, units: int = 1, profile: Profile | None = None) -> Guarantee:
+        """Return what is promised where so many units change at once, such as a person's rows.
+
+        ``profile`` bounds delta at an epsilon where they all do; delta then stays what it is.
+        Without one: between the two data are neighbours, one after the other, so that epsilons add
+        and ``delta (e^(k epsilon) - 1)/(e^epsilon - 1)`` is spent.
+        """
+        if type(units) is not int or units < 1:
+            raise InvalidParameter("units must be an int of at least 1.")
+        if units == 1:
+            return self
+        epsilon, delta = at_least(_EXACT.multiply(exact(self.epsilon), Decimal(units))), self.delta
+        if delta and profile is not None:
+            epsilon = _least_epsilon(profile, delta)
+        elif delta:
+            delta *= _chained(epsilon, units) * (1 + 1e-9)
+        if not epsilon < math.inf or not delta < 1:
+            raise CompositionError(f"nothing is promised to {units} units at once: delta is 1.")
+        one, many = ASSUMPTIONS[0], f"each person is in at most {units} records"
+        assumed = tuple(many if each == one else each for each in self.assumptions)
+        return replace(self, epsilon=epsilon, delta=delta, assumptions=assumed)
+
+    def event(self) -> PrivacyEvent:
+        """Return the promise, as a ledger keeps it."""
+        return Promised(self.epsilon, self.delta)
+
     def __str__(self) -> str:
         kind = f"{self.epsilon:g}-DP" if self.pure else f"({self.epsilon:g}, {self.delta:g})-DP"
         return f"{kind} per {self.unit} ({self.neighbours})"
+
+
+#: From an epsilon to a bound on delta.
+Profile = Callable[[float], float]
+
+
+def chained(profile: Profile, units: int) -> Profile:
+    """Return the profile where so many units change, from that of one: by neighbours in a row."""
+    return lambda epsilon: profile(epsilon / units) * _chained(epsilon, units)
+
+
+def _chained(epsilon: float, units: int) -> float:
+    """Return ``1 + e^(epsilon/k) + ... + e^((k-1) epsilon/k)``."""
+    return math.expm1(epsilon) / math.expm1(epsilon / units) if epsilon < 700 else math.inf
+
+
+def _least_epsilon(profile: Profile, delta: float) -> float:
+    """Return the least epsilon at which a profile is at most ``delta``, or infinity."""
+    low, high = 0.0, 1.0
+    while not profile(high) <= delta:
+        low, high = high, 2 * high
+        if high > 512:
+            return math.inf
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if profile(middle) <= delta else (middle, high)
+    return high
 
 
 class Split(StrEnum):
@@ -408,16 +463,19 @@ class Split(StrEnum):
 class PrivacyEvent(Record):
     """What one release, or several, did."""
 
+    kind: ClassVar[str] = ""
+
     @override
     def to_dict(self) -> dict[str, Any]:
-        return {"event": type(self).__name__, **super().to_dict()}
+        return {"event": self.kind or type(self).__name__, **super().to_dict()}
 
     @classmethod
     @override
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         if cls is not PrivacyEvent:
             return super().from_dict(values)
-        kinds, told = {kind.__name__: kind for kind in PrivacyEvent.__subclasses__()}, dict(values)
+        every, told = PrivacyEvent.__subclasses__(), dict(values)
+        kinds = {one.kind or one.__name__: one for one in every}
         kind = kinds.get(told.pop("event", ""))
         if kind is None:
             raise InvalidParameter(f"event must be one of {', '.join(sorted(kinds))}.")
@@ -447,6 +505,13 @@ class GaussianMinimisers(PrivacyEvent):
     output_epsilon: float
 
 
+class GaussianPoint(PrivacyEvent):
+    """Gaussian noise on a computed vector, and the pure steps that paid for its floats."""
+
+    mu: float  #: Sensitivity over sigma
+    output_epsilon: float
+
+
 class SharedSums(PrivacyEvent):
     """So many sums with noise that parties draw together, by one mechanism, for one price."""
 
@@ -457,26 +522,91 @@ class SharedSums(PrivacyEvent):
     alone: float  #: Epsilon of a party's records if all others collude
 
 
-class Apart(PrivacyEvent):
+class PartsApart(PrivacyEvent):
     """Releases from parts of the units that are disjoint, by a split that does not look."""
+
+    kind = "Apart"
 
     parts: tuple[PrivacyEvent, ...]
     split: Split
 
 
 # -- composition -----------------------------------------------------------------------------------
-def in_sequence(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
-    """Compose releases computed from the same units: epsilons and deltas add."""
-    return _combined(guarantees, added, theorem)
+class Priced(Protocol):
+    """What has a price: a promise, a measurement, a plan, or what is composed of them."""
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+
+    def event(self) -> PrivacyEvent:
+        """Return what a ledger keeps of it."""
 
 
-def in_parallel(
-    guarantees: Iterable[Guarantee], *, split: Split, theorem: str | None = None
-) -> Guarantee:
-    """Compose releases computed from disjoint parts of the units: the largest counts."""
-    made = _combined(guarantees, max, theorem, f"disjoint parts, split {split}")
-    check_split(split, made.neighbours)
-    return made
+@dataclass(frozen=True)
+class Together:
+    """Releases computed from the same units: epsilons and deltas add."""
+
+    parts: Sequence[Priced]
+    theorem: str | None = None
+
+    def guarantee(self, units: int = 1) -> Guarantee:
+        """Return the price of all."""
+        return _combined(self.parts, added, self.theorem).guarantee(units)
+
+    def event(self) -> PrivacyEvent:
+        """Return the price: nothing else is known to compose."""
+        return self.guarantee().event()
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Releases computed from disjoint parts of the units: the largest counts."""
+
+    parts: Sequence[Priced]
+    split: Split  #: How the parts were made, which must not look at the data
+    theorem: str | None = None
+
+    def guarantee(self, units: int = 1) -> Guarantee:
+        """Return the price of all; of several units, each may be in another part."""
+        made = _combined(self.parts, max, self.theorem, f"disjoint parts, split {self.split}")
+        check_split(self.split, made.neighbours)
+        return made.guarantee(units)
+
+    def event(self) -> PrivacyEvent:
+        """Return what was done to each part."""
+        return PartsApart(tuple(one.event() for one in self.parts), self.split)
+
+
+_P = TypeVar("_P", bound=Priced)
+
+
+@dataclass(frozen=True)
+class Then(Generic[_P]):
+    """A release, and what follows from what it brought: at most ``promise``, whatever it was."""
+
+    first: Priced
+    next: Callable[[Any], _P]  #: From what is made of the first release to what follows
+    promise: Guarantee
+
+    def after(self, value: Any) -> _P:
+        """Return what follows, or refuse it; a ticket would, too, and only then."""
+        follows = self.next(value)
+        if not self.promise.covers(Together((self.first, follows)).guarantee()):
+            raise CompositionError("what follows a release costs more than was promised.")
+        return follows
+
+    def guarantee(self, units: int = 1) -> Guarantee:
+        """Return the price of both."""
+        return self.promise.guarantee(units)
+
+    def event(self) -> PrivacyEvent:
+        """Return the price: which release follows is not known."""
+        return self.promise.event()
+
+
+def one_of(parts: Iterable[Priced], *, theorem: str | None = None) -> Guarantee:
+    """Return what a release promises that is one of several, whichever it turns out to be."""
+    return _combined(parts, max, theorem)
 
 
 def check_split(split: object, neighbours: Neighbours) -> None:
@@ -494,36 +624,13 @@ def check_split(split: object, neighbours: Neighbours) -> None:
         )
 
 
-def one_of(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
-    """Return what a release promises that is one of several, whichever it turns out to be."""
-    return _combined(guarantees, max, theorem)
-
-
-def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
-    """Divide a budget in proportion to non-negative weights; the shares never sum to more."""
-    total_epsilon = check_epsilon(epsilon)
-    if len(weights) == 0 or any(not math.isfinite(w) or w < 0 for w in weights):
-        raise InvalidParameter("weights must be finite numbers >= 0, at least one of them.")
-    total = math.fsum(weights)
-    if total <= 0:
-        raise InvalidParameter("weights must not all be zero.")
-    parts = [total_epsilon * (w / total) for w in weights]
-    # The largest takes what rounding leaves, as ledgers subtract.
-    largest = max(range(len(parts)), key=parts.__getitem__)
-    rest = reduce(
-        minus, (exact(part) for k, part in enumerate(parts) if k != largest), exact(epsilon)
-    )
-    parts[largest] = at_most(rest)
-    return tuple(parts)
-
-
 def _combined(
-    guarantees: Iterable[Guarantee],
+    priced: Iterable[Priced],
     how: Callable[[list[float]], float],
     theorem: str | None,
     *assumptions: str,
 ) -> Guarantee:
-    parts = list(guarantees)
+    parts = [one.guarantee() for one in priced]
     if not parts:
         raise CompositionError("there is nothing to compose.")
     units, relations = {part.unit for part in parts}, {part.neighbours for part in parts}
@@ -544,6 +651,24 @@ def _combined(
         public=tuple(dict.fromkeys(fact for part in parts for fact in part.public)),
         assumptions=tuple(dict.fromkeys((*assumed, *assumptions))),
     )
+
+
+def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
+    """Divide a budget in proportion to non-negative weights; the shares never sum to more."""
+    total_epsilon = check_epsilon(epsilon)
+    if len(weights) == 0 or any(not math.isfinite(w) or w < 0 for w in weights):
+        raise InvalidParameter("weights must be finite numbers >= 0, at least one of them.")
+    total = math.fsum(weights)
+    if total <= 0:
+        raise InvalidParameter("weights must not all be zero.")
+    parts = [total_epsilon * (w / total) for w in weights]
+    # The largest takes what rounding leaves, as ledgers subtract.
+    largest = max(range(len(parts)), key=parts.__getitem__)
+    rest = reduce(
+        minus, (exact(part) for k, part in enumerate(parts) if k != largest), exact(epsilon)
+    )
+    parts[largest] = at_most(rest)
+    return tuple(parts)
 
 
 FACTS = ("number of features", "label set", "bounds", "every parameter")

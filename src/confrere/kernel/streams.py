@@ -24,7 +24,7 @@ from scipy import special
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Split, check_positive
+from confrere.kernel.guarantee import Guarantee, PrivacyEvent, Split, check_positive
 
 Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomState
 
@@ -40,8 +40,12 @@ class Measurement(ABC, Generic[R, T]):
     """What can be released: what it costs, and the one draw that it costs that for."""
 
     @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
+    def guarantee(self, units: int = 1) -> Guarantee:
+        """Return the price of hiding so many units at once, without touching data."""
+
+    def event(self) -> PrivacyEvent:
+        """Return what a ledger keeps, by which accountants compose: the price, if nothing else."""
+        return self.guarantee().event()
 
     @property
     def several(self) -> tuple[str, int] | None:

@@ -37,8 +37,10 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import (
     CLASSWISE_FROM,
     Exposure,
+    GaussianLoss,
     Theorem,
     check_delta,
+    gaussian_delta,
     gaussian_mu,
     gaussian_sigmas,
     theorem,
@@ -46,16 +48,17 @@ from confrere.kernel.accountants import (
 )
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
+    Apart,
     GaussianMinimisers,
+    GaussianPoint,
     Guarantee,
     Neighbours,
     PrivacyEvent,
-    Promised,
     Split,
+    chained,
     check_epsilon,
     check_positive,
     check_relation,
-    in_parallel,
     public_facts,
 )
 from confrere.kernel.losses import Labels, Loss
@@ -377,8 +380,13 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         return tuple(2 * slope * self.rate * block.weight for block in self.blocks)
 
     @override
-    def guarantee(self) -> Guarantee:
-        return self._guarantee
+    def guarantee(self, units: int = 1) -> Guarantee:
+        return self._guarantee.guarantee(units, chained(self._profile, units))
+
+    def _profile(self, epsilon: float) -> float:
+        """Return delta at an epsilon, of Gaussian noise and the output steps together."""
+        noise = GaussianLoss(self.exposure, gaussian_sigmas(self.rate, self.exposure))
+        return float(noise.delta(epsilon - self.epsilon * SOLVER_SHARE))
 
     @cached_property
     def _guarantee(self) -> Guarantee:
@@ -392,10 +400,10 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
             assumptions=GAUSSIAN_ASSUMPTIONS if self.delta and not several else ASSUMPTIONS,
         )
 
+    @override
     def event(self) -> PrivacyEvent:
-        """Return what composes: of Gaussian noise its scales, of pure noise the price."""
         if not self.delta:
-            return Promised(self.epsilon)
+            return super().event()
         return GaussianMinimisers(
             sigmas=tuple(map(float, gaussian_sigmas(self.rate, self.exposure))),
             ridges=tuple(float(block.ridge) for block in self.blocks),
@@ -686,8 +694,24 @@ class Point(Measurement[Any, list[Floats]]):
         theorem_of_point("L2" if self.parts else "L1", "Gaussian" if self.promise.delta else "pure")
 
     @override
-    def guarantee(self) -> Guarantee:
-        return self.promise
+    def guarantee(self, units: int = 1) -> Guarantee:
+        if units == 1 or not self.promise.delta:
+            return self.promise.guarantee(units)
+        mu, steps = self._gaussian
+        return self.promise.guarantee(
+            units, lambda at: float(gaussian_delta(at - units * steps, units * mu))
+        )
+
+    @cached_property
+    def _gaussian(self) -> tuple[float, float]:
+        """Return sensitivity over sigma of Gaussian noise, and what all output steps spend."""
+        one = self.prices[0]
+        mu = gaussian_mu(one * (1 - ROUNDING_SHARE), self.promise.delta)
+        return mu, len(self.parts) * one * ROUNDING_SHARE
+
+    @override
+    def event(self) -> PrivacyEvent:
+        return GaussianPoint(*self._gaussian) if self.promise.delta else super().event()
 
     @property
     def scale(self) -> float:
@@ -713,7 +737,7 @@ class Point(Measurement[Any, list[Floats]]):
             budget, delta = price * (1 - ROUNDING_SHARE), self.promise.delta
             move = self.sensitivity * part.move
             if delta:
-                sigma = move / math.sqrt(part.share) / gaussian_mu(budget, delta)
+                sigma = move / math.sqrt(part.share) / self._gaussian[0]
                 laws.append(Gaussian(sigma, part.size))
             else:
                 laws.append(Pure(L2(part.size), budget / move))
@@ -861,10 +885,9 @@ class EachParty(Measurement[Iterable[tuple[Floats, Floats, Offsets]], list[Float
     value: Callable[[Floats, Floats, Offsets, Offsets], Floats] | None = None
 
     @override
-    def guarantee(self) -> Guarantee:
+    def guarantee(self, units: int = 1) -> Guarantee:
         # No record is of two parties.
-        prices = [one.guarantee() for one in self.made.values()]
-        return in_parallel(prices, split=Split.BY_ORGANISATION)
+        return Apart(tuple(self.made.values()), Split.BY_ORGANISATION).guarantee(units)
 
     def sample(
         self,

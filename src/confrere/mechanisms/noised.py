@@ -118,9 +118,9 @@ class PartyTotal(Noised):
         noise = self.noise
         return noise.deviations[0] if isinstance(noise, Point) else noise.deviation
 
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
-        return party_guarantee(
+    @override
+    def guarantee(self, units: int = 1) -> Guarantee:
+        one = party_guarantee(
             self.epsilon,
             self.theorem,
             auxiliary=self.auxiliary,
@@ -128,6 +128,7 @@ class PartyTotal(Noised):
             n_parties=self.n_parties,
             delta=self.delta,
         )
+        return one.guarantee(units)
 
     def noise_on(
         self,

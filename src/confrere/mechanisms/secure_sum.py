@@ -260,11 +260,11 @@ class SecureSum(Measurement[Vectors, list[Floats]]):
         return once / self.rate * math.sqrt(self.n_parties * (1 / self.parts + own))
 
     @override
-    def guarantee(self) -> Guarantee:
+    def guarantee(self, units: int = 1) -> Guarantee:
         # Whoever hides whole parties, or who comes and goes, hides how many records they have.
         hidden = self.unit is Unit.PARTY or self.neighbours is Neighbours.ADD_REMOVE
         sizes = () if hidden else ("size of every party",)
-        return Guarantee(
+        one = Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
             unit=self.unit,
@@ -273,9 +273,10 @@ class SecureSum(Measurement[Vectors, list[Floats]]):
             public=("who takes part", *sizes, "bounds", "every parameter"),
             assumptions=sum_assumptions(self.colluders, self.n_parties, self.alone),
         )
+        return one.guarantee(units)
 
+    @override
     def event(self) -> SharedSums:
-        """Return what a ledger keeps: which mechanism, how many sums, and the second price."""
         return SharedSums(self.epsilon, self.delta, self.digest, self.releases, self.alone)
 
     @property
@@ -387,8 +388,12 @@ class _OfSum(Measurement[R, T]):
     summed: SecureSum
 
     @override
-    def guarantee(self) -> Guarantee:
-        return self.summed.guarantee()
+    def guarantee(self, units: int = 1) -> Guarantee:
+        return self.summed.guarantee(units)
+
+    @override
+    def event(self) -> SharedSums:
+        return self.summed.event()
 
     @property
     @override

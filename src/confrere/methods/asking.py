@@ -22,7 +22,7 @@ from confrere.arrays import Floats
 from confrere.data import SchemaEncoder
 from confrere.data.codes import Coded
 from confrere.errors import InvalidData
-from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.guarantee import Apart, Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import HiddenSize, Picked, RowCount
@@ -172,7 +172,7 @@ def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
     """Compose what parties of disjoint records promise: the largest counts."""
     if n_parties == 1:
         return prices[0]
-    return in_parallel(prices, split=Split.BY_ORGANISATION)
+    return Apart(prices, Split.BY_ORGANISATION).guarantee()
 
 
 def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:

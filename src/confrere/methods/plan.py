@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from confrere.arrays import Floats
 from confrere.data.cells import as_cells, meaning, read_places, spelt
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Guarantee, PrivacyEvent, Promised
+from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import Act, NoisedPoint, PerturbedTerm
 from confrere.model import Facts, Model
@@ -119,8 +119,7 @@ class Plan(ABC, Generic[Learned]):
 
     def event(self) -> PrivacyEvent:
         """Return what the ledger keeps for accountants: the price, where nothing else composes."""
-        promised = self.guarantee()
-        return Promised(promised.epsilon, promised.delta)
+        return self.guarantee().event()
 
     @abstractmethod
     def run(self, data: Any, source: RandomSource) -> Learned:

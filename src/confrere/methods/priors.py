@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from confrere.arrays import Floats
 from confrere.data import SchemaEncoder
 from confrere.data.body import BodyFrame
 from confrere.data.frame import Frame
-from confrere.errors import CompositionError, InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, exact, minus
+from confrere.errors import InvalidParameter
+from confrere.kernel.guarantee import Guarantee, Neighbours, Then, at_most, exact, minus
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import Act, RowCount
 from confrere.methods.allowance import DECLARED, UNKNOWN, Allowance, Near, intercept_of, share_of
@@ -343,7 +343,7 @@ class CheckedPlan(ModelPlan):
     def guarantee(self) -> Guarantee:
         """Return the price of check and fit: releases of the same records add up.
 
-        It is that of every outcome: :meth:`fit` refuses a fit that costs more than the likely one.
+        It is that of every outcome: :meth:`fit` refuses a fit that costs more than is left.
         """
         return replace(self.likely.guarantee(), epsilon=self.epsilon, theorem=THEOREM)
 
@@ -437,16 +437,11 @@ def plan_near(
     spent = split_epsilon(allowed.epsilon, prior, allowed.records)
     left = rest_of(allowed.epsilon, spent)
     check = prior.check(spent, allowed.count, allowed.relation)
-    plans: dict[Belief, ModelPlan] = {}
 
+    @cache
     def fitted(belief: Belief) -> ModelPlan:
-        if belief not in plans:
-            plan = fit(allowed.at(epsilon=left), belief)
-            price = plan.guarantee()
-            promised = price if belief == check.before else fitted(check.before).guarantee()
-            if price.epsilon > left or price.delta > promised.delta:
-                raise CompositionError("a fit after a check costs more than was promised.")
-            plans[belief] = plan
-        return plans[belief]
+        return fit(allowed.at(epsilon=left), belief)
 
-    return CheckedPlan(allowed.epsilon, prior, check, fitted, sources)
+    promise = replace(fitted(check.before).guarantee(), epsilon=allowed.epsilon)
+    then = Then(check.measurement, fitted, promise)
+    return CheckedPlan(allowed.epsilon, prior, check, cache(then.after), sources)

@@ -24,7 +24,7 @@ from confrere.data.body import BodyFrame, Clipping, GroupBodies, GroupRows, Grou
 from confrere.data.frame import into_ball
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure, gaussian_rate, gaussian_sigmas
-from confrere.kernel.guarantee import Apart, Guarantee, PrivacyEvent, Split, in_parallel
+from confrere.kernel.guarantee import Apart, Guarantee, Priced, PrivacyEvent, Split
 from confrere.kernel.norms import L2, Norm
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.measurements import (
@@ -138,17 +138,17 @@ class StackPlan(ModelPlan):
 
     @override
     def guarantee(self) -> Guarantee:
-        """Return the price of the whole stack: disjoint parts, so the largest of them."""
-        prices = [one.guarantee() for one in (*self.low, *self.later_mechanisms())]
-        if len(prices) == 1:
-            return prices[0]
-        return in_parallel(prices, split=self.division.split, theorem=self.theorem)
+        return self._whole.guarantee()
+
+    @property
+    def _whole(self) -> Priced:
+        """All mechanisms, of disjoint parts: the price is the largest of them."""
+        every = (*self.low, *self.later_mechanisms())
+        return every[0] if len(every) == 1 else Apart(every, self.division.split, self.theorem)
 
     @override
     def event(self) -> PrivacyEvent:
-        """Return what the ledger keeps of mechanisms on disjoint parts."""
-        every = (*self.low, *self.later_mechanisms())
-        return Apart(tuple(one.event() for one in every), self.division.split)
+        return self._whole.event()
 
     @override
     def facts(self) -> Facts:

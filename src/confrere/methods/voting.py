@@ -787,15 +787,16 @@ class PartyVotes(PartyTotal):
         return Point(promise=self.guarantee(), sensitivity=self.sensitivity, parts=parts)
 
     @override
-    def guarantee(self) -> Guarantee:
+    def guarantee(self, units: int = 1) -> Guarantee:
         known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
-        return party_guarantee(
+        one = party_guarantee(
             self.epsilon,
             self.theorem,
             auxiliary=known,
             jointly=self.auxiliary_private,
             delta=self.delta,
         )
+        return one.guarantee(units)
 
     @override
     def value(self, tally: Tally, rows: Floats) -> Floats:

@@ -20,11 +20,11 @@ from confrere.errors import InvalidParameter, SchemaError
 from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
+    Together,
     Unit,
     added,
     at_least,
     exact,
-    in_sequence,
     plus,
 )
 from confrere.ledger import Receipt
@@ -217,10 +217,7 @@ def _plainest(paid: Paid) -> Paid:
 def _guarantee(paid: Paid) -> Guarantee:
     if isinstance(paid, Guarantee):
         return paid
-    receipts = _receipts(paid)
-    if len(receipts) == 1:
-        return receipts[0].guarantee
-    return in_sequence(receipt.guarantee for receipt in receipts)
+    return Together([receipt.guarantee for receipt in _receipts(paid)]).guarantee()
 
 
 def _count(value: object, name: str) -> int:

@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confrere.errors import CompositionError, InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel, in_sequence, shares
+from confrere.kernel.accountants import gaussian_delta, gaussian_mu
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    Apart,
+    Guarantee,
+    Neighbours,
+    Split,
+    Then,
+    Together,
+    chained,
+    shares,
+)
 
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, True, "1", None])
@@ -28,7 +39,7 @@ epsilons = st.lists(st.floats(1e-3, 10), min_size=1, max_size=8)
 
 @given(epsilons)
 def test_sequence_adds(values):
-    total = in_sequence(Guarantee(epsilon=value) for value in values)
+    total = Together([Guarantee(epsilon=value) for value in values]).guarantee()
     exactly = sum((Decimal(repr(value)) for value in values), Decimal(0))
     assert Decimal(repr(total.epsilon)) >= exactly
     assert Decimal(repr(math.nextafter(total.epsilon, 0))) < exactly
@@ -36,44 +47,44 @@ def test_sequence_adds(values):
 
 @given(epsilons)
 def test_parallel_takes_the_largest(values):
-    total = in_parallel((Guarantee(epsilon=value) for value in values), split=Split.BY_INDEX)
+    total = Apart([Guarantee(epsilon=value) for value in values], Split.BY_INDEX).guarantee()
     assert total.epsilon == max(values)
     assert "disjoint parts, split by index" in total.assumptions
 
 
 def test_deltas_follow():
     parts = [Guarantee(epsilon=1, delta=1e-6), Guarantee(epsilon=2, delta=1e-7)]
-    assert in_sequence(parts).delta == pytest.approx(1.1e-6)
-    assert in_parallel(parts, split=Split.BY_ORGANISATION).delta == 1e-6
+    assert Together(parts).guarantee().delta == pytest.approx(1.1e-6)
+    assert Apart(parts, Split.BY_ORGANISATION).guarantee().delta == 1e-6
 
 
-@pytest.mark.parametrize("compose", [in_sequence, lambda g: in_parallel(g, split=Split.BY_INDEX)])
+@pytest.mark.parametrize("compose", [Together, lambda g: Apart(g, Split.BY_INDEX)])
 def test_mixed_units_and_relations_are_refused(compose):
     with pytest.raises(CompositionError, match="units differ"):
-        compose([Guarantee(epsilon=1), Guarantee(epsilon=1, unit="party")])
+        compose([Guarantee(epsilon=1), Guarantee(epsilon=1, unit="party")]).guarantee()
     with pytest.raises(CompositionError, match="neighbours differ"):
-        compose([Guarantee(epsilon=1), Guarantee(epsilon=1, neighbours="add-remove")])
+        compose([Guarantee(epsilon=1), Guarantee(epsilon=1, neighbours="add-remove")]).guarantee()
     with pytest.raises(CompositionError, match="nothing"):
-        compose([])
+        compose([]).guarantee()
 
 
 @pytest.mark.parametrize("split", ["stratified", "by index", None])
 def test_parallel_needs_a_split_that_cannot_look_at_the_data(split):
     with pytest.raises(CompositionError, match="stratified, sorted"):
-        in_parallel([Guarantee(epsilon=1)], split=split)
+        Apart([Guarantee(epsilon=1)], split).guarantee()
 
 
 def test_positions_shift_when_a_row_is_removed():
     part = Guarantee(epsilon=1, neighbours=Neighbours.ADD_REMOVE)
     with pytest.raises(CompositionError, match="shifts rows"):
-        in_parallel([part, part], split=Split.SEEDED_PERMUTATION)
-    assert in_parallel([part, part], split=Split.BY_ORGANISATION).epsilon == 1
+        Apart([part, part], Split.SEEDED_PERMUTATION).guarantee()
+    assert Apart([part, part], Split.BY_ORGANISATION).guarantee().epsilon == 1
 
 
 def test_facts_and_assumptions_are_kept_once():
     first = Guarantee(epsilon=1, public=("n", "d"), assumptions=("a",), theorem="one")
     second = Guarantee(epsilon=1, public=("d", "k"), assumptions=("a", "b"), theorem="two")
-    total = in_sequence([first, second])
+    total = Together([first, second]).guarantee()
     assert total.public == ("n", "d", "k")
     assert total.assumptions == ("a", "b")
     assert total.theorem == "one; two"
@@ -93,3 +104,58 @@ def test_shares_never_exceed_the_whole(epsilon, weights):
 def test_bad_weights(bad):
     with pytest.raises(InvalidParameter, match="weights"):
         shares(1.0, bad)
+
+
+class TestSeveralUnits:
+    """A person with several rows: between the data are neighbours, one after the other."""
+
+    @given(st.floats(1e-3, 3), st.integers(1, 50))
+    def test_pure(self, epsilon, units):
+        found = Guarantee(epsilon=epsilon, assumptions=ASSUMPTIONS).guarantee(units)
+        assert found.pure
+        assert Decimal(repr(found.epsilon)) >= units * Decimal(repr(epsilon))
+        assert found.epsilon == pytest.approx(units * epsilon)
+        assert units == 1 or f"each person is in at most {units} records" in found.assumptions
+
+    def test_with_delta(self):
+        found = Guarantee(epsilon=0.5, delta=1e-6).guarantee(3)
+        assert found.epsilon == 1.5
+        assert found.delta == pytest.approx(1e-6 * (1 + math.exp(0.5) + math.exp(1.0)), rel=1e-6)
+        with pytest.raises(CompositionError, match="promised to 40 units"):
+            Guarantee(epsilon=1.0, delta=1e-6).guarantee(40)
+
+    @pytest.mark.parametrize("units", [2, 5, 20])
+    def test_a_profile_keeps_delta(self, units):
+        """The Gaussian mechanism's own group price lies below that by neighbours in a row."""
+
+        def profile(mu):
+            return lambda at: float(gaussian_delta(at, mu))
+
+        one = Guarantee(epsilon=1.0, delta=1e-6)
+        mu = gaussian_mu(1.0, 1e-6)
+        exact, bound = (
+            one.guarantee(units, each)
+            for each in (profile(units * mu), chained(profile(mu), units))
+        )
+        assert exact.delta == bound.delta == 1e-6
+        assert gaussian_delta(exact.epsilon, units * mu) <= 1e-6
+        assert units < exact.epsilon < bound.epsilon
+
+    @pytest.mark.parametrize("bad", [0, -1, 1.5, True])
+    def test_how_many(self, bad):
+        with pytest.raises(InvalidParameter, match="units"):
+            Guarantee(epsilon=1.0).guarantee(bad)
+
+    @pytest.mark.parametrize("made", [Together, lambda g: Apart(g, Split.BY_INDEX)])
+    def test_of_what_is_composed(self, made):
+        parts = [Guarantee(epsilon=1.0), Guarantee(epsilon=0.5)]
+        assert made(parts).guarantee(3) == made(parts).guarantee().guarantee(3)
+
+
+def test_what_follows_is_covered_or_refused():
+    then = Then(Guarantee(0.25), Guarantee, Guarantee(1.0))
+    assert then.after(0.75) == Guarantee(0.75)
+    assert (then.guarantee(), then.event()) == (Guarantee(1.0), Guarantee(1.0).event())
+    for dearer in (math.nextafter(0.75, 1), 2.0):
+        with pytest.raises(CompositionError):
+            then.after(dearer)

@@ -6,9 +6,10 @@ import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError
 from confrere.kernel.guarantee import (
-    Apart,
     GaussianMinimisers,
+    GaussianPoint,
     Guarantee,
+    PartsApart,
     Promised,
     SharedSums,
     Split,
@@ -92,7 +93,8 @@ class TestWhatMayBeWritten:
 
     def test_events_come_back_as_given(self, ledger, tenth):
         noise = GaussianMinimisers((2.5, np.float64(0.1)), (1, 7.0), 0.5, 2, True, 0.001)
-        drawn = Apart((noise, Promised(0.1), SharedSums(0.1, 0.0, "ab", 3, 0.5)), Split.BY_INDEX)
+        sums = SharedSums(0.1, 0.0, "ab", 3, 0.5)
+        drawn = PartsApart((noise, Promised(0.1), GaussianPoint(0.2, 0.01), sums), Split.BY_INDEX)
         ledger.charge("study", tenth, purpose="fit", event=drawn)
         assert ledger.entries()[0].event == drawn
 

@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage
-from confrere.kernel.guarantee import Guarantee, Neighbours, in_sequence
+from confrere.kernel.guarantee import Guarantee, Neighbours, Together
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import Point
 from confrere.mechanisms.noised import counts
@@ -100,10 +100,7 @@ class Outcome(Combined):
 def guarantee_of(receipts: Receipts) -> Guarantee:
     """Return what a person in one party's data is promised about everything released."""
     distinct = {tuple((r.ledger_id, r.row) for r in paid): paid for paid in receipts.values()}
-    totals = [
-        paid[0].guarantee if len(paid) == 1 else in_sequence(r.guarantee for r in paid)
-        for paid in distinct.values()
-    ]
+    totals = [Together([one.guarantee for one in paid]).guarantee() for paid in distinct.values()]
     return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
 
 

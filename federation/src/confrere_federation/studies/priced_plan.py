@@ -29,11 +29,11 @@ from confrere.catalogue import find_method
 from confrere.errors import BudgetExceeded, StudyError
 from confrere.kernel.guarantee import (
     Guarantee,
+    Together,
     Unit,
     at_least,
     at_most,
     exact,
-    in_sequence,
     minus,
     plus,
 )
@@ -439,7 +439,7 @@ def price_of(study: Study) -> Guarantee:
     model = estimator_for(study, method)
     price = price_for(study, model)
     if study.file.facts is not None:
-        price = in_sequence([_price_of_facts(study), price])
+        price = Together([_price_of_facts(study), price]).guarantee()
     if study.file.evaluation is None:
         return price
     nothing = np.zeros(len(study.columns))
@@ -454,9 +454,9 @@ def price_of(study: Study) -> Guarantee:
             coef=nothing,
             intercept=0.0,
         )
-        return in_sequence([price, asked.mechanism.guarantee()])
+        return Together([price, asked.mechanism]).guarantee()
     counted = Errors(epsilon=study.file.evaluation.epsilon, coef=nothing, intercept=0.0)
-    return in_sequence([price, counted.mechanism.guarantee()])
+    return Together([price, counted.mechanism]).guarantee()
 
 
 def _with_earlier(price: Price, study: Study) -> Guarantee:
@@ -466,7 +466,7 @@ def _with_earlier(price: Price, study: Study) -> Guarantee:
         for one in receipts_for_facts(study.schema)
         if one.account == price.account or one.account.startswith(f"{price.party}/")
     ]
-    return in_sequence([*earlier, price.guarantee]) if earlier else price.guarantee
+    return Together([*earlier, price.guarantee]).guarantee()
 
 
 def _price_of_facts(study: Study) -> Guarantee:
