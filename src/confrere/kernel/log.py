@@ -344,7 +344,8 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
         for key in [key for key, one in _kept.items() if not one._depth][:-_MOST_KEPT]:
             _kept.pop(key).close()
     _kept.move_to_end(identity)
-    assert isinstance(log, of)
+    if not isinstance(log, of):
+        raise NotALedger("it is a file of another kind.")
     return log
 
 

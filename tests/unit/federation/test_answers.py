@@ -1,14 +1,14 @@
 """The answer file: claimed once, answered once, never changed."""
 
-import sqlite3
 import stat
-from contextlib import closing
+from base64 import b64encode
 
 import pytest
 
 from confrere.errors import FederationError, OperationRefused
+from confrere.ledger import Ledger
 from confrere_federation.parties import Answers
-from confrere_federation.parties.answers import Key
+from confrere_federation.parties.answers import Journal, Key
 
 KEY = Key("run", "objective", 0)
 
@@ -59,11 +59,29 @@ def test_the_cap_adds_decimals(answers):
     claim(answers, Key("other", "objective", 0), epsilon=1.0, cap=1.0)
 
 
-def test_sqlite_itself_refuses_to_change_an_answer(answers):
+def test_a_file_that_was_changed_or_put_back_is_refused(answers, tmp_path):
+    claim(answers)
+    before = answers.path.read_bytes()
+    answers.keep(KEY, b"first")
+    whole = answers.path.read_bytes()
+    changed = whole.replace(b64encode(b"first"), b64encode(b"other"))
+    assert changed != whole
+    (tmp_path / "changed").write_bytes(changed)
+    with pytest.raises(FederationError, match="was changed"):
+        Answers(tmp_path / "changed")
+    answers.path.write_bytes(before)
+    with pytest.raises(FederationError, match="rolled back"):
+        claim(answers)
+
+
+def test_what_a_kill_left_of_a_row_is_no_row(answers, tmp_path):
     claim(answers)
     answers.keep(KEY, b"first")
-    with closing(sqlite3.connect(answers.path)) as db, db, pytest.raises(sqlite3.IntegrityError):
-        db.execute("UPDATE answers SET answer = x'00'")
+    for cut in range(1, 60, 7):
+        (tmp_path / f"cut{cut}").write_bytes(answers.path.read_bytes()[:-cut])
+        left = Answers(tmp_path / f"cut{cut}")
+        assert claim(left).answer is None
+        assert left.keep(KEY, b"second") == b"second"
 
 
 def test_the_file_is_its_owners_alone(answers):
@@ -74,9 +92,9 @@ def test_the_file_is_its_owners_alone(answers):
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("hello " * 1000)
     (tmp_path / "empty").touch()
-    with closing(sqlite3.connect(tmp_path / "other")) as db, db:
-        db.execute("CREATE TABLE t (a)")
-    for name in ("text", "empty", "other"):
+    Ledger(tmp_path / "ledger")
+    Journal(tmp_path / "journal")
+    for name in ("text", "empty", "ledger", "journal"):
         with pytest.raises(FederationError):
             Answers(tmp_path / name)
     with pytest.raises(FederationError):

@@ -53,7 +53,7 @@ def test_the_same_journal_with_other_settings_is_refused(tmp_path):
 
 def test_what_is_no_journal_is_refused(tmp_path):
     (tmp_path / "noise").write_bytes(b"x" * 5000)
-    with pytest.raises(FederationError, match="not a journal"):
+    with pytest.raises(FederationError, match="not a file of journal"):
         Journal(tmp_path / "noise")
     with pytest.raises(FederationError, match="cannot be created"):
         Journal(tmp_path / "nowhere" / "journal")

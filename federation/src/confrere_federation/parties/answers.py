@@ -1,9 +1,9 @@
 """What was drawn once: on disk before it leaves, and the same bytes ever after.
 
+Files of rows like the ledger's, each sealed to the one before: what stands there never changes.
+
 A party keeps its answers so, and a coordinator that adds noise keeps what it released
-(:class:`Answers`). One SQLite file each, with the ledger's habits: a connection lives for one
-transaction, a commit waits for the disk, the file is its owner's alone. A question is claimed
-before it is paid for and answered once; the row then never changes.
+(:class:`Answers`). A question is claimed before it is paid for and answered once.
 
 A coordinator between machines keeps what it gathered (:class:`Journal`). Parties answer a question
 once and re-send it for ever, so a protocol started again under the same run asks the same questions
@@ -18,69 +18,92 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import tempfile
 import uuid
 import weakref
+from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Generic, NamedTuple, TypeVar, final
 
-from confrere.errors import FederationError, OperationRefused
-from confrere.files import flush_folder
+from typing_extensions import override
+
+from confrere.errors import FederationError, LedgerError, NotALedger, OperationRefused
+from confrere.files import write_new
 from confrere.kernel.guarantee import exact, plus
-from confrere.kernel.log import BUSY_SECONDS, ONE_AT_A_TIME
+from confrere.kernel.log import LogFile, Row, transaction
 from confrere.ledger import Receipt
 from confrere_federation.parties.messages import new_run
 
-_APPLICATION_ID = int.from_bytes(b"cnfa")
-_FORMAT = 2
-_IDENTITY = "CREATE TABLE identity (id TEXT NOT NULL)"
-_TABLE = """CREATE TABLE answers (
-    run TEXT NOT NULL,
-    operation TEXT NOT NULL,
-    step INTEGER NOT NULL,
-    question TEXT NOT NULL,
-    epsilon TEXT NOT NULL,
-    claimed TEXT NOT NULL,
-    answered TEXT,
-    answer BLOB,
-    failure TEXT,
-    PRIMARY KEY (run, operation, step)
-) WITHOUT ROWID"""
-_FINAL = """CREATE TRIGGER final BEFORE UPDATE ON answers
-    WHEN OLD.answer IS NOT NULL OR OLD.failure IS NOT NULL
-    BEGIN SELECT RAISE(ABORT, 'an answer does not change'); END"""
-_ASKED = (
-    "SELECT question, answer, failure FROM answers WHERE run = ? AND operation = ? AND step = ?"
-)
-_BEGUN = "SELECT 1 FROM answers WHERE run = ? AND operation = ? LIMIT 1"
-_WITHDRAW = (
-    "DELETE FROM answers WHERE run = ? AND operation = ? AND step = ? "
-    "AND answer IS NULL AND failure IS NULL"
-)
-_FINISH = (
-    "UPDATE answers SET answer = ?, failure = ?, answered = ? "
-    "WHERE run = ? AND operation = ? AND step = ? AND answer IS NULL AND failure IS NULL"
-)
+_FORMAT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class _Log(LogFile, ABC):
+    """Where rows about something are; what they hold is read from the disk when it is wanted."""
+
+    of: str
+    first: Mapping[str, Any]
+
+    @override
+    def enter(self, row: Row) -> None:
+        facts = row.facts
+        if row.seq > 1:
+            self.take(row, facts)
+        elif (facts.get("of"), facts.get("format")) != (self.of, _FORMAT):
+            raise NotALedger(f"it is not a file of {self.of}.")
+        else:
+            self.first = facts
+
+    @abstractmethod
+    def take(self, row: Row, facts: dict[str, Any]) -> None:
+        """Take in a row after the first, or refuse one that changes what stands."""
+
+
+L = TypeVar("L", bound=_Log)
+
+
+class _File(Generic[L]):
+    """A log by its name, made if it is not there, its owner's alone."""
+
+    log: type[L]
+
+    def __init__(self, path: str | os.PathLike[str] | None, **first: str) -> None:
+        self._durable = path is not None
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="confrere-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path = Path(folder) / self.log.of
+        self.path = Path(path).resolve()
+        if not self.path.exists():
+            facts = {"of": self.log.of, "format": _FORMAT} | first
+            try:
+                with suppress(FileExistsError):  # another process was quicker
+                    write_new(self.path, Row.sealed("genesis", facts, after=None).line)
+            except OSError as error:
+                raise FederationError(f"{self.path}: cannot be created ({error}).") from error
+
+    @contextmanager
+    def _opened(self, *, exclusive: bool = False) -> Iterator[L]:
+        try:
+            with transaction(self.path, self.log, exclusive=exclusive) as log:
+                yield log
+        except LedgerError as error:
+            raise FederationError(f"{self.path}: not a file of {self.log.of} ({error})") from error
+
+    def _append(self, log: L, kind: str, **facts: Any) -> None:
+        log.append(kind, facts, durable=self._durable)
+
+
+class Key(NamedTuple):
     """Which question: asked again, it has the same key."""
 
     run: str
     operation: str
     step: int
-
-    @property
-    def columns(self) -> tuple[str, str, int]:
-        """The key as the file has it."""
-        return (self.run, self.operation, self.step)
 
     @property
     def named(self) -> tuple[str, int, str]:
@@ -96,8 +119,49 @@ class Claim:
     failure: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    question: str
+    epsilon: Decimal
+    claimed: str
+    answered: str | None = None
+    failure: str | None = None
+    row: int = 0  #: Of the answer
+
+
+class _AnswerLog(_Log):
+    of = "answers"
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self.asked: dict[Key, _Asked] = {}
+
+    @override
+    def take(self, row: Row, facts: dict[str, Any]) -> None:
+        key, kind = Key(*facts["key"]), row.kind
+        if kind == "asked":
+            one = _Asked(facts["question"], Decimal(facts["epsilon"]), row.time)
+            if self.asked.setdefault(key, one) is not one:
+                raise ValueError("a question is claimed once")
+            return
+        one = self.asked[key]
+        if one.answered is not None:
+            raise ValueError("an answer does not change")
+        if kind == "withdrawn":
+            del self.asked[key]
+        else:
+            at = row.seq if kind == "answered" else 0
+            self.asked[key] = replace(one, answered=row.time, failure=facts.get("code"), row=at)
+
+    def claim(self, key: Key) -> Claim:
+        """Return what became of a question that was asked."""
+        one = self.asked[key]
+        answer = b64decode(self.row(one.row).facts["answer"]) if one.row else None
+        return Claim(answer, one.failure)
+
+
 @final
-class Answers:
+class Answers(_File[_AnswerLog]):
     """An answer file, of a party or of a coordinator that adds noise.
 
     Parameters
@@ -112,17 +176,12 @@ class Answers:
         Names this file and no other: a new file in its place has another.
     """
 
+    log = _AnswerLog
+
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self._durable = path is not None
-        if path is None:
-            folder = tempfile.mkdtemp(prefix="confrere-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            path = Path(folder) / "answers"
-        self.path = Path(path).resolve()
-        if not self.path.exists():
-            self._create()
-        with self._transaction() as db:  # A file that is something else is refused here.
-            (self.id,) = db.execute("SELECT id FROM identity").fetchone()
+        super().__init__(path, id=uuid.uuid4().hex)
+        with self._opened() as log:  # A file that is something else is refused here.
+            self.id: str = log.first["id"]
 
     def claim(
         self,
@@ -139,158 +198,93 @@ class Answers:
         Raises OperationRefused if the key was used for another question, or the run would cost
         more than the cap.
         """
-        with self._transaction() as db:
-            row = db.execute(_ASKED, key.columns).fetchone()
-            if row is not None:
-                if row[0] != question:
+        with self._opened(exclusive=True) as log:
+            if key in log.asked:
+                if log.asked[key].question != question:
                     raise OperationRefused(
                         "this step of the run was asked another question before.", "changed"
                     )
-                return Claim(row[1], row[2])
-            if once and db.execute(_BEGUN, key.columns[:2]).fetchone() is not None:
+                return log.claim(key)
+            of_run = {one: asked for one, asked in log.asked.items() if one.run == key.run}
+            if once and any(one.operation == key.operation for one in of_run):
                 epsilon = 0.0
-            if cap is not None:
-                self._check_cap(db, key.run, epsilon, cap)
-            db.execute(
-                "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
-                (*key.columns, question, str(exact(epsilon)), _now()),
-            )
+            total = exact(epsilon)
+            for asked in of_run.values():
+                total = plus(total, asked.epsilon)
+            if cap is not None and total > exact(cap):
+                raise OperationRefused("the run would spend more than this party allows.", "price")
+            price = str(exact(epsilon))
+            self._append(log, "asked", key=[*key], question=question, epsilon=price)
         return Claim()
 
     def asked(self, key: Key) -> bool:
         """Whether a question has been claimed, whatever became of it."""
-        with self._transaction() as db:
-            return db.execute(_ASKED, key.columns).fetchone() is not None
+        with self._opened() as log:
+            return key in log.asked
 
     def withdraw(self, key: Key) -> None:
         """Forget a claim that nothing was paid for."""
-        with self._transaction() as db:
-            db.execute(_WITHDRAW, key.columns)
+        with self._opened(exclusive=True) as log:
+            if key in log.asked and log.asked[key].answered is None:
+                self._append(log, "withdrawn", key=[*key])
 
     def keep(self, key: Key, answer: bytes) -> bytes:
         """Put an answer on disk and return it, or the one that was there first."""
-        return self._finish(key, answer=answer).answer or b""
+        found = self._finish(key, "answered", answer=b64encode(answer).decode()).answer
+        if found is None:
+            raise FederationError("the question failed while it was answered.")
+        return found
 
     def fail(self, key: Key, code: str) -> bytes | None:
         """Note that the question has no answer and never will; return one if it was answered."""
-        return self._finish(key, failure=code).answer
+        return self._finish(key, "failed", code=code).answer
 
     def kept(self, run: str) -> dict[tuple[str, int], bytes]:
         """Return every answer of a run, by operation (or slot) and step."""
-        with self._transaction() as db:
-            rows = db.execute(
-                "SELECT operation, step, answer FROM answers WHERE run = ? AND answer IS NOT NULL",
-                (run,),
-            ).fetchall()
-        return {(operation, step): answer for operation, step, answer in rows}
+        with self._opened() as log:
+            found = {key: log.claim(key).answer for key in log.asked if key.run == run}
+        return {(key.operation, key.step): one for key, one in found.items() if one is not None}
 
-    def _finish(
-        self, key: Key, *, answer: bytes | None = None, failure: str | None = None
-    ) -> Claim:
-        with self._transaction() as db:
-            db.execute(_FINISH, (answer, failure, _now(), *key.columns))
-            row = db.execute(_ASKED, key.columns).fetchone()
-            if row is None or (answer is not None and row[1] is None):
-                raise FederationError("the question was withdrawn or failed while it was answered.")
-            return Claim(row[1], row[2])
+    def _finish(self, key: Key, kind: str, **facts: str) -> Claim:
+        with self._opened(exclusive=True) as log:
+            if key not in log.asked:
+                raise FederationError("the question was withdrawn while it was answered.")
+            if log.asked[key].answered is None:
+                self._append(log, kind, key=[*key], **facts)
+            return log.claim(key)
 
     def entries(self) -> list[dict[str, Any]]:
         """Return what was asked, when, at which price, and whether it was answered."""
-        with self._transaction() as db:
-            rows = db.execute(
-                "SELECT run, operation, step, question, epsilon, claimed, answered, failure "
-                "FROM answers ORDER BY claimed"
-            ).fetchall()
-        names = (
-            "run", "operation", "step", "question", "epsilon", "claimed", "answered", "failure"
-        )  # fmt: skip
-        return [dict(zip(names, row, strict=True)) for row in rows]
-
-    def _check_cap(self, db: sqlite3.Connection, run: str, epsilon: float, cap: float) -> None:
-        total = exact(epsilon)
-        for (earlier,) in db.execute("SELECT epsilon FROM answers WHERE run = ?", (run,)):
-            total = plus(total, Decimal(earlier))
-        if total > exact(cap):
-            raise OperationRefused("the run would spend more than this party allows.", "price")
-
-    def _create(self) -> None:
-        # Made whole under another name, then linked: nobody ever sees half a file.
-        try:
-            handle, draft = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        except OSError as error:
-            raise FederationError(f"{self.path}: cannot be created ({error}).") from error
-        os.close(handle)
-        try:
-            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
-                db.execute(self._synchronous)
-                # A group's answer has megabytes, which few large pages take several times sooner.
-                db.execute("PRAGMA page_size = 16384")
-                for statement in (_TABLE, _FINAL, _IDENTITY):
-                    db.execute(statement)
-                db.execute("INSERT INTO identity VALUES (?)", (uuid.uuid4().hex,))
-                db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version = {_FORMAT}")
-            try:
-                os.link(draft, self.path)
-            except FileExistsError:
-                return  # another process was quicker
-        finally:
-            Path(draft).unlink()
-        if self._durable:
-            flush_folder(self.path.parent)
-
-    @property
-    def _synchronous(self) -> str:
-        return f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}"
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with (
-                ONE_AT_A_TIME,
-                closing(
-                    sqlite3.connect(
-                        f"{self.path.as_uri()}?mode=rw",
-                        uri=True,
-                        timeout=BUSY_SECONDS,
-                        isolation_level=None,
-                    )
-                ) as db,
-            ):
-                db.execute(self._synchronous)
-                db.execute("PRAGMA fullfsync = ON")
-                db.execute("BEGIN IMMEDIATE")
-                (application,) = db.execute("PRAGMA application_id").fetchone()
-                (version,) = db.execute("PRAGMA user_version").fetchone()
-                if (application, version) != (_APPLICATION_ID, _FORMAT):
-                    raise FederationError(f"{self.path}: it is not an answer file.")
-                yield db
-                db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise FederationError(f"{self.path}: the file could not be used ({error}).") from error
+        told = ("question", "epsilon", "claimed", "answered", "failure")
+        with self._opened() as log:
+            return [
+                key._asdict() | {name: getattr(one, name) for name in told}
+                for key, one in log.asked.items()
+            ]
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+class _JournalLog(_Log):
+    of = "journal"
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self.steps: dict[tuple[str, str, int], int] = {}
+        self.heads: dict[str, list[tuple[str, int, str]]] = {}
+
+    @override
+    def take(self, row: Row, facts: dict[str, Any]) -> None:
+        if self.steps.setdefault((row.kind, *facts["at"]), row.seq) != row.seq:
+            raise ValueError("a step is gathered, or lost, once")
+        for party, *head in facts.get("heads", ()):
+            self.heads.setdefault(party, []).append(tuple(head))
+
+    def told(self, kind: str, operation: str, step: int) -> dict[str, Any]:
+        """Return what is known of a step; nothing if that is still to be done."""
+        seq = self.steps.get((kind, operation, step))
+        return {} if seq is None else self.row(seq).facts
 
 
-_JOURNAL_TABLES = """
-CREATE TABLE IF NOT EXISTS journal (run TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS gathered (
-    operation TEXT, step INTEGER, party TEXT, question TEXT NOT NULL, answer BLOB,
-    PRIMARY KEY (operation, step, party)
-);
-CREATE TABLE IF NOT EXISTS lost (
-    operation TEXT, step INTEGER, party TEXT, code TEXT NOT NULL,
-    PRIMARY KEY (operation, step, party)
-);
-CREATE TABLE IF NOT EXISTS heads (
-    party TEXT, ledger TEXT NOT NULL, row INTEGER, hash TEXT NOT NULL, PRIMARY KEY (party, row)
-);
-"""
-
-
-class Journal:
+class Journal(_File[_JournalLog]):
     """The file of a run: who answered what, and where every party's ledger stood.
 
     Parameters
@@ -305,33 +299,25 @@ class Journal:
     run : str
     """
 
+    log = _JournalLog
+
     def __init__(self, path: str | os.PathLike[str], run: str | None = None) -> None:
-        self.path = Path(path).resolve()
-        if not self.path.exists():
-            self._create()
-        with self._writing() as db:
-            row = db.execute("SELECT run FROM journal").fetchone()
-            if row is None:
-                row = (run or new_run(),)
-                db.execute("INSERT INTO journal VALUES (?)", row)
-        self.run: str = row[0]
+        super().__init__(path, run=run or new_run())
+        with self._opened() as log:
+            self.run: str = log.first["run"]
         if run not in (None, self.run):
             raise FederationError(f"{self.path}: the journal is of another run; use a new folder.")
 
     def kept(self, operation: str, step: int, question: str) -> dict[str, bytes]:
         """Return what was gathered in a step, in order; nothing if that is still to be done."""
-        with self._writing() as db:
-            rows = db.execute(
-                "SELECT party, question, answer FROM gathered WHERE operation = ? AND step = ? "
-                "ORDER BY rowid",
-                (operation, step),
-            ).fetchall()
-        if any(asked != question for _, asked, _ in rows):
+        with self._opened() as log:
+            told = log.told("gathered", operation, step)
+        if told.get("question", question) != question:
             raise FederationError(
                 f"{self.path}: the journal is of a run that asked something else; use another "
                 "journal for other settings."
             )
-        return {party: content for party, _, content in rows}
+        return {party: b64decode(answer) for party, answer in told.get("answers", ())}
 
     def keep(
         self,
@@ -342,59 +328,37 @@ class Journal:
         receipts: Mapping[str, Receipt] | None = None,
     ) -> None:
         """Put a step's answers on disk, all or none, and the rows that their receipts name."""
-        heads = [(n, r.ledger_id, r.row, r.hash) for n, r in (receipts or {}).items()]
-        with self._writing() as db:
-            db.executemany(
-                "INSERT INTO gathered VALUES (?, ?, ?, ?, ?)",
-                [(operation, step, name, question, answer) for name, answer in answers.items()],
-            )
-            db.executemany("INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)", heads)
+        self._note(
+            "gathered",
+            [operation, step],
+            question=question,
+            answers=[[name, b64encode(answer).decode()] for name, answer in answers.items()],
+            heads=[[n, r.ledger_id, r.row, r.hash] for n, r in (receipts or {}).items()],
+        )
 
     def lost(self, operation: str, step: int) -> dict[str, str] | None:
         """Return who was in a try that was lost, and each one's code; None if it was not."""
-        with self._writing() as db:
-            rows = db.execute(
-                "SELECT party, code FROM lost WHERE operation = ? AND step = ? ORDER BY rowid",
-                (operation, step),
-            ).fetchall()
-        return dict(rows) or None
+        with self._opened() as log:
+            return dict(log.told("lost", operation, step).get("roster", ())) or None
 
     def lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
         """Put on disk that a try is lost: its roster, with a code for who sent nothing."""
-        with self._writing() as db:
-            db.executemany(
-                "INSERT INTO lost VALUES (?, ?, ?, ?)",
-                [(operation, step, name, code) for name, code in roster.items()],
-            )
+        self._note("lost", [operation, step], roster=list(roster.items()))
+
+    def _note(self, kind: str, at: list[Any], **facts: Any) -> None:
+        with self._opened(exclusive=True) as log:
+            if (kind, *at) in log.steps:
+                raise FederationError(f"{self.path}: this step is {kind} already.")
+            self._append(log, kind, at=at, **facts)
 
     def continues(self, party: str, receipt: Receipt) -> bool:
         """Whether a receipt follows on what the party's ledger was seen to hold.
 
         A ledger that was restored from a copy, cut or made anew gives a row again, or goes back.
         """
-        with self._writing() as db:
-            seen = db.execute(
-                "SELECT ledger, row, hash FROM heads WHERE party = ? ORDER BY row", (party,)
-            ).fetchall()
+        with self._opened() as log:
+            seen = log.heads.get(party, [])
         if not seen or (receipt.ledger_id, receipt.row, receipt.hash) in seen:
             return True
-        ledger, row, _ = seen[-1]
+        ledger, row, _ = max(seen, key=lambda head: head[1])
         return bool(receipt.ledger_id == ledger and receipt.row > row)
-
-    def _create(self) -> None:
-        try:
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
-        except OSError as error:
-            raise FederationError(f"{self.path}: cannot be created ({error.strerror}).") from None
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60.0)) as db:
-                db.execute("PRAGMA synchronous = FULL")
-                db.executescript(_JOURNAL_TABLES)
-                db.execute("BEGIN IMMEDIATE")
-                yield db
-                db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise FederationError(f"{self.path}: not a journal ({error}).") from error

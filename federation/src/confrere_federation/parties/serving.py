@@ -199,7 +199,7 @@ def _paying(
     if price is None:
         yield free_ticket(simulation)
         return
-    columns = key.columns if sums is None else key.columns[:2]
+    columns = key if sums is None else key[:2]
     step = key.step if sums is None else None
     with paying(
         books.ledger,
