@@ -32,7 +32,7 @@ from confrere.kernel.norms import L2, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import noise_budget
-from confrere.methods.linear import coefficients
+from confrere.methods.plan import coefficients
 from confrere.solver.certificate import certified
 from confrere_research import loaders
 

@@ -16,7 +16,7 @@ from confrere.errors import CompositionError, ConfrereError
 from confrere.kernel.guarantee import exact
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import allowance
-from confrere.methods.linear import linear_frame, plan_linear
+from confrere.methods.plan import linear_frame, plan_linear
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere_federation.studies import read_study, write_example

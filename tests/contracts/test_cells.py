@@ -19,9 +19,9 @@ import pytest
 from scipy import stats
 
 from confrere import PrivateLogisticRegression
+from confrere.data.cells import declared_classes, encode_labels
 from confrere.data.tables import Sql, open_table
 from confrere.errors import InvalidData, SchemaError
-from confrere.methods.plan import declared_classes, encode_labels
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 BIG = 9007199254740993

@@ -42,7 +42,7 @@ from confrere.ledger import Ledger
 from confrere.mechanisms import measurements, secure_sum
 from confrere.mechanisms.measurements import Act, LatticeStep
 from confrere.methods import expansion, votes, voting
-from confrere.methods.prior_check import PriorCheck
+from confrere.methods.priors import PriorCheck
 from confrere.methods.voting import WHOLE, PartyCells, shares_of_parties
 from confrere.solver.parties import Descent
 from confrere.solver.row_blocks import SolverRows
@@ -576,7 +576,7 @@ MUTATIONS = {
     "check: classes": Mutation(
         "the check of three classes pays for one of two records",
         _edited(
-            "methods.prior_check:PriorCheck.sensitivity",
+            "methods.priors:PriorCheck.sensitivity",
             "if self.neighbours is Neighbours.ADD_REMOVE else",
             "if self.neighbours is Neighbours.ADD_REMOVE or self.rates is not None else",
         ),

@@ -182,7 +182,7 @@ def released_weights(name, model, data):
         return np.concatenate([*low, high.coef / shrink, [high.intercept / 0.5]])
     if name in ("vote", "soft"):
         return model.coef_[0]
-    from confrere.methods.linear import linear_frame
+    from confrere.methods.plan import linear_frame
 
     frame = linear_frame(
         X.shape[1],

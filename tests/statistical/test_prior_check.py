@@ -14,8 +14,8 @@ from confrere.audit.exact import _climb, _largest
 from confrere.kernel.guarantee import Neighbours, exact
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import HiddenSize
-from confrere.methods import prior_check, priors
-from confrere.methods.prior_check import LEVELS, Belief, PriorCheck
+from confrere.methods import priors
+from confrere.methods.priors import LEVELS, Belief, PriorCheck
 
 #: Two columns; experts speak for the first.
 PRIOR = np.array([2.0, 0.0])
@@ -83,7 +83,7 @@ def fit_at_the_whole_price(patch):
 
 
 def unbounded_scores(patch):
-    patch.setattr(prior_check.np, "clip", lambda values, *_: values)
+    patch.setattr(priors.np, "clip", lambda values, *_: values)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_wrong_factors_cost_quality_and_never_the_promise(monkeypatch):
         alpha=[1e-3, 1e-2, 1.0], loss="logistic", ridge_floor=0.5, fit_intercept=False
     )
     assert column_ridges(model.alpha, 3)[1].max() == 1.0
-    monkeypatch.setattr("confrere.methods.linear.column_ridges", mean)
+    monkeypatch.setattr("confrere.methods.design.column_ridges", mean)
     plan, table = model.prepare(*rows())
     # Factors above one make rows longer: they are clipped after, and certified.
     assert plan.frame.feature_scale.max() > 1

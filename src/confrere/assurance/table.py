@@ -42,8 +42,7 @@ from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging
 from confrere.methods.plan import Plan, Term
-from confrere.methods.prior_check import PriorCheck
-from confrere.methods.priors import CheckedPlan
+from confrere.methods.priors import CheckedPlan, PriorCheck
 from confrere.methods.sums import CountedSum, GradientRounds, Hides, OneMessage
 
 COMPARED = ("ratio", "noise", "theorem", "price")

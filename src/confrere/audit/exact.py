@@ -26,7 +26,7 @@ from confrere.kernel.norms import L1, Body, Gaussian, Law
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import Act, NoisedPoint, Objective, PerturbedTerm
 from confrere.methods.plan import Density
-from confrere.methods.prior_check import PriorCheck
+from confrere.methods.priors import PriorCheck
 
 #: Log odds that go either way.
 _SIGNS = np.array([-1.0, 1.0])

@@ -21,7 +21,7 @@ import numpy as np
 from narwhals.dependencies import is_pandas_dataframe
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidData
+from confrere.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -361,3 +361,66 @@ def plain_labels(column: str, values: Container) -> NDArray[Any]:
         whole = numbers_.astype(np.int64) if np.all(np.abs(numbers_) <= 2**53) else numbers_
         return (whole if np.array_equal(whole, numbers_) else numbers_)[found]
     return np.array([spelt(one or 0.0) for one in meant])[found]
+
+
+#: Labels beyond which codes take one byte.
+_MANY = 2**20
+
+
+def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
+    """Return the sorted public label set.
+
+    It is ``classes`` if given, else what the *type* of ``y`` declares (the categories of a pandas
+    categorical, the two booleans), else 0 and 1. Only a simulation may read it off the data.
+    """
+    if classes is not None:
+        declared = np.unique(np.asarray(classes))
+        meant = {meaning(label) for label in declared.tolist()}
+        if declared.ndim != 1 or len(meant) != np.size(classes) or None in meant:
+            raise InvalidParameter(
+                "classes must be a flat list of labels that mean different things: texts of one "
+                "number are one label, and texts such as NA are none."
+            )
+        if len(declared) < 2:
+            raise InvalidParameter("classes must name at least two labels.")
+        return declared
+    categories = getattr(getattr(y, "dtype", None), "categories", None)
+    if categories is not None and len(categories) > 1:
+        return np.unique(np.asarray(categories))
+    values = np.asarray(y)
+    if values.dtype.kind in "biuf" and bool(((values == 0) | (values == 1)).all()):
+        # A list has the type of the strangest thing in it, which no record may choose.
+        return np.array([0, 1], dtype=values.dtype if hasattr(y, "dtype") else np.int64)
+    if not simulated:
+        raise InvalidParameter(
+            "classes must be declared unless the labels are 0 and 1: a label set learned from y "
+            "would reveal who is in it. Pass classes=[...]."
+        )
+    return np.unique(values)
+
+
+def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the position of every label in ``classes``, or refuse what was not declared.
+
+    Where one of them may hold texts, a label is what it means: one cannot change the others' type.
+    """
+    if len(y) > _MANY and len(classes) < 128:
+        return _encoded_in_parts(y, classes)
+    if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
+        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        known = classes[codes] == y
+    else:
+        places = {spelt(meaning(label) or 0.0): k for k, label in enumerate(classes.tolist())}
+        codes = read_places("y", as_cells(y), places)
+        known = codes >= 0
+    if not known.all():
+        raise InvalidData("y has labels outside classes; declare them or drop the rows.")
+    return np.asarray(codes, dtype=np.intp)
+
+
+def _encoded_in_parts(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Return codes of very many labels in one byte each, without copies of them all."""
+    codes = np.empty(len(y), dtype=np.int8)
+    for start in range(0, len(y), _MANY):
+        codes[start : start + _MANY] = encode_labels(y[start : start + _MANY], classes)
+    return codes

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.data import SchemaEncoder
-from confrere.data.cells import is_table, n_rows_of, plain_labels
+from confrere.data.cells import declared_classes, encode_labels, is_table, n_rows_of, plain_labels
 from confrere.data.codes import Coded
 from confrere.data.engines import opened_engine
 from confrere.data.tables import Parquet, RowTable, codes_by, decoded, gathered_codes
@@ -44,13 +44,7 @@ from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
 from confrere.methods.design import Settings, design
-from confrere.methods.plan import (
-    LabelledTable,
-    Plan,
-    PublicFacts,
-    declared_classes,
-    encode_labels,
-)
+from confrere.methods.plan import LabelledTable, Plan, PublicFacts
 from confrere.model import Encoder, Linear, Model
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts

@@ -28,8 +28,7 @@ from confrere.estimators.constraints import (
     one_of,
 )
 from confrere.kernel.guarantee import Guarantee
-from confrere.methods.linear import linear_frame
-from confrere.methods.plan import PublicFacts
+from confrere.methods.plan import PublicFacts, linear_frame
 from confrere.methods.votes import (
     Method,
     MultipartyPlan,

@@ -17,6 +17,7 @@ from scipy import optimize, special
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data.cells import encode_labels
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, Together, check_epsilon, shares
@@ -25,7 +26,6 @@ from confrere.kernel.release import paying
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, payer
 from confrere.mechanisms.noised import counts
-from confrere.methods.plan import encode_labels
 from confrere.model import Model
 from confrere.release import quality_digest
 from confrere.views import Panel, Shown, Span, Table

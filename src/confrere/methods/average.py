@@ -68,11 +68,18 @@ from confrere.methods.asking import (
     over_parties,
     relation,
 )
-from confrere.methods.geometry import LOG_ODDS
-from confrere.methods.linear import Coordinates, SchemaGeometry, linear_model
-from confrere.methods.plan import LabelledTable, Names, Plan, Term
-from confrere.methods.prior_check import THEOREM, UNCHECKED, Belief, PriorCheck
-from confrere.methods.priors import Prior, check_term, prior_facts, rest_of
+from confrere.methods.geometry import LOG_ODDS, SchemaGeometry
+from confrere.methods.plan import Coordinates, LabelledTable, Names, Plan, Term, linear_model
+from confrere.methods.priors import (
+    THEOREM,
+    UNCHECKED,
+    Belief,
+    Prior,
+    PriorCheck,
+    check_term,
+    prior_facts,
+    rest_of,
+)
 from confrere.model import Facts, Linear, PriorFacts
 from confrere.solver.certificate import certified, certified_parties, smallest_tolerance
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -29,32 +30,43 @@ from confrere.methods.allowance import (
     Alphas,
     LossName,
     allowance,
+    column_ridges,
     row_count,
     slope_of,
 )
 from confrere.methods.average import Averaging, Collaboration
 from confrere.methods.expansion import Expansion
-from confrere.methods.geometry import Leaf, Noise, choose_form, declared_number, encodes
-from confrere.methods.linear import (
+from confrere.methods.geometry import (
+    LOG_ODDS,
     BallGeometry,
-    Coordinates,
     Geometry,
-    LinearPlan,
+    Leaf,
+    Noise,
     SchemaGeometry,
-    design_linear,
-    linear_frame,
+    choose_form,
+    declared_number,
+    encodes,
 )
-from confrere.methods.plan import ModelPlan, PublicFacts
-from confrere.methods.prior_check import UNCHECKED, Belief
-from confrere.methods.priors import CheckedPlan, DeclaredPrior, Prior, plan_near, resolve_prior
-from confrere.methods.sources import (
+from confrere.methods.plan import (
+    Coordinates,
+    LinearPlan,
+    ModelPlan,
+    PublicFacts,
+    linear_frame,
+    plan_linear,
+)
+from confrere.methods.priors import (
+    UNCHECKED,
+    Belief,
+    CheckedPlan,
+    DeclaredPrior,
+    Prior,
     Source,
-    StackStart,
     check_sources,
-    check_stacks,
     form_of,
+    plan_near,
     released_prior,
-    stack_facts,
+    resolve_prior,
 )
 from confrere.methods.stacks import (
     Combiner,
@@ -62,7 +74,9 @@ from confrere.methods.stacks import (
     PlannedGroups,
     SchemaGroups,
     StackPlan,
+    StackStart,
     check_importance,
+    check_stacks,
     encoded_columns,
     given_groups,
     group_importance,
@@ -71,6 +85,7 @@ from confrere.methods.stacks import (
     plan_feature_stack,
     plan_sample_stack,
     random_groups,
+    stack_facts,
 )
 from confrere.methods.sums import GradientRounds, OneMessage
 
@@ -529,3 +544,59 @@ def _positions(
     if encoder.shaped:
         sizes = [block.size for block in encoder.blocks()]
     return encoded_columns(sizes, found)
+
+
+def design_linear(
+    allowed: Allowance,  # Of the check and the fit
+    geometry: Geometry,  # Where rows are
+    prior: Prior | None = None,  # What is shrunk towards
+    *,
+    alpha: Alphas = "auto",  # Ridge on the mean loss
+    feature_scale: ArrayLike | None = None,  # Public factors of the columns; a prior has its own
+    intercept: ArrayLike = 0.0,  # Public intercept to shrink towards where there is no prior
+    ridge_floor: float = 2.0,  # Of a ball
+    # Whether the prior is checked; one that scores all rows alike has nothing to check
+    check: bool = True,
+    sources: tuple[Any, ...] = (),  # Released models that the prior was made from
+) -> LinearPlan | CheckedPlan:
+    """Return the plan of a private linear model, near a prior if there is one.
+
+    Law, coordinates, centre and ridge are decided here, once for all that a check may show.
+    """
+    known = LOG_ODDS if prior is None else prior.variance
+    law = cache(lambda left: geometry.law(left, known))
+
+    @cache
+    def framed(own: Allowance, variance: float, believed: float) -> tuple[Coordinates, Alpha]:
+        scale = feature_scale if prior is None else prior.scale_at(Belief(believed, math.inf))
+        frame: Coordinates = geometry.frame(own, variance).weighted(scale)[0]
+        if np.ndim(alpha) == 0:
+            return frame, alpha  # type: ignore[return-value]
+        smallest, shorter = column_ridges(alpha, frame.n_features)
+        frame, reach = frame.weighted(shorter)
+        return frame, smallest / reach
+
+    def fit(left: Allowance, belief: Belief) -> LinearPlan:
+        own = law(left)
+        if prior is None:
+            frame, ridge = framed(own, known, 1.0)
+            point = None
+            if np.any(intercept):
+                levels = [frame.weights(None, float(one)) for one in np.atleast_1d(intercept)]
+                point = np.array(levels) if own.loss.n_scores > 1 else levels[0]
+            return plan_linear(own, frame, alpha=ridge, ridge_floor=ridge_floor, prior=point)
+        believed = 1.0 if belief.trust == 1 else belief.factor  # many lead to the same coordinates
+        frame, ridge = framed(own, prior.variance_at(belief), believed)
+        return plan_linear(
+            own,
+            frame,
+            alpha=ridge,
+            ridge_floor=ridge_floor,
+            prior=prior.point(frame, belief),
+            near=prior.near(belief),
+            sources=sources,
+        )
+
+    if prior is None or not check or prior.deviation == 0:
+        return fit(allowed, UNCHECKED)
+    return plan_near(prior, fit, allowed, sources)

@@ -45,8 +45,7 @@ from confrere.methods.asking import (
     relation,
 )
 from confrere.methods.average import Collaboration, Combined
-from confrere.methods.linear import Coordinates
-from confrere.methods.plan import Term
+from confrere.methods.plan import Coordinates, Term
 
 _THEOREM = "docs/proofs/functional_mechanism.md"
 

@@ -37,6 +37,7 @@ from confrere.arrays import Floats
 from confrere.data import Number, PublicSchema, SchemaEncoder
 from confrere.data.body import BodyFrame, l1_reach
 from confrere.data.encoding import SPREAD, BodyBlock, Form
+from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
 from confrere.methods.allowance import Allowance, free_ridge, noise_variance
@@ -320,7 +321,7 @@ _HAIR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Geometry:
+class ChosenBody:
     """What a body is made of, and the ridge in its coordinates."""
 
     roots: tuple[Floats, ...]  #: ``T_k`` of every factor
@@ -338,7 +339,7 @@ def choose_geometry(
     noise: NoiseModel,  # What is reckoned with
     log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
     belief: float = BELIEF,  # How far the model is believed when the rate is dealt out
-) -> Geometry:
+) -> ChosenBody:
     """Return roots, groups and ridge from public facts alone."""
     expected = expected_signal(
         factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
@@ -348,7 +349,7 @@ def choose_geometry(
     inverses, ridge = _block_ridge(factors, shares, SEEN * n_samples * curvature, noise, scale)
     reach = _reach(inverses)
     names = list(shares)
-    return Geometry(
+    return ChosenBody(
         tuple(
             np.asarray(np.linalg.cholesky(inverse / reach).T * (1 - _HAIR)) for inverse in inverses
         ),
@@ -716,3 +717,41 @@ def schema_frame(
     body = replace(body, roots=tuple(short * root for root in body.roots))
     ridge = max(short**2 * chosen.ridge, free_ridge(allowed.budget))
     return BodyFrame(body, ridge, scale, constant, turns, "l1")
+
+
+@dataclass(frozen=True, eq=False)
+class BallGeometry:
+    """Rows in a ball, whatever is spent and known."""
+
+    plain: Frame
+
+    def law(self, allowed: Allowance, log_odds: float) -> Allowance:  # noqa: ARG002
+        """Return what is spent: all of a delta."""
+        return allowed
+
+    def frame(self, allowed: Allowance, log_odds: float) -> Frame:  # noqa: ARG002
+        """Return the coordinates."""
+        return self.plain
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaGeometry:
+    """Rows in the body that a schema declares."""
+
+    encoder: SchemaEncoder  #: Of a form for bodies
+    constant: bool = True  #: Whether there is an intercept
+    leaf: Leaf = "Max"  #: What noise is made for: the body itself, or a ball in its coordinates
+
+    def law(self, allowed: Allowance, log_odds: float) -> Allowance:
+        """Return what is spent: of a delta all or nothing, as pays for log odds so unknown."""
+        spent = spent_delta(self.encoder, allowed, constant=self.constant, log_odds=log_odds)
+        return allowed.at(delta=spent)
+
+    def frame(self, allowed: Allowance, log_odds: float) -> BodyFrame:
+        """Return the coordinates in which log odds that are so unknown are learned best."""
+        return schema_frame(
+            self.encoder, allowed, constant=self.constant, log_odds=log_odds, leaf=self.leaf
+        )
+
+
+Geometry = BallGeometry | SchemaGeometry

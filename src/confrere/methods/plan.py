@@ -8,19 +8,21 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.cells import as_cells, meaning, read_places, spelt
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.data.body import BodyFrame
+from confrere.data.frame import Frame
+from confrere.data.spill import watched
+from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, PrivacyEvent
+from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Act, NoisedPoint, PerturbedTerm
-from confrere.model import Facts, Model
+from confrere.mechanisms.measurements import Act, NoisedPoint, Objective, PerturbedTerm
+from confrere.methods.allowance import Allowance, Alpha, Near, ridge_for
+from confrere.model import Facts, Linear, Model
 from confrere.solver.row_blocks import Engine
-
-#: Labels beyond which codes take one byte.
-_MANY = 2**20
 
 Learned = TypeVar("Learned", covariant=True)
 
@@ -177,60 +179,128 @@ class ModelPlan(Plan[Model]):
         return self.assemble(self.release(data, source), data.names)
 
 
-def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
-    """Return the sorted public label set.
+#: Of a ball, or of the body that a schema declares.
+Coordinates = Frame | BodyFrame
 
-    It is ``classes`` if given, else what the *type* of ``y`` declares (the categories of a pandas
-    categorical, the two booleans), else 0 and 1. Only a simulation may read it off the data.
-    """
-    if classes is not None:
-        declared = np.unique(np.asarray(classes))
-        meant = {meaning(label) for label in declared.tolist()}
-        if declared.ndim != 1 or len(meant) != np.size(classes) or None in meant:
-            raise InvalidParameter(
-                "classes must be a flat list of labels that mean different things: texts of one "
-                "number are one label, and texts such as NA are none."
-            )
-        if len(declared) < 2:
-            raise InvalidParameter("classes must name at least two labels.")
-        return declared
-    categories = getattr(getattr(y, "dtype", None), "categories", None)
-    if categories is not None and len(categories) > 1:
-        return np.unique(np.asarray(categories))
-    values = np.asarray(y)
-    if values.dtype.kind in "biuf" and bool(((values == 0) | (values == 1)).all()):
-        # A list has the type of the strangest thing in it, which no record may choose.
-        return np.array([0, 1], dtype=values.dtype if hasattr(y, "dtype") else np.int64)
-    if not simulated:
-        raise InvalidParameter(
-            "classes must be declared unless the labels are 0 and 1: a label set learned from y "
-            "would reveal who is in it. Pass classes=[...]."
+
+def linear_frame(
+    n_features: int,
+    *,
+    data_norm: float,
+    fit_intercept: bool = True,
+    intercept_scale: float,
+    feature_scale: ArrayLike | None = None,
+    norm: Ball = "l2",
+) -> Frame:
+    """Return the public coordinates that an estimator's common parameters declare."""
+    if fit_intercept and not 0 < intercept_scale < 1:
+        raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
+    scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
+    return Frame(
+        int(n_features),
+        data_norm=float(data_norm),
+        constant=float(intercept_scale) if fit_intercept else 0.0,
+        feature_scale=scale,
+        norm=norm,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPlan(ModelPlan):
+    """One perturbed objective in declared coordinates."""
+
+    frame: Coordinates  #: The public coordinates
+    mechanism: Objective  #: Noise, ridge and price
+    public_samples: int  #: The number of records that everyone may know
+    sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
+
+    def guarantee(self) -> Guarantee:
+        """Return the price."""
+        return self.mechanism.guarantee()
+
+    @override
+    def event(self) -> PrivacyEvent:
+        return self.mechanism.event()
+
+    def facts(self) -> Facts:
+        """Return the public facts that a release of this model carries."""
+        rate = self.mechanism.rate
+        return Facts(
+            n_samples=self.public_samples,
+            rho=None if self.mechanism.delta else rate,
+            sigma=1 / rate if self.mechanism.delta else None,
+            ridge=self.mechanism.blocks[0].ridge,
+            **self.frame.learned_with(),
         )
-    return np.unique(values)
+
+    def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
+        """Return the noised weights."""
+        unchanged, rows = watched(data.X), self.frame.lazy(data.X, data.engine)
+        ((weights,),) = source.draw(self.mechanism, ([rows], data.short_labels))
+        unchanged()
+        return {"weights": weights}
+
+    def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
+        """Return the model of rows as given."""
+        return linear_model(self.frame, released["weights"], self.facts(), names)
+
+    def minimisers(self) -> dict[str, Act]:
+        """Return the one act."""
+        return {"weights": self.mechanism.act}
+
+    def terms(self, data: LabelledTable) -> list[Term]:
+        """Return the one objective."""
+        rows = self.frame.lazy(data.X)
+        return [Term("model", self.mechanism, ([rows], data.labels))]
+
+    @property
+    def batched(self) -> bool:
+        """Whether many runs share their passes over the rows."""
+        return self.mechanism.loss.n_classes == 2
 
 
-def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of every label in ``classes``, or refuse what was not declared.
+def linear_model(frame: Coordinates, weights: Floats, facts: Facts, names: Names) -> Linear:
+    """Return released weights, one row per score, as a model of rows as given."""
+    coef, intercept = coefficients(frame, weights)
+    return Linear(
+        coef=coef,
+        intercept=intercept,
+        facts=facts,
+        classes=names.classes,
+        features=names.features,
+    )
 
-    Where one of them may hold texts, a label is what it means: one cannot change the others' type.
+
+def coefficients(frame: Coordinates, weights: Floats) -> tuple[Floats, Floats]:
+    """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as given.
+
+    What all of several classes share says nothing about any of them, and is taken off.
     """
-    if len(y) > _MANY and len(classes) < 128:
-        return _encoded_in_parts(y, classes)
-    if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
-        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        known = classes[codes] == y
+    if np.ndim(weights) == 2:
+        weights = weights - weights.mean(axis=0)
+    pairs = [frame.coefficients(each) for each in np.atleast_2d(weights)]
+    return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
+
+
+def plan_linear(
+    allowed: Allowance,
+    frame: Coordinates,
+    *,
+    alpha: Alpha = "auto",
+    ridge_floor: float = 2.0,
+    prior: Floats | None = None,
+    near: Near | None = None,
+    sources: tuple[Any, ...] = (),
+) -> LinearPlan:
+    """Return the plan of a private linear model.
+
+    With a delta noise is Gaussian; without, it has the norm of the frame. The automatic ridge of a
+    body is its own. ``prior`` is a point in the frame's coordinates, and ``near`` what is known of
+    it.
+    """
+    if alpha == "auto" and isinstance(frame, BodyFrame):
+        ridge = frame.ridge
     else:
-        places = {spelt(meaning(label) or 0.0): k for k, label in enumerate(classes.tolist())}
-        codes = read_places("y", as_cells(y), places)
-        known = codes >= 0
-    if not known.all():
-        raise InvalidData("y has labels outside classes; declare them or drop the rows.")
-    return np.asarray(codes, dtype=np.intp)
-
-
-def _encoded_in_parts(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """Return codes of very many labels in one byte each, without copies of them all."""
-    codes = np.empty(len(y), dtype=np.int8)
-    for start in range(0, len(y), _MANY):
-        codes[start : start + _MANY] = encode_labels(y[start : start + _MANY], classes)
-    return codes
+        ridge = ridge_for(allowed, frame.size, alpha, near=near, floor=ridge_floor)
+    mechanism = allowed.objective(frame.bound, ridge, prior)
+    return LinearPlan(frame, mechanism, allowed.records, sources)

@@ -6,30 +6,324 @@ Proof: docs/proofs/prior_check.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.arrays import Floats
 from confrere.data import SchemaEncoder
 from confrere.data.body import BodyFrame
+from confrere.data.encoding import Form
 from confrere.data.frame import Frame
-from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, Then, at_most, exact, minus
+from confrere.errors import (
+    InvalidData,
+    InvalidParameter,
+    InvalidRelease,
+    SchemaMismatch,
+)
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    Then,
+    at_most,
+    check_epsilon,
+    check_relation,
+    exact,
+    minus,
+    public_facts,
+)
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Act, RowCount
-from confrere.methods.allowance import DECLARED, UNKNOWN, Allowance, Near, intercept_of, share_of
+from confrere.mechanisms.measurements import (
+    Act,
+    Point,
+    RowCount,
+    check_row_count,
+    declared_count,
+    largest_count,
+)
+from confrere.methods.allowance import (
+    DECLARED,
+    MISSED,
+    UNKNOWN,
+    Allowance,
+    Near,
+    intercept_of,
+    mean_curvature,
+    noise_variance,
+    precision_of,
+    share_of,
+    variance_near,
+)
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, PublicFacts, Term
-from confrere.methods.prior_check import THEOREM, Belief, PriorCheck, check_share, class_parts
-from confrere.model import Facts, Model, PriorFacts
+from confrere.model import Encoder, Facts, Linear, Model, PriorFacts
+
+THEOREM = "docs/proofs/prior_check.md"
+
+
+Integers = NDArray[np.int64]
+
+
+#: Steps of one unit of a record's part: contributions are whole numbers, so that integer noise is
+#: all the noise there has to be.
+LEVELS = 1024
+
+
+#: Mean of ``z clip(z, -1, 1)`` for a standard normal score, by Stein's identity P(|z| < 1).
+_STEIN = 0.6827
+
+
+#: About the deviation of a record's part where there are several classes: of a clipped normal.
+_PART = 0.72
+
+
+#: What is believed of a prior's factor before the check: its mean and variance.
+BELIEVED, DOUBT = 0.8, 0.36
+
+
+#: The factor is rounded to these steps and bounded: the fits that may follow can be counted.
+STEPS, LARGEST_FACTOR = 32, 1.5
+
+
+#: Noise in the factor that the check's share of the budget aims at: 4.7 is sqrt(2)/.3.
+_AIM, _LEAST, _MOST = 4.7, 0.05, 0.3
+
+
+#: A check whose error is larger says nothing.
+VERIFIABLE = 0.6
+
+
+@dataclass(frozen=True)
+class Belief:
+    """How far a prior is to be believed.
+
+    Attributes
+    ----------
+    factor : float
+        What the prior's log odds are multiplied by; a negative one turns the prior round.
+    sigma : float
+        Standard error of what was seen, from public facts.
+    """
+
+    factor: float
+    sigma: float
+
+    @property
+    def trust(self) -> float:
+        """Share, 0 to 1, that importances and the tightness of the prior keep."""
+        return min(1.0, abs(self.factor) / 0.7)
+
+    @property
+    def verifiable(self) -> bool:
+        """Whether the budget was enough to tell a right prior from a wrong one."""
+        return self.sigma <= VERIFIABLE
+
+
+#: Of a prior that nobody checks.
+UNCHECKED = Belief(1.0, math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorCheck:
+    """Discrete Laplace noise on ``sum_i (1{y_i = 1} - pi) c_i``, in whole steps.
+
+    ``c_i`` is the prior's score of row i in units of its deviation, clipped to [-1, 1]. Of more
+    than two classes a record's part is how far its own class's score lies above the mean of all.
+    """
+
+    epsilon: float  #: What it spends
+    #: Public number of rows, or what stands for it; of all parties where answers are added.
+    n_samples: RowCount
+    base_rate: float = 0.5  #: Declared share of positive rows, ``pi``
+    deviation: float = 1.0  #: Declared standard deviation of the prior's log odds
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    answers: int = 1  #: How many parties' answers are added up
+    #: Of more than two classes: their declared shares, in place of ``base_rate``.
+    rates: tuple[float, ...] | None = None
+    strength: float = 0.0  #: Of more than two classes: the mean part if the prior holds
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_relation(self.neighbours)
+        if not 0 < self.base_rate < 1:
+            raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
+        if self.rates is not None and not (min(self.rates) > 0 and self.strength > 0):
+            raise InvalidParameter("rates and strength must be above 0 for several classes.")
+        if not 0 < self.deviation < math.inf:
+            raise InvalidParameter("prior must not score all rows alike.")
+        check_row_count(self.n_samples, self.neighbours)
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest change of the sum, in steps, when one record is changed."""
+        positive, negative = self._parts
+        one = max(positive, negative)
+        return one if self.neighbours is Neighbours.ADD_REMOVE else 2 * one
+
+    @property
+    def scale(self) -> float:
+        """Scale of the integer noise."""
+        return self.measurement.scale
+
+    @property
+    def sigma(self) -> float:
+        """Standard error of the factor: of the noise, and of the sample."""
+        if self.rates is not None:
+            size = declared_count(self.n_samples)
+            noise = math.sqrt(2 * self.answers) * self.scale / LEVELS
+            return math.hypot(noise, _PART * math.sqrt(size)) / self._expected
+        return _sigma(self.scale / LEVELS, self._expected, self.answers, self.deviation)
+
+    @property
+    def longest(self) -> float:
+        """A bound on the length of an answer that noise exceeds with probability 1e-18."""
+        return float(largest_count(self.n_samples) * LEVELS + 42 * self.scale)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            theorem=THEOREM,
+            public=public_facts(self.neighbours, "the prior"),
+            assumptions=ASSUMPTIONS,
+        )
+
+    def total(self, scores: Floats, y: Floats) -> int:
+        """Return the sum of the records' parts, each a whole number of its own row alone.
+
+        Parameters
+        ----------
+        scores : (n,) array, or (n, K) of more than two classes
+            Log odds that the prior gives every row, or every class; any number.
+        y : (n,) array
+            Labels -1 and +1, or codes.
+        """
+        if len(scores) != len(y):
+            raise InvalidData("scores and labels must be of the same records.")
+        if self.rates is not None:
+            return self._total_of_classes(scores, y)
+        # Not a number, which no score is, would be no opinion.
+        clipped = np.clip(np.nan_to_num(scores / self.deviation), -1.0, 1.0)
+        positive, negative = self._parts
+        parts = np.rint(np.where(y > 0, positive, -negative) * clipped)
+        return int(parts.astype(np.int64).sum())
+
+    def _total_of_classes(self, scores: Floats, y: Floats) -> int:
+        assert self.rates is not None
+        parts = class_parts(scores, self.rates, self.deviation)
+        own = np.rint(LEVELS * parts[np.arange(len(y)), y.astype(np.intp)])
+        return int(own.astype(np.int64).sum())
+
+    @property
+    def measurement(self) -> Point:
+        """What is released: of scores and labels the sum of the records' parts."""
+
+        def value(scores: Floats, y: Floats) -> tuple[Integers]:
+            return (np.array([self.total(scores, y)], dtype=np.int64),)
+
+        return Point(promise=self.guarantee(), sensitivity=self.sensitivity, value=value)
+
+    def belief(self, released: float) -> Belief:
+        """Return the factor that the noised sum speaks for: post-processing."""
+        seen = released / LEVELS / self._expected
+        precision = self.sigma**-2
+        mean = (BELIEVED / DOUBT + precision * seen) / (1 / DOUBT + precision)
+        steps = np.clip(np.rint(mean * STEPS), -LARGEST_FACTOR * STEPS, LARGEST_FACTOR * STEPS)
+        return Belief(float(steps / STEPS), self.sigma)
+
+    def beliefs(self) -> list[Belief]:
+        """Return every belief that a release can lead to."""
+        most = round(LARGEST_FACTOR * STEPS)
+        return [Belief(k / STEPS, self.sigma) for k in range(-most, most + 1)]
+
+    @property
+    def before(self) -> Belief:
+        """What is believed before the check."""
+        return Belief(round(BELIEVED * STEPS) / STEPS, self.sigma)
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        """Largest parts of a positive and of a negative record."""
+        if self.rates is not None:
+            return LEVELS, LEVELS
+        return round(LEVELS * (1 - self.base_rate)), round(LEVELS * self.base_rate)
+
+    @property
+    def _expected(self) -> float:
+        size = declared_count(self.n_samples)
+        if self.rates is not None:
+            return size * self.strength
+        return _expected(size, self.base_rate, self.deviation)
+
+
+def check_share(
+    epsilon: float,
+    n_samples: float,
+    *,
+    base_rate: float,
+    deviation: float = 1.0,
+    strength: float | None = None,
+) -> float:
+    """Return the part of epsilon that pays for the check: a public rule of public sizes.
+
+    ``strength`` is that of several classes.
+    """
+    move = 2 * max(base_rate, 1 - base_rate)
+    expected = _expected(n_samples, base_rate, deviation)
+    if strength is not None:
+        move, expected = 2.0, n_samples * strength
+    return min(_MOST, max(_LEAST, _AIM * move / (epsilon * max(expected, 1e-9))))
+
+
+def class_parts(scores: Floats, rates: tuple[float, ...], deviation: float) -> Floats:
+    """Return the part of every row, were it of each class: between -1 and 1, ``(n, K)``.
+
+    How far the class's score is above the mean of all, clipped. If labels had nothing to do with
+    scores a record's mean part would be zero.
+
+    Parameters
+    ----------
+    scores : (n, K) array
+        Any numbers; what is none is no opinion.
+    rates : tuple of float
+        Shares of the classes.
+    deviation : float
+        What scores above the mean are measured in.
+    """
+
+    def mean(values: Floats) -> Floats:
+        # Column after column, so that no other row changes the last bit of one's part.
+        found = np.zeros(len(values))
+        for k, rate in enumerate(rates):
+            found += rate * values[:, k]
+        return found[:, None]
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = scores - mean(scores)
+    clipped = np.clip(np.nan_to_num(centred / deviation), -1.0, 1.0)
+    return np.asarray(np.clip(clipped - mean(clipped), -1.0, 1.0))
+
+
+def _expected(n_samples: float, base_rate: float, deviation: float) -> float:
+    """Return the mean of the sum if the prior's log odds are right."""
+    return _STEIN * n_samples * base_rate * (1 - base_rate) * deviation
+
+
+def _sigma(scale: float, expected: float, answers: int, deviation: float) -> float:
+    return math.hypot(
+        math.sqrt(2 * answers) * scale / expected, 1 / math.sqrt(expected * deviation)
+    )
+
 
 #: Rows that are scored at a time.
 _BLOCK = 1 << 16
+
 
 #: Made-up rows that say what to expect of a check of several classes.
 _DRAWS = 4096
@@ -445,3 +739,143 @@ def plan_near(
     promise = replace(fitted(check.before).guarantee(), epsilon=allowed.epsilon)
     then = Then(check.measurement, fitted, promise)
     return CheckedPlan(allowed.epsilon, prior, check, cache(then.after), sources)
+
+
+class Source(Protocol):
+    """A released model that a fit starts from."""
+
+    @property
+    def release_id(self) -> str:
+        """What the ledger notes."""
+
+    @property
+    def kind(self) -> str:
+        """Of what it is a release."""
+
+    @property
+    def model(self) -> Model:
+        """What was released."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What was promised to those whom it was learned from."""
+
+
+def check_same_meaning(
+    sources: Sequence[Source],
+    *,
+    features: Sequence[str] | None,
+    classes: NDArray[Any] | None,
+    encoder: Encoder | None,
+) -> None:
+    """Refuse sources that do not speak of the same features, in the same order, and labels.
+
+    Without features and classes there is nothing to compare: only a price is asked.
+    """
+    if features is None or classes is None:
+        return
+    for source in sources:
+        theirs = source.model.encoder
+        if encoder is not None and theirs is not None:
+            encoder.schema.require_same(theirs.schema)
+        if source.model.features != tuple(features):
+            raise SchemaMismatch(
+                "source and target have different features:\n"
+                + _difference(source.model.features, features)
+            )
+        if list(source.model.classes) != classes.tolist():
+            raise SchemaMismatch(
+                f"source has classes {list(source.model.classes)}, the target declares "
+                f"{classes.tolist()}."
+            )
+        if encoder is None:
+            continue
+        if theirs is None:
+            raise SchemaMismatch(
+                "source carries no encoder to compare with; ask for a release of a model that was "
+                "fitted with schema=..."
+            )
+        if not encoder.same_encoding(theirs):
+            raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
+
+
+def check_sources(
+    sources: Sequence[Source], facts: PublicFacts, encoder: SchemaEncoder | None
+) -> None:
+    """Refuse sources of other features, labels or encodings than a target has."""
+    check_same_meaning(
+        sources,
+        features=facts.features,
+        classes=facts.classes,
+        encoder=None if encoder is None else Encoder.of(encoder),
+    )
+    if any(len(source.model.classes) != facts.n_classes for source in sources):
+        raise SchemaMismatch("source has another number of classes than the target.")
+
+
+def _difference(theirs: Sequence[str], ours: Sequence[str]) -> str:
+    if len(theirs) != len(ours):
+        return f"  source has {len(theirs)} columns, target {len(ours)}"
+    pairs = [(j, a, b) for j, (a, b) in enumerate(zip(theirs, ours, strict=True)) if a != b]
+    lines = [f"  column {j}: source {a!r}, target {b!r}" for j, a, b in pairs[:10]]
+    if len(pairs) > 10:
+        lines.append(f"  and {len(pairs) - 10} more")
+    return "\n".join(lines)
+
+
+def form_of(sources: Sequence[Source]) -> Form:
+    """Return how sources encode columns: whoever starts from them does the same."""
+    encoders = [source.model.encoder for source in sources]
+    forms = {encoder.form for encoder in encoders if encoder is not None}
+    return forms.pop() if len(forms) == 1 else "standardised"
+
+
+def stated(fact: float | None, name: str) -> float:
+    """Return a fact that a source must state to be started from."""
+    if fact is None:
+        raise InvalidRelease(f"source does not state its {name}; it cannot be started from.")
+    return fact
+
+
+def _precisions(sources: Sequence[Source], size: int, base_rate: float) -> Floats:
+    """Return how precisely each source tells a weight: of the noise, and of its records.
+
+    An average of parties has noise from each.
+    """
+    found = []
+    for source in sources:
+        facts = source.model.facts
+        if facts.sigma is not None:
+            noise = facts.sigma**2
+        elif facts.rho is not None:
+            noise = (size + 1) / facts.rho**2
+        else:
+            # Noise of a capped loss at that price, for every party whose model is averaged.
+            noise = (facts.parties or 1) * noise_variance(source.guarantee.epsilon, size, 0.5)
+        records = stated(facts.n_samples, "n_samples")
+        curvature = mean_curvature(base_rate)
+        found.append(precision_of(records, size, noise=noise, curvature=curvature))
+    return np.asarray(found)
+
+
+def released_prior(
+    sources: Sequence[Source],
+    size: int,  # Number of weights, the intercept among them
+    keep: float,  # How much of the sources' weights is shrunk towards
+    **told: Any,  # What a prior knows of the rows
+) -> Prior:
+    """Return so much of linear models' weights, and what they leave unknown."""
+    models = [source.model for source in sources if isinstance(source.model, Linear)]
+    intercepts = np.array([model.intercept for model in models])
+    coefs = np.array([model.coef for model in models])
+
+    def around(coef: Floats, intercept: Floats, variance: float = 0.0) -> Prior:
+        known = Prior(coef, variance=variance, most=1.0, released=intercept, **told)
+        return known.with_shares()
+
+    rate = around(coefs.mean(axis=0), intercepts.mean(axis=0)).base_rate
+    precise = _precisions(sources, size, rate)
+    shares = keep * precise / precise.sum()
+    missed = MISSED if len(coefs[0]) == 1 else 0.0
+    left = variance_near(precise, missed=missed)
+    return around(np.tensordot(shares, coefs, 1), shares @ intercepts, left)

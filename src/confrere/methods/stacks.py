@@ -22,7 +22,7 @@ from confrere.arrays import Floats
 from confrere.data import SchemaEncoder
 from confrere.data.body import BodyFrame, Clipping, GroupBodies, GroupRows, Groups, RowRule
 from confrere.data.frame import into_ball
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.kernel.guarantee import Apart, Guarantee, Priced, PrivacyEvent, Split
 from confrere.kernel.norms import L2, Norm
@@ -43,13 +43,16 @@ from confrere.methods.allowance import (
     Alphas,
     Near,
     group_ridges,
+    intercept_of,
+    mean_curvature,
+    noise_variance,
+    precision_of,
     ridge_for,
+    variance_near,
 )
-from confrere.methods.geometry import LOG_ODDS, schema_frame
-from confrere.methods.linear import Coordinates, Geometry
-from confrere.methods.plan import LabelledTable, ModelPlan, Names, Term
-from confrere.methods.prior_check import UNCHECKED, Belief
-from confrere.methods.priors import Prior
+from confrere.methods.geometry import LOG_ODDS, Geometry, schema_frame
+from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term
+from confrere.methods.priors import UNCHECKED, Belief, Prior, Source, stated
 from confrere.model import Clip, Facts, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
 
@@ -821,3 +824,155 @@ def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
 def _check_groups(n_features: int, n_groups: int) -> None:
     if not 1 <= n_groups <= n_features:
         raise InvalidParameter(f"n_groups must lie between 1 and the {n_features} columns.")
+
+
+#: The public facts on which stacks must agree that are started from together.
+SHARED_FACTS = ("norms", "rows", "clipping", "constant")
+
+
+def stack_facts(source: Source) -> tuple[StackFacts, tuple[LowLevelModel, ...]]:
+    """Return the plan and the low level of a released stack over feature groups."""
+    model = source.model
+    if not isinstance(model, Stack) or model.facts.stack is None:
+        raise InvalidRelease(
+            f"a release of kind {source.kind!r} has no feature groups to start from."
+        )
+    facts = model.facts.stack
+    if not len(model.groups) == len(facts.norms) == len(facts.ridges) == len(facts.rates):
+        raise InvalidRelease("source states other facts than its groups have; do not use it.")
+    return facts, model.groups
+
+
+def check_stacks(sources: Sequence[Source], n_features: int) -> None:
+    """Refuse stacks over other groups, or of other columns than a target has."""
+    first, first_groups = stack_facts(sources[0])
+    for other, groups in map(stack_facts, sources[1:]):
+        differing = [f for f in SHARED_FACTS if getattr(other, f) != getattr(first, f)]
+        if [g.features.tolist() for g in groups] != [g.features.tolist() for g in first_groups]:
+            differing.insert(0, "groups")
+        if differing:
+            raise SchemaMismatch(f"sources disagree on {', '.join(differing)}.")
+    if len(sources[0].model.features) != n_features:
+        raise InvalidParameter("n_features must be the source's number of columns.")
+
+
+@dataclass(frozen=True, eq=False)
+class StackStart:
+    """Released stacks as one starting point: each group's model, and the high level."""
+
+    sources: tuple[Source, ...]
+    groups: PlannedGroups
+    n_classes: int = 2
+
+    @property
+    def baseline(self) -> float:
+        """Public score of the base rate."""
+        return stack_facts(self.sources[0])[0].baseline
+
+    @property
+    def importances(self) -> Floats:
+        """Of the groups."""
+        return np.array([model.importance for model in stack_facts(self.sources[0])[1]])
+
+    @property
+    def base_rate(self) -> float:
+        """Declared share of positive rows; of several classes, as if all were alike."""
+        return 1 / self.n_classes if self.n_classes > 2 else float(special.expit(self.baseline))
+
+    @cached_property
+    def low_precisions(self) -> Floats:
+        """How precisely each source tells a weight of each group, ``(sources, groups)``."""
+        sizes = [len(group) + 1 for group in self.groups.groups]
+        spread = sum(sizes) if self.groups.clipping == "joint" else None
+        return np.array(
+            [
+                [
+                    precision_of(
+                        stack_facts(source)[0].n_low,
+                        spread or size,
+                        noise=(1 if source.guarantee.delta > 0 else size + 1) / rate**2,
+                        curvature=mean_curvature(self.base_rate),
+                    )
+                    for size, rate in zip(sizes, stack_facts(source)[0].rates, strict=True)
+                ]
+                for source in self.sources
+            ]
+        )
+
+    @property
+    def variance(self) -> float:
+        """Of the log odds around the combined low level: the mean of the groups'."""
+        return float(np.mean([variance_near(each) for each in self.low_precisions.T]))
+
+    def centres(self, keep: Floats) -> Centres:
+        """Return every group's point to shrink towards: so much of the sources' coefficients.
+
+        The intercept is no opinion about columns: it is kept whatever they are worth.
+        """
+        models = [stack_facts(source)[1] for source in self.sources]
+        centres = []
+        for k, precise in enumerate(self.low_precisions.T):
+            coef = np.average([low[k].coef for low in models], axis=0, weights=precise)
+            intercept = np.average([low[k].intercept for low in models], axis=0, weights=precise)
+            centres.append((keep[k] * coef, intercept))
+        return centres
+
+    def high(self) -> HighStart | None:
+        """Return the sources' high level; None unless every one of them has it."""
+        stacks = [source.model for source in self.sources if isinstance(source.model, Stack)]
+        if any(stack.combine != "stack" for stack in stacks):
+            return None
+        sharpness = stacks[0].groups[0].sharpness
+        several = self.n_classes > 2  # there is a weight per group, and no intercept
+        size = len(self.groups.groups) + (not several)
+        precise, points = [], []
+        for source, stack in zip(self.sources, stacks, strict=True):
+            rest = stated(stack.facts.n_samples, "n_samples") - stack_facts(source)[0].n_low
+            noise = noise_variance(source.guarantee.epsilon, size, 0.5)
+            curvature = mean_curvature(0.5 if several else self.base_rate)
+            precise.append(precision_of(rest, size, noise=noise, curvature=curvature))
+            # Scores that are sharper need smaller weights for the same log odds.
+            coef = stack.coef * stack.groups[0].sharpness / sharpness
+            points.append(2 * coef if several else high_level_weights(coef, stack.intercept))
+        weights = np.average(points, axis=0, weights=precise)
+        return HighStart(weights, sharpness, variance_near(precise))
+
+    def prior(self, n_features: int, keep: Floats) -> Prior:
+        """Return the stacks' log odds as a linear function of the columns, for the check."""
+        several, start, groups = self.n_classes > 2, self.high(), self.groups
+        encoder = groups.encoder if isinstance(groups, SchemaGroups) else None
+        factors = np.ones(len(groups.groups))
+        if start is not None:
+            # A meta feature is tanh(s/2)/sqrt(K), about s/2 where scores are small.
+            shrunk = start.weights / 2 if several else high_level_coefficients(start.weights)[0]
+            factors = shrunk * start.sharpness / (2 * len(factors) ** 0.5)
+            if encoder is not None:
+                factors = factors / self._bent(encoder, start)
+        coef = np.zeros((self.n_classes if several else 1, n_features))
+        for group, (scores, _) in zip(groups.groups, self.centres(keep * factors), strict=True):
+            coef[:, group] = scores
+        bound = 1.0
+        if isinstance(groups, GroupRows) and groups.rule == "clip":
+            bound = float(max(groups.norms))
+        return Prior(
+            coef,
+            0.0 if several else self.baseline,
+            variance=self.variance,
+            data_norm=bound,
+            most=1.0,
+            encoder=encoder,
+        )
+
+    def _bent(self, encoder: SchemaEncoder, start: HighStart) -> Floats:
+        """Return by how much less than in the middle ``tanh`` grows with scores that spread.
+
+        Rows in bodies are not shrunk to a bound, and neither are scores: groups that tell much lie
+        where a meta feature is nearly full.
+        """
+        found, groups = [], self.groups.groups
+        for group, (scores, _) in zip(groups, self.centres(np.ones(len(groups))), strict=True):
+            coef = np.zeros((np.atleast_2d(scores).shape[0], len(encoder.names)))
+            coef[:, group] = scores
+            deviation = Prior(coef, encoder=encoder).deviation
+            found.append(intercept_of(1.0, start.sharpness * deviation))
+        return np.array(found)

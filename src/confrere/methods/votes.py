@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from confrere.arrays import Floats
+from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import theorem_of_point
@@ -40,8 +41,7 @@ from confrere.mechanisms.secure_sum import (
 )
 from confrere.methods.allowance import Alpha
 from confrere.methods.asking import MANY, Ask, Asked, Protocol, Told, add_up, drive
-from confrere.methods.linear import coefficients, linear_model
-from confrere.methods.plan import Names, Plan, Term, encode_labels
+from confrere.methods.plan import Names, Plan, Term, coefficients, linear_model
 from confrere.methods.public_cells import RIDGES, Cells, HalfWhite, fit_shares, learn_again
 from confrere.methods.voting import (
     BALLOT,

@@ -49,8 +49,7 @@ from confrere.methods.allowance import LossName, allowance, slope_of
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
 from confrere.methods.geometry import choose_form, expect
-from confrere.methods.linear import plan_linear
-from confrere.methods.plan import PublicFacts
+from confrere.methods.plan import PublicFacts, plan_linear
 from confrere.views import Pairs, Panel, Shown, Span, Table
 
 #: Rounds in which curvature, spread and offset of the scores settle.

@@ -30,7 +30,7 @@ from confrere.mechanisms.secure_sum import Colluding
 from confrere.methods.allowance import DRIFT, mean_curvature, noise_variance, precision_of
 from confrere.methods.asking import Sizes
 from confrere.methods.average import CHECK_SHARE, Averaging
-from confrere.methods.prior_check import PriorCheck, check_share
+from confrere.methods.priors import PriorCheck, check_share
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.planning.forecast import (
     DECAY,

@@ -14,7 +14,7 @@ from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_minimiser
 from confrere.methods.expansion import noised_coefficients
-from confrere.methods.linear import SchemaGeometry
+from confrere.methods.geometry import SchemaGeometry
 from confrere.schema import Category, Number, PublicSchema
 from tests.world import ball
 

@@ -9,7 +9,7 @@ from confrere.kernel.losses import Logistic
 from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
 from confrere.methods.asking import PartyRows, Sizes, in_process
-from confrere.methods.linear import linear_frame
+from confrere.methods.plan import linear_frame
 from confrere.methods.sums import GradientRounds, OneMessage
 
 SIZES = Sizes({"a": 5, "b": 40, "c": 400})

@@ -25,7 +25,7 @@ from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
 from confrere.mechanisms.measurements import Objective
 from confrere.methods import PublicFacts
-from confrere.methods.prior_check import Belief
+from confrere.methods.priors import Belief
 from confrere.release import load_release
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload

@@ -34,7 +34,7 @@ from confrere.kernel.guarantee import RELATIONS, Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods.asking import Asked, AskedSum, Measured
-from confrere.methods.linear import Coordinates
+from confrere.methods.plan import Coordinates
 from confrere_federation.parties.messages import MOST_RECORDS, Expected, Numbers, Payload
 
 if TYPE_CHECKING:

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.data import DataReport, SchemaEncoder, data_report
-from confrere.data.cells import UnitCounts
+from confrere.data.cells import UnitCounts, encode_labels
 from confrere.data.codes import Coded, PackedCodes
 from confrere.data.fact_counts import FactCounts
 from confrere.data.tables import RowTable, gathered_codes
 from confrere.errors import StudyError
 from confrere.files import write_whole
-from confrere.methods.plan import encode_labels
 from confrere_federation.studies.study_file import Study
 
 

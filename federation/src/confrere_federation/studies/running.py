@@ -21,7 +21,7 @@ from confrere.data.fact_counts import FactCounts
 from confrere.data.tables import open_table
 from confrere.errors import InvalidRelease, QuorumMissed, StudyError
 from confrere.ledger import ChargeApproval, Ledger, Receipt
-from confrere.methods.sources import check_same_meaning
+from confrere.methods.priors import check_same_meaning
 from confrere.model import Encoder
 from confrere.release import (
     Adversary,
