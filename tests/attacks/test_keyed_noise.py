@@ -7,6 +7,8 @@ either, and who asks again must not learn from equal bytes whether a record has 
 
 import hashlib
 import pickle
+from contextlib import suppress
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from confrere import Guarantee, Ledger
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.release import NoiseKey, mac, paying
+from confrere.mechanisms.measurements import Point
 from confrere.mechanisms.noised import counts
 
 SECRET = bytes(range(32))
@@ -49,7 +52,9 @@ def streamed(ledger, *paid, **more):
 class TestTheKey:
     def test_parts_are_told_apart_by_their_lengths(self):
         assert mac(SECRET, b"ab", b"c") != mac(SECRET, b"a", b"bc") != mac(SECRET, b"abc")
-        assert keyed("ab", "c").seal != keyed("a", "bc").seal
+        told = [keyed("ab", "c"), keyed("a", "bc"), keyed("abc"), keyed("ab", "c", drawn=["d"])]
+        assert len({key.seal(several=False) for key in told}) == 4
+        assert len({key.seal(several=True) for key in told}) == 3
         assert keyed("a", drawn=["b"]).of(0, "") != keyed("a", "b").of(0, "")
 
     def test_same_context_same_words_and_every_part_of_it_counts(self, ledger):
@@ -126,14 +131,42 @@ class TestTheFence:
 
     def test_other_rows_under_a_charge_are_refused(self, ledger):
         counted(ledger, 1000, "q", "rows", key="k")
-        with pytest.raises(LedgerError, match="another charge"):
-            counted(ledger, 1001, "q", "other rows", key="k")
+        for other in (("q", "other rows"), ("Q", "rows"), ("q",)):
+            with pytest.raises(LedgerError, match="another charge"):
+                counted(ledger, 1000, *other, key="k")
+        for number in range(3):
+            with pytest.raises(LedgerError, match="another charge"):
+                counted(ledger, 1000, "q", "rows", key="k", drawn=[str(number)])
+        assert ledger.spent("a") == 1.0
+
+    @pytest.mark.parametrize("ended", [True, False], ids=["released", "killed before"])
+    def test_who_says_the_same_and_draws_something_else_gets_nothing(self, ledger, ended):
+        """Attack: one charge, one key; other rows, another measurement, another version."""
+        made = counts(1.0, 1)
+        terms = {"purpose": "x", "key": "k", "resumes": True}
+
+        def draw(value, measurement=made):
+            with paying(ledger, "a", made.guarantee(), keyed=keyed("q"), **terms) as ticket:
+                found = ticket.draw(measurement, np.array([value]))[0][0]
+                if not ended:
+                    raise KeyboardInterrupt
+            return int(found[0])
+
+        with suppress(KeyboardInterrupt):
+            draw(1000)
+        again = counts(1.0, 1)
+        other = Point(promise=again.promise, sensitivity=2)
+        for attack in (lambda: draw(1001), lambda: draw(1000, other)):
+            with pytest.raises(Unpaid, match="something else"):
+                attack()
+        with patch.object(release, "_NOISE", "2"), pytest.raises(LedgerError):
+            draw(1000)
         assert ledger.spent("a") == 1.0
 
     def test_without_its_seal_a_charge_that_has_ended_gives_nothing(self, ledger):
         with streamed(ledger, "q") as ticket:
             receipt = ticket.receipt
-        for seal in (None, keyed("other").seal, ""):
+        for seal in (None, keyed("other").seal(several=False), keyed("q").seal(several=True)):
             with pytest.raises(Unpaid):
                 release._Purse(ledger, receipt, seal)
         with pytest.raises(LedgerError), paying(ledger, "a", ONE, purpose="x", key="k"):

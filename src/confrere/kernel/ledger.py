@@ -952,6 +952,17 @@ class LedgerWriter(LedgerFile):
                     f"{earlier.seq}; how it ended does not change."
                 )
 
+    def note_draw(self, receipt: Receipt, number: int, digest: str) -> bool:
+        """Note what a keyed draw gave; return False if something else is noted of it."""
+        begins = f"draw {number} "
+        with self._store.writing() as log:
+            log.charge_of(receipt)
+            told = (log.said(seq).digest for seq in log.models.get(receipt.row, ()))
+            noted = [one for one in told if one.startswith(begins)]
+            if not noted:
+                self._store.append(log, "model", End(receipt.row, begins + digest))
+        return noted in ([], [begins + digest])
+
     def note_model(self, receipt: Receipt, *, digest: str) -> None:
         """Note a model that was made of what was paid for, by which releases are verified."""
         made = End(receipt.row, check_text(digest, "digest"))

@@ -29,7 +29,15 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
-from confrere.kernel.guarantee import Amount, Guarantee, PrivacyEvent, Split, Unit, check_split
+from confrere.kernel.guarantee import (
+    Amount,
+    Guarantee,
+    PrivacyEvent,
+    SharedSums,
+    Split,
+    Unit,
+    check_split,
+)
 from confrere.kernel.ledger import (
     ChargeApproval,
     LedgerWriter,
@@ -92,8 +100,9 @@ class NoiseKey:
     """What a party's noise follows from: its secret, what is asked, and of which rows.
 
     ``paid`` is what a charge is for: its row seals it, and under the charge's key nothing else is
-    drawn. ``drawn`` tells apart what one charge pays for several times. The version is that of the
-    library, too: a changed map of rows under equal noise would publish what it changes.
+    drawn. ``drawn`` tells apart what one charge pays for several times, and is sealed where it pays
+    once. The version is that of the library, too: a changed map of rows under equal noise would
+    publish what it changes.
     """
 
     def __init__(self, secret: bytes, paid: Sequence[bytes], drawn: Sequence[bytes] = ()) -> None:
@@ -102,7 +111,13 @@ class NoiseKey:
         made = (_NOISE.encode(), version("confrere").encode())
         told = mac(secret, b"paid", *paid), mac(secret, b"drawn", *drawn)
         self._key = mac(secret, b"noise", *made, *told)
-        self.seal = mac(secret, b"seal", *made, *paid).hex()
+        self._seals = [
+            mac(secret, b"seal", *made, one).hex() for one in (mac(secret, *told), told[0])
+        ]
+
+    def seal(self, *, several: bool) -> str:
+        """Return what a charge's row holds; of a charge for several draws, what they share."""
+        return self._seals[several]
 
     def of(self, number: int, purpose: str) -> bytes:
         """Return the key of one draw of a payment."""
@@ -110,6 +125,14 @@ class NoiseKey:
 
     def __reduce__(self) -> NoReturn:
         raise Unpaid("a key of noise is good in one place.")
+
+
+def _told(found: object) -> list[bytes]:
+    """Return parts that tell arrays, or lists of them, apart."""
+    if isinstance(found, list | tuple):
+        return [mac(b"", *_told(one)) for one in found]
+    array = np.asarray(found)
+    return [f"{array.dtype.str} {array.shape}".encode(), array.tobytes()]
 
 
 def _counted_words(key: bytes, start: int, count: int) -> NDArray[np.uint64]:
@@ -124,13 +147,13 @@ class _Purse:
     """What may still be drawn for a payment; amounts add as in ledgers.
 
     Once a charge has ended, only several draws that it paid for at once may go on, and what it
-    paid for may be drawn again from the key that its row seals: that is the same release.
+    paid for may be drawn again from the key that its row seals: the same bytes, or nothing.
     """
 
     def __init__(self, ledger: LedgerWriter, receipt: Receipt, seal: str | None = None) -> None:
         if type(receipt) is not Receipt:
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
-        book = _own(ledger)
+        self._book = book = _own(ledger)
         self._place = (receipt.ledger_id, receipt.row)
         with _CHANGED:
             while _UNDER_WAY.get(self._place, threading.get_ident()) != threading.get_ident():
@@ -156,6 +179,7 @@ class _Purse:
 
     #: Which payment; of purses that no charge of this ledger is behind, none.
     _place: tuple[str, int] = ("", -1)
+    _book: LedgerWriter | None = None
     #: What keeps other processes from drawing for it.
     _held: ExitStack | None = None
 
@@ -198,6 +222,15 @@ class _Purse:
                 self._take(guarantee)
             self.draws[mechanism] = used + 1
 
+    def bind(self, receipt: Receipt, number: int, digest: str) -> None:
+        """Have the ledger hold what a draw gave before it is handed out; it gives nothing else."""
+        assert self._book is not None
+        if not self._book.note_draw(receipt, number, digest):
+            raise Unpaid(
+                "what was drawn for this charge was something else: other rows, another question, "
+                "or another version of confrere. What was drawn once is all that it pays for."
+            )
+
     def _take(self, guarantee: Guarantee) -> None:
         if self.over:
             raise Unpaid("the payment is over; what is drawn after it has a price of its own.")
@@ -234,7 +267,7 @@ class _Part(_Purse):
             raise Unpaid("a part is of something that was paid, and costs no more than all of it.")
         self.whole, self.largest = whole, largest
         self._begin(promise, whole.payment)
-        self.numbers = whole.numbers
+        self.numbers, self._book = whole.numbers, whole._book
         if whole.payment is not None and whole.payment.sums is not None:
             self.draws = whole.draws
 
@@ -312,19 +345,25 @@ class Ticket(RandomSource):
             raise Unpaid("count must be 1: every release of the same data has a price.")
         stream = self._book(made.guarantee(), made.several, type(made).__name__)
         try:
-            return made.sample(rows, stream)
+            found = made.sample(rows, stream)
         finally:
             stream.end()  # whoever keeps it has nothing
+        if stream.key is not None and made.several is None:
+            digest = mac(stream.key, b"given", *_told(found)).hex()
+            self._purse.bind(self.receipt, stream.number, digest)
+        return found
 
     def _book(
         self, guarantee: Guarantee, several: tuple[str, int] | None = None, purpose: str = ""
     ) -> _Drawn:
         self._purse.book(guarantee, several)
         told = f"{purpose} {several} {canonical(guarantee.to_dict())}"  # with its theorem
-        return _Drawn(self._purse, self._simulation, self._key(told))
+        return self._drawn(told)
 
-    def _key(self, purpose: str) -> bytes | None:
-        return None if self._keyed is None else self._keyed.of(next(self._purse.numbers), purpose)
+    def _drawn(self, purpose: str) -> _Drawn:
+        number = next(self._purse.numbers)
+        key = None if self._keyed is None else self._keyed.of(number, purpose)
+        return _Drawn(self._purse, self._simulation, key, number)
 
     @override
     def apart(self, split: Split) -> Iterator[RandomSource]:
@@ -340,7 +379,7 @@ class Ticket(RandomSource):
             raise Unpaid("the payment is over, or there was none: nobody needs parts of the rows.")
         if self._simulation is not None:
             return self._simulation.uniforms(n_rows)
-        key = self._key("parts of the rows")
+        key = self._drawn("parts of the rows").key
         words = (
             np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64)
             if key is None
@@ -381,12 +420,17 @@ class _Drawn(RandomSource):
     """
 
     def __init__(
-        self, purse: _Purse, simulation: SeededSource | None, key: bytes | None = None
+        self,
+        purse: _Purse,
+        simulation: SeededSource | None,
+        key: bytes | None = None,
+        number: int = 0,
     ) -> None:
         if not isinstance(purse, _Purse):
             raise Unpaid("nothing was booked.")
         self._purse, self._simulation, self._over = purse, simulation, False
-        self._key, self._drawn, self._parts, self._whole = key, 0, numbers(), self
+        self.key, self.number, self._whole = key, number, self
+        self._drawn, self._parts = 0, numbers()
         self.simulated = simulation is not None
 
     def end(self) -> None:
@@ -399,9 +443,9 @@ class _Drawn(RandomSource):
             raise Unpaid("nothing was booked, or what was has been drawn, or the payment is over.")
         if self._simulation is not None:
             return self._simulation.words(count)
-        if self._key is not None:
+        if self.key is not None:
             self._drawn += count
-            return _counted_words(mac(self._key, b"words"), self._drawn - count, count)
+            return _counted_words(mac(self.key, b"words"), self._drawn - count, count)
         if count <= _FEW_WORDS:
             return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
         stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
@@ -415,13 +459,11 @@ class _Drawn(RandomSource):
 
     @override
     def bound(self, purpose: str, *values: ArrayLike) -> RandomSource:
-        if self._key is None:
+        if self.key is None:
             return self
-        arrays = [np.asarray(value) for value in values]
-        told = [part for a in arrays for part in (f"{a.dtype.str} {a.shape}".encode(), a.tobytes())]
         # Numbered: two parts of one release with equal values have noise of their own.
-        number = str(next(self._parts)).encode()
-        own = _Drawn(self._purse, None, mac(self._key, b"part", number, purpose.encode(), *told))
+        number, told = str(next(self._parts)).encode(), _told([*map(np.asarray, values)])
+        own = _Drawn(self._purse, None, mac(self.key, b"part", number, purpose.encode(), *told))
         own._whole = self._whole  # and ends with it
         return own
 
@@ -463,8 +505,9 @@ def paying(
     raised.
     """
     book = _own(ledger)
-    if keyed is not None:
-        origin = replace(origin or Origin(), noise=keyed.seal)
+    seal = None if keyed is None else keyed.seal(several=isinstance(event, SharedSums))
+    if seal is not None:
+        origin = replace(origin or Origin(), noise=seal)
     receipt = book.charge(
         account,
         guarantee,
@@ -477,7 +520,7 @@ def paying(
         approval=approval,
         limit=limit,
     )
-    purse = _Purse(book, receipt, None if keyed is None else keyed.seal)
+    purse = _Purse(book, receipt, seal)
     try:
         try:
             yield Ticket(purse, receipt, simulation, keyed)
