@@ -146,7 +146,7 @@ def _table(name: str) -> dict[str, Any]:
     schema = PublicSchema(features, outcome=Label("y", positive=1))
     model = PrivateLogisticRegression(epsilon=1.0, schema=schema, random_state=0)
     model.fit(table.slice(0, 5_000))
-    encoding, columns = model.model_.encoder.encoding, [*schema.columns, "y"]
+    encoder, columns = schema.encoder(), [*schema.columns, "y"]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"rows.{name.lower()}"
         if name == "CSV":
@@ -157,7 +157,7 @@ def _table(name: str) -> dict[str, Any]:
         def each(act: Callable[[Any], object]) -> Contestant:
             return timed(lambda: [act(batch) for batch in open_table(file).read(columns)])
 
-        acts = {"reading": len, "codes": encoding.codes, "predicting": model.predict_proba}
+        acts = {"reading": len, "codes": encoder.codes, "predicting": model.predict_proba}
         times = in_turns({what: each(act) for what, act in acts.items()}, ROUNDS)
     return {what: round(1e6 * seconds / TABLE, 3) for what, seconds in times.items()}
 

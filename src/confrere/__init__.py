@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from confrere.data import PublicSchema
+    from confrere.data.schema import PublicSchema
     from confrere.estimators import (
         CollaborativeClassifier,
         FeatureStackingClassifier,

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.data import PublicSchema
 from confrere.data.cells import n_rows_of, party_column
 from confrere.data.fact_counts import STEPS, FactCounts
-from confrere.data.schema import PaidFacts
+from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import (
     Guarantee,

@@ -30,8 +30,9 @@ from confrere.assurance.theorems import theorem_audit, tries_let_through
 from confrere.audit.estimator import prepared
 from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
-from confrere.data import Category, Flag, Label, Number, PublicSchema
 from confrere.data.fact_counts import FactCounts
+from confrere.data.features import Category, Flag, Label, Number
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.data.cells import Cells, declared_columns, refuse
-from confrere.data.encoding import NumberColumn, ScoreColumn
 from confrere.data.features import ZEROS, Category, Feature, Flag, Label, Number, Ordered
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
@@ -140,7 +139,8 @@ class MomentSums(ColumnSums):
             return {}
         variance = believed * found + (1 - believed) / 3
         v *= _CENTRES**2 / (_CENTRES**2 + noise**2)
-        low, high = _range_of(self.feature)
+        centre, scale = self.feature.moments()
+        low, high = centre - scale, centre + scale
         middle, half = (low + high) / 2, (high - low) / 2
         mean = float(np.clip(rounded(middle + half * v, half), low, high))
         return {"mean": mean, "sd": max(rounded(half * variance**0.5, half), half / STEPS)}
@@ -182,7 +182,7 @@ class ShareSums(ColumnSums):
     @property
     def own(self) -> int:
         """One per value; of two sides one is enough."""
-        return len(self.feature.declared_values()) if isinstance(self.feature, Category) else 1
+        return len(self.feature.known) if isinstance(self.feature, Category) else 1
 
     @property
     def moved(self) -> int:
@@ -245,39 +245,31 @@ class GapSums(ColumnSums):
 AnySums = MomentSums | CellSums | ShareSums | GapSums
 
 
-def _range_of(feature: Number | Ordered) -> tuple[float, float]:
-    column = feature.compiled()
-    return column.centre[0] - column.scale[0], column.centre[0] + column.scale[0]
-
-
 def _places_in_bounds(feature: Number | Ordered, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
     """Return where cells lie between the bounds, from -1 to 1, and which are missing."""
     if isinstance(feature, Ordered):
         ranks, absent = _declared_places(feature, cells)
         centred = _ranks(feature)[ranks]
     else:
-        column = replace(feature, mean=None, sd=None).compiled()
-        assert isinstance(column, NumberColumn)
-        found, absent = column.places(cells)
-        centred = (found - column.centre[0]) / column.scale[0]
+        found, absent = feature.places(cells)
+        centre, scale = replace(feature, mean=None, sd=None).moments()
+        centred = (found - centre) / scale
     return np.where(absent, 0.0, np.clip(centred, -1.0, 1.0)), absent
 
 
 def _ranks(feature: Ordered) -> Floats:
     """Return where the levels lie between the lowest and the highest, from -1 to 1."""
-    column = feature.compiled()
-    assert isinstance(column, ScoreColumn)
-    return np.asarray((np.array(column.scores) - column.centre[0]) / column.scale[0])
+    centre, scale = feature.moments()
+    return np.asarray((feature.ranks() - centre) / scale)
 
 
 def _declared_places(feature: Feature, cells: Cells) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return which declared value a cell is, and which are missing; refuse what is undeclared."""
-    column = feature.compiled()
-    places = column.vertices(cells)
-    absent, unknown = places == column.size - 1, places == column.size - 2
+    places = feature.vertices(cells)
+    absent, unknown = places == feature.size - 1, places == feature.size - 2
     bucket = feature.unknown_place() if isinstance(feature, Category) else None
     # What nobody declared is in its bucket, or beyond the last, in none.
-    places[unknown] = len(feature.declared_values()) if bucket is None else bucket
+    places[unknown] = len(feature.known) if bucket is None else bucket
     places[absent] = 0
     return places, absent
 

@@ -1,4 +1,12 @@
-"""What everyone may know about one column: numbers, levels, flags, categories, and the label."""
+"""What everyone may know about one column, and what becomes of its cells by that alone.
+
+A raw cell is one of its column's *vertices*: a declared value, no value, any other one, or of a
+number the nearest point of a public grid; which one, hangs on the declared facts alone. A vertex
+has basis numbers ``b``: a clipped number or its logarithm, hats over knots, a score, or ones and
+zeros, which are centred and scaled, ``(b - centre) / scale``. There is nothing else that can be
+said, and all of it is declared. A release carries it: whoever reads plain JSON can encode a row.
+Where noise is shaped like the rows, columns are intervals, corners, or hats that make a curve.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +14,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, final
+from functools import wraps
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from confrere.arrays import Floats
 from confrere.data.cells import (
     MISSING,
     UNKNOWN,
@@ -22,34 +33,91 @@ from confrere.data.cells import (
     declared_columns,
     is_table,
     meaning,
+    read_numbers,
     read_places,
     refuse,
 )
-from confrere.data.encoding import (
-    FINE,
-    HAIR,
-    HATS,
-    KNOTS_REACH,
-    POINTS,
-    REACH,
-    SPREAD,
-    WHOLE,
-    AnyColumn,
-    BodyBlock,
-    Curve,
-    NumberColumn,
-    OneHotColumn,
-    ScoreColumn,
-    checked_curve,
-    checked_quantiles,
-    count_hats,
-    line_at,
-    once,
-)
 from confrere.errors import InvalidData, SchemaError
 
-INDICATOR = "indicator"
-CENTER = "center"
+_Rule = TypeVar("_Rule", bound=Callable[..., Any])
+
+
+def once(rule: _Rule) -> _Rule:
+    """Remember what a rule says, on the object itself: an equal one may mean other texts."""
+
+    @wraps(rule)
+    def asked(about: Any, *facts: object) -> object:
+        known = about.__dict__.setdefault("_said", {})
+        key = (rule.__qualname__, facts)
+        if key not in known:
+            known[key] = rule(about, *facts)
+        return known[key]
+
+    return cast(_Rule, asked)
+
+
+#: Rules for a missing cell that are no values of the column, and one for an undeclared value.
+INDICATOR, CENTER, ZEROS = "indicator", "center", "zeros"
+
+#: Hats of a curve whose knots are not declared, and the most that may be declared.
+HATS, MOST_HATS = 8, 64
+
+#: Beyond so many standard deviations a straight line is bent to a constant: noise is as long as the
+#: longest rows, so what is rare is cut off for what is common. And how far knots of a curve reach.
+REACH, KNOTS_REACH = 1.5, 2.5
+
+#: Mean square of a number between -1 and 1: uniform between bounds, and about the same where it is
+#: cut at :data:`REACH` standard deviations.
+SPREAD = 1 / 3
+
+#: Points of a number's grid; between whole bounds so many steps at most, of which a declared
+#: deviation has as many at least.
+POINTS, WHOLE, FINE = 1024, 1000, 32
+
+#: A scale is longer by this share, so that rounding keeps numbers within one.
+HAIR = 1e-12
+
+#: How columns are encoded: for a ball, or for a body, with straight lines or with curves.
+Form: TypeAlias = Literal["standardised", "linear", "curves"]
+
+_NO_NUMBER = "no number, as is declared; name such texts in na, or declare another kind"
+_NO_VALUE = "no value, and the schema does not say what missing means"
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBlock:
+    """The encoded columns of one raw column.
+
+    ``spread`` is the mean square of one of its ``size`` columns, as the declared facts imply it.
+    Where noise is shaped like the rows, magnitudes of its columns add up to one at most. Where the
+    first ones are neighbouring hats of a curve, ``line`` is what a straight line is at their knots,
+    from -1 to 1, and ``known`` says whether mean and deviation of the number are declared.
+    """
+
+    size: int
+    kind: Literal["number", "flag", "category", "curve"]
+    spread: float
+    line: tuple[float, ...] = ()
+    known: bool = False
+
+    @property
+    def smooth(self) -> int:
+        """How many of the first ones are hats."""
+        return len(self.line)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What becomes of one raw column in one form."""
+
+    names: tuple[str, ...]  #: Of the encoded columns
+    block: BodyBlock
+    table: Floats  #: The numbers of every vertex: a row each
+    #: The same in the closed language that a release carries. ``centre`` and ``scale`` are of the
+    #: basis numbers, ``present`` is what follows them where the cell has a value: the indicator of
+    #: a missing one, or nothing. ``missing`` and ``unknown`` are all numbers of a cell that has no
+    #: value, or none that is declared; None refuses it.
+    told: dict[str, Any]
 
 
 def declared_number(column: str, key: str, value: object) -> float:
@@ -117,6 +185,13 @@ def declared_values(
     return found
 
 
+def declared_tokens(column: str, key: str, values: object) -> tuple[Value, ...]:
+    """Return what stands for no value: anything, or nothing."""
+    if isinstance(values, tuple | list | np.ndarray) and not len(values):
+        return ()
+    return declared_values(column, key, values, differ=False)
+
+
 def declared_bounds(column: str, key: str, bounds: object) -> tuple[float, float]:
     """Return a pair of numbers, the lower one first."""
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
@@ -139,19 +214,40 @@ def fact(check: Callable[[str, str, Any], Any], **default: Any) -> Any:
     return field(metadata={"check": check}, **default)
 
 
-def settle(declared: Any) -> None:
-    """Check the column's name and every fact by itself."""
-    if not isinstance(declared.column, str) or not declared.column:
-        what = "the label" if isinstance(declared, Label) else "every feature"
-        raise SchemaError(f"{what} needs a column name: a non-empty text.")
-    for one in fields(declared):
-        value, check = getattr(declared, one.name), one.metadata.get("check")
-        if check is not None and value is not None:
-            object.__setattr__(declared, one.name, check(declared.column, one.name, value))
+class Declared:
+    """A column's name with facts, each of which is checked by itself."""
+
+    column: str
+    kind: ClassVar[str] = ""  #: As schemas write it
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise SchemaError("every feature and the label need a column name: a non-empty text.")
+        for one in fields(cast(Any, self)):
+            value, check = getattr(self, one.name), one.metadata.get("check")
+            if check is not None and value is not None:
+                self._set(one.name, check(self.column, one.name, value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declared facts as plain values; what was not declared is left out."""
+        facts: dict[str, Any] = {"column": self.column} | ({"kind": self.kind} if self.kind else {})
+        shared = {fact.name for fact in fields(Feature)}
+        own = fields(cast(Any, self))
+        for fact in sorted(own, key=lambda fact: fact.name in shared):
+            value = getattr(self, fact.name)
+            if fact.name != "column" and value != fact.default:
+                facts[fact.name] = list(value) if isinstance(value, tuple) else value
+        return facts
+
+    def _set(self, key: str, value: object) -> None:
+        object.__setattr__(self, key, value)
+
+    def _error(self, what: str) -> SchemaError:
+        return SchemaError(f"column {self.column!r}: {what}.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feature(ABC):
+class Feature(Declared, ABC):
     """One column with its public facts.
 
     Parameters
@@ -172,21 +268,15 @@ class Feature(ABC):
     """
 
     column: str = field(kw_only=False)
-    na: tuple[Value, ...] = ()
+    na: tuple[Value, ...] = fact(declared_tokens, default=())
     missing: Value | None = None
     missing_share: float | None = fact(declared_share, default=None)
     importance: float | Mapping[Value, float] | tuple[float, ...] | None = None
     sign: int | Mapping[Value, int] | tuple[int, ...] = 0
 
-    kind: ClassVar[str]
-
     def __post_init__(self) -> None:
-        settle(self)
+        super().__post_init__()
         self._settle()
-        if isinstance(self.na, tuple | list | np.ndarray) and not len(self.na):
-            self._set("na", ())
-        else:
-            self._set("na", declared_values(self.column, "na", self.na, differ=False))
         if self.missing_share is not None and not self.has_indicator:
             raise self._error('missing_share needs missing = "indicator"')
         if self.missing is not None and not self._is_rule(self.missing):
@@ -195,7 +285,7 @@ class Feature(ABC):
         self._set("sign", self._settle_weight("sign", 0 if self.sign is None else self.sign))
 
     # What a kind of feature adds: checks of its facts against each other, and of the value that
-    # stands for a missing one; what becomes of its cells, without those that are missing.
+    # stands for a missing one; which vertex a cell is; what becomes of vertices that have a value.
 
     @abstractmethod
     def _settle(self) -> None: ...
@@ -203,23 +293,30 @@ class Feature(ABC):
     @abstractmethod
     def _settle_missing(self, value: object) -> Value: ...
 
+    @property
     @abstractmethod
-    def _column(self) -> AnyColumn: ...
+    def size(self) -> int:
+        """Number of vertices; the last is that of a missing cell."""
+
+    @abstractmethod
+    def vertices(self, cells: Cells) -> NDArray[np.intp]:
+        """Return which vertex each cell is; refuse those that the schema does not allow."""
+
+    @abstractmethod
+    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+        """Return basis numbers, their centre and scale, the block, and what else is told."""
 
     def _own_names(self) -> tuple[str, ...]:
         """Return the names of the encoded columns, without the indicator."""
         return (self.column,)
 
-    def _own_variance(self) -> float:
-        """Return the variance of each after scaling, as the declared facts imply it."""
-        return 1.0
+    def _unknown(self, own: Floats) -> Floats | None:  # noqa: ARG002
+        """Return what becomes of a value that is not declared, if it is allowed."""
+        return None
 
-    @abstractmethod
-    def _body_column(self, curves: bool) -> tuple[AnyColumn, BodyBlock]:
-        """Return the same with numbers in an interval or at corners, and what they are."""
-
-    def declared_values(self) -> tuple[Value, ...]:
-        """Return the values that the table may hold; none where any number may stand."""
+    @property
+    def known(self) -> tuple[Value, ...]:
+        """The values that the table may hold; none where any number may stand."""
         return ()
 
     # What every kind shares.
@@ -233,64 +330,73 @@ class Feature(ABC):
     def _is_rule(missing: object, *rules: str) -> bool:
         return isinstance(missing, str) and missing in (rules or (INDICATOR, CENTER))
 
+    @once
+    def encoded(self, form: Form) -> Encoded:
+        """Return what becomes of the column.
+
+        In a body magnitudes of its encoded numbers add up to one at most: a missing value has a
+        corner of its own, or is the centre.
+        """
+        basis, centre, scale, block, more = self._encoded(form)
+        own = (basis - np.array(centre)) / np.array(scale)
+        zeros = np.zeros(own.shape[1])
+        missing: Floats | None = zeros
+        if self.has_indicator:
+            p = 0.5 if self.missing_share is None else self.missing_share
+            deviation = float(np.sqrt(p * (1 - p)))
+            shaped = form != "standardised"
+            absent, present = (1.0, 0.0) if shaped else ((1.0 - p) / deviation, -p / deviation)
+            missing, block = np.append(zeros, absent), replace(block, size=block.size + 1)
+            own = np.column_stack([own, np.full(len(own), present)])
+        elif self.missing is None:
+            missing = None
+        elif not self._is_rule(self.missing):
+            missing = own[self.vertices(as_cells([self.missing]))[0]]
+        unknown = self._unknown(own)
+        table = np.zeros((self.size, own.shape[1]))
+        table[: len(own)] = own
+        for last, numbers in enumerate((missing, unknown), start=1):
+            table[-last] = table[-last] if numbers is None else numbers
+        told = {
+            "column": self.column,
+            "centre": list(centre),
+            "scale": list(scale),
+            "present": own[0, len(centre) :].tolist(),
+            "missing": None if missing is None else missing.tolist(),
+            **more,
+        }
+        if unknown is not None:
+            told["unknown"] = unknown.tolist()
+        hats = tuple(f"{self.column}~{j + 1}" for j in range(block.smooth))
+        return Encoded((hats or self._own_names()) + self._indicator, block, table, told)
+
+    @property
+    def _indicator(self) -> tuple[str, ...]:
+        return (f"{self.column}=missing",) * self.has_indicator
+
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the encoded columns."""
-        return self._own_names() + ((f"{self.column}=missing",) if self.has_indicator else ())
+        """Names of the standardised columns."""
+        return self._own_names() + self._indicator
 
     @property
     def variances(self) -> tuple[float, ...]:
-        """Variance of each encoded column that the declared facts imply."""
-        own = (self._own_variance(),) * len(self._own_names())
-        return own + ((1.0,) if self.has_indicator else ())
+        """Variance of each standardised column that the declared facts imply."""
+        own = (self.encoded("standardised").block.spread,) * len(self._own_names())
+        return own + (1.0,) * self.has_indicator
 
     @property
     def importances(self) -> tuple[float, ...] | None:
-        """Importance of each encoded column, or None where none is declared."""
+        """Importance of each standardised column, or None where none is declared."""
         if self.importance is None:
             return None
         own = self._spread(self.importance)
-        return own + ((max(own),) if self.has_indicator else ())
+        return own + (max(own),) * self.has_indicator
 
     @property
     def signs(self) -> tuple[int, ...]:
-        """Expected sign of each encoded column; 0 where nobody knows."""
-        return self._spread(self.sign) + ((0,) if self.has_indicator else ())
-
-    @once
-    def compiled(self) -> AnyColumn:
-        """Return what becomes of the column, in the language that a release carries."""
-        return self._column().with_missing(self.missing, self.missing_share)
-
-    @once
-    def in_body(self, curves: bool) -> tuple[AnyColumn, BodyBlock]:
-        """Return what becomes of the column where noise is shaped like the rows.
-
-        Magnitudes of its encoded numbers add up to one at most: a missing value has a corner of its
-        own, or is the centre. ``curves`` says whether numbers whose curve is left to the public
-        rule become hats.
-        """
-        column, block = self._body_column(curves)
-        if self.has_indicator:
-            return column.with_corner(), replace(block, size=block.size + 1)
-        return column.with_missing(self.missing), block
-
-    @once
-    def body_names(self, curves: bool) -> tuple[str, ...]:
-        """Return the names of the encoded columns of :meth:`in_body`."""
-        smooth = self.in_body(curves)[1].smooth
-        own = tuple(f"{self.column}~{j + 1}" for j in range(smooth)) or self._own_names()
-        return own + ((f"{self.column}=missing",) if self.has_indicator else ())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declared facts as plain values; what was not declared is left out."""
-        facts: dict[str, Any] = {"column": self.column, "kind": self.kind}
-        shared = {fact.name for fact in fields(Feature)}
-        for fact in sorted(fields(self), key=lambda fact: fact.name in shared):
-            value = getattr(self, fact.name)
-            if fact.name != "column" and value != fact.default:
-                facts[fact.name] = list(value) if isinstance(value, tuple) else value
-        return facts
+        """Expected sign of each standardised column; 0 where nobody knows."""
+        return self._spread(self.sign) + (0,) * self.has_indicator
 
     def _spread(self, weight: Any) -> tuple[Any, ...]:
         return weight if isinstance(weight, tuple) else (weight,) * len(self._own_names())
@@ -316,12 +422,6 @@ class Feature(ABC):
             raise self._error(f"mean lies outside the {where}")
         if sd is not None and sd <= 0:
             raise self._error("sd must be above 0")
-
-    def _set(self, key: str, value: object) -> None:
-        object.__setattr__(self, key, value)
-
-    def _error(self, what: str) -> SchemaError:
-        return SchemaError(f"column {self.column!r}: {what}.")
 
 
 @final
@@ -358,59 +458,100 @@ class Number(Feature):
     mean: float | None = fact(declared_number, default=None)
     sd: float | None = fact(declared_number, default=None)
     log: bool = fact(declared_truth, default=False)
-    curve: Curve = "auto"
+    curve: bool | Literal["auto"] | tuple[float, ...] = "auto"
     quantiles: tuple[float, ...] | None = None
 
     kind: ClassVar[str] = "number"
 
+    @override
     def _settle(self) -> None:
         where = "bounds (on the logarithmic scale)" if self.log else "bounds"
-        self._check_moments(*self._range(), where)
-        try:
-            self._set("curve", checked_curve(self.curve, self.bounds))
-            if self.quantiles is not None:
-                self._set("quantiles", checked_quantiles(self.quantiles, self.bounds))
-        except ValueError as problem:
-            raise self._error(str(problem)) from None
+        self._check_moments(*self.range(), where)
+        if not isinstance(self.curve, bool) and not (
+            isinstance(self.curve, str) and self.curve == "auto"
+        ):
+            words = 'curve must be true, false, "auto" or a list of knots'
+            self._set("curve", self._increasing(self.curve, words, "the knots of a curve", 2))
+        if self.quantiles is not None:
+            words = "from the lower bound to the upper one"
+            found = self._increasing(self.quantiles, f"quantiles must be {words}", "quantiles", 3)
+            if (found[0], found[-1]) != self.bounds:
+                raise self._error(f"quantiles must be {words}")
+            self._set("quantiles", found)
 
+    def _increasing(self, given: Any, needed: str, what: str, least: int) -> tuple[float, ...]:
+        """Return increasing numbers within the bounds, or say what is needed."""
+        if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+            raise self._error(needed)
+        plain = all(isinstance(one, int | float | np.number) for one in given)
+        numbers = tuple(map(float, given)) if plain else ()
+        inside = all(self.bounds[0] <= one <= self.bounds[1] for one in numbers)
+        if not least <= len(numbers) <= MOST_HATS or not inside or any(np.diff(numbers) <= 0):
+            many = f"{least} to {MOST_HATS} increasing numbers within the bounds"
+            raise self._error(f"{what} must be {many}")
+        return numbers
+
+    @override
     def _settle_missing(self, value: object) -> Value:
         number = declared_number(self.column, "missing", value)
         if not self.bounds[0] <= number <= self.bounds[1]:
             raise self._error("the value for missing lies outside the bounds")
         return number
 
-    def _own_variance(self) -> float:
-        # Between bounds alone nothing favours a value: the uniform law on [-1, 1].
-        return 1.0 if self.sd is not None else 1 / 3
-
-    def _range(self) -> tuple[float, float]:
+    def range(self) -> tuple[float, float]:
+        """Return the bounds, on the scale of the logarithm if there is one."""
         lo, hi = self.bounds
         return (0.0, float(np.log1p(hi - lo))) if self.log else (lo, hi)
 
-    def _column(self) -> NumberColumn:
-        low, high = self._range()
-        centre, scale = (low + high) / 2, (high - low) / 2
+    def moments(self) -> tuple[float, float]:
+        """Return centre and scale: as declared, or the middle and the half-width of the bounds."""
         if self.mean is not None and self.sd is not None:
-            centre, scale = self.mean, self.sd
-        grid, steps = self._grid()
-        return NumberColumn(
-            column=self.column,
-            na=tuple(int(token) if isinstance(token, bool) else token for token in self.na),
-            clip=self.bounds,
-            log=self.log,
-            grid=grid,
-            steps=steps,
-            centre=(centre,),
-            scale=(scale,),
-        )
+            return self.mean, self.sd
+        low, high = self.range()
+        return (low + high) / 2, (high - low) / 2
 
+    @property
+    @override
+    def size(self) -> int:
+        grid, steps = self._grid()
+        return (len(grid) - 1) * steps + 2
+
+    @override
+    def vertices(self, cells: Cells) -> NDArray[np.intp]:
+        u, absent = self.places(cells)
+        if self.missing is None:
+            refuse(self.column, absent, _NO_VALUE)
+        ends, steps = self._grid()
+        grid = np.array(ends)
+        at = np.searchsorted(grid[1:-1], u, side="right")
+        with np.errstate(invalid="ignore"):
+            # What a reader of the release computes, operation by operation.
+            share = np.clip((u - grid[at]) / np.diff(grid)[at], 0.0, 1.0)
+            found = at * steps + np.rint(share * steps).astype(np.intp)
+        return np.where(absent, self.size - 1, found)
+
+    def places(self, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return every cell within the bounds, as :meth:`range` has them, and which are missing."""
+        x, strange = read_numbers(self.column, cells, self.na)
+        refuse(self.column, strange, _NO_NUMBER)
+        u = np.clip(x, *self.bounds)
+        return np.log1p(u - self.bounds[0]) if self.log else u, np.asarray(np.isnan(x))
+
+    def points(self) -> Floats:
+        """Return the points of the grid: between its neighbours lie equal steps."""
+        ends, steps = self._grid()
+        grid = np.array(ends)
+        inner = grid[:-1, None] + np.arange(steps) / steps * np.diff(grid)[:, None]
+        return np.append(inner, grid[-1])
+
+    @once
     def _grid(self) -> tuple[tuple[float, ...], int]:
         """Return where points lie closer or farther apart, and the steps between: of facts alone.
 
         Whole numbers between whole bounds are points, unless more is known of where records are:
         then there are as many between knots as beyond them.
         """
-        low, high = self._range()
+        low, high = self.range()
         whole = not self.log and low.is_integer() and high.is_integer() and high - low <= WHOLE
         steps = int(WHOLE // (high - low) * (high - low)) if whole else 1
         finest = math.inf if self.sd is None else self.sd / FINE
@@ -429,22 +570,24 @@ class Number(Feature):
             return ()
         if self.quantiles is not None:
             return self.quantiles
-        hats = count_hats(*self.bounds)
-        # A knot per whole number, or as many as may be where most records are.
-        low, high = self._range() if hats < HATS else self._reached(KNOTS_REACH)
-        knots = [self._raw(place) for place in np.linspace(low, high, hats)]
-        return tuple(np.clip(knots, *self.bounds).tolist())
+        lo, hi = self.bounds
+        whole = lo.is_integer() and hi.is_integer() and 3 <= hi - lo + 1 < HATS
+        # A knot per whole number (between 0 and 1 there are rates, not two of them), or as many as
+        # may be where most records are.
+        low, high = self.range() if whole else self._reached(KNOTS_REACH)
+        places = np.linspace(low, high, int(hi - lo + 1) if whole else HATS)
+        return tuple(np.clip([self._raw(place) for place in places], lo, hi).tolist())
 
     def _reached(self, deviations: float) -> tuple[float, float]:
         """Return where most records are, within the bounds; between them if nobody knows."""
-        low, high = self._range()
+        low, high = self.range()
         middle, sd = self.mean or 0.0, self.sd or math.inf
         reach = max(deviations * sd, 1e-6 * (high - low))  # knots must differ
         return max(low, middle - reach), min(high, middle + reach)
 
     def within_bounds(self, places: Sequence[float]) -> tuple[float, ...]:
         """Return raw numbers at places from 0, the lower bound, to 1, the upper one."""
-        low, high = self._range()
+        low, high = self.range()
         inside = [self._raw(low + (high - low) * place) for place in places]
         found = np.where(np.asarray(places) >= 1, self.bounds[1], np.clip(inside, *self.bounds))
         return tuple(found.tolist())
@@ -455,49 +598,114 @@ class Number(Feature):
     def _place(self, value: float) -> float:
         return math.log1p(value - self.bounds[0]) if self.log else value
 
-    def _body_column(self, curves: bool) -> tuple[NumberColumn, BodyBlock]:
-        column, known = self._column(), self.mean is not None
+    @override
+    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+        known = self.mean is not None
+        (centre, scale), clip, u = self.moments(), self.bounds, self.points()
         bottom, top = self._reached(REACH)
-        middle = (bottom + top) / 2 if self.mean is None else self.mean
-        places = tuple(self._place(knot) for knot in self.knots(curves))
-        if not places and self.log and known:
-            places = (bottom, top)  # a clip would move where the logarithm starts
-        if places:
-            m, line = len(places), line_at(places, middle, top, bottom)
-            hats = replace(column, knots=places, centre=(0.0,) * m, scale=(1.0,) * m)
-            return hats, BodyBlock(m, "curve", 1 / m, line, known)
-        scale = max(top - middle, middle - bottom) * (1 + HAIR)
-        straight = replace(column, clip=(bottom, top), centre=(middle,), scale=(scale,))
-        return straight if known else column, BodyBlock(1, "number", SPREAD)
+        knots: tuple[float, ...] = ()
+        block = BodyBlock(1, "number", 1.0 if known and form == "standardised" else SPREAD)
+        if form != "standardised":
+            knots = tuple(map(self._place, self.knots(form == "curves")))
+            if not knots and self.log and known:
+                knots = (bottom, top)  # a clip would move where the logarithm starts
+            if not knots and known:
+                clip, scale = (bottom, top), max(top - centre, centre - bottom) * (1 + HAIR)
+        if not self.log:
+            u = np.clip(u, *clip)
+        grid, steps = self._grid()
+        told = {
+            "kind": self.kind,
+            "na": [int(token) if isinstance(token, bool) else token for token in self.na],
+            "clip": list(clip),
+            "log": self.log,
+            "grid": list(grid),
+            "steps": steps,
+            "knots": list(knots),
+        }
+        if not knots:
+            return u[:, None], (centre,), (scale,), block, told
+        m, middle = len(knots), centre if known else (bottom + top) / 2
+        block = BodyBlock(m, "curve", 1 / m, line_at(knots, middle, top, bottom), known)
+        return _hats(u, knots), (0.0,) * m, (1.0,) * m, block, told
+
+
+def line_at(
+    places: tuple[float, ...], middle: float, top: float, bottom: float
+) -> tuple[float, ...]:
+    """Return what a straight line around a middle is at knots, cut where a line is cut.
+
+    Knots that nobody expected may lie all on one side: then from the first of them to the last.
+    """
+    cut = np.clip(places, bottom, top)
+    if not cut[0] < cut[-1]:
+        cut, middle = np.array(places), (places[0] + places[-1]) / 2
+    return tuple(((cut - middle) / np.abs(cut - middle).max()).tolist())
+
+
+def _hats(u: Floats, knots: tuple[float, ...]) -> Floats:
+    """Return hats at numbers: 1 at a knot, 0 at others, linear between, constant beyond all."""
+    hats = np.ones((len(u), len(knots)))
+    for j, gap in enumerate(np.diff(knots)):
+        np.minimum(hats[:, j + 1], (u - knots[j]) / gap, out=hats[:, j + 1])
+        np.minimum(hats[:, j], (knots[j + 1] - u) / gap, out=hats[:, j])
+    return np.maximum(hats, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Discrete(Feature):
-    """A column with a declared list of values."""
+    """A column with a declared list of values: a text becomes a score, or one at its place."""
 
     @abstractmethod
     def _places(self) -> dict[Any, int]:
         """Return each declared value's row of the table."""
 
+    @override
     def __post_init__(self) -> None:
         super().__post_init__()
         if self._meant() & {meaning(token) for token in self.na}:
             raise self._error("na names a value that is declared too")
 
-    def declared_values(self) -> tuple[Value, ...]:
-        """Return the values that the table may hold, beside those that mean missing."""
+    @property
+    @override
+    def known(self) -> tuple[Value, ...]:
         return tuple(self._places())
 
     def _meant(self) -> set[str | float | None]:
         return {meaning(value) for value in self._places()}
 
-    def _codes(self) -> dict[str, int]:
+    @once
+    def codes(self) -> dict[str, int]:
+        """Return the place of every text that stands for a declared value; -1 means missing."""
         return codes_of(self._places(), self.na)
 
-    def _scored(self, scores: tuple[float, ...], centre: float, scale: float) -> ScoreColumn:
-        named = {"column": self.column, "codes": self._codes(), "scores": scores}
-        return ScoreColumn(**named, centre=(centre,), scale=(scale,))  # type: ignore[arg-type]
+    @property
+    @override
+    def size(self) -> int:
+        """Declared values, any other one, no value."""
+        return max(self._places().values()) + 3
 
+    @override
+    def vertices(self, cells: Cells) -> NDArray[np.intp]:
+        places = read_places(self.column, cells, self.codes())
+        if getattr(self, "unknown", None) is None:
+            refuse(self.column, places == UNKNOWN, "a value that is not declared")
+        if self.missing is None:
+            refuse(self.column, places == MISSING, _NO_VALUE)
+        # No value is -1, the last; any other one is -2.
+        places[places < 0] += self.size
+        return places
+
+    def _told(self, kind: str, **more: object) -> dict[str, Any]:
+        return {"codes": self.codes(), "unknown": None, "kind": kind, **more}
+
+    def _scored(
+        self, scores: Floats, centre: float, scale: float, block: BodyBlock
+    ) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+        told = self._told("score", scores=scores.tolist())
+        return scores[:, None], (centre,), (scale,), block, told
+
+    @override
     def _settle_missing(self, value: object) -> Value:
         found = declared_value(self.column, "missing", value)
         if meaning(found) not in self._meant():
@@ -552,55 +760,53 @@ class Ordered(Discrete):
 
     kind: ClassVar[str] = "ordered"
 
+    @override
     def _settle(self) -> None:
         self._set("levels", self._settle_values("levels", self.levels))
         if len(self.levels) < 2:
             raise self._error("levels must name at least two values")
         if self.scores is not None and len(self.scores) != len(self.levels):
             raise self._error("scores must be one number per level")
-        if any(np.diff(self._scores()) <= 0):
+        ranks = self.ranks()
+        if any(np.diff(ranks) <= 0):
             raise self._error("scores must increase")
-        self._check_moments(self._scores()[0], self._scores()[-1], "scores")
+        self._check_moments(ranks[0], ranks[-1], "scores")
         if self.mean is not None and self.shares is not None:
             raise self._error("declare shares, or mean and sd, not both")
         self._check_shares(len(self.levels))
 
-    def _scores(self) -> NDArray[np.float64]:
-        return np.array(
-            range(len(self.levels)) if self.scores is None else self.scores, dtype=float
-        )
+    def ranks(self) -> Floats:
+        """Return the scores of the levels."""
+        return np.array(self.scores or range(len(self.levels)), dtype=float)
 
-    def _scale(self) -> tuple[float, float, float]:
-        """Return centre, scale and the variance that is left after scaling."""
-        scores = self._scores()
+    def moments(self) -> tuple[float, float]:
+        """Return centre and scale: as declared, or the middle and the half-width of the scores."""
+        scores = self.ranks()
         if self.mean is not None and self.sd is not None:
-            return self.mean, self.sd, 1.0
+            return self.mean, self.sd
         if self.shares is not None:
             weights = np.array(self.shares) / sum(self.shares)
             mean = float(weights @ scores)
-            return mean, float(np.sqrt(weights @ (scores - mean) ** 2)), 1.0
-        half = float(scores[-1] - scores[0]) / 2
-        # Nothing favours a level: each is as likely as the others.
-        middle = float(scores[0] + scores[-1]) / 2
-        return middle, half, float(np.mean((scores - middle) ** 2)) / half**2
+            return mean, float(np.sqrt(weights @ (scores - mean) ** 2))
+        return float(scores[0] + scores[-1]) / 2, float(scores[-1] - scores[0]) / 2
 
+    @override
     def _places(self) -> dict[Value, int]:
         return {level: place for place, level in enumerate(self.levels)}
 
-    def _column(self) -> ScoreColumn:
-        centre, scale, _ = self._scale()
-        return self._scored(tuple(self._scores().tolist()), centre, scale)
-
-    def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
-        centre, scale, _ = self._scale()
+    @override
+    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+        scores, (centre, scale) = self.ranks(), self.moments()
         known = self.mean is not None or self.shares is not None
-        within = np.clip((self._scores() - centre) / (REACH * scale if known else scale), -1, 1)
+        if form == "standardised":
+            # Where nothing favours a level each is as likely as the others.
+            even = float(np.mean((scores - centre) ** 2)) / scale**2
+            return self._scored(
+                scores, centre, scale, BodyBlock(1, "number", 1.0 if known else even)
+            )
+        within = np.clip((scores - centre) / (REACH * scale if known else scale), -1, 1)
         spread = SPREAD if known else float(np.mean(within**2))
-        column = replace(self._column(), scores=tuple(within.tolist()), centre=(0.0,), scale=(1.0,))
-        return column, BodyBlock(1, "number", spread)
-
-    def _own_variance(self) -> float:
-        return self._scale()[2]
+        return self._scored(within, 0.0, 1.0, BodyBlock(1, "number", spread))
 
 
 @final
@@ -626,30 +832,25 @@ class Flag(Discrete):
 
     kind: ClassVar[str] = "flag"
 
+    @override
     def _settle(self) -> None:
-        self._set("true", self._settle_values("true", self.true))
-        self._set("false", self._settle_values("false", self.false))
-        self._settle_values("true and false", self.true + self.false)
-        # 1 and 0 are equal to the defaults, which are not written: one schema, one encoding.
         for side, default in (("true", (True,)), ("false", (False,))):
-            if getattr(self, side) == default:
-                self._set(side, default)
+            found = self._settle_values(side, getattr(self, side))
+            # 1 and 0 are equal to the defaults, which are not written: one schema, one encoding.
+            self._set(side, default if found == default else found)
+        self._settle_values("true and false", self.true + self.false)
 
+    @override
     def _places(self) -> dict[Value, int]:
         return dict.fromkeys(self.false, 0) | dict.fromkeys(self.true, 1)
 
-    def _column(self) -> ScoreColumn:
-        share = 0.5 if self.share is None else self.share
-        return self._scored((0.0, 1.0), share, float(np.sqrt(share * (1 - share))))
-
-    def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
-        # From end to end of the interval: an answer is as far from the other as noise allows. What
-        # is rare often matters much, so its share says nothing about how much it can.
-        ends = replace(self._column(), centre=(0.5,), scale=(0.5,))
-        return ends, BodyBlock(1, "flag", 1.0)
-
-
-ZEROS = "zeros"
+    @override
+    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+        # In a body from end to end of the interval: an answer is as far from the other as noise
+        # allows. What is rare often matters much, so its share says nothing about how much it can.
+        share = 0.5 if self.share is None or form != "standardised" else self.share
+        scale = float(np.sqrt(share * (1 - share)))
+        return self._scored(np.array([0.0, 1.0]), share, scale, BodyBlock(1, "flag", 1.0))
 
 
 @final
@@ -684,6 +885,7 @@ class Category(Discrete):
 
     kind: ClassVar[str] = "category"
 
+    @override
     def _settle(self) -> None:
         self._set("values", self._settle_values("values", self.values))
         if self.unknown == ZEROS and ZEROS in self.values:
@@ -703,6 +905,7 @@ class Category(Discrete):
         """Return which encoded column collects undeclared values, if one does."""
         return None if self.unknown is None else self._places().get(self.unknown)
 
+    @override
     def _settle_weight(self, key: str, weight: Any) -> Any:
         if isinstance(weight, Mapping):
             weight = self._from_table(key, weight)
@@ -725,8 +928,8 @@ class Category(Discrete):
             raise self._error("importance must be given for every value, or once for all")
         return tuple(written.get(bucket, 0) for bucket in buckets)
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the declared facts; importances and signs as tables of value to number."""
         facts = super().to_dict()
         for key in ("importance", "sign"):
             if isinstance(facts.get(key), list):
@@ -734,34 +937,28 @@ class Category(Discrete):
                 facts[key] = {str(bucket): number for bucket, number in named}
         return facts
 
+    @override
     def _places(self) -> dict[Value, int]:
         return {bucket: place for place, bucket in enumerate(self._buckets())}
 
-    def _column(self) -> OneHotColumn:
-        count = len(self._buckets())
+    @override
+    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+        count, told = len(self._buckets()), self._told("one-hot")
+        if form != "standardised":
+            block = BodyBlock(count, "category", 1 / count)
+            return np.eye(count), (0.0,) * count, (1.0,) * count, block, told
         shares = np.array((1 / count,) * count if self.shares is None else self.shares)
-        column = OneHotColumn(
-            column=self.column,
-            codes=self._codes(),
-            centre=tuple(shares.tolist()),
-            scale=tuple(np.sqrt(shares * (1 - shares)).tolist()),
-        )
-        return self._collecting(column)
+        scale = np.sqrt(shares * (1 - shares)).tolist()
+        return np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told
 
-    def _collecting(self, column: OneHotColumn) -> OneHotColumn:
-        """Return the column with what becomes of values that are not declared."""
-        if self.unknown is None:
-            return column
-        zeros = (0.0,) * len(self._buckets())
-        elsewhere = zeros if self.unknown == ZEROS else column.vector(self.unknown)
-        return replace(column, unknown=elsewhere)
+    @override
+    def _unknown(self, own: Floats) -> Floats | None:
+        place, count = self.unknown_place(), len(self._buckets())
+        if self.unknown is None or place is not None:
+            return None if place is None else own[place]
+        return np.append(np.zeros(count), own[0, count:])
 
-    def _body_column(self, curves: bool) -> tuple[OneHotColumn, BodyBlock]:  # noqa: ARG002
-        count = len(self._buckets())
-        zeros, ones = (0.0,) * count, (1.0,) * count
-        column = replace(self._column(), centre=zeros, scale=ones, unknown=None)
-        return self._collecting(column), BodyBlock(count, "category", 1 / count)
-
+    @override
     def _own_names(self) -> tuple[str, ...]:
         return tuple(f"{self.column}={bucket}" for bucket in self._buckets())
 
@@ -774,7 +971,7 @@ _OPPOSITES: dict[Value, Value] = {1: 0, **dict(zip(_YES, _NO, strict=True))}
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Label:
+class Label(Declared):
     """What is to be predicted: two sides, or several classes.
 
     Parameters
@@ -799,7 +996,7 @@ class Label:
     classes: tuple[Value, ...] | None = fact(declared_values, default=None)
 
     def __post_init__(self) -> None:
-        settle(self)
+        super().__post_init__()
         if (self.positive is None) == (self.classes is None):
             raise self._error("declare positive (two sides) or classes (several), one of them")
         if self.classes is not None:
@@ -870,15 +1067,3 @@ class Label:
         if column_names(table).count(self.column) != 1:
             raise InvalidData(f"the label needs a data frame with one column {self.column!r}.")
         return declared_columns(table, [self.column])[self.column]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declared facts as plain values."""
-        facts = {fact.name: getattr(self, fact.name) for fact in fields(self)}
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in facts.items()
-            if value is not None
-        }
-
-    def _error(self, what: str) -> SchemaError:
-        return SchemaError(f"label {self.column!r}: {what}.")

@@ -37,8 +37,7 @@ from confrere.data.cells import (
     read_numbers,
     read_places,
 )
-from confrere.data.encoding import NumberColumn
-from confrere.data.features import Feature, Label, Number
+from confrere.data.features import Discrete, Feature, Label, Number
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData
 from confrere.views import Panel, Shown, Table, Tone, Word
@@ -223,15 +222,15 @@ class ColumnLook:
     def _refusal(self) -> str | None:
         """Read the column; return what encoding says of it, if it refuses it."""
         self.constant = False
-        column = self.feature.compiled()
+        feature = self.feature
         try:
-            if isinstance(column, NumberColumn):
-                self.x, self.strange = read_numbers(column.column, self.values, column.na)
-                self.absent = np.isnan(self.x) & ~self.strange
-            else:
-                places = read_places(column.column, self.values, column.codes)
+            if isinstance(feature, Discrete):
+                places = read_places(feature.column, self.values, feature.codes())
                 self.absent, self.strange = places == MISSING, places == UNKNOWN
-            vertices = column.vertices(self.values)
+            else:
+                self.x, self.strange = read_numbers(feature.column, self.values, feature.na)
+                self.absent = np.isnan(self.x) & ~self.strange
+            vertices = feature.vertices(self.values)
         except InvalidData as error:
             return str(error)
         self.constant = len(self.values) > 1 and not np.ptp(vertices)
@@ -284,7 +283,7 @@ class ColumnLook:
             text = f"{counted(count, len(self.values))} hold {what}"
             if collected:
                 text += f" (encoded as unknown = {getattr(self.feature, 'unknown', None)!r})"
-            hint = spelling(strange, self.feature.declared_values())
+            hint = spelling(strange, self.feature.known)
             yield self._finding("undeclared", count, text, hint, refused=not collected)
 
     def _numbers(self) -> Iterator[Finding]:

@@ -16,8 +16,10 @@ import re
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
+from datetime import date, time
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar, final
@@ -35,7 +37,7 @@ from confrere.data.cells import (
     meanings,
     n_rows_of,
 )
-from confrere.data.encoding import SchemaEncoder, check_clip_norm, standardised_columns
+from confrere.data.encoding import SchemaEncoder, check_clip_norm
 from confrere.data.features import ZEROS, Category, Feature, Flag, Label, Number, Ordered
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
 from confrere.views import Pairs, Panel, Shown, Table
@@ -57,39 +59,31 @@ class TooDeep(ValueError):
 
 def parse_bounded(text: str) -> dict[str, Any]:
     """Return what a TOML text holds, or raise TooDeep if it breaks a bound."""
-    tables = 0
-    for number, line in enumerate(text.split("\n"), 1):
-        tables += line.lstrip().startswith("[")
-        if line.count(".") > _DEEPEST and _dots(line) > _DEEPEST:
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        words = _SEPARATED.findall(line) if line.count(".") > _DEEPEST else ()
+        if sum(word.count(".") for word in words if not _NO_KEY.fullmatch(word)) > _DEEPEST:
             raise TooDeep(f"line {number} has a key of more than {_DEEPEST} parts")
-    if tables > _MOST_TABLES:
+    if sum(line.lstrip().startswith("[") for line in lines) > _MOST_TABLES:
         raise TooDeep(f"it has more than {_MOST_TABLES} tables")
     try:
         found = tomllib.loads(text)
+        level: list[Any] = [found]
+        for _ in range(_DEEPEST):
+            tables = [one.values() if isinstance(one, dict) else one for one in level]
+            level = [one for each in tables if not isinstance(each, _LEAVES) for one in each]
+        if level:
+            raise RecursionError
     except RecursionError:
         raise TooDeep(f"it has more than {_DEEPEST} values within one another") from None
-    level: list[Any] = [found]
-    for _ in range(_DEEPEST):
-        level = [inside for one in level for inside in _inside(one)]
-    if level:
-        raise TooDeep(f"it has more than {_DEEPEST} values within one another")
     return found
 
 
-def _dots(line: str) -> int:
-    """Return how many dots of a line may be within dotted keys, or some more."""
-    words = _SEPARATED.findall(line)
-    return sum(word.count(".") for word in words if not _NO_KEY.fullmatch(word))
-
-
-def _inside(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
-
+#: What has nothing in it, of what TOML can hold.
+_LEAVES = (str, bool, int, float, date, time)
 
 #: What a receipt must say for a price to be known.
-_NEEDED = ("ledger_id", "row", "account", "guarantee", "hash", "simulated")
+_NEEDED = {"ledger_id", "row", "account", "guarantee", "hash", "simulated"}
 
 
 @final
@@ -102,22 +96,21 @@ class PaidFacts:
     receipts: Mapping[str, Mapping[str, Any]]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learned, Mapping) or not isinstance(self.receipts, Mapping):
+        learned: Any = self.learned
+        if not isinstance(learned, Mapping) or not isinstance(self.receipts, Mapping):
             raise SchemaError("paid: needs the tables learned and receipts.")
-        learned = {}
-        written: Mapping[str, Any] = self.learned
-        for column, keys in written.items():
-            if isinstance(keys, str) or not isinstance(keys, Sequence):
-                raise SchemaError("paid.learned: must name a list of facts per column.")
-            learned[str(column)] = tuple(map(str, keys))
+        if not all(isinstance(keys, list | tuple) for keys in learned.values()):
+            raise SchemaError("paid.learned: must name a list of facts per column.")
         if not self.receipts:
             raise SchemaError("paid.receipts: what was paid for has a receipt.")
         for receipt in self.receipts.values():
-            lacking = [n for n in _NEEDED if n not in receipt] if _is_table(receipt) else _NEEDED
-            price: Any = {} if lacking else receipt["guarantee"]
-            if not _is_table(price) or not _is_price(price.get("epsilon")):
+            whole = isinstance(receipt, Mapping) and receipt.keys() >= _NEEDED
+            price = receipt["guarantee"] if whole else None
+            epsilon: Any = price.get("epsilon") if isinstance(price, Mapping) else None
+            if type(epsilon) not in (int, float) or not epsilon > 0:
                 raise SchemaError("paid.receipts: a receipt does not say who paid what.")
-        object.__setattr__(self, "learned", dict(sorted(learned.items())))
+        keys = {str(column): tuple(map(str, own)) for column, own in learned.items()}
+        object.__setattr__(self, "learned", dict(sorted(keys.items())))
         object.__setattr__(self, "receipts", _plain(self.receipts))
 
     @property
@@ -130,52 +123,37 @@ class PaidFacts:
         """Whether the noise was seeded, so that nothing with these facts may be released."""
         return any(bool(one["simulated"]) for one in self.receipts.values())
 
+    def told(self) -> tuple[str, str, str]:
+        """Return the price, the facts and who paid, in words."""
+        facts = ", ".join(f"{column} ({', '.join(keys)})" for column, keys in self.learned.items())
+        payers = [f"{one['account']}, row {one['row']}" for one in self.receipts.values()]
+        more = [f"{len(payers) - 3} more"] * (len(payers) > 3)
+        return f"{self.epsilon:g}", facts or "nothing", "; ".join(payers[:3] + more)
+
     def __str__(self) -> str:
-        told = ", ".join(f"{column} ({', '.join(keys)})" for column, keys in self.learned.items())
-        payers = ", ".join(
-            f"{one['account']}, row {one['row']}" for one in list(self.receipts.values())[:3]
-        )
-        more = f" and {len(self.receipts) - 3} more" if len(self.receipts) > 3 else ""
-        return f"{told or 'nothing'}: epsilon {self.epsilon:g}, paid by {payers}{more}"
+        return "{1}: epsilon {0}, paid by {2}".format(*self.told())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return {
-            "learned": {column: list(keys) for column, keys in self.learned.items()},
-            "receipts": dict(self.receipts),
-        }
-
-    @classmethod
-    def from_dict(cls, values: object) -> PaidFacts:
-        """Read what :meth:`to_dict` wrote."""
-        if not _is_table(values) or values.keys() != {"learned", "receipts"}:  # type: ignore[attr-defined]
-            raise SchemaError("paid: each entry needs learned and receipts, and nothing else.")
-        return cls(values["learned"], values["receipts"])  # type: ignore[index]
+        learned = {column: list(keys) for column, keys in self.learned.items()}
+        return {"learned": learned, "receipts": dict(self.receipts)}
 
     def digest(self, schema: PublicSchema) -> str:
         """Return the hash of the values that were learned: what the ledger's row names.
 
         Empty if the schema has not all of the columns any more.
         """
-        facts = {feature.column: feature.to_dict() for feature in schema.features}
-        if schema.outcome is not None:
-            facts[schema.outcome.column] = schema.outcome.to_dict()
+        declared = (*schema.features, *([] if schema.outcome is None else [schema.outcome]))
+        facts = {one.column: one.to_dict() for one in declared}
         if not self.learned.keys() <= facts.keys():
             return ""
-        values = {
-            column: {key: facts[column].get(key) for key in keys}
-            for column, keys in self.learned.items()
-        }
-        text = json.dumps(_plain(values), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        found = {c: {key: facts[c].get(key) for key in keys} for c, keys in self.learned.items()}
+        return _hashed(_plain(found))
 
 
-def _is_table(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _is_price(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+def _hashed(values: Mapping[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
@@ -189,43 +167,23 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_Fact = TypeVar("_Fact", bound=Feature | Label)
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-_KINDS: dict[str, type[Feature]] = {
-    "number": Number,
-    "ordered": Ordered,
-    "category": Category,
-    "flag": Flag,
-}
+#: What facts are read into, by their kind.
+_KINDS: dict[str, type[Feature]] = {one.kind: one for one in (Number, Ordered, Category, Flag)}
 
 
-def _entries(features: object) -> list[Mapping[str, Any]]:
-    """Return a list of facts, from a list or from a table of column to facts."""
-    if isinstance(features, Mapping):
-        for column, entry in features.items():
-            if not isinstance(entry, Mapping):
-                raise SchemaError(f"column {column!r}: its facts must be a table.")
-        return [{"column": column, **entry} for column, entry in features.items()]
-    if isinstance(features, list) and all(isinstance(entry, Mapping) for entry in features):
-        return features
-    raise SchemaError("features must be a table of columns.")
-
-
-def _read_feature(entry: Mapping[str, Any]) -> Feature:
-    column, kind = entry.get("column"), entry.get("kind")
-    if not isinstance(column, str):
-        raise SchemaError("every feature needs a column name: a non-empty text.")
+def _read_feature(facts: dict[str, Any]) -> Feature:
+    what, kind = f"column {facts.get('column')!r}", facts.pop("kind", None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise SchemaError(f"column {column!r}: kind must be one of {', '.join(_KINDS)}.")
-    facts = {key: fact for key, fact in entry.items() if key != "kind"}
-    return _build(_KINDS[kind], f"column {column!r}", facts)
+        raise SchemaError(f"{what}: kind must be one of {', '.join(_KINDS)}.")
+    return _build(_KINDS[kind], what, facts)
 
 
-def _build(kind: type[_Fact], what: str, entry: object) -> _Fact:
+_Facts = TypeVar("_Facts", bound=Feature | Label | PaidFacts)
+
+
+def _build(kind: type[_Facts], what: str, entry: object) -> _Facts:
     if not isinstance(entry, Mapping):
-        raise SchemaError(f"{what} must be a table: column, ...")
+        raise SchemaError(f"{what} must be a table.")
     _refuse_unknown(what, entry, {fact.name for fact in fields(kind)})
     lacking = [f.name for f in fields(kind) if f.default is MISSING and f.name not in entry]
     if lacking:
@@ -239,84 +197,20 @@ def _refuse_unknown(what: str, facts: Mapping[str, Any], known: set[str]) -> Non
         raise SchemaError(f"{what}: does not know {', '.join(map(repr, unknown))}.")
 
 
-def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """Return one line per fact of two written schemas that differs; notes have no meaning."""
-    ours, theirs = _flat(here), _flat(there)
-    columns, others = ([one["column"] for one in facts["features"]] for facts in (here, there))
-    lines = [f"{column}: declared here only" for column in columns if column not in others]
-    lines += [f"{column}: declared there only" for column in others if column not in columns]
-    lines += [
-        f"{'.'.join(key)}: {ours.get(key, 'not declared')} here, "
-        f"{theirs.get(key, 'not declared')} there"
-        for key in dict.fromkeys([*ours, *theirs])
-        if ours.get(key) != theirs.get(key) and (key[0] in columns) == (key[0] in others)
-    ]
-    if [one for one in columns if one in others] != [one for one in others if one in columns]:
-        lines.append("features: the order differs")
-    if here.get("paid", []) != there.get("paid", []):
-        lines.append("paid: other facts were paid for, or by other receipts")
-    return lines
-
-
-def _flat(facts: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """Return facts in words, by where they stand."""
-    told: dict[tuple[str, ...], Any] = {
-        ("label", key): fact for key, fact in facts.get("label", {}).items()
-    }
-    told[("clip_norm",)] = facts["clip_norm"]
-    told |= {(one["column"], key): fact for one in facts["features"] for key, fact in one.items()}
-    return {key: json.dumps(fact, ensure_ascii=False) for key, fact in told.items()}
-
-
-def read_toml(source: str | Path) -> Mapping[str, Any]:
-    """Return the ``data`` table of a file, or of a text of several lines."""
-    if isinstance(source, Path) or "\n" not in source:
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise SchemaError(f"the schema cannot be read: {problem}.") from None
-    else:
-        text = source
-    try:
-        tables = parse_bounded(text)
-    except (tomllib.TOMLDecodeError, TooDeep) as problem:
-        raise SchemaError(f"the schema is not valid TOML: {problem}.") from None
-    data = tables.get("data")
-    if not isinstance(data, dict):
-        raise SchemaError("the schema needs a [data] table.")
-    return data
-
-
-def write_toml(facts: Mapping[str, Any]) -> str:
-    """Return the text of what ``PublicSchema.to_dict`` gave, one line per feature."""
-    lines = ["[data]"]
-    lines += [f"{key} = {_written(facts[key])}" for key in facts if key != "features"]
-    lines += ["", "[data.features]"]
-    for entry in facts["features"]:
-        rest = {key: value for key, value in entry.items() if key != "column"}
-        lines.append(f"{_key(entry['column'])} = {_written(rest)}")
-    return "\n".join(lines) + "\n"
-
-
 def _written(value: Any) -> str:
+    """Return a value as TOML has it."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(k)} = {_written(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_written, value)) + "]"
-    if isinstance(value, str):
-        return _text(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
-    return json.dumps(value)  # truth values and numbers are written alike in both
-
-
-def _text(value: str) -> str:
-    # TOML shares JSON's escapes, but wants the delete character escaped too.
+    # Both write truth values and numbers alike, and share escapes, but for the delete character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _text(key)
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _written(key)
 
 
 #: What :func:`declared_column` reads, one example per kind.
@@ -336,25 +230,24 @@ def declared_column(text: str) -> Feature:
     """
     column, _, rest = text.partition("=")
     kind, _, facts = rest.partition(":")
-    column, kind = column.strip(), kind.strip()
-    if kind not in FORMS:
-        raise SchemaError(f"column {column!r}: write it like {' or '.join(FORMS.values())}.")
-    return feature_of(column, kind, facts)
+    return feature_of(column.strip(), kind.strip(), facts)
 
 
 def feature_of(column: str, kind: str, facts: str) -> Feature:
     """Return the feature of a kind from its facts in words; see :func:`declared_column`."""
+    if kind not in FORMS:
+        raise SchemaError(f"column {column!r}: write it like {' or '.join(FORMS.values())}.")
     if kind == "number":
         low, dots, high = facts.partition("..")
-        bounds = [plain_value(low), plain_value(high)]
+        bounds: Any = (plain_value(low), plain_value(high))
         if not dots or any(isinstance(bound, str) for bound in bounds):
             raise SchemaError(f"column {column!r}: bounds are written LOW..HIGH, like 18..100.")
-        return Number(column, bounds=(bounds[0], bounds[1]))  # type: ignore[arg-type]
+        return Number(column, bounds=bounds)
     values = tuple(plain_value(value) for value in facts.split("|") if value.strip())
-    if kind == "flag":
-        if len(values) != 2:
-            raise SchemaError(f"column {column!r}: a flag needs two values, yes first: YES|NO.")
+    if kind == "flag" and len(values) == 2:
         return Flag(column, true=values[:1], false=values[1:])
+    if kind == "flag":
+        raise SchemaError(f"column {column!r}: a flag needs two values, yes first: YES|NO.")
     if len(values) < 2:
         raise SchemaError(f"column {column!r}: name at least two values, with | between them.")
     if kind == "ordered":
@@ -366,10 +259,8 @@ def plain_value(word: str) -> Value:
     """Read a number where there is one."""
     text = word.strip()
     for read in (int, float):
-        try:
+        with suppress(ValueError):
             return read(text)
-        except ValueError:
-            continue
     return text
 
 
@@ -387,60 +278,45 @@ class MissingFact:
         return f"{self.fact} of {shown}{more}: {self.worth}"
 
 
+#: What is lost where a fact is not declared, the dearest first.
+_WORTH = {
+    "importance": "noise falls on all {} encoded columns alike; with importances the useless ones "
+    "take little of it, and methods that weigh or stack by them can do so",
+    "mean and sd": "without them the width of the bounds is the scale, often five standard "
+    "deviations: the column is heard about two and a half times more softly than it could be",
+    "sign": "with expected directions there is a model that costs nothing (the expert score), to "
+    "compare with and to start from",
+    "base_rate": "with it probabilities start at the known share instead of one half",
+    "shares": "values count as equally frequent: a rare one is then scaled too small to be heard",
+    "missing": "a table with a gap there is refused; say what it means if there may be one",
+    "unknown": "a table with another value there is refused; name a bucket that collects them",
+}
+
+
 def missing_facts(schema: PublicSchema) -> tuple[MissingFact, ...]:
     """Return what a schema could still say, what is worth most first; touches no data."""
-    features = schema.features
+    outcome, signed = schema.outcome, any(schema.signs())
+    lacking: dict[str, list[str]] = {fact: [] for fact in _WORTH}
+    for one in schema.features:
+        shares = getattr(one, "shares", getattr(one, "share", None))
+        lacks = {
+            "importance": one.importance is None,
+            "mean and sd": isinstance(one, Number | Ordered) and one.sd is None and shares is None,
+            "sign": not signed,
+            "shares": isinstance(one, Category | Flag) and shares is None,
+            "missing": one.missing is None,
+            "unknown": isinstance(one, Category) and one.unknown is None,
+        }
+        for fact, there in lacks.items():
+            lacking[fact] += [one.column] * there
+    if outcome is not None and not outcome.classes and outcome.base_rate is None:
+        lacking["base_rate"].append(outcome.column)
     encoded = len(schema.feature_names)
-    numbers = [one for one in features if isinstance(one, Number | Ordered)]
-    scaled = [one for one in numbers if one.sd is None and getattr(one, "shares", None) is None]
-    lists = [one for one in features if isinstance(one, Category) and one.shares is None]
-    flags = [one for one in features if isinstance(one, Flag) and one.share is None]
-    outcome = schema.outcome
-    label = () if outcome is None else (outcome.column,)
-    rate = () if outcome is None or outcome.classes or outcome.base_rate is not None else label
-    found = (
-        MissingFact(
-            "importance",
-            () if schema.has_importances else _names(features),
-            f"noise falls on all {encoded} encoded columns alike; with importances the useless "
-            "ones take little of it, and methods that weigh or stack by them can do so",
-        ),
-        MissingFact(
-            "mean and sd",
-            _names(scaled),
-            "without them the width of the bounds is the scale, often five standard deviations: "
-            "the column is heard about two and a half times more softly than it could be",
-        ),
-        MissingFact(
-            "sign",
-            () if any(schema.signs()) else _names(features),
-            "with expected directions there is a model that costs nothing (the expert score), "
-            "to compare with and to start from",
-        ),
-        MissingFact(
-            "base_rate", rate, "with it probabilities start at the known share instead of one half"
-        ),
-        MissingFact(
-            "shares",
-            _names([*lists, *flags]),
-            "values count as equally frequent: a rare one is then scaled too small to be heard",
-        ),
-        MissingFact(
-            "missing",
-            _names([one for one in features if one.missing is None]),
-            "a table with a gap there is refused; say what it means if there may be one",
-        ),
-        MissingFact(
-            "unknown",
-            _names([one for one in features if isinstance(one, Category) and one.unknown is None]),
-            "a table with another value there is refused; name a bucket that collects them",
-        ),
+    return tuple(
+        MissingFact(fact, tuple(lacking[fact]), worth.format(encoded))
+        for fact, worth in _WORTH.items()
+        if lacking[fact]
     )
-    return tuple(one for one in found if one.columns)
-
-
-def _names(features: Iterable[Feature]) -> tuple[str, ...]:
-    return tuple(one.column for one in features)
 
 
 @final
@@ -487,6 +363,8 @@ class PublicSchema(Shown):
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
         except InvalidParameter as problem:
             raise SchemaError(str(problem)) from None
+        if not isinstance(self.note, str):
+            raise SchemaError("note must be a text.")
         object.__setattr__(self, "paid", tuple(self.paid))
         if not all(isinstance(one, PaidFacts) for one in self.paid):
             raise SchemaError("paid must be a list of PaidFacts.")
@@ -575,7 +453,7 @@ class PublicSchema(Shown):
         """
         weights = self.expert_weights()
         if is_table(X):
-            return np.asarray(standardised_columns(self, X).times(weights[None])[0])
+            return np.asarray(self.encoder().standardised(X).times(weights[None])[0])
         if np.ndim(X) != 2 or np.shape(X)[1] != len(weights):
             raise InvalidData(f"X must be a data frame or an array of {len(weights)} columns.")
         encoded: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ weights
@@ -636,14 +514,35 @@ class PublicSchema(Shown):
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of all that has a meaning (so without the note)."""
-        facts = {"format": "confrere-schema-1", **self.to_dict()}
-        facts.pop("note", None)
-        text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _hashed({"format": "confrere-schema-1", **replace(self, note="").to_dict()})
 
     def difference(self, other: PublicSchema) -> list[str]:
         """Return one readable line per fact that differs; empty if the meaning is the same."""
-        return difference(self.to_dict(), other.to_dict())
+        ours, theirs = self._facts(), other._facts()
+        here, there = self.columns, other.columns
+        lines = [f"{column}: declared here only" for column in here if column not in there]
+        lines += [f"{column}: declared there only" for column in there if column not in here]
+        lines += [
+            f"{'.'.join(key)}: {ours.get(key, 'not declared')} here, "
+            f"{theirs.get(key, 'not declared')} there"
+            for key in dict.fromkeys([*ours, *theirs])
+            if ours.get(key) != theirs.get(key) and (key[0] in here) == (key[0] in there)
+        ]
+        if [one for one in here if one in there] != [one for one in there if one in here]:
+            lines.append("features: the order differs")
+        if self.paid != other.paid:
+            lines.append("paid: other facts were paid for, or by other receipts")
+        return lines
+
+    def _facts(self) -> dict[tuple[str, ...], str]:
+        """Return facts in words, by where they stand; notes have no meaning."""
+        label = {} if self.outcome is None else self.outcome.to_dict()
+        told: dict[tuple[str, ...], Any] = {("label", key): fact for key, fact in label.items()}
+        told[("clip_norm",)] = self.clip_norm
+        told |= {
+            (one.column, k): fact for one in self.features for k, fact in one.to_dict().items()
+        }
+        return {key: json.dumps(fact, ensure_ascii=False) for key, fact in told.items()}
 
     def require_same(self, other: PublicSchema) -> None:
         """Raise if another schema does not mean the same, with the differences."""
@@ -668,16 +567,10 @@ class PublicSchema(Shown):
             parts.insert(0, Pairs({"predicts": f"{outcome.column} ({label})"}))
         missing = [f"{one.fact}: {', '.join(one.columns)}" for one in missing_facts(self)]
         parts += [Pairs({"worth declaring": missing})] if missing else []
-        paid = [
-            (
-                f"{one.epsilon:g}",
-                ", ".join(f"{column} ({', '.join(k)})" for column, k in one.learned.items()),
-                "; ".join(f"{r['account']}, row {r['row']}" for r in one.receipts.values()),
-            )
-            for one in self.paid
-        ]
-        title = "Facts that were paid for"
-        parts += [Table(("epsilon", "facts", "receipt"), paid, title=title)] if paid else []
+        if self.paid:
+            paid = [one.told() for one in self.paid]
+            title = "Facts that were paid for"
+            parts.append(Table(("epsilon", "facts", "receipt"), paid, title=title))
         size = f"{len(self.columns)} columns, {len(self.feature_names)} encoded"
         return Panel(f"Public schema: {size}", parts, f"fingerprint {self.fingerprint()}")
 
@@ -699,27 +592,47 @@ class PublicSchema(Shown):
         shared = {key: facts[key] for key in ("na", "missing") if key in facts}
         known = {"label", "clip_norm", "note", "features", "paid", *shared}
         _refuse_unknown("the schema", facts, known)
-        paid, label, note = facts.get("paid", []), facts.get("label"), facts.get("note", "")
+        features, paid, label = facts.get("features"), facts.get("paid", []), facts.get("label")
+        if isinstance(features, Mapping):
+            if not all(isinstance(entry, Mapping) for entry in features.values()):
+                strange = next(k for k, one in features.items() if not isinstance(one, Mapping))
+                raise SchemaError(f"column {strange!r}: its facts must be a table.")
+            features = [{"column": column, **entry} for column, entry in features.items()]
+        if not isinstance(features, list) or not all(isinstance(f, Mapping) for f in features):
+            raise SchemaError("features must be a table of columns.")
         if not isinstance(paid, list):
             raise SchemaError("paid must be a list of tables: learned and receipts.")
-        if not isinstance(note, str):
-            raise SchemaError("note must be a text.")
         return cls(
-            tuple(_read_feature({**shared, **one}) for one in _entries(facts.get("features"))),
+            tuple(_read_feature({**shared, **one}) for one in features),
             None if label is None else _build(Label, "label", label),
             facts.get("clip_norm", "rms"),
-            note,
-            tuple(map(PaidFacts.from_dict, paid)),
+            facts.get("note", ""),
+            tuple(_build(PaidFacts, "paid", one) for one in paid),
         )
 
     def to_toml(self) -> str:
         """Return the ``[data]`` and ``[data.features]`` tables of a study file."""
-        return write_toml(self.to_dict())
+        facts = self.to_dict()
+        features = facts.pop("features")
+        lines = ["[data]", *(f"{key} = {_written(fact)}" for key, fact in facts.items())]
+        lines += ["", "[data.features]"]
+        lines += [f"{_key(entry.pop('column'))} = {_written(entry)}" for entry in features]
+        return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, source: str | Path) -> PublicSchema:
         """Read a TOML file (a path, or one line naming it) or a text of several lines."""
-        return cls.from_dict(read_toml(source))
+        try:
+            named = isinstance(source, Path) or "\n" not in source
+            text = Path(source).read_text(encoding="utf-8") if named else str(source)
+            data = parse_bounded(text).get("data")
+        except (tomllib.TOMLDecodeError, TooDeep) as problem:
+            raise SchemaError(f"the schema is not valid TOML: {problem}.") from None
+        except (OSError, UnicodeDecodeError) as problem:
+            raise SchemaError(f"the schema cannot be read: {problem}.") from None
+        if not isinstance(data, dict):
+            raise SchemaError("the schema needs a [data] table.")
+        return cls.from_dict(data)
 
 
 def _shown(value: Any) -> str:

@@ -45,7 +45,7 @@ from confrere.data.cells import (
     read_numbers,
 )
 from confrere.data.codes import PackedCodes
-from confrere.data.encoding import Encoding
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.spill import MappedRows, SpillFolder, SpillWriter
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
@@ -583,14 +583,13 @@ class _GroupCodes:
     """The codes of one row group, written where they belong in files that all workers find."""
 
     table: Parquet
-    encoding: Encoding
+    encoder: SchemaEncoder
     paths: Sequence[Path]
 
     def __call__(self, number: int) -> Sums:
         first = sum(rows for _, _, rows in self.table.groups[:number])
-        names = [column.column for column in self.encoding.columns]
-        for batch in self.table.part(number).read(names, least=0):
-            for path, store in zip(self.paths, self.encoding.codes(batch), strict=True):
+        for batch in self.table.part(number).read(self.encoder.schema.columns, least=0):
+            for path, store in zip(self.paths, self.encoder.codes(batch), strict=True):
                 with path.open("r+b") as file:
                     file.seek(first * store.codes.itemsize)
                     file.write(store.codes.tobytes())
@@ -598,17 +597,17 @@ class _GroupCodes:
         return ()
 
 
-def codes_by(engine: Engine, table: Parquet, encoding: Encoding) -> list[PackedCodes]:
+def codes_by(engine: Engine, table: Parquet, encoder: SchemaEncoder) -> list[PackedCodes]:
     """Return the codes of a table whose row groups are encoded by those who work for an engine."""
-    names = [column.column for column in encoding.columns]
-    stores = encoding.codes(pa.table({name: pa.array([], pa.string()) for name in names}))
+    names = encoder.schema.columns
+    stores = encoder.codes(pa.table({name: pa.array([], pa.string()) for name in names}))
     folder, rows = SpillFolder(), table.rows or 0
     folder.check_room(rows * sum(store.codes.itemsize for store in stores))
     paths = [folder.path / f"codes-{k}" for k in range(len(stores))]
     for path, store in zip(paths, stores, strict=True):
         path.touch(mode=0o600, exist_ok=False)
         os.truncate(path, rows * store.codes.itemsize)
-    for _ in engine.map(_GroupCodes(table, encoding, paths), range(len(table.groups))):
+    for _ in engine.map(_GroupCodes(table, encoder, paths), range(len(table.groups))):
         pass
     return [
         replace(store, codes=MappedRows(path, store.codes.dtype, (rows,), folder))  # type: ignore[arg-type]

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
-from confrere.data.encoding import standardised_columns
 from confrere.data.features import Feature, Flag, Label, Number
 from confrere.data.schema import PublicSchema
 
@@ -210,7 +209,7 @@ def _centre(size: int, rng: np.random.Generator) -> Patients:
     table = pa.table(
         {t.public.column: _measured(t, latent[:, place]) for place, t in enumerate(TRAITS)}
     )
-    score = standardised_columns(SCHEMA, table).times(effects[None])[0]
+    score = SCHEMA.encoder().standardised(table).times(effects[None])[0]
     score *= LOG_ODDS_SPREAD / score.std()
     chance = expit(score + _intercept(score, prevalence))
     return Patients(table, (rng.random(size) < chance).astype(np.int64))

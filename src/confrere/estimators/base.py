@@ -18,9 +18,9 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from confrere.data import SchemaEncoder
 from confrere.data.cells import declared_classes, encode_labels, is_table, n_rows_of, plain_labels
 from confrere.data.codes import Coded
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import opened_engine
 from confrere.data.tables import Parquet, RowTable, codes_by, decoded, gathered_codes
 from confrere.errors import InvalidData, InvalidParameter
@@ -517,7 +517,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         self.n_features_in_ = len(encoder.schema.columns)
         self.feature_names_in_ = np.array(encoder.schema.columns, dtype=object)
         chosen = self._encoder(n_rows) or encoder
-        return chosen.encoding().coded(stores), labels, chosen
+        return chosen.coded(stores), labels, chosen
 
     def _read(self, encoder: SchemaEncoder, table: RowTable, y: Any) -> tuple[Any, Any]:
         """Return the codes and labels of a table, read batch by batch."""
@@ -530,7 +530,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         own = label if outcome is None else None
         with opened_engine(getattr(self, "engine", None)) as engine:
             if engine is not None and isinstance(table, Parquet) and len(table.groups) > 1:
-                stores = codes_by(engine, table, encoder.encoding())
+                stores = codes_by(engine, table, encoder)
                 read = table.read([label], least=self._least_rows)
                 labels = [self._labels(encoder, one, own and one[own]) for one in read]
                 return stores, np.concatenate(labels)

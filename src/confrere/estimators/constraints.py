@@ -27,8 +27,9 @@ from typing import (
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confrere.data import PublicSchema, SchemaEncoder
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import check_engine
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_epsilon, check_positive
 from confrere.ledger import Ledger

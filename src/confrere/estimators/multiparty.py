@@ -11,8 +11,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from confrere.data import SchemaEncoder
 from confrere.data.cells import is_table, party_column
+from confrere.data.encoding import SchemaEncoder
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (

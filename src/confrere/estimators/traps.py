@@ -19,7 +19,7 @@ from weakref import WeakSet
 import numpy as np
 from sklearn.utils import get_tags
 
-from confrere.data import SchemaEncoder
+from confrere.data.encoding import SchemaEncoder
 from confrere.errors import PrivacyWarning
 from confrere.kernel.guarantee import Guarantee, added
 from confrere.ledger import Ledger

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data import SchemaEncoder
 from confrere.data.codes import Coded
+from confrere.data.encoding import SchemaEncoder
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Apart, Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data import SchemaEncoder
 from confrere.data.body import BodyFrame
+from confrere.data.encoding import SchemaEncoder
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import (
     Guarantee,

@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.arrays import Floats
-from confrere.data import PublicSchema, SchemaEncoder
 from confrere.data.body import Clipping, GroupRows, Groups, RowRule
-from confrere.data.encoding import Form
+from confrere.data.encoding import SchemaEncoder
+from confrere.data.features import Form
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, check_relation
 from confrere.methods.allowance import (

@@ -34,10 +34,11 @@ from typing import Any, Literal
 import numpy as np
 
 from confrere.arrays import Floats
-from confrere.data import Number, PublicSchema, SchemaEncoder
 from confrere.data.body import BodyFrame, l1_reach
-from confrere.data.encoding import SPREAD, BodyBlock, Form
+from confrere.data.encoding import SchemaEncoder
+from confrere.data.features import SPREAD, BodyBlock, Form, Number
 from confrere.data.frame import Frame
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
 from confrere.methods.allowance import Allowance, free_ridge, noise_variance
@@ -709,7 +710,7 @@ def schema_frame(
         log_odds=log_odds,
         belief=BELIEF if n_classes == 2 else BELIEF_OF_MANY,
     )
-    body, scale = Body(chosen.roots, chosen.groups, chosen.shares), encoder.encoding().norm
+    body, scale = Body(chosen.roots, chosen.groups, chosen.shares), encoder.norm
     if leaf != "L1":
         return BodyFrame(body, chosen.ridge, scale, constant, turns)
     # Rows of sums of magnitudes up to one are shorter, and weights as much longer.

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.arrays import Floats
-from confrere.data import SchemaEncoder
 from confrere.data.body import BodyFrame
-from confrere.data.encoding import Form
+from confrere.data.encoding import SchemaEncoder
+from confrere.data.features import Form
 from confrere.data.frame import Frame
 from confrere.errors import (
     InvalidData,

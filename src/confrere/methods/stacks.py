@@ -19,8 +19,8 @@ from scipy import special
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data import SchemaEncoder
 from confrere.data.body import BodyFrame, Clipping, GroupBodies, GroupRows, Groups, RowRule
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.frame import into_ball
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.accountants import Exposure, gaussian_rate, gaussian_sigmas

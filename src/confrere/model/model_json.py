@@ -19,8 +19,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from confrere.arrays import Floats
-from confrere.data import PublicSchema
-from confrere.data.encoding import Encoding, NumberColumn
+from confrere.data.schema import PublicSchema
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
 from confrere.model.models import Clip, Encoder, Facts, Linear, LowLevelModel, Model, Stack, wrong
 from confrere.model.strict_json import json_bytes, read_json, validated
@@ -41,7 +40,7 @@ _UNREADABLE = (
     ArithmeticError,
     RecursionError,
 )
-_ENCODING, _FACTS = TypeAdapter(Encoding), TypeAdapter(Facts)
+_FACTS = TypeAdapter(Facts)
 
 
 def read_model(description: dict[str, Any]) -> Model:
@@ -97,11 +96,9 @@ def _clip(told: dict[str, Any]) -> Clip | None:
 
 
 def _encoder(told: dict[str, Any]) -> Encoder:
-    encoding = validated(_ENCODING, told["encoding"], "model.encoder.encoding")
     labels = told["labels"]
     more: dict[str, Any] = {
         "schema": PublicSchema.from_dict(told["schema"]),
-        "encoding": encoding,
         "labels": None if labels is None else tuple(labels),
     }
     return Encoder.checked(Encoder(**{**told, **more}))
@@ -211,24 +208,24 @@ def _example_rows(model: Model) -> Floats:
     return np.asarray(rows)
 
 
-def raw_examples(encoding: Encoding) -> list[dict[str, Any]]:
+def raw_examples(encoding: dict[str, Any]) -> list[dict[str, Any]]:
     """Return raw rows by arithmetic: inside and outside of bounds, missing, unknown."""
     rows: list[dict[str, Any]] = [{} for _ in range(5)]
-    for j, column in enumerate(encoding.columns):
+    for j, column in enumerate(encoding["columns"]):
         for i, row in enumerate(rows):
             cell: Any
-            if isinstance(column, NumberColumn):
-                low, high = column.clip
+            if column["kind"] == "number":
+                low, high = column["clip"]
                 share = 3.0 if i == 4 else ((7 * i + 3 * j) % 11) / 10
                 cell = float(f"{low + (high - low) * share:.6g}")
             else:
-                texts = {place: text for text, place in reversed(column.codes.items())}
+                texts = {place: text for text, place in reversed(column["codes"].items())}
                 cell = texts[(2 * i + j) % (max(texts) + 1)]
-                if i == 4 and column.unknown is not None:
-                    cell = f"no {column.column} that is declared"
-            if i == 3 and column.missing is not None:
+                if i == 4 and column["unknown"] is not None:
+                    cell = f"no {column['column']} that is declared"
+            if i == 3 and column["missing"] is not None:
                 cell = None
-            row[column.column] = cell
+            row[column["column"]] = cell
     return rows
 
 

@@ -22,9 +22,10 @@ from pydantic import ConfigDict
 from scipy import sparse, special
 
 from confrere.arrays import Floats
-from confrere.data import PublicSchema, SchemaEncoder
 from confrere.data.codes import Coded
-from confrere.data.encoding import Encoding, Form
+from confrere.data.encoding import SchemaEncoder
+from confrere.data.features import Form
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
 
@@ -100,7 +101,7 @@ class Encoder:
 
     schema: PublicSchema  #: The public facts about raw columns
     #: The same as a program in the closed language, for whoever does not have this library.
-    encoding: Encoding
+    encoding: dict[str, Any]
     #: ``weighted``, ``power``: how importances became weights; see
     #: :class:`~confrere.schema.SchemaEncoder`.
     weighted: bool
@@ -116,7 +117,7 @@ class Encoder:
         outcome = encoder.schema.outcome
         return cls(
             schema=encoder.schema,
-            encoding=encoder.encoding(),
+            encoding=encoder.told(),
             weighted=bool(encoder.weighted),
             power=float(encoder.power),
             labels=outcome.names if labelled and outcome is not None else None,
@@ -131,26 +132,26 @@ class Encoder:
     def transformer(self) -> SchemaEncoder:
         """Return the transformer that encodes so."""
         return self.schema.encoder(
-            rows=self.encoding.rows,
+            rows=self.encoding["rows"],
             weighted=self.weighted,
             power=self.power,
-            clip_norm=self.encoding.norm,
+            clip_norm=self.encoding["norm"],
             form=self.form,
         )
 
     def same_encoding(self, other: Encoder) -> bool:
         """Whether both encode alike, up to two machines' roundings."""
-        return _alike(self.encoding.to_dict(), other.encoding.to_dict())
+        return _alike(self.encoding, other.encoding)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return centre, scale and weight of every basis number, for ``model.npz``."""
-        columns = self.encoding.columns
+        columns = self.encoding["columns"]
         found = {
-            "encoder_centre": np.array([x for column in columns for x in column.centre]),
-            "encoder_scale": np.array([x for column in columns for x in column.scale]),
+            f"encoder_{key}": np.array([x for column in columns for x in column[key]])
+            for key in ("centre", "scale")
         }
-        if self.encoding.weights is not None:
-            found["encoder_weights"] = np.array(self.encoding.weights)
+        if self.encoding["weights"] is not None:
+            found["encoder_weights"] = np.array(self.encoding["weights"])
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,7 +162,7 @@ class Encoder:
             "power": self.power,
             "labels": None if self.labels is None else list(self.labels),
             "form": self.form,
-            "encoding": self.encoding.to_dict(),
+            "encoding": self.encoding,
         }
 
     @classmethod
@@ -369,8 +370,8 @@ class Model(ABC):
         """
         if self.encoder is None:
             raise InvalidData("the model has no encoder; it reads rows that were encoded before.")
-        encoding = self.encoder.encoding
-        return encoding.coded(encoding.codes(table))
+        encoder = self.encoder.transformer()
+        return encoder.coded(encoder.codes(table))
 
     def decision_function(self, X: Any) -> Floats:
         """Return scores: ``(n,)`` for two classes, ``(n, K)`` for more."""

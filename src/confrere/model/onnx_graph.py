@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from confrere.data.cells import MISSING, meaning
-from confrere.data.encoding import Encoding, NumberColumn, OneHotColumn, ScoreColumn
 from confrere.model.models import LARGEST, Clip, Linear, LowLevelModel, Model, Stack
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
@@ -36,7 +35,8 @@ _TYPES = {np.dtype(np.float64): _DOUBLE, np.dtype(np.int64): _INT64}
 #: The axis of columns.
 _COLUMNS = np.array([1], dtype=np.int64)
 
-Column: TypeAlias = NumberColumn | OneHotColumn | ScoreColumn
+#: What becomes of a raw column, in the closed language that a release carries.
+Column: TypeAlias = Mapping[str, Any]
 
 
 def onnx_bytes(model: Model) -> bytes:
@@ -211,9 +211,9 @@ class Graph:
         if model.encoder is None:
             graph += _field(11, _value("X", _DOUBLE, len(model.features)))
         else:
-            for column in model.encoder.encoding.columns:
-                kind = _DOUBLE if isinstance(column, NumberColumn) else _STRING
-                graph += _field(11, _value(column.column, kind, 1))
+            for column in model.encoder.encoding["columns"]:
+                kind = _DOUBLE if column["kind"] == "number" else _STRING
+                graph += _field(11, _value(column["column"], kind, 1))
         graph += _field(12, _value(self.output("decision"), _DOUBLE, n_scores))
         graph += _field(12, _value(self.output("probability"), _DOUBLE, n_classes))
         graph += _field(12, _value(self.output("label"), _INT64))
@@ -251,51 +251,52 @@ def _varint(value: int) -> bytes:
     return bytes([*found, value])
 
 
-def encoded_rows(graph: Graph, encoding: Encoding) -> str:
+def encoded_rows(graph: Graph, encoding: Mapping[str, Any]) -> str:
     """Add what turns raw columns into bounded rows."""
     parts = []
-    for column in encoding.columns:
-        if isinstance(column, NumberColumn):
+    for column in encoding["columns"]:
+        if column["kind"] == "number":
             parts += _number(graph, column)
         else:
-            parts += _text(graph, column, encoding.na)
+            parts += _text(graph, column, encoding["na"])
     rows = graph.add("Concat", *parts, axis=1)
-    if encoding.weights is not None:
-        rows = graph.add("Mul", rows, np.array([encoding.weights]))
+    if encoding["weights"] is not None:
+        rows = graph.add("Mul", rows, np.array([encoding["weights"]]))
     squares = graph.add("Mul", rows, rows)
     norms = graph.add("Sqrt", graph.add("ReduceSum", squares, _COLUMNS))
-    least = encoding.norm if encoding.rows == "clip" else 1e-300  # rows of zeros stay
+    least = encoding["norm"] if encoding["rows"] == "clip" else 1e-300  # rows of zeros stay
     return graph.add("Div", rows, graph.add("Max", norms, least))
 
 
-def _row(numbers: tuple[float, ...] | None, width: int) -> np.ndarray:
-    """Return what a cell becomes; NaN where it is refused."""
-    return np.array([numbers if numbers is not None else (math.nan,) * width])
+def _row(column: Column, cell: str) -> np.ndarray:
+    """Return what a cell that is missing or unknown becomes; NaN where it is refused."""
+    width = len(column["centre"]) + len(column["present"])
+    return np.array([(math.nan,) * width if column[cell] is None else column[cell]])
 
 
-def _number(graph: Graph, column: NumberColumn) -> list[str]:
-    x = column.column
+def _number(graph: Graph, column: Column) -> list[str]:
+    x = column["column"]
     absent = graph.add("IsNaN", x)
-    for token in column.na:
+    for token in column["na"]:
         number = meaning(token)
         if isinstance(number, float):
             absent = graph.add("Or", absent, graph.add("Equal", x, number))
-    low, high = column.clip
+    low, high = column["clip"]
     u = x
-    if column.log:
+    if column["log"]:
         above = graph.add("Sub", graph.add("Clip", x, low, high), low)
         u = graph.add("Log", graph.add("Add", above, 1.0))
-    u = _nearest(graph, u, np.array(column.grid), float(column.steps))
-    if not column.log:
+    u = _nearest(graph, u, np.array(column["grid"]), float(column["steps"]))
+    if not column["log"]:
         u = graph.add("Clip", u, low, high)
-    basis = _hats(graph, u, column.knots) if column.knots else u
+    basis = _hats(graph, u, column["knots"]) if column["knots"] else u
     scaled = _scaled(graph, column, basis)
     return _with_missing(graph, column, absent, scaled)
 
 
 def _scaled(graph: Graph, column: Column, basis: str) -> str:
-    centred = graph.add("Sub", basis, np.array([column.centre]))
-    return graph.add("Div", centred, np.array([column.scale]))
+    centred = graph.add("Sub", basis, np.array([column["centre"]]))
+    return graph.add("Div", centred, np.array([column["scale"]]))
 
 
 def _nearest(graph: Graph, u: str, grid: np.ndarray, steps: float) -> str:
@@ -308,7 +309,7 @@ def _nearest(graph: Graph, u: str, grid: np.ndarray, steps: float) -> str:
     return graph.add("Add", moved, float(grid[0]))
 
 
-def _hats(graph: Graph, u: str, knots: tuple[float, ...]) -> str:
+def _hats(graph: Graph, u: str, knots: Sequence[float]) -> str:
     hats = []
     for j, knot in enumerate(knots):
         sides: list[str | float] = [1.0]
@@ -322,28 +323,28 @@ def _hats(graph: Graph, u: str, knots: tuple[float, ...]) -> str:
 
 def _with_missing(graph: Graph, column: Column, absent: str, scaled: str) -> list[str]:
     """Return the encoded parts: those of the value, then the indicator of a missing one."""
-    own = len(column.centre)
-    missing = _row(column.missing, column.width)
+    own = len(column["centre"])
+    missing = _row(column, "missing")
     parts = [graph.add("Where", absent, missing[:, :own], scaled)]
-    if column.present:
-        parts.append(graph.add("Where", absent, missing[:, own:], np.array([column.present])))
+    if column["present"]:
+        parts.append(graph.add("Where", absent, missing[:, own:], np.array([column["present"]])))
     return parts
 
 
-def _text(graph: Graph, column: OneHotColumn | ScoreColumn, na: tuple[str, ...]) -> list[str]:
-    known = {**dict.fromkeys(na, MISSING), **column.codes}
-    count = 1 + max(column.codes.values())
+def _text(graph: Graph, column: Column, na: Sequence[str]) -> list[str]:
+    known = {**dict.fromkeys(na, MISSING), **column["codes"]}
+    count = 1 + max(column["codes"].values())
     unknown = count + 1
     place = graph.look_up(
-        column.column, {t: count if p == MISSING else p for t, p in known.items()}, unknown
+        column["column"], {t: count if p == MISSING else p for t, p in known.items()}, unknown
     )
-    if isinstance(column, OneHotColumn):
+    if column["kind"] == "one-hot":
         places = np.arange(count, dtype=np.int64)[None, :]
         basis = graph.add("Cast", graph.add("Equal", place, places), to=_DOUBLE)
     else:
         # The last two are of cells that are missing or unknown; what they get is replaced.
-        basis = graph.add("Gather", np.array([*column.scores, 0.0, 0.0]), place, axis=0)
-    elsewhere = _row(column.unknown, column.width)[:, : len(column.centre)]
+        basis = graph.add("Gather", np.array([*column["scores"], 0.0, 0.0]), place, axis=0)
+    elsewhere = _row(column, "unknown")[:, : len(column["centre"])]
     strange = graph.add("Equal", place, np.array(unknown, dtype=np.int64))
     scaled = graph.add("Where", strange, elsewhere, _scaled(graph, column, basis))
     absent = graph.add("Equal", place, np.array(count, dtype=np.int64))

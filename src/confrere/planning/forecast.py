@@ -38,9 +38,9 @@ from scipy import optimize, special, stats
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data import PublicSchema
-from confrere.data.encoding import Form
+from confrere.data.features import Form
 from confrere.data.frame import Frame
+from confrere.data.schema import PublicSchema
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.extras import extra

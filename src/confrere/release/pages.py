@@ -21,7 +21,6 @@ from markupsafe import Markup
 from scipy.linalg import block_diag
 
 from confrere.arrays import Floats
-from confrere.data.encoding import NumberColumn
 from confrere.methods.geometry import curvature_of, factors_of, weight_noise
 from confrere.model import Linear
 from confrere.release.card import Card
@@ -108,24 +107,22 @@ def _found(release: Release) -> Iterator[BentColumn]:
         return
     if model.encoder.form == "standardised":
         return
-    encoding = model.encoder.encoding
-    blocks = model.encoder.transformer().blocks()
-    start = 0
-    for place, (column, block) in enumerate(zip(encoding.columns, blocks, strict=True)):
+    encoder, start = model.encoder.transformer(), 0
+    for place, (told, block) in enumerate((one.told, one.block) for one in encoder.columns):
         hats = slice(start, start + block.smooth)
         start += block.size
-        if not block.smooth or not isinstance(column, NumberColumn):
+        if not block.smooth:
             continue
         around = np.eye(block.smooth) - 1 / block.smooth
-        values = around @ (model.coef[0, hats] / encoding.norm)
+        values = around @ (model.coef[0, hats] / encoder.norm)
         noise = _noise(release, place, block.smooth)
         deviations = None
         if noise is not None:
             part = noise[: block.smooth, : block.smooth]
             deviations = np.sqrt(np.diagonal(around @ part @ around))
-        knots = np.array(column.knots)
-        raw = np.expm1(knots) + column.clip[0] if column.log else knots
-        yield BentColumn(column.column, knots, values, deviations, (float(raw[0]), float(raw[-1])))
+        knots = np.array(told["knots"])
+        raw = np.expm1(knots) + told["clip"][0] if told["log"] else knots
+        yield BentColumn(told["column"], knots, values, deviations, (float(raw[0]), float(raw[-1])))
 
 
 def _noise(release: Release, place: int, hats: int) -> Floats | None:

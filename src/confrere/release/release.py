@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from confrere.data import PublicSchema
+from confrere.data.schema import PublicSchema
 from confrere.errors import (
     InvalidParameter,
     InvalidRelease,

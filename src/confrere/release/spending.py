@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from confrere.data import PublicSchema, SchemaEncoder
+from confrere.data.encoding import SchemaEncoder
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter, SchemaError
 from confrere.kernel.guarantee import (
     Guarantee,

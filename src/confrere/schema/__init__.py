@@ -1,18 +1,9 @@
 """Public facts: schemas and what encodes rows by them."""
 
-from confrere.data import (
-    Category,
-    DataReport,
-    Flag,
-    Label,
-    Number,
-    Ordered,
-    PublicDataOnlyWarning,
-    PublicSchema,
-    SchemaEncoder,
-    data_report,
-    draft_schema,
-)
+from confrere.data.encoding import SchemaEncoder
+from confrere.data.features import Category, Flag, Label, Number, Ordered
+from confrere.data.report import DataReport, data_report
+from confrere.data.schema import PublicDataOnlyWarning, PublicSchema, draft_schema
 
 __all__ = [
     "Category",

@@ -39,7 +39,7 @@ def table(n=4000, seed=0):
 def test_experts_have_log_odds_of_deviation_one_however_rows_are_encoded(weighted, clip_norm):
     encoder = schema(clip_norm=clip_norm).encoder(weighted=weighted)
     # Short rows are not clipped: their log odds are those of the declared signs and importances.
-    points = encoder.schema.features[0].compiled().points()
+    points = encoder.schema.features[0].points()
     raw = np.random.default_rng(0).choice(points[np.abs(points - 1) < 0.1], size=(50, 3))
     opinion = resolve_prior("experts", 0.0, encoder)
     standard = (raw - 1) / 2

@@ -45,7 +45,7 @@ def random_table(rng, n=300):
 @pytest.mark.parametrize("form", ["linear", "curves"])
 def test_every_row_lies_in_the_body_that_the_blocks_declare(form):
     encoder = SCHEMA.encoder(form=form)
-    rows = encoder.transform(random_table(np.random.default_rng(0))) * encoder.encoding().norm
+    rows = encoder.transform(random_table(np.random.default_rng(0))) * encoder.norm
     blocks = encoder.blocks()
     assert sum(block.size for block in blocks) == rows.shape[1] == len(encoder.names)
     assert len(set(encoder.names)) == len(encoder.names)
@@ -67,10 +67,10 @@ def test_hats_meet_at_their_knots():
     assert knots[-1] == pytest.approx(100)
     assert np.diff(np.log1p(knots)) == pytest.approx(np.log(101) / 7)
     encoder = schema.encoder(form="curves")
-    rows = encoder.transform(pd.DataFrame({"x": knots, "f": True})) * encoder.encoding().norm
+    rows = encoder.transform(pd.DataFrame({"x": knots, "f": True})) * encoder.norm
     assert rows[:, :8] == pytest.approx(np.eye(8), abs=1e-12)
     between = encoder.transform(pd.DataFrame({"x": [3.0, 250.0], "f": True}))
-    assert (between[:, :8] * encoder.encoding().norm).sum(axis=1) == pytest.approx(1)
+    assert (between[:, :8] * encoder.norm).sum(axis=1) == pytest.approx(1)
 
 
 def test_curves_are_written_and_read():
@@ -94,7 +94,7 @@ def test_rows_in_a_body_are_not_weighted():
         with pytest.raises(InvalidParameter, match="form"):
             SCHEMA.encoder(form="curves", **settings).blocks()
     with pytest.raises(InvalidParameter, match="form"):
-        SCHEMA.encoder(form="round").encoding()
+        SCHEMA.encoder(form="round").told()
 
 
 def test_declared_quantiles_are_the_knots_of_a_curve_that_has_none():

@@ -12,8 +12,8 @@ from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 
 def encode(feature, values):
-    column = feature.compiled()
-    return column.table()[column.vertices(as_cells(pd.Series(values), "x"))]
+    table = feature.encoded("standardised").table
+    return table[feature.vertices(as_cells(pd.Series(values), "x"))]
 
 
 def test_number_uses_middle_and_half_width_of_its_bounds():
@@ -31,7 +31,7 @@ def test_log_number_takes_the_logarithm_above_the_lower_bound():
     feature = Number("amount", bounds=(-1, 99), log=True)
     top = math.log(101)
     encoded = encode(feature, [-1.0, 1.0, 99.0, -50.0]).ravel()
-    points = feature.compiled().points()
+    points = feature.points()
     near = min(points, key=lambda point: abs(point - math.log(3)))
     assert abs(near - math.log(3)) <= top / (len(points) - 1) / 2
     assert encoded == pytest.approx([-1, (near - top / 2) / (top / 2), 1, -1], abs=1e-15)

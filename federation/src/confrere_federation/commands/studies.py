@@ -11,7 +11,7 @@ import typer
 
 from confrere.cli.envelope import Answer, ExitCode, Option, command, console, tell, wrote
 from confrere.cli.options import confirm, pairs
-from confrere.data import DataReport
+from confrere.data.report import DataReport
 from confrere.release import Release
 from confrere.views import Pairs, Table
 from confrere.views import price as shown_price

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from confrere.data import Category, Flag, Ordered, PublicSchema
+from confrere.data.features import Category, Flag, Ordered
+from confrere.data.schema import PublicSchema
 from confrere.errors import ConfrereError, InvalidData, SignatureError, StudyError
 from confrere.estimators.predictions import predict
 from confrere.ledger import LedgerReader

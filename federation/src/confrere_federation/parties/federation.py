@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import Parallel, delayed
 
-from confrere.data import SchemaEncoder
+from confrere.data.encoding import SchemaEncoder
 from confrere.errors import ConfrereError, InvalidParameter, QuorumMissed
 from confrere.methods.asking import Ask, Protocol, Receipts, Told, stacked
 from confrere_federation.parties.answers import Answers, Key

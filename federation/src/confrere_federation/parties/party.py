@@ -8,15 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.data import SchemaEncoder
 from confrere.data.codes import Coded
-from confrere.data.encoding import Encoding
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import check_engine, opened_engine
 from confrere.errors import InvalidData, InvalidParameter, StudyError
 from confrere.kernel.guarantee import Guarantee, Neighbours
@@ -104,7 +103,7 @@ class LocalParty:
     engine: str | None = None
     raw: RawRows | None = None
     encode: Callable[[SchemaEncoder], tuple[Floats | Coded, Floats]] | None = None
-    encoding: Encoding | None = None
+    encoding: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.engine is not None:
@@ -124,7 +123,7 @@ class LocalParty:
             return self
         if self.encode is None:
             raise InvalidParameter("encode: this party cannot encode its rows anew.")
-        wanted = encoder.encoding()
+        wanted = encoder.told()
         if wanted == self.encoding:
             return self
         if not self._encoded or self._encoded[0][0] != wanted:  # a run has one encoding
@@ -135,7 +134,7 @@ class LocalParty:
         return self._encoded[0][1]
 
     @cached_property
-    def _encoded(self) -> list[tuple[Encoding, LocalParty]]:
+    def _encoded(self) -> list[tuple[dict[str, Any], LocalParty]]:
         return []
 
     @property

@@ -47,7 +47,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from confrere.data import SchemaEncoder
+from confrere.data.encoding import SchemaEncoder
 from confrere.errors import (
     ConfrereError,
     FederationError,

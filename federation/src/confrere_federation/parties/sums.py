@@ -22,10 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data import PublicSchema
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.data.frame import LARGEST
-from confrere.data.schema import PaidFacts
+from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidMessage, SchemaError
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.streams import RandomSource

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.data import DataReport, SchemaEncoder, data_report
 from confrere.data.cells import UnitCounts, encode_labels
 from confrere.data.codes import Coded, PackedCodes
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.fact_counts import FactCounts
+from confrere.data.report import DataReport, data_report
 from confrere.data.tables import RowTable, gathered_codes
 from confrere.errors import StudyError
 from confrere.files import write_whole
@@ -62,7 +63,7 @@ def read_rows(
 
     codes, labels = gathered_codes(blocks(), table.rows)
     assert labels is not None
-    return Rows(encoder.encoding().coded(codes), labels, sums if counted else None)
+    return Rows(encoder.coded(codes), labels, sums if counted else None)
 
 
 def check_table(study: Study, table: RowTable) -> DataReport:

@@ -23,7 +23,8 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
-from confrere.data import PublicSchema, SchemaEncoder
+from confrere.data.encoding import SchemaEncoder
+from confrere.data.schema import PublicSchema
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter, StudyError
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource

@@ -348,7 +348,7 @@ def local_party(
         engine=local.engine,
         raw=_raw_rows(study, rows),
         encode=lambda encoder: read_rows(study, local.table(), encoder).coded(study),
-        encoding=study.encoder().encoding(),
+        encoding=study.encoder().told(),
     )
 
 

@@ -34,9 +34,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from confrere.catalogue import Method, find_method
-from confrere.data import PublicSchema, SchemaEncoder
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.fact_counts import FactCounts
-from confrere.data.schema import TooDeep, parse_bounded
+from confrere.data.schema import PublicSchema, TooDeep, parse_bounded
 from confrere.errors import (
     CalibrationError,
     ConfrereError,

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.data.encoding import standardised_columns
 from confrere.schema import PublicSchema
 
 Labels = NDArray[np.int64]
@@ -117,7 +116,7 @@ def encoded_rows(frame: pd.DataFrame, schema: PublicSchema, encoding: str) -> tu
         columns = (
             _codes(frame, schema)
             if encoding == "codes"
-            else standardised_columns(schema, frame).toarray().T
+            else schema.encoder().standardised(frame).toarray().T
         )
         low = columns.min(axis=1, keepdims=True)
         span = np.maximum(columns.max(axis=1, keepdims=True) - low, 1e-12)

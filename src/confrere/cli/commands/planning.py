@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from confrere.cli.envelope import Answer, Option, command
-from confrere.data import PublicSchema
+from confrere.data.schema import PublicSchema
 from confrere.planning import choose, plan_schema, plan_votes
 from confrere.planning import plan as planned
 from confrere.planning.forecast import DECAY

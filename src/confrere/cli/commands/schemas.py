@@ -12,10 +12,17 @@ import typer
 
 from confrere.cli.envelope import Answer, ExitCode, Option, command, tell
 from confrere.cli.options import agreed_payer, existing_ledger
-from confrere.data import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
 from confrere.data.fact_counts import FactCounts
-from confrere.data.features import Feature
-from confrere.data.schema import declared_column, feature_of, missing_facts, plain_value
+from confrere.data.features import Feature, Label
+from confrere.data.schema import (
+    PublicDataOnlyWarning,
+    PublicSchema,
+    declared_column,
+    draft_schema,
+    feature_of,
+    missing_facts,
+    plain_value,
+)
 from confrere.data.tables import open_table
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
