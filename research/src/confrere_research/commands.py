@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -19,21 +20,16 @@ from confrere_research.verdicts import Verdict, judge
 _FEW = 3
 
 
-@command(
-    "reproduce",
-    items=Option("Such as S1, or all; none lists them.", metavar="[ITEM]..."),
-    quick="Fewer repeats.",
-    out=Option("Where records go.", envvar="CONFRERE_OUT"),
-    jobs=Option("Processes.", min=1),
-    fresh="Run every cell again.",
-)
+@command("reproduce")
 def reproduce(
-    items: list[str] | None = None,
+    items: Annotated[
+        list[str] | None, Option("Such as S1, or all; none lists them.", metavar="[ITEM]...")
+    ] = None,
     *,
-    quick: bool = False,
-    out: Path = Path("confrere-out"),
-    jobs: int = 2,
-    fresh: bool = False,
+    quick: Annotated[bool, "Fewer repeats."] = False,
+    out: Annotated[Path, Option("Where records go.", envvar="CONFRERE_OUT")] = Path("confrere-out"),
+    jobs: Annotated[int, Option("Processes.", min=1)] = 2,
+    fresh: Annotated[bool, "Run every cell again."] = False,
 ) -> Answer:
     """Run the papers' experiments: what has no record yet is run, and everything is reported."""
     specs = load_specs()

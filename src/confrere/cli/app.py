@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from confrere.cli.envelope import COMMANDS, ExitCode, ending_of, report
+from confrere.cli.envelope import COMMANDS, ExitCode, ending_of, report, runnable
 from confrere.errors import NotInstalled
 
 
@@ -197,7 +197,7 @@ def load_command(name: str) -> Any:
     for words, one in COMMANDS.items():
         first, *others = words.split()
         if first == name:
-            group.command(others[0] if others else name)(one.runnable())
+            group.command(others[0] if others else name)(runnable(one))
     return get_group(tree).commands[name]
 
 

@@ -10,10 +10,10 @@ import inspect
 import json
 import logging
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -145,74 +145,68 @@ def envelope(
 
 
 class Option:
-    """What is said about a parameter of a command: its meaning, and what else the parser is told.
+    """What an annotation says about a parameter: its meaning, and what else the parser is told.
 
-    Parameters without a star before them are arguments, the others options; ``name`` is what an
-    option is called that is not called like its parameter.
+    Where that is all, the meaning alone will do. Parameters without a star before them are
+    arguments, the others options; ``name`` is what an option is called that is not called like its
+    parameter.
     """
 
     def __init__(self, meaning: str, name: str = "", **facts: Any) -> None:
         self.name, self.facts = name, {"help": meaning, **facts}
 
-    def annotated(self, parameter: inspect.Parameter) -> inspect.Parameter:
-        """Return the parameter as the parser wants it."""
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            own = self.name or f"--{parameter.name.replace('_', '-')}"
-            told: Any = typer.Option(own, **self.facts)
-        else:
-            told = typer.Argument(**self.facts)
-        return parameter.replace(annotation=Annotated[parameter.annotation, told])
+
+def _annotated(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter as the parser wants it."""
+    kind: Any = parameter.annotation
+    told = SHARED.get(parameter.name, "")
+    if get_origin(kind) is Annotated:
+        kind, told = get_args(kind)
+    option = Option(told) if isinstance(told, str) else told
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+        own = option.name or f"--{parameter.name.replace('_', '-')}"
+        parsed: Any = typer.Option(own, **option.facts)
+    else:
+        parsed = typer.Argument(**option.facts)
+    return parameter.replace(annotation=Annotated[kind, parsed])
 
 
-@dataclass(frozen=True)
-class Command:
-    """A function that returns an :class:`Answer`, and what its parameters mean."""
+def runnable(function: Callable[..., Answer]) -> Callable[..., None]:
+    """Return what the parser calls: with ``--json`` and ``--debug``, and an exit code."""
 
-    function: Callable[..., Answer]
-    options: Mapping[str, Option]
-
-    def runnable(self) -> Callable[..., None]:
-        """Return what the parser calls: with ``--json`` and ``--debug``, and an exit code."""
-        function = self.function
-
-        @functools.wraps(function)
-        def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
-            logging.getLogger("confrere").addHandler(logging.NullHandler())
-            try:
-                answer = function(*args, **kwargs)
-            except (typer.Exit, typer.Abort):
+    @functools.wraps(function)
+    def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+        logging.getLogger("confrere").addHandler(logging.NullHandler())
+        try:
+            answer = function(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
+        except BaseException as error:
+            # What the parser raised has a usage line and a code of its own.
+            usage = hasattr(error, "format_message") and hasattr(error, "exit_code")
+            if usage or isinstance(error, BrokenPipeError | SystemExit):
                 raise
-            except BaseException as error:
-                # What the parser raised has a usage line and a code of its own.
-                usage = hasattr(error, "format_message") and hasattr(error, "exit_code")
-                if usage or isinstance(error, BrokenPipeError | SystemExit):
-                    raise
-                raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
-            _show(answer, as_json=as_json)
-            raise typer.Exit(int(answer.exit_code))
+            raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
+        _show(answer, as_json=as_json)
+        raise typer.Exit(int(answer.exit_code))
 
-        signature = inspect.signature(function, eval_str=True)
-        own = list(signature.parameters.values())
-        kind = inspect.Parameter.KEYWORD_ONLY
-        own += [
-            inspect.Parameter(name, kind, default=False, annotation=bool) for name in _EVERYWHERE
-        ]
-        known = {**self.options, **_EVERYWHERE}
-        parameters = [known[one.name].annotated(one) for one in own]
-        made: Any = run
-        made.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
-        made.__annotations__ = {one.name: one.annotation for one in parameters}
-        return run
+    signature = inspect.signature(function, eval_str=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = (inspect.Parameter(name, kind, default=False, annotation=bool) for name in _EVERYWHERE)
+    parameters = [_annotated(one) for one in (*signature.parameters.values(), *more)]
+    made: Any = run
+    made.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
+    made.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 #: What every command takes besides its own arguments.
-_EVERYWHERE = {
-    "as_json": Option("Print one JSON document on standard output.", "--json"),
-    "debug": Option("Show the whole trace of an error."),
-}
+_EVERYWHERE = ("as_json", "debug")
 
 #: What parameters mean in every command that does not say otherwise.
-SHARED = {
+SHARED: dict[str, str | Option] = {
+    "as_json": Option("Print one JSON document on standard output.", "--json"),
+    "debug": "Show the whole trace of an error.",
     "study": Option("The study file.", metavar="STUDY"),
     "release": Option("The folder of a release.", metavar="RELEASE"),
     "local": Option(
@@ -222,31 +216,28 @@ SHARED = {
     ),
     "data": Option("A party's table, before its local file's.", metavar="PARTY=FILE"),
     "ledger": Option("One ledger for all, before the local files'.", envvar="CONFRERE_LEDGER"),
-    "account": Option("The account that pays; may be left out if there is one."),
+    "account": "The account that pays; may be left out if there is one.",
     "key": Option("A party's public key: it must have signed.", metavar="PARTY=FILE"),
-    "auxiliary": Option(
-        "The public rows that a study names by their hash, before the local file's."
-    ),
-    "name": Option("Who agrees; by default the user's name."),
-    "reason": Option("Why; by default the study's purpose."),
-    "justification": Option("Why this epsilon; by default what the study says."),
-    "label": Option("The label's column."),
-    "positive": Option("A value that counts as positive."),
-    "yes": Option("Spend without asking."),
+    "auxiliary": "The public rows that a study names by their hash, before the local file's.",
+    "name": "Who agrees; by default the user's name.",
+    "reason": "Why; by default the study's purpose.",
+    "justification": "Why this epsilon; by default what the study says.",
+    "label": "The label's column.",
+    "positive": "A value that counts as positive.",
+    "yes": "Spend without asking.",
 }
 
 #: The commands of those modules that were loaded, by the words that call them: "ledger show".
-COMMANDS: dict[str, Command] = {}
+COMMANDS: dict[str, Callable[..., Answer]] = {}
 
 C = TypeVar("C", bound=Callable[..., Answer])
 
 
-def command(words: str, **options: str | Option) -> Callable[[C], C]:
-    """Have a function called by these words; ``options`` say what its parameters mean."""
+def command(words: str) -> Callable[[C], C]:
+    """Have a function called by these words; its annotations say what its parameters mean."""
 
     def register(function: C) -> C:
-        own = {name: Option(one) if isinstance(one, str) else one for name, one in options.items()}
-        COMMANDS[words] = Command(function, {**SHARED, **own})
+        COMMANDS[words] = function
         return function
 
     return register

@@ -10,7 +10,7 @@ import pytest
 from confrere.ledger import reset_witness
 from confrere_federation.desk.gathered import ClerkProcess, Desk
 from confrere_federation.desk.guarding import Doorkeeper
-from confrere_federation.desk.serving_desk import make_app
+from confrere_federation.desk.screens import make_app
 from tests.unit.desk.world import World, build
 
 with warnings.catch_warnings():

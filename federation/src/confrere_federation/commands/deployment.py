@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from confrere.cli.envelope import Answer, Option, command, tell, wrote
 from confrere.cli.options import confirm, pairs
@@ -44,33 +44,31 @@ from confrere_federation.studies import (
 )
 
 
-@command(
-    "approve",
-    local=Option("The party's local file.", envvar="CONFRERE_LOCAL"),
-    grant="The file to write.",
-    refuse="Do not agree, or not any more: nothing is charged from then on.",
-    attempts=Option("Runs that may be paid for, each anew.", min=1, max=100),
-    days=Option("How long it is good for.", min=0.01),
-    peer=Option(
-        "Another party's fingerprint, as told by telephone; kept in the local file.",
-        metavar="NAME=SHA256:...",
-    ),
-    yes="Agree to the price without asking.",
-)
+@command("approve")
 def approve(
     study: Path,
     *,
-    local: Path = Path("local.toml"),
+    local: Annotated[Path, Option("The party's local file.", envvar="CONFRERE_LOCAL")] = Path(
+        "local.toml"
+    ),
     ledger: Path | None = None,
-    grant: Path = Path("grant.json"),
+    grant: Annotated[Path, "The file to write."] = Path("grant.json"),
     name: str | None = None,
     reason: str | None = None,
     justification: str | None = None,
-    refuse: bool = False,
-    attempts: int = 1,
-    days: float = 30.0,
-    peer: list[str] | None = None,
-    yes: bool = False,
+    refuse: Annotated[
+        bool, "Do not agree, or not any more: nothing is charged from then on."
+    ] = False,
+    attempts: Annotated[int, Option("Runs that may be paid for, each anew.", min=1, max=100)] = 1,
+    days: Annotated[float, Option("How long it is good for.", min=0.01)] = 30.0,
+    peer: Annotated[
+        list[str] | None,
+        Option(
+            "Another party's fingerprint, as told by telephone; kept in the local file.",
+            metavar="NAME=SHA256:...",
+        ),
+    ] = None,
+    yes: Annotated[bool, "Agree to the price without asking."] = False,
 ) -> Answer:
     """Agree to what a study asks of a party, once, at its price.
 
@@ -105,34 +103,28 @@ def approve(
     )
 
 
-@command(
-    "coordinator",
-    key="Its private key: parties name the public half.",
-    node=Option(
-        "A party's node certificate: keys node made it. Or a folder of them, <party>.pem.",
-        metavar="PARTY=FILE",
-    ),
-    folder="Its files: state, journal, log.",
-    host="Address to listen on.",
-    port=Option("Port to listen on.", min=1, max=65535),
-    timeout=Option("Seconds to wait for the parties in a round.", min=1),
-    attempt=Option("Which run: a second one is paid for anew.", min=1),
-    authority="The folder of its TLS certificate; by default made where it works.",
-    out=Option("Where the release goes.", envvar="CONFRERE_OUT"),
-)
+@command("coordinator")
 def coordinator(
     study: Path,
     *,
-    key: Path,
-    node: list[str] | None = None,
-    folder: Path = Path("confrere-coordinator"),
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    timeout: float = 600.0,
-    attempt: int = 1,
-    authority: Path | None = None,
+    key: Annotated[Path, "Its private key: parties name the public half."],
+    node: Annotated[
+        list[str] | None,
+        Option(
+            "A party's node certificate: keys node made it. Or a folder of them, <party>.pem.",
+            metavar="PARTY=FILE",
+        ),
+    ] = None,
+    folder: Annotated[Path, "Its files: state, journal, log."] = Path("confrere-coordinator"),
+    host: Annotated[str, "Address to listen on."] = "127.0.0.1",
+    port: Annotated[int, Option("Port to listen on.", min=1, max=65535)] = 8000,
+    timeout: Annotated[float, Option("Seconds to wait for the parties in a round.", min=1)] = 600.0,
+    attempt: Annotated[int, Option("Which run: a second one is paid for anew.", min=1)] = 1,
+    authority: Annotated[
+        Path | None, "The folder of its TLS certificate; by default made where it works."
+    ] = None,
     auxiliary: Path | None = None,
-    out: Path | None = None,
+    out: Annotated[Path | None, Option("Where the release goes.", envvar="CONFRERE_OUT")] = None,
 ) -> Answer:
     """Ask the parties of a study, write the release of what they gave, and hand it to them.
 
@@ -168,7 +160,7 @@ def coordinator(
         steps.changed = say
         line: AbstractContextManager[LineCarrier]
         if by_flare:
-            line = nullcontext(LineCarrier(socket.socket(fileno=0), names, moved))
+            line = nullcontext(LineCarrier(Connection(0), names, moved))
         else:
             tell(
                 f"listening on {host}:{port}; every party needs {tls.certificate}: "

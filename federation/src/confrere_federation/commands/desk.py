@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -13,27 +14,29 @@ from confrere.extras import extra
 from confrere_federation.commands.key_access import KEY_PASSPHRASE
 
 
-@command(
-    "desk",
-    folders=Option("Where to look; this folder by default.", metavar="[FOLDER]..."),
-    host="Address to listen on.",
-    port=Option("Port; 0 takes a free one.", min=0, max=65535),
-    sign_in_header="The header in which the organisation's own sign-in names who is there.",
-    name=Option("Another name that it is called by.", metavar="HOST[:PORT]"),
-    at_socket=Option("Listen for the sign-in on a Unix socket.", "--socket", metavar="FILE"),
-    front_secret=Option("Holds what the sign-in sends to prove itself.", metavar="FILE"),
-    approvers=Option("Who may decide behind a sign-in, a name in a line.", metavar="FILE"),
-)
+@command("desk")
 def desk(
-    folders: list[Path] | None = None,
+    folders: Annotated[
+        list[Path] | None, Option("Where to look; this folder by default.", metavar="[FOLDER]...")
+    ] = None,
     *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    sign_in_header: str | None = None,
-    name: list[str] | None = None,
-    at_socket: Path | None = None,
-    front_secret: Path | None = None,
-    approvers: Path | None = None,
+    host: Annotated[str, "Address to listen on."] = "127.0.0.1",
+    port: Annotated[int, Option("Port; 0 takes a free one.", min=0, max=65535)] = 0,
+    sign_in_header: Annotated[
+        str | None, "The header in which the organisation's own sign-in names who is there."
+    ] = None,
+    name: Annotated[
+        list[str] | None, Option("Another name that it is called by.", metavar="HOST[:PORT]")
+    ] = None,
+    at_socket: Annotated[
+        Path | None, Option("Listen for the sign-in on a Unix socket.", "--socket", metavar="FILE")
+    ] = None,
+    front_secret: Annotated[
+        Path | None, Option("Holds what the sign-in sends to prove itself.", metavar="FILE")
+    ] = None,
+    approvers: Annotated[
+        Path | None, Option("Who may decide behind a sign-in, a name in a line.", metavar="FILE")
+    ] = None,
 ) -> Answer:
     """Show budgets, waiting studies, runs and releases in a browser; approve or refuse studies.
 

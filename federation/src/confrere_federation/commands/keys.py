@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -26,8 +27,8 @@ _NODES = "The coordinator's folder of certificates."
 _OWN = "The folder of the party's keys; by default its home's."
 
 
-@command("keys new", path=_NEW, comment="Whose key it is.")
-def new(path: Path, *, comment: str = "") -> Answer:
+@command("keys new")
+def new(path: Annotated[Path, _NEW], *, comment: Annotated[str, "Whose key it is."] = "") -> Answer:
     """Make an Ed25519 key pair in OpenSSH's files."""
     public = generate_key(path, comment)
     return Answer(
@@ -37,8 +38,8 @@ def new(path: Path, *, comment: str = "") -> Answer:
     )
 
 
-@command("keys node", path=_NEW, passphrase=_LOCKED)
-def node(path: Path, *, passphrase: bool = False) -> Answer:
+@command("keys node")
+def node(path: Annotated[Path, _NEW], *, passphrase: Annotated[bool, _LOCKED] = False) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
     certificate = make_node_key(path, _word(passphrase))
     return Answer(
@@ -47,30 +48,35 @@ def node(path: Path, *, passphrase: bool = False) -> Answer:
     )
 
 
-@command("keys show", path="A public key's file.")
-def show(path: Path) -> Answer:
+@command("keys show")
+def show(path: Annotated[Path, "A public key's file."]) -> Answer:
     """Print a public key's fingerprint."""
     found = fingerprint(path)
     return Answer(found, {"fingerprint": found})
 
 
-@command("keys request", party=_PARTY, folder=_OWN, passphrase=_LOCKED)
-def request(party: str, *, folder: Path | None = None, passphrase: bool = False) -> Answer:
+@command("keys request")
+def request(
+    party: Annotated[str, _PARTY],
+    *,
+    folder: Annotated[Path | None, _OWN] = None,
+    passphrase: Annotated[bool, _LOCKED] = False,
+) -> Answer:
     """Make a party's keys, and the request that it sends to whoever coordinates."""
     place = folder or open_home(home_folder()).keys
     made = kits.make_request(place, check_party(party), _word(passphrase))
     return _asked(place, party, made.fingerprint)
 
 
-@command(
-    "keys rotate",
-    party=_PARTY,
-    signing="A new signing key, which the old one signs; else a new node key.",
-    folder=_OWN,
-    passphrase=_LOCKED,
-)
+@command("keys rotate")
 def rotate(
-    party: str, *, signing: bool = False, folder: Path | None = None, passphrase: bool = False
+    party: Annotated[str, _PARTY],
+    *,
+    signing: Annotated[
+        bool, "A new signing key, which the old one signs; else a new node key."
+    ] = False,
+    folder: Annotated[Path | None, _OWN] = None,
+    passphrase: Annotated[bool, _LOCKED] = False,
 ) -> Answer:
     """Make a new key in place of the old one, and a new request; studies that run stay good."""
     place = folder or Home(home_folder()).keys
@@ -82,8 +88,8 @@ def rotate(
     return _asked(place, party, made.fingerprint)
 
 
-@command("keys accept", file=_REQUEST)
-def accept(file: Path) -> Answer:
+@command("keys accept")
+def accept(file: Annotated[Path, _REQUEST]) -> Answer:
     """Know another party by its new signing key, which the key that is known has signed."""
     found = kits.read_request(file)
     kits.accept_key(Home(home_folder()), found)
@@ -93,13 +99,13 @@ def accept(file: Path) -> Answer:
     )
 
 
-@command(
-    "keys admit",
-    file=_REQUEST,
-    study="The study, which names its key.",
-    nodes=_NODES,
-)
-def admit(file: Path, *, study: Path, nodes: Path) -> Answer:
+@command("keys admit")
+def admit(
+    file: Annotated[Path, _REQUEST],
+    *,
+    study: Annotated[Path, "The study, which names its key."],
+    nodes: Annotated[Path, _NODES],
+) -> Answer:
     """Let a party connect by its request's certificate; the one before is revoked."""
     found = kits.read_request(file)
     kits.admit(nodes, read_study(study), found)
@@ -109,8 +115,8 @@ def admit(file: Path, *, study: Path, nodes: Path) -> Answer:
     )
 
 
-@command("keys revoke", party=_PARTY, nodes=_NODES)
-def revoke(party: str, *, nodes: Path) -> Answer:
+@command("keys revoke")
+def revoke(party: Annotated[str, _PARTY], *, nodes: Annotated[Path, _NODES]) -> Answer:
     """Take a party's certificate back; a coordinator that is running has to be started again."""
     kits.revoke(nodes, check_party(party))
     return Answer(
@@ -139,26 +145,17 @@ def _word(asked: bool) -> str | None:
 _KIT = Option("The archive.", metavar="KIT")
 
 
-@command(
-    "provision",
-    requests="A party's request (keys request), or a folder of them.",
-    key="The coordinator's private key: it signs the kits.",
-    host="Address by which parties reach the coordinator.",
-    out="The folder of the kits.",
-    port=Option("Its port.", min=1, max=65535),
-    days=Option("How long its certificate is good.", min=1, max=3650),
-    renew="Write over kits that are there: a new certificate.",
-)
+@command("provision")
 def provision(
     study: Path,
     *,
-    requests: list[Path],
-    key: Path,
-    host: str,
-    out: Path = Path("kits"),
-    port: int = 8443,
-    days: int = 365,
-    renew: bool = False,
+    requests: Annotated[list[Path], "A party's request (keys request), or a folder of them."],
+    key: Annotated[Path, "The coordinator's private key: it signs the kits."],
+    host: Annotated[str, "Address by which parties reach the coordinator."],
+    out: Annotated[Path, "The folder of the kits."] = Path("kits"),
+    port: Annotated[int, Option("Its port.", min=1, max=65535)] = 8443,
+    days: Annotated[int, Option("How long its certificate is good.", min=1, max=3650)] = 365,
+    renew: Annotated[bool, "Write over kits that are there: a new certificate."] = False,
 ) -> Answer:
     """Make a signed kit for every participant: the study, certificates, where you are reached."""
     files = [
@@ -193,15 +190,18 @@ def provision(
     )
 
 
-@command(
-    "kit open",
-    kit=_KIT,
-    fingerprint="The coordinator's, SHA256:..., as told by telephone.",
-    into="A party's home, by default CONFRERE_HOME or the user's; a coordinator's folder.",
-    dataset="Which of the home's data sets the study is about, if it has several.",
-)
+@command("kit open")
 def open_(
-    kit: Path, *, fingerprint: str, into: Path | None = None, dataset: str | None = None
+    kit: Annotated[Path, _KIT],
+    *,
+    fingerprint: Annotated[str, "The coordinator's, SHA256:..., as told by telephone."],
+    into: Annotated[
+        Path | None,
+        "A party's home, by default CONFRERE_HOME or the user's; a coordinator's folder.",
+    ] = None,
+    dataset: Annotated[
+        str | None, "Which of the home's data sets the study is about, if it has several."
+    ] = None,
 ) -> Answer:
     """Check a kit's signature; write its files, a local file, a unit and a README made here."""
     found, place = kits.open_kit(kit, into, fingerprint, dataset=dataset)
@@ -215,8 +215,8 @@ def open_(
     )
 
 
-@command("kit show", kit=_KIT)
-def look(kit: Path) -> Answer:
+@command("kit show")
+def look(kit: Annotated[Path, _KIT]) -> Answer:
     """Say whose a kit is, who signed it and what is in it; writes nothing."""
     found = kits.show_kit(kit)
     return Answer(

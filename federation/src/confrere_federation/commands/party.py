@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Annotated
 
 import confrere_federation.engines.keys as keys
 from confrere.cli.envelope import Answer, Option, command, tell
@@ -20,36 +21,30 @@ from confrere_federation.engines.offline import AtHome, without_network
 from confrere_federation.progress import Progress, private, read_progress
 
 
-@command(
-    "party",
-    coordinator=Option("Where it listens.", metavar="HOST:PORT"),
-    authority="The coordinator's ca.pem.",
-    node_key="The private node key: keys node makes one.",
-    local=Option("The party's local file.", envvar="CONFRERE_LOCAL"),
-    grant="What was approved; without one it is asked for.",
-    folder="Its files: state, journal, log.",
-    timeout=Option("Seconds without a coordinator until it gives up.", min=1),
-    out=Option("Where the release goes.", envvar="CONFRERE_OUT"),
-    yes="Agree to the price without asking.",
-    same_mount="As a service, start though ledger and witness share a mount.",
-)
+@command("party")
 def party(
     study: Path,
     *,
-    coordinator: str,
-    authority: Path,
-    node_key: Path,
-    local: Path = Path("local.toml"),
+    coordinator: Annotated[str, Option("Where it listens.", metavar="HOST:PORT")],
+    authority: Annotated[Path, "The coordinator's ca.pem."],
+    node_key: Annotated[Path, "The private node key: keys node makes one."],
+    local: Annotated[Path, Option("The party's local file.", envvar="CONFRERE_LOCAL")] = Path(
+        "local.toml"
+    ),
     ledger: Path | None = None,
-    grant: Path = Path("grant.json"),
-    folder: Path = Path("confrere-party"),
-    timeout: float = 3600.0,
+    grant: Annotated[Path, "What was approved; without one it is asked for."] = Path("grant.json"),
+    folder: Annotated[Path, "Its files: state, journal, log."] = Path("confrere-party"),
+    timeout: Annotated[
+        float, Option("Seconds without a coordinator until it gives up.", min=1)
+    ] = 3600.0,
     name: str | None = None,
     reason: str | None = None,
     justification: str | None = None,
-    out: Path | None = None,
-    yes: bool = False,
-    same_mount: bool = False,
+    out: Annotated[Path | None, Option("Where the release goes.", envvar="CONFRERE_OUT")] = None,
+    yes: Annotated[bool, "Agree to the price without asking."] = False,
+    same_mount: Annotated[
+        bool, "As a service, start though ledger and witness share a mount."
+    ] = False,
 ) -> Answer:
     """Answer a study's coordinator: what was approved, and nothing else.
 

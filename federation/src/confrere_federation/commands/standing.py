@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import pairs
@@ -18,21 +18,20 @@ from confrere_federation.progress import read_progress, summary
 from confrere_federation.studies.local_file import home_folder, open_home
 
 
-@command(
-    "home",
-    folder=Option(
-        "By default CONFRERE_HOME, or confrere in the user's data folder.", metavar="DIR"
-    ),
-    data=Option("Name a table: its ledger is for good.", metavar="NAME=FILE"),
-    unit_column="The column that says whose a row of it is.",
-    service="Make the user and the folders that units for systemd name; by root.",
-)
+@command("home")
 def home(
-    folder: Path | None = None,
+    folder: Annotated[
+        Path | None,
+        Option("By default CONFRERE_HOME, or confrere in the user's data folder.", metavar="DIR"),
+    ] = None,
     *,
-    data: list[str] | None = None,
-    unit_column: str | None = None,
-    service: bool = False,
+    data: Annotated[
+        list[str] | None, Option("Name a table: its ledger is for good.", metavar="NAME=FILE")
+    ] = None,
+    unit_column: Annotated[str | None, "The column that says whose a row of it is."] = None,
+    service: Annotated[
+        bool, "Make the user and the folders that units for systemd name; by root."
+    ] = False,
 ) -> Answer:
     """Make an organisation's home, name its data sets, and show what was spent on each."""
     if service:
@@ -88,8 +87,8 @@ def _make_service() -> Answer:
     return Answer(f"the user confrere and its home are made; next: CONFRERE_HOME={SERVICE}")
 
 
-@command("status", folder="A coordinator's or a party's folder.")
-def status(folder: Path) -> Answer:
+@command("status")
+def status(folder: Annotated[Path, "A coordinator's or a party's folder."]) -> Answer:
     """Say how far a coordinator or a party is."""
     told = read_progress(folder)
     if told is None:

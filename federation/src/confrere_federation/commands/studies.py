@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -37,28 +37,28 @@ from confrere_federation.studies import (
 )
 
 
-@command(
-    "init", folder="Where the files go.", example="Write simulated patients too, to try it out."
-)
-def init(folder: Path = Path(), *, example: bool = False) -> Answer:
+@command("init")
+def init(
+    folder: Annotated[Path, "Where the files go."] = Path(),
+    *,
+    example: Annotated[bool, "Write simulated patients too, to try it out."] = False,
+) -> Answer:
     """Write a commented study file and a local file per party."""
     written = write_example(folder) if example else write_template(folder)
     message = f"{len(written)} files written; next: confrere check {folder / 'study.toml'}"
     return Answer(message, {"files": [str(path) for path in written]}, wrote(*written))
 
 
-@command(
-    "check",
-    strict="Fail on anything that the report finds.",
-    report=Option("Where reports go; by default beside the ledgers.", metavar="FOLDER"),
-)
+@command("check")
 def check(
     study: Path,
     *,
     local: list[Path] | None = None,
     data: list[str] | None = None,
-    strict: bool = False,
-    report: Path | None = None,
+    strict: Annotated[bool, "Fail on anything that the report finds."] = False,
+    report: Annotated[
+        Path | None, Option("Where reports go; by default beside the ledgers.", metavar="FOLDER")
+    ] = None,
 ) -> Answer:
     """Check a study file, the local files beside it, and how the parties' tables fit the schema.
 
@@ -113,11 +113,11 @@ def _tables(names: list[str]) -> str:
     return f"the table{'s' * (len(names) > 1)} of {', '.join(names)}"
 
 
-@command("price", out="Write the plan, to be agreed to.")
+@command("price")
 def price(
     study: Path,
     *,
-    out: Path | None = None,
+    out: Annotated[Path | None, "Write the plan, to be agreed to."] = None,
     local: list[Path] | None = None,
     ledger: Path | None = None,
 ) -> Answer:
@@ -151,33 +151,32 @@ def _facts(study: Study) -> dict[str, object]:
     }
 
 
-@command(
-    "fit",
-    study=Option("The study file, or --plan.", metavar="[STUDY]"),
-    plan="A plan that confrere price wrote.",
-    key=Option("The private key to sign with.", metavar="PARTY=FILE"),
-    source=Option("What a source elsewhere has released.", metavar="PARTY=FOLDER"),
-    source_key=Option("Its public key: it must have signed.", metavar="PARTY=FILE"),
-    out=Option("Where releases go; confrere-out/ID by default.", envvar="CONFRERE_OUT"),
-    allow_uncapped="Go ahead where nothing caps the spending.",
-)
+@command("fit")
 def fit(
-    study: Path | None = None,
+    study: Annotated[Path | None, Option("The study file, or --plan.", metavar="[STUDY]")] = None,
     *,
-    plan: Path | None = None,
+    plan: Annotated[Path | None, "A plan that confrere price wrote."] = None,
     local: list[Path] | None = None,
     data: list[str] | None = None,
     ledger: Path | None = None,
-    key: list[str] | None = None,
-    source: list[str] | None = None,
-    source_key: list[str] | None = None,
+    key: Annotated[
+        list[str] | None, Option("The private key to sign with.", metavar="PARTY=FILE")
+    ] = None,
+    source: Annotated[
+        list[str] | None, Option("What a source elsewhere has released.", metavar="PARTY=FOLDER")
+    ] = None,
+    source_key: Annotated[
+        list[str] | None, Option("Its public key: it must have signed.", metavar="PARTY=FILE")
+    ] = None,
     auxiliary: Path | None = None,
-    out: Path | None = None,
+    out: Annotated[
+        Path | None, Option("Where releases go; confrere-out/ID by default.", envvar="CONFRERE_OUT")
+    ] = None,
     name: str | None = None,
     reason: str | None = None,
     justification: str | None = None,
     yes: bool = False,
-    allow_uncapped: bool = False,
+    allow_uncapped: Annotated[bool, "Go ahead where nothing caps the spending."] = False,
 ) -> Answer:
     """Learn what a study describes, for the parties that live here, and write the releases.
 

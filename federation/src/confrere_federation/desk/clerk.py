@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
 from multiprocessing.connection import Connection
@@ -126,20 +127,10 @@ def study_facts(path: str) -> Facts:
 
 
 def _standing(study: Study, file: Path, local: Local) -> Facts:
-    """Say how a study stands at one party: waiting, agreed, refused or answered."""
-    facts = {**_price(study, local), **_decided(study, file, local)}
-    if study.engine != "local":
-        facts |= _questions(study, local)
-    facts["key_locked"] = local.key_path is not None and has_passphrase(local.key_path)
-    facts["has_key"] = local.key_path is not None
-    return facts
-
-
-def _price(study: Study, local: Local) -> Facts:
-    party = study.party(local.party)
-    (price,) = [p for p in make_plan(study, {party.name: local}).prices if p.party == party.name]
-    told = price.to_dict()
-    fault = None
+    """Say how a study stands at one party: its price there, and waiting, agreed, refused or so."""
+    prices = make_plan(study, {local.party: local}).prices
+    (price,) = [one for one in prices if one.party == local.party]
+    told, fault = price.to_dict(), None
     try:
         price.budget.check(price.guarantee)
     except ConfrereError as error:
@@ -149,6 +140,10 @@ def _price(study: Study, local: Local) -> Facts:
         "ledger": str(local.ledger_path.resolve()),
         **{name: told[name] for name in ("spent", "left", "left_after", "limit", "limit_by")},
         "not_covered": fault,
+        **_decided(study, file, local),
+        **({} if study.engine == "local" else _questions(study, local)),
+        "key_locked": local.key_path is not None and has_passphrase(local.key_path),
+        "has_key": local.key_path is not None,
     }
 
 
@@ -166,27 +161,22 @@ def _decided(study: Study, file: Path, local: Local) -> Facts:
         said |= {"time": refusal.time, "justification": None}
     elif agreed is not None:
         grant = agreed.grant
-        over = grant.expires <= datetime.now(UTC)
-        state = "expired" if over else "agreed"
+        state = "expired" if grant.expires <= datetime.now(UTC) else "agreed"
         if has_answered(local, grant.runs):
             state = "answered"
-        said = {**grant.approval.to_dict(), "expires": grant.expires.isoformat()}
-        said.setdefault("justification", None)
-    return {"state": state, "said": said, "changes": _changes(before, study)}
-
-
-def _changes(before: Any, study: Study) -> Facts | None:
-    if before is None:
-        return None
-    known = before.study is not None
-    told = changed_facts(before.study, study.content) if known else []
-    return {
-        "approved": before.grant.approved_at.isoformat()[:10],
-        "study": before.grant.study_id,
-        "epsilon": before.grant.epsilon_per_run,
-        "known": known,
-        "keys": [[key, _text(old), _text(new)] for key, old, new in told],
-    }
+        expires = grant.expires.isoformat()
+        said = {"justification": None, **grant.approval.to_dict(), "expires": expires}
+    changes = None
+    if before is not None:
+        told = [] if before.study is None else changed_facts(before.study, study.content)
+        changes = {
+            "approved": before.grant.approved_at.isoformat()[:10],
+            "study": before.grant.study_id,
+            "epsilon": before.grant.epsilon_per_run,
+            "known": before.study is not None,
+            "keys": [[key, _text(old), _text(new)] for key, old, new in told],
+        }
+    return {"state": state, "said": said, "changes": changes}
 
 
 def _text(value: Any) -> str | None:
@@ -230,7 +220,7 @@ def decide(
     *,
     agree: bool,
     # ``name``, ``reason`` and, to agree, ``justification``.
-    words: Mapping[str, str],
+    words: Mapping[str, Any],
     grant: str,  # The file to write
     passphrase: str | None = None,  # Of the party's key
 ) -> Facts:
@@ -241,34 +231,19 @@ def decide(
         raise StudyError("the study has changed since it was shown; look at it again.")
     local = gather_locals(study, file)[party]
     if not agree:
-        said = {"name": words["name"], "reason": words["reason"]}
-        return {"state": refuse_study(study, local, grant=Path(grant), **said).said}
+        return {"state": refuse_study(study, local, grant=Path(grant), **words).said}
     if local.key_path is None:
         raise StudyError("key_path: the local file names no key to sign with.")
     key = read_private_key(local.key_path, passphrase)
-    approve_study(
-        study,
-        local,
-        key=key,
-        grant=Path(grant),
-        name=words["name"],
-        reason=words["reason"],
-        justification=words["justification"],
-    )
+    approve_study(study, local, key=key, grant=Path(grant), **words)
     return {"state": "agreed", "grant": grant}
 
 
 @plainly
-def forecast(values: Mapping[str, float]) -> Facts:
+def forecast(values: Mapping[str, Any]) -> Facts:
     """Return what to expect of a private model, from public sizes alone."""
-    found = plan(
-        n=int(values["n"]),
-        d=int(values["d"]),
-        epsilon=values["epsilon"],
-        parties=int(values["parties"]),
-        auc=values["auc"],
-        base_rate=values["base_rate"],
-    )
+    sizes = {name: int(values[name]) for name in ("n", "d", "parties")}
+    found = plan(**{**values, **sizes})
     prices = sorted({0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, values["epsilon"]})
     curve = [(price, found.resized(found.n, price).expected_auc()) for price in prices]
     return {
@@ -356,27 +331,19 @@ def tried(
 def _signatures(path: str, signers: Mapping[str, str], study: bytes | None) -> list[Facts]:
     """Say who signed, and whether it is with the key that the study names for them."""
     keys: dict[str, str] = {}
-    if study is not None:
-        try:
+    with suppress(ConfrereError):
+        if study is not None:
             keys = {p.name: p.key for p in study_from_bytes(study).parties if p.key}
-        except ConfrereError:
-            keys = {}
-    found = []
+    found = {party: (used, "signed") for party, used in signers.items()}
     for party, used in signers.items():
-        state = "signed, by a key that the study does not name"
-        if party in keys:
-            try:
-                read_folder(path, require_signature_from={party: keys[party]})
-                state = "signed"
-            except SignatureError:
-                state = "signed by another key than the study names: do not rely on it"
-        found.append({"party": party, "fingerprint": used, "state": state})
-    lacking = [
-        {"party": party, "fingerprint": fingerprint(key), "state": "has not signed"}
-        for party, key in keys.items()
-        if party not in signers
-    ]
-    return found + lacking
+        try:
+            read_folder(path, require_signature_from={party: keys[party]})
+        except KeyError:
+            found[party] = used, "signed, by a key that the study does not name"
+        except SignatureError:
+            found[party] = used, "signed by another key than the study names: do not rely on it"
+    found |= {p: (fingerprint(k), "has not signed") for p, k in keys.items() if p not in signers}
+    return [{"party": p, "fingerprint": used, "state": s} for p, (used, s) in found.items()]
 
 
 def _receipts(release: Release) -> Iterator[Facts]:
@@ -399,26 +366,28 @@ def _weights(release: Release) -> list[tuple[str, float]]:
 
 def _inputs(schema: PublicSchema) -> list[Facts]:
     """Return what a form asks for: raw columns, as declared."""
-    found = []
-    for feature in schema.features:
-        values: Any = None
-        if isinstance(feature, Category):
-            values = feature.values
-        elif isinstance(feature, Ordered):
-            values = feature.levels
-        elif isinstance(feature, Flag):
-            values = (*feature.false, *feature.true)
-        found.append(
-            {
-                "column": feature.column,
-                "kind": feature.kind,
-                "bounds": getattr(feature, "bounds", None),
-                "mean": getattr(feature, "mean", None),
-                "values": None if values is None else list(values),
-                "may_miss": feature.missing is not None,
-            }
-        )
-    return found
+
+    def values(feature: Any) -> list[Any] | None:
+        match feature:
+            case Category():
+                return list(feature.values)
+            case Ordered():
+                return list(feature.levels)
+            case Flag():
+                return [*feature.false, *feature.true]
+        return None
+
+    return [
+        {
+            "column": feature.column,
+            "kind": feature.kind,
+            "bounds": getattr(feature, "bounds", None),
+            "mean": getattr(feature, "mean", None),
+            "values": values(feature),
+            "may_miss": feature.missing is not None,
+        }
+        for feature in schema.features
+    ]
 
 
 def _middle(column: Facts) -> Any:
@@ -447,33 +416,20 @@ def _typed(column: Facts, text: str) -> Any:
 
 def _curves(release: Release, schema: PublicSchema, row: Mapping[str, Any]) -> list[Facts]:
     """Return the last class's probability as each column changes and the others stay."""
-    inputs = _inputs(schema)[:_MOST_CURVES]
-    rows, sizes = [], []
-    for one in inputs:
-        if one["values"]:
-            places = list(one["values"])
-        else:
-            low, high = one["bounds"] or (0.0, 1.0)
-            places = [float(x) for x in np.linspace(low, high, _POINTS)]
-        rows += [{**row, one["column"]: place} for place in places]
-        sizes.append(places)
-    told = predict(release, rows).columns[-1].to_numpy()
-    curves, start = [], 0
-    for one, places in zip(inputs, sizes, strict=True):
-        here = told[start : start + len(places)]
-        start += len(places)
-        number = not one["values"]
-        curves.append(
-            {
-                "column": one["column"],
-                "points": [
-                    (place if number else str(place), float(p))
-                    for place, p in zip(places, here, strict=True)
-                ],
-                "at": row[one["column"]] if number else str(row[one["column"]]),
-                "number": number,
-            }
-        )
+
+    def places(one: Facts) -> list[Any]:
+        low, high = one["bounds"] or (0.0, 1.0)
+        return one["values"] or [float(x) for x in np.linspace(low, high, _POINTS)]
+
+    asked = {one["column"]: places(one) for one in _inputs(schema)[:_MOST_CURVES]}
+    rows = [{**row, name: place} for name, points in asked.items() for place in points]
+    told = iter(predict(release, rows).columns[-1].to_pylist())
+    curves = []
+    for one in _inputs(schema)[:_MOST_CURVES]:
+        name, number = one["column"], not one["values"]
+        points = [(place if number else str(place), next(told)) for place in asked[name]]
+        at = row[name] if number else str(row[name])
+        curves.append({"column": name, "points": points, "at": at, "number": number})
     return curves
 
 

@@ -20,6 +20,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,10 +29,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from confrere.errors import ConfrereError, StudyError
+from confrere.errors import ConfrereError
 from confrere.kernel.guarantee import at_least, plus
 from confrere.kernel.log import FIRST_BYTES
-from confrere.ledger import Account, Entry, LedgerReader, witnessed
+from confrere.ledger import Account, LedgerReader, witnessed
 from confrere_federation.progress import STATUS, read_progress, summary
 
 #: How deep folders are looked through, and how many entries are looked at in all.
@@ -55,10 +56,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that was found."""
+    """All that was found: files of ledgers and studies, folders of releases and of runs."""
 
-    #: ``ledgers``, ``studies``, ``releases``, ``runs``: files of ledgers and studies; folders of
-    #: releases, coordinators and parties.
     ledgers: tuple[Place, ...] = ()
     studies: tuple[Place, ...] = ()
     releases: tuple[Place, ...] = ()
@@ -166,10 +165,6 @@ class Book:
         """The ledger."""
         return LedgerReader.look(self.place.path)
 
-    def rows(self, account: str | None, page: int, size: int) -> list[Entry]:
-        """Return one page of charges, the last ones first."""
-        return self.reader.entries(account, last=size, skip=size * (page - 1))
-
 
 def read_book(place: Place) -> Book:
     """Read a ledger; one that does not verify is shown as what it is."""
@@ -230,39 +225,24 @@ def person_totals(
         for account in book.accounts:
             kind = (str(account.unit or "not said"), str(account.neighbours or "not said"))
             groups.setdefault(kind, []).append((book, account))
-    return [
-        _total(unit, neighbours, members, studies, this)
-        for (unit, neighbours), members in groups.items()
-    ]
-
-
-def _total(
-    unit: str,
-    neighbours: str,
-    members: list[tuple[Book, Account]],
-    studies: Mapping[str, StudyUnit],
-    year: int,
-) -> PersonTotal:
-    paid, recent, unknown, names = Decimal(0), Decimal(0), 0, set()
-    for book, account in members:
-        rows, silent = 1, False
-        for (name, _, sha), epsilon in book.by_study.items():
-            if name != account.name:
-                continue
-            told = studies.get(sha)
-            silent = silent or told is None
-            factor = 1 if told is None else told.rows
-            rows = max(rows, factor)
-            paid = plus(paid, epsilon * factor)
-            names |= set() if told is None else {told.unit}
-        # Which of a year's charges were whose study's is not kept: the largest factor is safe.
-        recent = plus(recent, Decimal(repr(account.years.get(year, 0.0))) * rows)
-        unknown += silent
-    people = next(iter(names)) if len(names) == 1 else unit
-    shown = min(recent, paid)
-    return PersonTotal(
-        unit, neighbours, people, at_least(paid), at_least(shown), len(members), unknown
-    )
+    found = []
+    for kind, members in groups.items():
+        paid, recent, unknown, names = Decimal(0), Decimal(0), 0, set[str]()
+        for book, account in members:
+            own = [(sha, e) for (name, _, sha), e in book.by_study.items() if name == account.name]
+            known = {sha: studies[sha] for sha, _ in own if sha in studies}
+            rows = {sha: known[sha].rows if sha in known else 1 for sha, _ in own}
+            for sha, epsilon in own:
+                paid = plus(paid, epsilon * rows[sha])
+            names |= {one.unit for one in known.values()}
+            # Which of a year's charges were whose study's is not kept: the largest factor is safe.
+            spent = Decimal(repr(account.years.get(this, 0.0)))
+            recent = plus(recent, spent * max(rows.values(), default=1))
+            unknown += len(known) < len(rows)
+        people = next(iter(names)) if len(names) == 1 else kind[0]
+        amounts = at_least(paid), at_least(min(recent, paid))
+        found.append(PersonTotal(*kind, people, *amounts, len(members), unknown))
+    return found
 
 
 def share(account: Account) -> float | None:
@@ -349,10 +329,10 @@ async def changes(
         await asyncio.sleep(_TICK_SECONDS)
 
 
-def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]], refused: int) -> str:
+def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]]) -> str:
     """Return counts in Prometheus' text form; no names, no prices, nothing about data."""
     lines = []
-    for name, value in {**counts, "requests_refused_total": refused}.items():
+    for name, value in counts.items():
         kind = "counter" if name.endswith("_total") else "gauge"
         lines += [f"# TYPE confrere_{name} {kind}", f"confrere_{name} {value}"]
     by_role: Counter[tuple[str, str]] = Counter()
@@ -385,11 +365,11 @@ class ClerkProcess:
 
     def __init__(self, idle: float = _IDLE_SECONDS) -> None:
         self._idle = idle
-        self._one_at_a_time = threading.Lock()
+        self._one_at_a_time = ThreadPoolExecutor(1, "confrere-clerk")
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
-        self._known: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
-        self._wanted: set[Hashable] = set()
+        self._known: OrderedDict[Hashable, Future[dict[str, Any]]] = OrderedDict()
+        self._closed = False
 
     def ask(
         self,
@@ -400,42 +380,29 @@ class ClerkProcess:
         **facts: Any,
     ) -> dict[str, Any]:
         """Call a function of the clerk there, unless it is known what it says in this state."""
-        key = None if state is None else (function, repr(args), state)
-        if key is not None and key in self._known:
-            return self._known[key]
-        with self._one_at_a_time:
-            answer = self._asked(function, args, facts)
-        if key is not None and answer is not _GONE:
-            self._known[key] = answer
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
-        return answer
+        return self._begun(function, args, facts, state).result()
 
     def known(self, function: str, *args: Any, state: Hashable) -> dict[str, Any] | None:
         """Return what :meth:`ask` would, if it is known; else None, and find it out meanwhile."""
+        begun = self._begun(function, args, {}, state)
+        return begun.result() if begun.done() else None
+
+    def _begun(
+        self, function: str, args: Any, facts: Any, state: Hashable
+    ) -> Future[dict[str, Any]]:
         key = (function, repr(args), state)
-        if key in self._known:
-            return self._known[key]
-        if key not in self._wanted:
-            self._wanted.add(key)
-
-            def find_out() -> None:
-                try:
-                    self.ask(function, *args, state=state)
-                finally:
-                    self._wanted.discard(key)
-
-            threading.Thread(target=find_out, daemon=True, name="confrere-clerk").start()
-        return None
+        found = None if state is None else self._known.get(key)
+        if found is None or (found.done() and found.result() is _GONE):
+            found = self._one_at_a_time.submit(self._asked, function, args, facts)
+            if state is not None:
+                self._known[key] = found
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return found
 
     def warm_up(self) -> None:
         """Begin to load what a first question would wait for."""
-
-        def begin() -> None:
-            with self._one_at_a_time:
-                self._start()
-
-        threading.Thread(target=begin, daemon=True, name="confrere-clerk").start()
+        self._one_at_a_time.submit(self._start)
 
     @property
     def working(self) -> bool:
@@ -444,36 +411,31 @@ class ClerkProcess:
 
     def close(self) -> None:
         """End it."""
-        with suppress(OSError):
-            if self._line is not None:
-                self._line.close()
+        self._closed = True
+        self._one_at_a_time.shutdown(wait=False, cancel_futures=True)
         self._end()
-        self._process = self._line = None
 
     def _end(self) -> None:
-        if self._process is None:
-            return
-        try:
-            self._process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._line is not None:
+            self._line.close()
+        if self._process is not None:
+            try:
+                self._process.wait(1.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = self._line = None
 
     def _start(self) -> Connection:
         if self._line is not None and self.working:
             return self._line
         self._end()
         ours, theirs = socket.socketpair()
+        words = [sys.executable, "-m", "confrere_federation.desk.clerk"]
         with theirs:
             # Our own interpreter and module, and numbers: nothing of a stranger's.
             self._process = subprocess.Popen(  # noqa: S603
-                [
-                    sys.executable,
-                    "-m",
-                    "confrere_federation.desk.clerk",
-                    str(theirs.fileno()),
-                    str(self._idle),
-                ],
+                [*words, str(theirs.fileno()), str(self._idle)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
@@ -484,16 +446,18 @@ class ClerkProcess:
 
     def _asked(self, function: str, args: Any, facts: Any) -> dict[str, Any]:
         for _ in range(2):  # it may have gone home just when it was asked
+            if self._closed:
+                break
             line = self._start()
             try:
                 line.send((function, args, facts))
                 if line.poll(_ANSWER_SECONDS):
                     answer: dict[str, Any] = line.recv()
                     return answer
-                self.close()
+                self._end()
                 return {"fault": "it took too long."}
             except (EOFError, OSError):
-                self.close()
+                self._end()
         return _GONE
 
 
@@ -556,19 +520,18 @@ class Desk:
         """Return what an account's charges promise together."""
         return self.clerk.ask("composed", str(book.place.path), account, delta, state=book.head)
 
+    def ask(self, function: str, place: Place, *more: str) -> dict[str, Any]:
+        """Return what the clerk says of a study, or of what a party has of it."""
+        state = self._around(place.path)
+        return self.clerk.ask(function, str(place.path), *more, state=state)
+
     def study(self, place: Place) -> dict[str, Any]:
         """Return a study in words, and how it stands at every party here."""
-        facts = self.clerk.ask("study_facts", str(place.path), state=self._around(place.path))
-        return {"place": place, "name": place.path.name, **facts}
+        return {"place": place, "name": place.path.name, **self.ask("study_facts", place)}
 
     def studies(self) -> list[dict[str, Any]]:
         """Return all studies."""
         return [self.study(place) for place in self.contents().studies]
-
-    def report(self, place: Place, party: str) -> dict[str, Any]:
-        """Return a party's look at its own table."""
-        state = self._around(place.path)
-        return self.clerk.ask("report", str(place.path), party, state=state)
 
     def release(self, place: Place) -> dict[str, Any]:
         """Return what is shown of a release."""
@@ -592,10 +555,6 @@ class Desk:
             for one in self.releases()
             for receipt in one.get("receipts", ())
         }
-
-    def ledgers(self) -> dict[str, Book]:
-        """Return ledgers by the names that receipts call them by."""
-        return {book.ledger_id: book for book in self.books() if book.fault is None}
 
     def units(self) -> dict[str, StudyUnit]:
         """Return whom known studies are about, by their hashes."""
@@ -622,10 +581,16 @@ class Desk:
             return {"fault": "there is no such study here any more."}
         passphrase = None
         if agree and standing["key_locked"]:
-            try:
-                passphrase = self._asked(study, party, words)
-            except StudyError as error:
-                return {"fault": str(error)}
+            # A terminal obeys what is not printable.
+            what = f"{words['name']} approves {study['id']} for {party}"
+            what = "".join(one for one in what if one.isprintable())
+            ask = self._ask_passphrase or (lambda _: None)
+            passphrase = ask(f"{what}, epsilon {study['epsilon']:g}")
+            if not passphrase:
+                return {
+                    "fault": "the key has a passphrase, and nobody typed it in the terminal that "
+                    "runs the desk; nothing was signed. The command below asks for it too."
+                }
         return self.clerk.ask(
             "decide",
             str(place.path),
@@ -638,25 +603,9 @@ class Desk:
         )
 
     @staticmethod
-    def grant_name(study: dict[str, Any], party: str | None = None) -> str:
+    def grant_name(study: dict[str, Any], party: str) -> str:
         """Return where a grant goes: beside the study, named for the party if several live here."""
-        if len(study["parties"]) == 1 or party is None:
-            return "grant.json"
-        return f"grant-{party}.json"
-
-    def _asked(self, study: dict[str, Any], party: str, words: dict[str, str]) -> str:
-        given = None
-        if self._ask_passphrase is not None:
-            what = f"{words['name']} approves {study['id']} for {party}"
-            # A terminal obeys what is not printable.
-            shown = "".join(one for one in what if one.isprintable())
-            given = self._ask_passphrase(f"{shown}, epsilon {study['epsilon']:g}")
-        if not given:
-            raise StudyError(
-                "the key has a passphrase, and nobody typed it in the terminal that runs the desk; "
-                "nothing was signed. The command below asks for it too."
-            )
-        return given
+        return "grant.json" if len(study["parties"]) == 1 else f"grant-{party}.json"
 
     def _around(self, path: Path) -> object:
         """Return what changes when a study, what lies beside it, or a ledger does."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
@@ -88,12 +90,10 @@ class Doorkeeper:
         if self.header is not None:
             named = headers.get(self.header, "").strip()
             return named if 0 < len(named) <= _LONGEST_NAME and self._is_front(headers) else None
-        try:
+        with suppress(CookieError):
             found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            found = None
-        if found is not None and _digest(found.value) in self._cookies:
-            return ""
+            if found is not None and _digest(found.value) in self._cookies:
+                return ""
         return None
 
     def _is_front(self, headers: Headers) -> bool:
@@ -161,12 +161,13 @@ class Guarded:
             return _no(421, "The desk is not called that. Use the address that it printed.")
         if method not in (*_SAFE, "POST"):
             return _no(405, "The desk knows GET and POST.")
-        origin = headers.get("origin")
+        origin, posted = headers.get("origin"), method == "POST"
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
             return _no(403, "The desk answers to its own pages only.")
-        if method == "POST" and origin is None and headers.get("sec-fetch-site") != "same-origin":
+        if posted and origin is None and headers.get("sec-fetch-site") != "same-origin":
             return _no(403, "The desk takes forms from its own pages only.")
-        if method == "POST" and not _small(headers):
+        length = headers.get("content-length", "")
+        if posted and not (re.fullmatch("[0-9]+", length) and int(length) <= LARGEST_BODY):
             return _no(413, "That is too long for a form.")
         visitor = self._keeper.visitor(headers)
         scope.setdefault("state", {})["visitor"] = visitor
@@ -191,11 +192,6 @@ class Guarded:
 
 def _no(status: int, why: str) -> Response:
     return PlainTextResponse(f"{why}\n", status_code=status)
-
-
-def _small(headers: Headers) -> bool:
-    length = headers.get("content-length", "")
-    return length.isascii() and length.isdigit() and int(length) <= LARGEST_BODY
 
 
 def _bounded(receive: Receive) -> Receive:

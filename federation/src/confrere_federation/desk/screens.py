@@ -6,18 +6,28 @@ Trying a release keeps nothing; deciding about a study writes one grant.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import jinja2
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
+from confrere.errors import ConfrereError
 from confrere.views import amount, shown
 from confrere_federation.desk import pictures
 from confrere_federation.desk.gathered import (
@@ -31,7 +41,45 @@ from confrere_federation.desk.gathered import (
     run_facts,
     share,
 )
-from confrere_federation.desk.guarding import Doorkeeper
+from confrere_federation.desk.guarding import Doorkeeper, Guarded
+
+_STATIC = Path(__file__).parent / "static"
+_SINGULAR = {"ledgers": "ledger", "studies": "study", "releases": "release", "runs": "run"}
+_PAGE = 50
+
+#: What the planner is asked for: default, least and most.
+PLANNED = {
+    "epsilon": (1.0, 0.01, 100.0),
+    "n": (2000, 10, 10_000_000),
+    "d": (10, 1, 10_000),
+    "parties": (1, 1, 1000),
+    "auc": (0.85, 0.51, 0.99),
+    "base_rate": (0.5, 0.01, 0.99),
+}
+
+
+def make_app(desk: Desk, keeper: Doorkeeper) -> Guarded:
+    """Return the desk behind its doorkeeper."""
+    screens = Screens(desk, keeper)
+    routes: list[BaseRoute] = [
+        Route(f"/{name}", getattr(screens, name or "budgets"))
+        for name in ("", "studies", "runs", "releases", "plan", "metrics")
+    ]
+    routes += [
+        Route("/ledger/{name}", screens.ledger),
+        Route("/ledger/{name}/row/{number:int}", screens.row),
+        Route("/studies/{name}/{party}", screens.study),
+        Route("/studies/{name}/{party}", screens.taking(screens.decided), methods=["POST"]),
+        Route("/runs/{name}", screens.run),
+        Route("/runs/{name}/events", screens.events),
+        Route("/releases/{name}", screens.release),
+        Route("/releases/{name}", screens.taking(screens.release), methods=["POST"]),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+    ]
+    kinds: tuple[type[Exception], ...] = (HTTPException, ConfrereError, OSError)
+    return Guarded(
+        Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, screens.missing)), keeper
+    )
 
 
 class Screens:
@@ -55,357 +103,273 @@ class Screens:
         }
         self._templates.globals |= {"pictures": pictures, "share": share}
 
-    def page(self, request: Request, name: str, status: int = 200, **values: Any) -> Response:
+    def _page(
+        self, request: Request, name: str, title: str, *, status: int = 200, **values: Any
+    ) -> Response:
         """Return a page; what comes from files is escaped, all of it."""
-        text = self._templates.get_template(name).render(
+        visitor = _visitor(request)
+        text = self._templates.get_template(f"{name}.html.j2").render(
+            title=title,
             here=request.url.path,
-            visitor=visitor(request),
-            form_key=self.keeper.form_key(visitor(request)),
-            may_decide=self.keeper.may_decide(visitor(request)),
+            visitor=visitor,
+            form_key=self.keeper.form_key(visitor),
+            may_decide=self.keeper.may_decide(visitor),
             contents=self.desk.contents(),
             year=datetime.now(UTC).year,
             **values,
         )
         return HTMLResponse(text, status_code=status)
 
-    def part(self, name: str, **values: Any) -> str:
-        """Return a part of a page."""
-        return self._templates.get_template(name).render(**values)
-
-    def place(self, kind: str, name: str) -> Place:
-        """Return a ledger, study, release or run; or say that it is not there any more."""
-        found = self.desk.place(kind, name)
+    def _place(self, kind: str, request: Request) -> Place:
+        """Return what an address names; or say that it is not there any more."""
+        found = self.desk.place(kind, request.path_params["name"])
         if found is None:
-            raise gone(f"That {_SINGULAR[kind]} is not in the desk's folders any more.")
+            raise _gone(f"That {_SINGULAR[kind]} is not in the desk's folders any more.")
         return found
 
+    async def missing(self, request: Request, error: Exception) -> Response:
+        """Say why a page cannot be shown."""
+        status, title, what = 503, "Not readable", " ".join(str(error).split())
+        if isinstance(error, HTTPException):
+            status, what = error.status_code, error.detail
+            title = "Not taken" if status == 403 else "Not here"
+            what = "No such page." if what == "Not Found" else what
+        elif isinstance(error, OSError):
+            what = f"A file or folder cannot be read any more ({error.strerror or 'it is gone'})."
+        return self._page(request, "missing", title, status=status, what=what)
 
-_SINGULAR = {"ledgers": "ledger", "studies": "study", "releases": "release", "runs": "run"}
+    def budgets(self, request: Request) -> Response:
+        """Return all accounts, and what one person has paid."""
+        books, studies = self.desk.books(), self.desk.studies()
+        return self._page(
+            request,
+            "budgets",
+            "Budgets",
+            books=books,
+            totals=person_totals(books, self.desk.units()),
+            waiting=_states(studies).count("waiting"),
+        )
+
+    def ledger(self, request: Request) -> Response:
+        """Return a ledger, or one account of it."""
+        book, asked = self.desk.book(self._place("ledgers", request)), request.query_params
+        if book.fault is not None:
+            return self._page(request, "broken", book.name, book=book)
+        named = {one.name: one for one in book.accounts}
+        chosen = named.get(asked.get("account", ""))
+        only = chosen or (book.accounts[0] if len(book.accounts) == 1 else None)
+        account, reader = None if chosen is None else chosen.name, book.reader
+        count = book.charges if account is None else reader.count(account)
+        pages = max(1, math.ceil(count / _PAGE))
+        page = min(max(1, int(_number(asked.get("page"), 1))), pages)
+        delta = _number(asked.get("delta"), 0)
+        return self._page(
+            request,
+            "ledger",
+            book.name,
+            book=book,
+            chosen=chosen,
+            checked=self.desk.verified(book),
+            curve=""
+            if only is None
+            else pictures.over_time(
+                reader.sampled(only.name), only.epsilon, yearly=bool(only.period)
+            ),
+            composed=self.desk.composed(book, account, delta)
+            if account and 0 < delta < 1
+            else None,
+            entries=reader.entries(account, last=_PAGE, skip=_PAGE * (page - 1)),
+            page=page,
+            pages=pages,
+            count=count,
+            paid=self.desk.paid_rows(),
+            decisions=reader.decisions(),
+            resets=reader.resets(),
+        )
+
+    def row(self, request: Request) -> Response:
+        """Return one charge: what it paid for, and who agreed."""
+        book: Book = self.desk.book(self._place("ledgers", request))
+        number = request.path_params["number"]
+        entry = None if book.fault is not None else book.reader.entry_at(number)
+        if entry is None:
+            raise _gone(f"Row {number} of {book.name} is no charge that can be read.")
+        studies = (s for s in self.desk.studies() if s.get("sha256") == entry.study_sha256)
+        return self._page(
+            request,
+            "row",
+            f"Row {number}",
+            book=book,
+            entry=entry,
+            release=self.desk.paid_rows().get((book.ledger_id, number)),
+            study=next(studies, None),
+        )
+
+    def studies(self, request: Request) -> Response:
+        """Return all studies."""
+        return self._page(request, "studies", "Studies", studies=self.desk.studies())
+
+    def study(
+        self, request: Request, form: Mapping[str, str] | None = None, fault: str | None = None
+    ) -> Response:
+        """Return a study in words, as it stands at one party, with a way to decide."""
+        place, party = self._place("studies", request), request.path_params["party"]
+        study = self.desk.study(place)
+        if party not in study.get("parties", {}):
+            raise _gone("That study is not one of that party's.")
+        return self._page(
+            request,
+            "study",
+            study["title"],
+            status=200 if fault is None else 422,
+            study=study,
+            party=party,
+            standing=study["parties"][party],
+            report=self.desk.ask("report", place, party),
+            grant=self.desk.grant_name(study, party),
+            fault=fault,
+            form=form or {},
+        )
+
+    def decided(self, request: Request, form: dict[str, str]) -> Response:
+        """Have a study approved, refused or withdrawn."""
+        place, visitor = self._place("studies", request), _visitor(request)
+        if not self.keeper.may_decide(visitor):
+            raise HTTPException(
+                403, "You may look, and are not among those who decide. Nothing was done."
+            )
+        if visitor:
+            form["name"] = visitor  # who signed in is who approves
+        agree, study = form.get("decision") == "approve", self.desk.study(place)
+        wrong = _form_fault(study, form, agree=agree)
+        if wrong is None:
+            told = ("name", "reason", "justification") if agree else ("name", "reason")
+            words = {key: form[key].strip() for key in told}
+            party, sha256 = request.path_params["party"], form.get("sha256", "")
+            facts = self.desk.decide(place, party, sha256, agree=agree, words=words)
+            wrong = facts.get("fault")
+        if wrong is not None:
+            return self.study(request, form, wrong)
+        return RedirectResponse(request.url.path, status_code=303)
+
+    def runs(self, request: Request) -> Response:
+        """Return all runs."""
+        return self._page(request, "runs", "Runs", runs=self.desk.runs())
+
+    def run(self, request: Request) -> Response:
+        """Return who was asked what in a run."""
+        place = self._place("runs", request)
+        facts = run_facts(place)
+        if facts is None:
+            raise _gone("That run's folder is gone.")
+        return self._page(request, "run", "Run", run=facts, part=self._run_part(place))
+
+    def events(self, request: Request) -> Response:
+        """Return the same, whenever it has changed."""
+        place = self._place("runs", request)
+        stream = changes(place, lambda: self._run_part(place), request.is_disconnected)
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    def _run_part(self, place: Place) -> str:
+        facts = run_facts(place) or {"fault": "its folder is gone.", "id": place.id}
+        template = self._templates.get_template("run_part.html.j2")
+        return template.render(run=facts, lines=last_lines(place.path))
+
+    def releases(self, request: Request) -> Response:
+        """Return all releases."""
+        return self._page(request, "releases", "Releases", releases=self.desk.releases())
+
+    def release(self, request: Request, tried: dict[str, str] | None = None) -> Response:
+        """Return a release with its card, and what it says of somebody if that was asked."""
+        place = self._place("releases", request)
+        release, outcome = self.desk.release(place), None
+        if tried is not None and "fault" not in release:
+            outcome = self.desk.clerk.ask("tried", str(place.path), tried)
+        return self._page(
+            request,
+            "release",
+            release["name"],
+            release=release,
+            books={book.ledger_id: book for book in self.desk.books() if book.fault is None},
+            tried=tried or {},
+            outcome=outcome,
+        )
+
+    def plan(self, request: Request) -> Response:
+        """Return what to expect of a model, by public sizes."""
+        values: dict[str, float] = {}
+        wrong = None
+        for name, (usual, least, most) in PLANNED.items():
+            value = _number(request.query_params.get(name), usual)
+            if not least <= value <= most:
+                value, wrong = usual, f"{name} must be a number from {least:g} to {most:g}."
+            values[name] = int(value) if isinstance(usual, int) else value
+        found = self.desk.clerk.ask("forecast", values, state=tuple(values.items()))
+        return self._page(request, "plan", "What if", values=values, wrong=wrong, found=found)
+
+    def metrics(self, request: Request) -> Response:
+        """Return counts for programs."""
+        books, contents, studies = self.desk.books(), self.desk.contents(), self.desk.studies()
+        states = _states(studies)
+        counts = {
+            "ledgers": len(books),
+            "ledgers_not_verified": sum(book.fault is not None for book in books),
+            "ledgers_against_witness": sum(book.witness is not None for book in books),
+            "accounts": sum(len(book.accounts) for book in books),
+            "charges_total": sum(book.charges for book in books),
+            "studies": len(studies),
+            "studies_waiting": states.count("waiting"),
+            "studies_agreed": states.count("agreed") + states.count("answered"),
+            "studies_refused": states.count("refused"),
+            "releases": len(contents.releases),
+            "folders_gone": len(contents.gone),
+            "requests_refused_total": request.state.refused,
+        }
+        runs = [run for run in self.desk.runs() if "fault" not in run]
+        return PlainTextResponse(metrics(counts, runs), media_type="text/plain; version=0.0.4")
+
+    def taking(self, page: Callable[[Request, dict[str, str]], Response]) -> Any:
+        """Return what hands a form to a page; the last of several fields counts."""
+
+        async def take(request: Request) -> Response:
+            body = (await request.body()).decode("utf-8", "replace")
+            form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=300))
+            if not self.keeper.holds(_visitor(request), form.pop("form_key", "")):
+                what = "That form is not one of this desk's, or is older than it is."
+                raise HTTPException(403, f"{what} Nothing was done.")
+            return await run_in_threadpool(page, request, form)
+
+        return take
 
 
-def gone(what: str) -> HTTPException:
-    """Return what says that something is not there, or not any more."""
+def _gone(what: str) -> HTTPException:
     return HTTPException(404, what)
 
 
-def visitor(request: Request) -> str:
+def _visitor(request: Request) -> str:
     """Return who is there: a name that the organisation's front gave, or "" by a cookie."""
     return str(getattr(request.state, "visitor", "") or "")
 
 
-def study_page(
-    screens: Screens,
-    request: Request,
-    name: str,
-    party: str,
-    *,
-    fault: str | None = None,
-    form: Mapping[str, str] | None = None,
-    status: int = 200,
-) -> Response:
-    """Return a study in words, as it stands at one party, with a way to decide."""
-    desk, place = screens.desk, screens.place("studies", name)
-    study = desk.study(place)
-    if party not in study.get("parties", {}):
-        raise gone("That study is not one of that party's.")
-    return screens.page(
-        request,
-        "study.html.j2",
-        status,
-        title=study["title"],
-        study=study,
-        party=party,
-        standing=study["parties"][party],
-        report=desk.report(place, party),
-        grant=desk.grant_name(study, party),
-        fault=fault,
-        form=form or {},
-    )
+def _number(text: str | None, usual: float) -> float:
+    """Return what an address says; what is no number is none that is allowed."""
+    try:
+        found = usual if text is None else float(text)
+    except ValueError:
+        return -1.0
+    return found if math.isfinite(found) else -1.0
 
 
-def release_page(
-    screens: Screens, request: Request, name: str, tried: dict[str, str] | None = None
-) -> Response:
-    """Return a release with its card, and what it says of somebody if that was asked."""
-    desk, place = screens.desk, screens.place("releases", name)
-    release = desk.release(place)
-    outcome = None
-    if tried is not None and "fault" not in release:
-        outcome = desk.clerk.ask("tried", str(place.path), tried)
-    return screens.page(
-        request,
-        "release.html.j2",
-        title=release["name"],
-        release=release,
-        books=desk.ledgers(),
-        tried=tried or {},
-        outcome=outcome,
-    )
-
-
-def writing_routes(screens: Screens) -> APIRouter:
-    """Return every address that takes a form."""
-    router = APIRouter()
-
-    @router.post("/releases/{name}")
-    async def tried(request: Request, name: str) -> Response:
-        form = await own_form(screens, request)
-        return await run_in_threadpool(release_page, screens, request, name, form)
-
-    @router.post("/studies/{name}/{party}")
-    async def decided(request: Request, name: str, party: str) -> Response:
-        form = await own_form(screens, request)
-        return await run_in_threadpool(_decide, screens, request, name, party, form)
-
-    return router
-
-
-def _decide(
-    screens: Screens, request: Request, name: str, party: str, form: dict[str, str]
-) -> Response:
-    desk, place = screens.desk, screens.place("studies", name)
-    if not screens.keeper.may_decide(visitor(request)):
-        raise HTTPException(
-            403, "You may look, and are not among those who decide. Nothing was done."
-        )
-    if visitor(request):
-        form["name"] = visitor(request)  # who signed in is who approves
-    agree = form.get("decision") == "approve"
-    wrong = _form_fault(desk.study(place), form, agree=agree)
-    if wrong is None:
-        words = {key: form[key].strip() for key in ("name", "reason")}
-        if agree:
-            words["justification"] = form["justification"].strip()
-        facts = desk.decide(place, party, form.get("sha256", ""), agree=agree, words=words)
-        wrong = facts.get("fault")
-    if wrong is not None:
-        return study_page(screens, request, name, party, fault=wrong, form=form, status=422)
-    return RedirectResponse(f"/studies/{name}/{party}", status_code=303)
-
-
-async def own_form(screens: Screens, request: Request) -> dict[str, str]:
-    """Return the fields of a form, the last of several counts; turn away what is not the desk's."""
-    body = (await request.body()).decode("utf-8", "replace")
-    form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=300))
-    if not screens.keeper.holds(visitor(request), form.pop("form_key", "")):
-        raise HTTPException(
-            403, "That form is not one of this desk's, or is older than it is. Nothing was done."
-        )
-    return form
+def _states(studies: list[dict[str, Any]]) -> list[str]:
+    return [one["state"] for study in studies for one in study.get("parties", {}).values()]
 
 
 def _form_fault(study: Mapping[str, Any], form: Mapping[str, str], *, agree: bool) -> str | None:
     """Say what is missing before anything is done."""
-    needed = ["name", "reason", *(["justification"] if agree else [])]
-    for field in needed:
+    for field in ("name", "reason", "justification") if agree else ("name", "reason"):
         if not form.get(field, "").strip():
             return f"{field}: say it, in one line; it stays in the ledger and on the card."
-    if agree:
-        try:
-            typed = float(form.get("amount", ""))
-        except ValueError:
-            typed = math.nan
-        if not math.isclose(typed, study.get("epsilon", math.inf), rel_tol=1e-4):
-            return "amount: type the epsilon that this study costs, to say that you have read it."
+    typed = _number(form.get("amount", ""), math.nan)
+    if agree and not math.isclose(typed, study.get("epsilon", math.inf), rel_tol=1e-4):
+        return "amount: type the epsilon that this study costs, to say that you have read it."
     return None
-
-
-_PAGE = 50
-
-#: What the planner is asked for: default, least and most.
-PLANNED = {
-    "epsilon": (1.0, 0.01, 100.0),
-    "n": (2000, 10, 10_000_000),
-    "d": (10, 1, 10_000),
-    "parties": (1, 1, 1000),
-    "auc": (0.85, 0.51, 0.99),
-    "base_rate": (0.5, 0.01, 0.99),
-}
-
-
-def reading_routes(screens: Screens) -> APIRouter:
-    """Return every address that only shows something."""
-    router, desk = APIRouter(), screens.desk
-
-    @router.get("/")
-    def budgets(request: Request) -> Response:
-        books = desk.books()
-        return screens.page(
-            request,
-            "budgets.html.j2",
-            title="Budgets",
-            books=books,
-            totals=person_totals(books, desk.units()),
-            waiting=sum(map(_waiting, desk.studies())),
-        )
-
-    @router.get("/ledger/{name}")
-    def ledger(
-        request: Request, name: str, page: int = 1, account: str = "", delta: str = ""
-    ) -> Response:
-        book = desk.book(screens.place("ledgers", name))
-        if book.fault is not None:
-            return screens.page(request, "broken.html.j2", title=book.name, book=book)
-        chosen = next((one for one in book.accounts if one.name == account), None)
-        return screens.page(
-            request,
-            "ledger.html.j2",
-            title=book.name,
-            book=book,
-            chosen=chosen,
-            checked=desk.verified(book),
-            curve=_curve(book, chosen.name if chosen else None),
-            composed=_composed(desk, book, chosen, delta),
-            **_rows(desk, book, account if chosen else None, page),
-        )
-
-    @router.get("/ledger/{name}/row/{number}")
-    def row(request: Request, name: str, number: int) -> Response:
-        book = desk.book(screens.place("ledgers", name))
-        entry = None if book.fault is not None else book.reader.entry_at(number)
-        if entry is None:
-            raise gone(f"Row {number} of {book.name} is no charge that can be read.")
-        release = desk.paid_rows().get((book.ledger_id, number))
-        study = next((s for s in desk.studies() if s.get("sha256") == entry.study_sha256), None)
-        return screens.page(
-            request,
-            "row.html.j2",
-            title=f"Row {number}",
-            book=book,
-            entry=entry,
-            release=release,
-            study=study,
-        )
-
-    @router.get("/studies")
-    def studies(request: Request) -> Response:
-        return screens.page(request, "studies.html.j2", title="Studies", studies=desk.studies())
-
-    @router.get("/studies/{name}/{party}")
-    def study(request: Request, name: str, party: str) -> Response:
-        return study_page(screens, request, name, party)
-
-    @router.get("/runs")
-    def runs(request: Request) -> Response:
-        return screens.page(request, "runs.html.j2", title="Runs", runs=desk.runs())
-
-    @router.get("/runs/{name}")
-    def run(request: Request, name: str) -> Response:
-        place = screens.place("runs", name)
-        facts, part = run_facts(place), _run_part(screens, place)
-        if facts is None:
-            raise gone("That run's folder is gone.")
-        return screens.page(request, "run.html.j2", title="Run", run=facts, part=part)
-
-    @router.get("/runs/{name}/events")
-    def events(request: Request, name: str) -> Response:
-        place = screens.place("runs", name)
-        stream = changes(place, lambda: _run_part(screens, place), request.is_disconnected)
-        return StreamingResponse(stream, media_type="text/event-stream")
-
-    @router.get("/releases")
-    def releases(request: Request) -> Response:
-        return screens.page(request, "releases.html.j2", title="Releases", releases=desk.releases())
-
-    @router.get("/releases/{name}")
-    def release(request: Request, name: str) -> Response:
-        return release_page(screens, request, name)
-
-    @router.get("/plan")
-    def plan(request: Request) -> Response:
-        values, wrong = _planned(request.query_params)
-        found = desk.clerk.ask("forecast", values, state=tuple(values.items()))
-        return screens.page(
-            request,
-            "plan.html.j2",
-            title="What if",
-            values=values,
-            limits=PLANNED,
-            wrong=wrong,
-            found=found,
-        )
-
-    @router.get("/metrics")
-    def counts(request: Request) -> Response:
-        text = metrics(
-            _counts(desk), [r for r in desk.runs() if "fault" not in r], request.state.refused
-        )
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
-
-    return router
-
-
-def _waiting(study: Mapping[str, Any]) -> int:
-    return sum(one["state"] == "waiting" for one in study.get("parties", {}).values())
-
-
-def _counts(desk: Desk) -> dict[str, int]:
-    books, contents = desk.books(), desk.contents()
-    studies = desk.studies()
-    states = [one["state"] for study in studies for one in study.get("parties", {}).values()]
-    return {
-        "ledgers": len(books),
-        "ledgers_not_verified": sum(book.fault is not None for book in books),
-        "ledgers_against_witness": sum(book.witness is not None for book in books),
-        "accounts": sum(len(book.accounts) for book in books),
-        "charges_total": sum(book.charges for book in books),
-        "studies": len(studies),
-        "studies_waiting": states.count("waiting"),
-        "studies_agreed": states.count("agreed") + states.count("answered"),
-        "studies_refused": states.count("refused"),
-        "releases": len(contents.releases),
-        "folders_gone": len(contents.gone),
-    }
-
-
-def _curve(book: Book, account: str | None) -> Any:
-    name = account or (book.accounts[0].name if len(book.accounts) == 1 else None)
-    one = next((a for a in book.accounts if a.name == name), None)
-    if one is None:
-        return ""
-    return pictures.over_time(book.reader.sampled(one.name), one.epsilon, yearly=bool(one.period))
-
-
-def _composed(desk: Desk, book: Book, chosen: Any, delta: str) -> dict[str, Any] | None:
-    try:
-        wanted = float(delta)
-    except ValueError:
-        return None
-    if chosen is None or not 0 < wanted < 1:
-        return None
-    return desk.composed(book, chosen.name, wanted)
-
-
-def _rows(desk: Desk, book: Book, account: str | None, page: int) -> dict[str, Any]:
-    count = book.charges if account is None else book.reader.count(account)
-    pages = max(1, math.ceil(count / _PAGE))
-    page = min(max(1, page), pages)
-    reader = book.reader
-    return {
-        "entries": book.rows(account, page, _PAGE),
-        "page": page,
-        "pages": pages,
-        "count": count,
-        "paid": desk.paid_rows(),
-        "decisions": reader.decisions(),
-        "resets": reader.resets(),
-    }
-
-
-def _run_part(screens: Screens, place: Place) -> str:
-    facts = run_facts(place) or {"fault": "its folder is gone.", "id": place.id}
-    return screens.part("run_part.html.j2", run=facts, lines=last_lines(place.path))
-
-
-def _planned(params: Mapping[str, str]) -> tuple[dict[str, float], str | None]:
-    values: dict[str, float] = {}
-    wrong = None
-    for name, (usual, least, most) in PLANNED.items():
-        try:
-            value = float(params.get(name, usual))
-            if not least <= value <= most:
-                raise ValueError
-        except ValueError:
-            value, wrong = usual, f"{name} must be a number from {least:g} to {most:g}."
-        values[name] = int(value) if isinstance(usual, int) else value
-    return values, wrong

@@ -1,4 +1,4 @@
-"""The desk as a web application, and the server that runs it on this machine's own address."""
+"""The server that runs the desk on this machine's own address."""
 
 from __future__ import annotations
 
@@ -8,51 +8,13 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.staticfiles import StaticFiles
-
-from confrere.errors import ConfrereError, EngineFailed, InvalidParameter
+from confrere.errors import EngineFailed, InvalidParameter
 from confrere_federation.desk.gathered import Desk
-from confrere_federation.desk.guarding import Doorkeeper, Guarded
-from confrere_federation.desk.screens import Screens, reading_routes, writing_routes
+from confrere_federation.desk.guarding import Doorkeeper
+from confrere_federation.desk.screens import make_app
 
 #: A secret that is guessed is none.
 _SHORTEST_SECRET = 32
-
-_STATIC = Path(__file__).parent / "static"
-
-
-def make_app(desk: Desk, keeper: Doorkeeper) -> Guarded:
-    """Return the desk behind its doorkeeper."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    screens = Screens(desk, keeper)
-    app.include_router(reading_routes(screens))
-    app.include_router(writing_routes(screens))
-    app.mount("/static", StaticFiles(directory=_STATIC))
-
-    async def missing(request: Request, error: Exception) -> Response:
-        status, title, what = _said(error)
-        return screens.page(request, "missing.html.j2", status, title=title, what=what)
-
-    for kind in (HTTPException, RequestValidationError, ConfrereError, OSError):
-        app.add_exception_handler(kind, missing)
-    return Guarded(app, keeper)
-
-
-def _said(error: Exception) -> tuple[int, str, str]:
-    """Return the status, title and words of a page that cannot be shown."""
-    if isinstance(error, HTTPException):
-        what = "No such page." if error.detail == "Not Found" else error.detail
-        return error.status_code, "Not taken" if error.status_code == 403 else "Not here", what
-    if isinstance(error, RequestValidationError):
-        return 404, "Not here", "That address is not one of the desk's."
-    if isinstance(error, OSError):
-        why = error.strerror or "it is gone"
-        return 503, "Not readable", f"A file or folder cannot be read any more ({why})."
-    return 503, "Not readable", " ".join(str(error).split())
 
 
 def serve_desk(

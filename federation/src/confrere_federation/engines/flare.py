@@ -11,13 +11,13 @@ FLARE would run anything else (:mod:`~confrere_federation.engines.flare_site`): 
 from __future__ import annotations
 
 import os
-import select
-import socket
 import subprocess
 import sys
 import threading
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.event_type import EventType
@@ -32,7 +32,7 @@ from typing_extensions import override
 from confrere.errors import EngineFailed
 from confrere_federation.engines.carrier import MAX_MESSAGE
 from confrere_federation.engines.flare_site import FOLDER, TASK, check_site
-from confrere_federation.engines.line import frame, receive
+from confrere_federation.engines.line import framed, heard
 
 _CONTENT = "content"
 _TICK_SECONDS = 0.5
@@ -55,9 +55,9 @@ class Coordinator(Controller):  # type: ignore[misc]
         said, here = threading.Lock(), set[str]()
         tasks: dict[str, Task] = {}
 
-        def say(kind: str, name: str, number: int = 0, body: bytes = b"") -> None:
+        def say(*words: Any) -> None:
             with said:
-                pipe.sendall(frame([kind, name, number], body))
+                pipe.send_bytes(framed(*words))
 
         def replied(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
             reply = client_task.result.get(_CONTENT)
@@ -71,15 +71,15 @@ class Coordinator(Controller):  # type: ignore[misc]
                 for name in now ^ here:
                     say("here" if name in now else "gone", name)
                 here = now
-                while asking.poll() is None and select.select([pipe], [], [], _TICK_SECONDS)[0]:
-                    (kind, name, number), body = receive(pipe)
+                while asking.poll() is None and pipe.poll(_TICK_SECONDS):
+                    (kind, name, number), body = heard(pipe.recv_bytes())
                     if name in tasks:
                         self.cancel_task(tasks.pop(name))
                     if kind == "ask" and name in here:
                         data, props = Shareable({_CONTENT: body}), {"number": number}
                         tasks[name] = Task(TASK, data, props, result_received_cb=replied)
                         self.send(tasks[name], fl_ctx, targets=[name])
-        except (OSError, EngineFailed):
+        except (OSError, EOFError):
             pass  # it has ended
         finally:
             pipe.close()
@@ -106,7 +106,7 @@ class FlareParty(Executor):  # type: ignore[misc]
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.START_RUN:
             check_site(Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT)), server=False)
-            self._pipe = Connection(_begin(_PARTY)[0].detach())
+            self._pipe, _ = _begin(_PARTY)
         elif event_type == EventType.END_RUN and self._pipe is not None:
             self._pipe.close()
 
@@ -123,12 +123,12 @@ class FlareParty(Executor):  # type: ignore[misc]
         return Shareable({_CONTENT: self._pipe.recv_bytes()})
 
 
-def _begin(command: list[str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _begin(command: list[str]) -> tuple[Connection, subprocess.Popen[bytes]]:
     """Start a command of ours in the study's folder, and return what it hears on standard input."""
     folder = os.environ.get(FOLDER)
     if not folder:
         raise EngineFailed(f"{FOLDER} must name the study's folder, where FLARE is started.")
-    ours, theirs = socket.socketpair()
+    ours, theirs = Pipe()
     words = [sys.executable, "-P", "-m", *command]
     with theirs:
         return ours, subprocess.Popen(words, cwd=folder, stdin=theirs.fileno())  # noqa: S603

@@ -22,10 +22,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from confrere.errors import InvalidParameter
+from confrere.files import write_new
 
 _CURVE = ec.SECP384R1()
 _NODE_DAYS = 5 * 365
 _KEY_BYTES = 1 << 16
+_USES = (
+    *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
 
 #: How many days before its end a certificate is spoken of.
 WARNING_DAYS = 30
@@ -65,17 +70,9 @@ def make_authority(
         signed_by=(issuer, authority_key),
     )
     made = Authority(place / "ca.pem", place / "server.pem", place / "server.key")
-    _write_new(made.certificate, root.public_bytes(serialization.Encoding.PEM), 0o644)
-    _write_new(made.server_certificate, server.public_bytes(serialization.Encoding.PEM), 0o644)
-    _write_new(
-        made.server_key,
-        server_key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-        0o600,
-    )
+    _write(made.certificate, certificate_text(root).encode(), 0o644)
+    _write(made.server_certificate, certificate_text(server).encode(), 0o644)
+    _write(made.server_key, _private_pem(server_key), 0o600)
     return made
 
 
@@ -96,26 +93,20 @@ def make_node_key(
 ) -> Path:
     """Write a party's private key (owner only) and, beside it, its certificate ``<path>.pem``.
 
-    Returns
-    -------
-    Path
-        The certificate's file: the one to give to the coordinator.
+    Returns the certificate's file: the one to give to the coordinator.
     """
     private = Path(path).resolve()
     certificate = certificate_beside(private)
     if certificate.exists():
         raise InvalidParameter(f"{certificate.name} exists; choose another place for new keys.")
     key = ec.generate_private_key(_CURVE)
-    lock: serialization.KeySerializationEncryption = serialization.NoEncryption()
-    if passphrase:
-        lock = serialization.BestAvailableEncryption(passphrase.encode())
-    _write_new(
-        private,
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock),
-        0o600,
-    )
-    made = _self_signed(key).public_bytes(serialization.Encoding.PEM)
-    _write_new(certificate, made, 0o644)
+    _write(private, _private_pem(key, passphrase), 0o600)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    # Names differ, so that one certificate is never looked up in place of another.
+    name = _called(f"confrere node {identifier.digest.hex()[:32]}")
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    made = _certificate(name, key, usage, days=_NODE_DAYS)
+    _write(certificate, certificate_text(made).encode(), 0o644)
     return certificate
 
 
@@ -138,11 +129,7 @@ class NodeKey:
 
     def private_pem(self) -> bytes:
         """Return the key as TLS wants it, which stays in memory."""
-        return self.key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        return _private_pem(self.key)
 
 
 def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -> NodeKey:
@@ -232,14 +219,6 @@ def expiry_warnings(
     return found
 
 
-def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    # Names differ, so that one certificate is never looked up in place of another.
-    name = _called(f"confrere node {identifier.digest.hex()[:32]}")
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-    return _certificate(name, key, usage, days=_NODE_DAYS)
-
-
 def _called(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
@@ -255,6 +234,9 @@ def _certificate(
     """Return a key's certificate, signed by another's, or by itself."""
     issuer, signing = signed_by or (name, key)
     now = datetime.now(UTC) - timedelta(minutes=5)
+    told = dict.fromkeys(_USES, False)
+    told |= dict.fromkeys(("key_cert_sign", "crl_sign"), authority)
+    usage = x509.KeyUsage(**told, digital_signature=not authority)
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -264,25 +246,11 @@ def _certificate(
         .not_valid_before(now)
         .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        .add_extension(_usage(authority=authority), critical=True)
+        .add_extension(usage, critical=True)
     )
     for extension in (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), *more):
         made = made.add_extension(extension, critical=False)
     return made.sign(signing, hashes.SHA384())
-
-
-def _usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 def _name(host: str) -> x509.GeneralName:
@@ -300,10 +268,16 @@ def _read(path: Path) -> bytes:
         raise InvalidParameter(f"{path.name} cannot be read ({error.strerror}).") from None
 
 
-def _write_new(path: Path, content: bytes, mode: int) -> None:
+def _write(path: Path, content: bytes, mode: int) -> None:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        write_new(path, content, mode=mode)
     except FileExistsError:
         raise InvalidParameter(f"{path.name} exists; choose another place for new keys.") from None
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey, passphrase: str | None = None) -> bytes:
+    lock: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if passphrase:
+        lock = serialization.BestAvailableEncryption(passphrase.encode())
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(pem, form, lock)

@@ -18,9 +18,9 @@ import asyncio
 import errno
 import json
 import logging
+import math
 import os
 import queue
-import select
 import signal
 import socket
 import ssl
@@ -32,6 +32,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,9 @@ _METHOD = "/confrere.Line/talk"
 #: A message travels in parts of this size, each with the number of its question.
 _PART = 1 << 18
 _HEAD = struct.Struct(">Q?")
+
+#: What stands before a message in a ``Connection``.
+_SIZE = struct.Struct("!i")
 
 #: Bytes of replies that are being received, of all parties together; beyond, who holds most is cut.
 _MAX_HELD = 4 * MAX_MESSAGE
@@ -155,7 +159,7 @@ class LineCarrier:
 
     def __init__(
         self,
-        pipe: socket.socket,  # To the process that has the port
+        pipe: Connection,  # To the process that has the port
         parties: list[str],  # Everybody who has a key
         tell: Told | None = None,  # Is given where every party is, whenever that has changed
     ) -> None:
@@ -196,7 +200,7 @@ class LineCarrier:
         found: dict[str, bytes | str] = {}
         asked: set[str] = set()
         for name, content in questions.items():
-            self._send(["ask", name, self._number], content)
+            self._send("ask", name, self._number, content)
         while len(found) < len(questions):
             waiting = questions.keys() - found.keys() & self._here
             asked |= waiting
@@ -211,15 +215,18 @@ class LineCarrier:
                     found.setdefault(name, told[1])
                     self._note({name: "answered"})
         for name in questions.keys() - found.keys():
-            self._send(["withdraw", name, self._number])
+            self._send("withdraw", name, self._number)
             found[name] = "Timeout" if name in asked else "Unreachable"
         return {name: found[name] for name in questions}
 
     def _hear(self, seconds: float | None) -> _Said | None:
         """Return the next that the other process says; None if nothing comes in this time."""
-        if not select.select([self._pipe], [], [], seconds)[0]:
-            return None
-        told = receive(self._pipe)
+        try:
+            if not self._pipe.poll(seconds):
+                return None
+            told = heard(self._pipe.recv_bytes())
+        except (EOFError, OSError):
+            raise _gone() from None
         kind, name, _ = told[0]
         if kind == "here":
             self._here.add(name)
@@ -229,9 +236,9 @@ class LineCarrier:
             self._note({name: "gone"})
         return told
 
-    def _send(self, head: list[object], body: bytes = b"") -> None:
+    def _send(self, *said: Any) -> None:
         try:
-            self._pipe.sendall(frame(head, body))
+            self._pipe.send_bytes(framed(*said))
         except OSError:
             raise _gone() from None
 
@@ -267,20 +274,20 @@ def carrying(
         "address": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "log": None if log is None else str(log),
     }
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
+    near, far = socket.socketpair()
+    with far, Connection(near.detach()) as ours:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "confrere_federation.engines.line"],
-            stdin=theirs.fileno(),
+            stdin=far.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        theirs.close()
+        far.close()
         try:
-            ours.sendall(frame(["begin", "", 0], json.dumps(settings).encode()))
-            if receive(ours)[0][0] != "listening":
-                raise _no_port(host, port)
             carrier = LineCarrier(ours, list(nodes), tell)
+            ours.send_bytes(framed("begin", body=json.dumps(settings).encode()))
+            if heard(ours.recv_bytes())[0][0] != "listening":
+                raise _no_port(host, port)
             if tell is not None:
                 tell(dict.fromkeys(nodes, "nobody yet"))
             yield carrier
@@ -319,32 +326,15 @@ def _gone() -> EngineFailed:
     return EngineFailed("the process that has the coordinator's port has ended.")
 
 
-_SIZES = struct.Struct(">II")
-
-
-def frame(head: list[object], body: bytes = b"") -> bytes:
+def framed(kind: str, name: str = "", number: int = 0, body: bytes = b"") -> bytes:
     """Return what one of a coordinator's two processes says to the other."""
-    first = json.dumps(head).encode()
-    return _SIZES.pack(len(first), len(body)) + first + body
+    return json.dumps([kind, name, number]).encode() + b"\n" + body
 
 
-def receive(pipe: socket.socket) -> _Said:
-    """Return what the other process says next."""
-
-    def exactly(size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            try:
-                more = pipe.recv(min(size - len(found), 1 << 20))
-            except OSError:
-                more = b""
-            if not more:
-                raise _gone()
-            found += more
-        return bytes(found)
-
-    head, body = _SIZES.unpack(exactly(_SIZES.size))
-    return json.loads(exactly(head)), exactly(body)
+def heard(message: bytes) -> _Said:
+    """Return what the other process has said."""
+    head, _, body = message.partition(b"\n")
+    return json.loads(head), body
 
 
 # The process that has the port.
@@ -389,7 +379,7 @@ class _Door:
         """Take questions in until the coordinator ends."""
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                (kind, name, number), body = await _heard(pipe)
+                (kind, name, number), body = await _next(pipe)
                 if kind == "ask":
                     self._questions[name] = number, body
                     self._bells[name].set()
@@ -416,14 +406,14 @@ class _Door:
         self._streams[name] = stream
         if before is not None:
             before.end(StatusCode.ABORTED, "another process has come with this key")
-        self._say("here", name)
+        self.say("here", name)
         logging.info("%s has come", name)
         try:
             code, words = await stream.talk(self._write(name, stream), self._read(name, stream))
         finally:
             if self._streams[name] is stream:
                 del self._streams[name]
-                self._say("gone", name)
+                self.say("gone", name)
             logging.info("%s has gone", name)
         if code is not StatusCode.OK:
             logging.warning("%s was cut: %s", name, words)
@@ -464,7 +454,7 @@ class _Door:
                 stream.asked.remove(number)
                 if self._questions.get(name, (0,))[0] == number:
                     del self._questions[name]
-                    self._say("reply", name, number, whole[1])
+                    self.say("reply", name, number, whole[1])
         except TimeoutError:
             stream.end(StatusCode.DEADLINE_EXCEEDED, "its reply did not come whole in time")
         except _Wrong:
@@ -479,18 +469,20 @@ class _Door:
             held[-1].end(StatusCode.RESOURCE_EXHAUSTED, "it held most of all")
             held[-1].incoming = _Incoming()
 
-    def _say(self, kind: str, name: str, number: int = 0, body: bytes = b"") -> None:
-        self._pipe.write(frame([kind, name, number], body))
+    def say(self, *said: Any) -> None:
+        """Tell the coordinator something, as a ``Connection`` does."""
+        message = framed(*said)
+        self._pipe.write(_SIZE.pack(len(message)) + message)
 
 
-async def _heard(pipe: asyncio.StreamReader) -> _Said:
-    head, body = _SIZES.unpack(await pipe.readexactly(_SIZES.size))
-    return json.loads(await pipe.readexactly(head)), await pipe.readexactly(body)
+async def _next(pipe: asyncio.StreamReader) -> _Said:
+    (size,) = _SIZE.unpack(await pipe.readexactly(_SIZE.size))
+    return heard(await pipe.readexactly(size))
 
 
 async def _serve(pipe: socket.socket) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=pipe)
-    settings = json.loads((await _heard(reader))[1])
+    settings = json.loads((await _next(reader))[1])
     if settings["log"] is not None:
         handler = RotatingFileHandler(settings["log"], maxBytes=1 << 20, backupCount=1, delay=True)
         written = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
@@ -511,11 +503,11 @@ async def _serve(pipe: socket.socket) -> None:
     try:
         server.add_secure_port(settings["address"], credentials)
     except RuntimeError:
-        writer.write(frame(["no port", "", 0]))
+        door.say("no port")
         await writer.drain()
         return
     await server.start()
-    writer.write(frame(["listening", "", 0]))
+    door.say("listening")
     await door.listen_to_coordinator(reader)
     await server.stop(_END_SECONDS / 2)
 
@@ -547,6 +539,7 @@ class Line:
         address: str,  # The coordinator's ``host:port``
         authority: Path,  # The certificate that vouches for it
         key: NodeKey,  # Who we are
+        stopped: Callable[[], bool] = lambda: False,  # Is asked every second; then it is left
     ) -> None:
         credentials = grpc.ssl_channel_credentials(
             certificate_text(read_authority(authority)).encode(),
@@ -555,41 +548,49 @@ class Line:
         )
         self._channel = grpc.secure_channel(address, credentials, _CLIENT)
         self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._in: queue.Queue[bytes | LineLost | EngineFailed | None] = queue.Queue(1)
         self._call = self._channel.stream_stream(_METHOD)(iter(self._out.get, None))
-        self._incoming = _Incoming()
-        self._over = False
-        self._pump = threading.Thread(target=self._take_in, name="confrere-line", daemon=True)
-        self._pump.start()
+        self._stopped, self._over = stopped, threading.Event()
+        self._due, self._taken = time.monotonic() + _CONNECT_SECONDS, False
 
     def __enter__(self) -> Line:
         """Wait until the coordinator has taken the stream."""
+        threading.Thread(target=self._watch, name="confrere-line", daemon=True).start()
         try:
-            if self._next(_CONNECT_SECONDS) is None:
-                raise LineLost(_NOBODY)
+            self._call.initial_metadata()
+            self._taken = self._call.is_active()
+            if not self._taken:
+                next(self.questions())
         except BaseException:
             self.__exit__()
             raise
+        self._due = math.inf
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over = True
+        self._over.set()
         self._out.put(None)
         self._call.cancel()
         self._channel.close()
-        while self._pump.is_alive():
-            with suppress(queue.Empty):
-                self._in.get(timeout=0.05)
 
-    def poll(self, seconds: float = 1.0) -> tuple[int, bytes] | None:
-        """Wait for a question, and return its number and content; None if there was none yet."""
-        part = self._next(seconds)
-        if part is None:
-            return None
+    def _watch(self) -> None:
+        """End the stream when that is wanted, or when it was waited for long enough."""
+        while not self._over.wait(1.0):
+            if self._stopped() or time.monotonic() > self._due:
+                self._call.cancel()
+
+    def questions(self) -> Iterator[tuple[int, bytes]]:
+        """Yield number and content of whatever is asked, until the line is lost."""
+        incoming = _Incoming()
         try:
-            return self._incoming.add(part)
+            for part in self._call:
+                whole = incoming.add(part)
+                if whole is not None:
+                    yield whole
         except _Wrong:
             raise LineLost(_STRANGE) from None
+        except grpc.RpcError as error:
+            raise _told(error, self._taken) from None
+        raise LineLost(_LOST)
 
     def reply(self, number: int, content: bytes) -> None:
         """Send what a question is answered with."""
@@ -601,39 +602,12 @@ class Line:
     def finish(self, seconds: float) -> None:
         """Say that nothing more comes, and wait until the coordinator has all of it."""
         self._out.put(None)
-        deadline = time.monotonic() + seconds
-        with suppress(LineLost):
-            while time.monotonic() < deadline:
-                self._next(deadline - time.monotonic())
+        self._due = time.monotonic() + seconds
+        with suppress(grpc.RpcError):
+            for _ in self._call:
+                pass
         if self._call.code() not in (StatusCode.OK, StatusCode.FAILED_PRECONDITION):
             raise LineLost(_LOST)
-
-    def _next(self, seconds: float) -> bytes | None:
-        try:
-            found = self._in.get(timeout=seconds)
-        except queue.Empty:
-            return None
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def _take_in(self) -> None:
-        """Hand on what comes, one part at a time, and at last why nothing more does."""
-        ended: LineLost | EngineFailed = LineLost(_LOST)
-        taken = False
-        try:
-            self._call.initial_metadata()
-            taken = self._call.is_active()
-            if taken:
-                self._in.put(b"")
-            for part in self._call:
-                self._in.put(part)
-        except grpc.RpcError as error:
-            ended = _told(error, taken)
-        while not self._over:
-            with suppress(queue.Full):
-                self._in.put(ended, timeout=0.2)
-                break
 
 
 _LOST = "the line to the coordinator is lost"
@@ -686,23 +660,19 @@ def run_party(
     """
     pause, last = _AGAIN_SECONDS, time.monotonic()
     while True:
+        here = False
         try:
-            with Line(coordinator, authority, key) as line:
+            with Line(coordinator, authority, key, stopped) as line:
                 progress.say("connected", steps=session.told)
-                pause = _AGAIN_SECONDS
-                while not stopped():
-                    asked = line.poll()
-                    last = time.monotonic()
-                    if asked is None:
-                        continue
+                pause, here = _AGAIN_SECONDS, True
+                for number, question in line.questions():
                     progress.say("asked", steps=session.told)
-                    line.reply(asked[0], session.handle(asked[1]))
-                    last = time.monotonic()
+                    line.reply(number, session.handle(question))
                     progress.say(session.state, steps=session.told)
                     if session.finished:
                         return line.finish(_FAREWELL_SECONDS)
-            return None
         except LineLost as lost:
+            last = time.monotonic() if here else last
             had = session.finished or session.state == "released"
             if had and time.monotonic() - last > _FAREWELL_SECONDS:
                 return None  # the release is here; the others' signatures may not be

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
@@ -17,27 +17,23 @@ from confrere.extras import has_research, research
 from confrere.views import Table
 
 
-@command(
-    "audit",
-    method="A method that spends something: plr, ...; facts; or total.",
-    every=Option(
-        "All of them, and with confrere-research what papers claim and is false.", "--all"
-    ),
-    epsilon=Option("The claim to test.", min=0.01, max=10),
-    runs=Option("Runs per data set; by default what suits.", min=200),
-    exact="By ratios of densities.",
-    whole_fits="Call fit for every run: slow, hears everything.",
-    records="Keep finished runs here, to go on after a stop.",
-)
+@command("audit")
 def audit(
-    method: str | None = None,
+    method: Annotated[
+        str | None, "A method that spends something: plr, ...; facts; or total."
+    ] = None,
     *,
-    every: bool = False,
-    epsilon: float = 1.0,
-    runs: int | None = None,
-    exact: bool = False,
-    whole_fits: bool = False,
-    records: Path | None = None,
+    every: Annotated[
+        bool,
+        Option("All of them, and with confrere-research what papers claim and is false.", "--all"),
+    ] = False,
+    epsilon: Annotated[float, Option("The claim to test.", min=0.01, max=10)] = 1.0,
+    runs: Annotated[
+        int | None, Option("Runs per data set; by default what suits.", min=200)
+    ] = None,
+    exact: Annotated[bool, "By ratios of densities."] = False,
+    whole_fits: Annotated[bool, "Call fit for every run: slow, hears everything."] = False,
+    records: Annotated[Path | None, "Keep finished runs here, to go on after a stop."] = None,
 ) -> Answer:
     """Bound epsilon from below on made-up neighbours; exit code 5 if a promise is refuted.
 

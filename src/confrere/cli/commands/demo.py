@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.csv
@@ -41,12 +42,12 @@ _COLUMNS = {
 }
 
 
-@command(
-    "demo",
-    out="Where everything is written.",
-    seed=Option("Of the simulated world, not of noise.", min=0),
-)
-def demo(*, out: Path = Path("confrere-out/demo"), seed: int = 0) -> Answer:
+@command("demo")
+def demo(
+    *,
+    out: Annotated[Path, "Where everything is written."] = Path("confrere-out/demo"),
+    seed: Annotated[int, Option("Of the simulated world, not of noise.", min=0)] = 0,
+) -> Answer:
     """Show the main job: price, release, transfer to sixteen branches, cards and ledger.
 
     On simulated patients. What an earlier demonstration wrote into the same folder is replaced.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,27 +19,23 @@ from confrere.release.additions import check_words
 from confrere.views import amount, shown
 
 
-@command(
-    "evaluate",
-    table=Option("Raw rows with labels: CSV.", metavar="TABLE"),
-    epsilon="The price, per record of the table.",
-    ledger=Option("The ledger of the table's owner.", envvar="CONFRERE_LEDGER"),
-    key=Option("Who measures, and its private key to sign with.", metavar="PARTY=FILE"),
-    measured_on="On which records, in words that give nothing away.",
-    label="The label's column, where the release has no schema.",
-    unit_column="Whose row it is, if not as the release's study says.",
-)
+@command("evaluate")
 def evaluate(
     release: Path,
-    table: Path,
+    table: Annotated[Path, Option("Raw rows with labels: CSV.", metavar="TABLE")],
     *,
-    epsilon: float,
-    ledger: Path,
+    epsilon: Annotated[float, "The price, per record of the table."],
+    ledger: Annotated[Path, Option("The ledger of the table's owner.", envvar="CONFRERE_LEDGER")],
     account: str | None = None,
-    key: list[str] | None = None,
-    measured_on: str | None = None,
-    label: str | None = None,
-    unit_column: str | None = None,
+    key: Annotated[
+        list[str] | None,
+        Option("Who measures, and its private key to sign with.", metavar="PARTY=FILE"),
+    ] = None,
+    measured_on: Annotated[str | None, "On which records, in words that give nothing away."] = None,
+    label: Annotated[str | None, "The label's column, where the release has no schema."] = None,
+    unit_column: Annotated[
+        str | None, "Whose row it is, if not as the release's study says."
+    ] = None,
     yes: bool = False,
 ) -> Answer:
     """Measure accuracy, AUC and calibration on private rows, with intervals, for an epsilon.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import existing_ledger
@@ -21,21 +21,16 @@ _ACCOUNT = Option("Its name.", metavar="ACCOUNT")
 _REASON = "Why, in one line; it stays in the chain. Needed."
 
 
-@command(
-    "ledger show",
-    ledger=_LEDGER,
-    account="Of one account only.",
-    rows=Option("Charges on a page.", min=1, max=10_000),
-    page=Option("Which page; the first has the last ones.", min=1),
-    delta="Also say what an account's charges promise together, at this delta.",
-)
+@command("ledger show")
 def show(
-    ledger: Path,
+    ledger: Annotated[Path, _LEDGER],
     *,
-    account: str | None = None,
-    rows: int = 20,
-    page: int = 1,
-    delta: float | None = None,
+    account: Annotated[str | None, "Of one account only."] = None,
+    rows: Annotated[int, Option("Charges on a page.", min=1, max=10_000)] = 20,
+    page: Annotated[int, Option("Which page; the first has the last ones.", min=1)] = 1,
+    delta: Annotated[
+        float | None, "Also say what an account's charges promise together, at this delta."
+    ] = None,
 ) -> Answer:
     """Show accounts, caps, what was spent and what is left; the last charges first.
 
@@ -81,8 +76,12 @@ def _together(book: Ledger, account: Account, delta: float) -> Guarantee | None:
     return total(entries, delta=delta) if entries else None
 
 
-@command("ledger verify", ledger=_LEDGER, head="A head kept elsewhere: it must be in the chain.")
-def verify(ledger: Path, *, head: str | None = None) -> Answer:
+@command("ledger verify")
+def verify(
+    ledger: Annotated[Path, _LEDGER],
+    *,
+    head: Annotated[str | None, "A head kept elsewhere: it must be in the chain."] = None,
+) -> Answer:
     """Check every row against its hash and the rows before it."""
     book = existing_ledger(ledger)
     count = book.verify(head=head)
@@ -90,14 +89,12 @@ def verify(ledger: Path, *, head: str | None = None) -> Answer:
     return Answer(message, {"rows": count, "head": book.head()})
 
 
-@command(
-    "ledger export",
-    ledger=_LEDGER,
-    form=Option("json or csv.", "--format"),
-    out="A file instead of the screen.",
-)
+@command("ledger export")
 def export(
-    ledger: Path, *, form: Literal["json", "csv"] = "json", out: Path | None = None
+    ledger: Annotated[Path, _LEDGER],
+    *,
+    form: Annotated[Literal["json", "csv"], Option("json or csv.", "--format")] = "json",
+    out: Annotated[Path | None, "A file instead of the screen."] = None,
 ) -> Answer:
     """Copy the whole ledger as JSON or CSV."""
     book = existing_ledger(ledger)
@@ -108,27 +105,21 @@ def export(
     return Answer(f"exported to {out}", {"format": form, "out": str(out)})
 
 
-@command(
-    "ledger open",
-    ledger=_LEDGER,
-    account=_ACCOUNT,
-    epsilon="The cap on all epsilons together; none without it.",
-    delta="The cap on all deltas together.",
-    unit="Whose presence is counted.",
-    neighbours="Which change of the data is counted.",
-    period="The caps are on each year, not on all that is spent.",
-    reason=_REASON,
-)
+@command("ledger open")
 def open_account(
-    ledger: Path,
-    account: str,
+    ledger: Annotated[Path, _LEDGER],
+    account: Annotated[str, _ACCOUNT],
     *,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    unit: Unit = Unit.RECORD,
-    neighbours: Literal["replace-one", "add-remove"] = "replace-one",
-    period: Literal["year"] | None = None,
-    reason: str | None = None,
+    epsilon: Annotated[float | None, "The cap on all epsilons together; none without it."] = None,
+    delta: Annotated[float, "The cap on all deltas together."] = 0.0,
+    unit: Annotated[Unit, "Whose presence is counted."] = Unit.RECORD,
+    neighbours: Annotated[
+        Literal["replace-one", "add-remove"], "Which change of the data is counted."
+    ] = "replace-one",
+    period: Annotated[
+        Literal["year"] | None, "The caps are on each year, not on all that is spent."
+    ] = None,
+    reason: Annotated[str | None, _REASON] = None,
 ) -> Answer:
     """Open an account."""
     why = _said(reason)
@@ -145,21 +136,14 @@ def open_account(
     return _account(book, account, "is open")
 
 
-@command(
-    "ledger raise",
-    ledger=_LEDGER,
-    account=_ACCOUNT,
-    epsilon="The cap from now on.",
-    delta="The cap on deltas from now on.",
-    reason=_REASON,
-)
+@command("ledger raise")
 def raise_cap(
-    ledger: Path,
-    account: str,
+    ledger: Annotated[Path, _LEDGER],
+    account: Annotated[str, _ACCOUNT],
     *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    reason: str | None = None,
+    epsilon: Annotated[float | None, "The cap from now on."] = None,
+    delta: Annotated[float | None, "The cap on deltas from now on."] = None,
+    reason: Annotated[str | None, _REASON] = None,
 ) -> Answer:
     """Let an account spend more; that it was raised is shown for ever."""
     book = existing_ledger(ledger)
@@ -167,21 +151,26 @@ def raise_cap(
     return _account(book, account, "is raised")
 
 
-@command("ledger freeze", ledger=_LEDGER, account=_ACCOUNT, reason=_REASON)
-def freeze(ledger: Path, account: str, *, reason: str | None = None) -> Answer:
+@command("ledger freeze")
+def freeze(
+    ledger: Annotated[Path, _LEDGER],
+    account: Annotated[str, _ACCOUNT],
+    *,
+    reason: Annotated[str | None, _REASON] = None,
+) -> Answer:
     """Let nothing more be charged to an account, for good."""
     book = existing_ledger(ledger)
     book.freeze(account, reason=_said(reason))
     return _account(book, account, "is frozen")
 
 
-@command(
-    "ledger witness",
-    ledger=_LEDGER,
-    reset="Go on from the file as it is; needs --reason.",
-    reason=_REASON,
-)
-def witness(ledger: Path, *, reset: bool = False, reason: str | None = None) -> Answer:
+@command("ledger witness")
+def witness(
+    ledger: Annotated[Path, _LEDGER],
+    *,
+    reset: Annotated[bool, "Go on from the file as it is; needs --reason."] = False,
+    reason: Annotated[str | None, _REASON] = None,
+) -> Answer:
     """Show what is remembered of a ledger elsewhere; on its owner's word, go on from the file.
 
     What is remembered as spent, and is not in the file, is booked as spent.

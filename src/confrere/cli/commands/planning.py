@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from confrere.cli.envelope import Answer, Option, command
 from confrere.data.schema import PublicSchema
@@ -16,37 +16,30 @@ from confrere.views import Table
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-@command(
-    "plan",
-    records=Option("Records of each party.", min=1, max=10**9),
-    features=Option("Encoded columns.", min=1, max=10**5),
-    epsilon=Option("What each spends.", min=1e-3, max=1e3),
-    parties=Option("Averaged models.", min=1, max=10**5),
-    delta=Option("Allowed besides; 0 is pure.", min=0.0, max=0.1),
-    groups=Option("Groups of features.", min=1, max=1000),
-    auc=Option("The best model's, from the literature.", min=0.501, max=0.999),
-    base_rate=Option("Share of positive records, about.", min=0.001, max=0.999),
-    decay=Option("Columns: 0 unrelated, 0.5 a questionnaire, 1 an image.", min=0, max=3),
-    auxiliary=Option("Public rows, where small parties vote.", min=1, max=10**8),
-    classes=Option("Of those who vote.", min=2, max=1000),
-    schema="What lines and curves by this schema would bring.",
-    picture="Draw it into this file.",
-)
+@command("plan")
 def plan(
     *,
-    records: int,
-    features: int,
-    epsilon: float = 1.0,
-    parties: int = 1,
-    delta: float = 0.0,
-    groups: int = 1,
-    auc: float = 0.85,
-    base_rate: float = 0.5,
-    decay: float = DECAY,
-    auxiliary: int | None = None,
-    classes: int = 2,
-    schema: Path | None = None,
-    picture: Path | None = None,
+    records: Annotated[int, Option("Records of each party.", min=1, max=10**9)],
+    features: Annotated[int, Option("Encoded columns.", min=1, max=10**5)],
+    epsilon: Annotated[float, Option("What each spends.", min=1e-3, max=1e3)] = 1.0,
+    parties: Annotated[int, Option("Averaged models.", min=1, max=10**5)] = 1,
+    delta: Annotated[float, Option("Allowed besides; 0 is pure.", min=0.0, max=0.1)] = 0.0,
+    groups: Annotated[int, Option("Groups of features.", min=1, max=1000)] = 1,
+    auc: Annotated[
+        float, Option("The best model's, from the literature.", min=0.501, max=0.999)
+    ] = 0.85,
+    base_rate: Annotated[
+        float, Option("Share of positive records, about.", min=0.001, max=0.999)
+    ] = 0.5,
+    decay: Annotated[
+        float, Option("Columns: 0 unrelated, 0.5 a questionnaire, 1 an image.", min=0, max=3)
+    ] = DECAY,
+    auxiliary: Annotated[
+        int | None, Option("Public rows, where small parties vote.", min=1, max=10**8)
+    ] = None,
+    classes: Annotated[int, Option("Of those who vote.", min=2, max=1000)] = 2,
+    schema: Annotated[Path | None, "What lines and curves by this schema would bring."] = None,
+    picture: Annotated[Path | None, "Draw it into this file."] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
     found = planned(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
 
@@ -25,20 +26,14 @@ from confrere.release import (
 from confrere.views import Word
 
 
-@command(
-    "predict",
-    data=Option("A table: CSV.", metavar="DATA"),
-    out="Where predictions go.",
-    ids="The column that says whose row it is; else the study's.",
-    encoded="The columns are encoded as the model's own were.",
-)
+@command("predict")
 def predict(
     release: Path,
-    data: Path,
+    data: Annotated[Path, Option("A table: CSV.", metavar="DATA")],
     *,
-    out: Path | None = None,
-    ids: str | None = None,
-    encoded: bool = False,
+    out: Annotated[Path | None, "Where predictions go."] = None,
+    ids: Annotated[str | None, "The column that says whose row it is; else the study's."] = None,
+    encoded: Annotated[bool, "The columns are encoded as the model's own were."] = False,
     key: list[str] | None = None,
 ) -> Answer:
     """Predict the raw rows of a table with a released model; spends nothing."""
@@ -57,19 +52,14 @@ def predict(
     return Answer(f"{seen}{rows} predictions in {out}", {"rows": rows, "out": str(out)})
 
 
-@command(
-    "verify",
-    study="The study it must be of.",
-    ledger="A ledger that must have its charge; repeat it.",
-    release_id=Option("The id that its makers told you.", "--id"),
-)
+@command("verify")
 def verify(
     release: Path,
     *,
     key: list[str] | None = None,
-    study: Path | None = None,
-    ledger: list[Path] | None = None,
-    release_id: str | None = None,
+    study: Annotated[Path | None, "The study it must be of."] = None,
+    ledger: Annotated[list[Path] | None, "A ledger that must have its charge; repeat it."] = None,
+    release_id: Annotated[str | None, Option("The id that its makers told you.", "--id")] = None,
 ) -> Answer:
     """Check that a release is whole, signed by whom you say, and consistent with itself."""
     keys = pairs(key, "--key")
@@ -106,8 +96,13 @@ def show(release: Path) -> Answer:
     return Answer("", data, [found.view(added)])
 
 
-@command("release page", out="The page's file.")
-def page(release: Path, *, out: Path = Path("card.html"), key: list[str] | None = None) -> Answer:
+@command("release page")
+def page(
+    release: Path,
+    *,
+    out: Annotated[Path, "The page's file."] = Path("card.html"),
+    key: list[str] | None = None,
+) -> Answer:
     """Write a release's card as one printable page."""
     loaded = load_rehearsal(release)
     added = read_additions(read_folder(release), pairs(key, "--key"))
@@ -115,16 +110,26 @@ def page(release: Path, *, out: Path = Path("card.html"), key: list[str] | None 
     return Answer(f"the card is in {out}", {"page": str(out)})
 
 
-@command("release onnx", out="The graph's file.")
-def onnx(release: Path, *, out: Path = Path("model.onnx"), key: list[str] | None = None) -> Answer:
+@command("release onnx")
+def onnx(
+    release: Path,
+    *,
+    out: Annotated[Path, "The graph's file."] = Path("model.onnx"),
+    key: list[str] | None = None,
+) -> Answer:
     """Write a release's model and its encoder as a graph for any ONNX runtime."""
     found = load_release(release, require_signature_from=pairs(key, "--key") or None)
     out.write_bytes(found.to_onnx())
     return Answer(f"the graph is in {out}", {"onnx": str(out)})
 
 
-@command("release sign", party="Who signs.", key="The party's private key.")
-def sign(release: Path, *, party: str, key: Path) -> Answer:
+@command("release sign")
+def sign(
+    release: Path,
+    *,
+    party: Annotated[str, "Who signs."],
+    key: Annotated[Path, "The party's private key."],
+) -> Answer:
     """Add a party's signature to a whole release."""
     place = sign_release(release, key, party)
     return Answer(f"{party} signed it: {place}", {"party": party, "signature": str(place)})

@@ -6,7 +6,7 @@ import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -34,19 +34,19 @@ _OUT = "A file instead of the screen."
 _SOURCE = Option("A study or schema file, or a data set's (confrere-research).", metavar="SCHEMA")
 
 
-@command(
-    "schema new",
-    column=Option("For instance age=number:18..100; repeat it.", metavar="NAME=KIND:FACTS"),
-    header="A table whose first line has the names; no row is read.",
-    out=_OUT,
-)
+@command("schema new")
 def new(
     *,
-    column: list[str] | None = None,
-    header: Path | None = None,
+    column: Annotated[
+        list[str] | None,
+        Option("For instance age=number:18..100; repeat it.", metavar="NAME=KIND:FACTS"),
+    ] = None,
+    header: Annotated[
+        Path | None, "A table whose first line has the names; no row is read."
+    ] = None,
     label: str | None = None,
     positive: list[str] | None = None,
-    out: Path | None = None,
+    out: Annotated[Path | None, _OUT] = None,
 ) -> Answer:
     """Write the data tables of a study from what is known without data; asks for the rest.
 
@@ -72,27 +72,22 @@ def new(
     return _written(schema, out, "written")
 
 
-@command(
-    "schema draft",
-    table=Option("A PUBLIC table: CSV.", metavar="TABLE"),
-    public=Option("Must be given: you confirm it.", "--this-table-is-public"),
-    exclude="A column to leave out.",
-    category="A column of numbers that are codes: a category.",
-    max_categories=Option("Encoded columns of a category; what is rarer becomes other.", min=3),
-    source="Where the table comes from.",
-    out=_OUT,
-)
+@command("schema draft")
 def draft(
-    table: Path,
+    table: Annotated[Path, Option("A PUBLIC table: CSV.", metavar="TABLE")],
     *,
-    public: bool = False,
+    public: Annotated[
+        bool, Option("Must be given: you confirm it.", "--this-table-is-public")
+    ] = False,
     label: str | None = None,
     positive: list[str] | None = None,
-    exclude: list[str] | None = None,
-    category: list[str] | None = None,
-    max_categories: int = 20,
-    source: str = "",
-    out: Path | None = None,
+    exclude: Annotated[list[str] | None, "A column to leave out."] = None,
+    category: Annotated[list[str] | None, "A column of numbers that are codes: a category."] = None,
+    max_categories: Annotated[
+        int, Option("Encoded columns of a category; what is rarer becomes other.", min=3)
+    ] = 20,
+    source: Annotated[str, "Where the table comes from."] = "",
+    out: Annotated[Path | None, _OUT] = None,
 ) -> Answer:
     """Draft the data tables of a study from a table that everyone may see.
 
@@ -123,28 +118,24 @@ def draft(
     return _written(schema, out, "drafted")
 
 
-@command(
-    "schema learn",
-    table=Option("PRIVATE records: CSV.", metavar="TABLE"),
-    schema="The schema to complete: bounds and values.",
-    epsilon="The price of all facts together, per record.",
-    ledger=Option("The ledger of the table's owner.", envvar="CONFRERE_LEDGER"),
-    quantiles="Learn so many quantiles of numbers that may become curves, too.",
-    neighbours="Which change is hidden: replace-one or add-remove.",
-    party="The column that says whose record it is: hide whole parties.",
-    out=_OUT,
-)
+@command("schema learn")
 def learn(
-    table: Path,
+    table: Annotated[Path, Option("PRIVATE records: CSV.", metavar="TABLE")],
     *,
-    schema: str,
-    epsilon: float,
-    ledger: Path,
+    schema: Annotated[str, "The schema to complete: bounds and values."],
+    epsilon: Annotated[float, "The price of all facts together, per record."],
+    ledger: Annotated[Path, Option("The ledger of the table's owner.", envvar="CONFRERE_LEDGER")],
     account: str | None = None,
-    quantiles: int = 0,
-    neighbours: Literal["replace-one", "add-remove"] = "replace-one",
-    party: str | None = None,
-    out: Path | None = None,
+    quantiles: Annotated[
+        int, "Learn so many quantiles of numbers that may become curves, too."
+    ] = 0,
+    neighbours: Annotated[
+        Literal["replace-one", "add-remove"], "Which change is hidden: replace-one or add-remove."
+    ] = "replace-one",
+    party: Annotated[
+        str | None, "The column that says whose record it is: hide whole parties."
+    ] = None,
+    out: Annotated[Path | None, _OUT] = None,
     yes: bool = False,
 ) -> Answer:
     """Learn facts that a schema lacks from private records: counted with noise, and paid for.
@@ -260,22 +251,22 @@ def _written(
     return Answer(f"{done} to {out}: {then}", {"out": str(out), **told})
 
 
-@command("schema show", schema=_SOURCE)
-def show(schema: str) -> Answer:
+@command("schema show")
+def show(schema: Annotated[str, _SOURCE]) -> Answer:
     """Show what a schema declares."""
     found = _read(schema)
     return Answer("", found.to_dict(), [found])
 
 
-@command("schema fingerprint", schema=_SOURCE)
-def fingerprint(schema: str) -> Answer:
+@command("schema fingerprint")
+def fingerprint(schema: Annotated[str, _SOURCE]) -> Answer:
     """Print the hash of all that has a meaning: to compare by telephone."""
     digest = _read(schema).fingerprint()
     return Answer(digest, {"fingerprint": digest})
 
 
-@command("schema diff", first=_SOURCE, second=_SOURCE)
-def diff(first: str, second: str) -> Answer:
+@command("schema diff")
+def diff(first: Annotated[str, _SOURCE], second: Annotated[str, _SOURCE]) -> Answer:
     """Say what differs between two schemas; exit code 3 if anything does."""
     lines = _read(first).difference(_read(second))
     if not lines:
