@@ -18,7 +18,7 @@ from confrere.catalogue import CATALOGUE, Method
 from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
 from confrere.release import Release
-from confrere_federation.studies import write_example
+from confrere_federation.studies.template import write_example
 from tests.contracts import test_engines as engines
 
 

@@ -123,7 +123,6 @@ def federated_round() -> Callable[[], object]:
         LocalFederation,
         LocalParty,
         Policy,
-        collaborate,
     )
 
     X, y = rows()
@@ -137,7 +136,7 @@ def federated_round() -> Callable[[], object]:
         parties.append(LocalParty(f"party {k}", X[part], 2.0 * y[part] - 1, books))
     federation = LocalFederation(parties)
     plan = Averaging(frame=Frame(X.shape[1]), epsilon=1.0)
-    return lambda: collaborate(federation, plan)
+    return lambda: federation.run_protocol(plan.steps(federation.parties()))
 
 
 WALKS: dict[str, Callable[[], Callable[[], object]]] = {

@@ -19,10 +19,10 @@ from confrere.methods.allowance import allowance
 from confrere.methods.plan import linear_frame, plan_linear
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
-from confrere_federation.studies import read_study, write_example
-from confrere_federation.studies.priced_plan import price_of
 from confrere_federation.studies.protocols import learning_of
-from confrere_federation.studies.study_file import estimator_for
+from confrere_federation.studies.running import price_of
+from confrere_federation.studies.study_file import estimator_for, read_study
+from confrere_federation.studies.template import write_example
 from tests.contracts.catalogue import PRIVATE, parameters
 
 DELTA = 1e-5
@@ -222,8 +222,8 @@ def test_a_study_says_the_price_of_every_size_and_every_outcome(example, name, s
             for key, (shape, _) in first.plan(20_000).bounds().items()
         }
         starts = (first.start(20_000, sent),)
-        assert first.plan(n_samples).guarantee().delta <= price_of(study).delta
-    plan = learning_of(study, study.method, starts).plan(n_samples)
+        assert first.at(n_samples)[1].guarantee().delta <= price_of(study).delta
+    plan = learning_of(study, study.method, starts).at(n_samples)[1]
     promise = price_of(study)
     if isinstance(plan, CheckedPlan):
         assert_within(plan, promise)

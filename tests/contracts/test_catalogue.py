@@ -50,7 +50,7 @@ class TestAudited:
 @every(CATALOGUE)
 class TestRegistered:
     def test_is_deployable_or_says_why_not(self, method):
-        assert protocols.Learn.operation in OPERATIONS
+        assert protocols.Learning.operation in OPERATIONS
         assert set(method.operations) <= set(OPERATIONS)
         assert bool(method.operations) != bool(method.not_between_machines)
 

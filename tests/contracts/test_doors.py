@@ -22,6 +22,7 @@ def example(tmp_path_factory):
 SCHEMAS = {
     "ball": {},
     "body": {f", importance = 0.0{k}": "" for k in ("18", "43", "60", "10")},
+    "hidden": {'relation = "replace-one"': 'relation = "add-remove"\nrecords = 90'},
 }
 
 
@@ -68,6 +69,8 @@ def each(study, method, tables, _):
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("method", CATALOGUE.values(), ids=CATALOGUE)
 def test_every_door_opens_on_the_same_model(example, tmp_path, method, schema):
+    if schema == "hidden" and method.shape == "votes":
+        pytest.skip("it hides whole parties")
     how = {"rewritten": SCHEMAS[schema]}
     if schema == "body" and method.source:  # else everybody plans all fits that may follow
         how["named"] = f'name = "{method.name}"\nprior_check = false'

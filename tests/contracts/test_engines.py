@@ -15,18 +15,11 @@ from confrere.ledger import Ledger
 from confrere.model import Linear
 from confrere.release import CardNotes, generate_key, load_rehearsal, load_release, verify_release
 from confrere_federation.parties import OPERATIONS
-from confrere_federation.studies import (
-    CoordinatorSession,
-    gather_locals,
-    make_grant,
-    make_plan,
-    party_session,
-    prepare,
-    read_local,
-    read_study,
-    write_example,
-)
-from confrere_federation.studies.local_file import OwnClassifier
+from confrere_federation.studies.local_file import OwnClassifier, gather_locals, read_local
+from confrere_federation.studies.running import make_plan, prepare
+from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
+from confrere_federation.studies.study_file import read_study
+from confrere_federation.studies.template import write_example
 from tests.contracts.catalogue import parameters
 from tests.unit.federation.signed_run import Loopback, confirm_all
 
@@ -96,12 +89,13 @@ def set_up(
         text = text.replace(old, new, 1)
     (folder / "study.toml").write_text(text + more)
     asking = (folder / "coordinator.key.pub").read_text().strip()
+    relation = "add-remove" if 'relation = "add-remove"' in text else "replace-one"
     for name in PARTIES:
         file = folder / f"local/{name}.toml"
         file.write_text(
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
-            f'[policy]\nprotects = "{"party" if votes else "record"}"\nrelation = "replace-one"\n'
+            f'[policy]\nprotects = "{"party" if votes else "record"}"\nrelation = "{relation}"\n'
             'trust = "coordinator"\nlifetime_epsilon = 9.0\n' + (own if name == "main" else "")
         )
     confirm_all(folder, PARTIES)

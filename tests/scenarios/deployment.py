@@ -29,8 +29,8 @@ from confrere.release import load_rehearsal
 from confrere_federation.engines.keys import make_node_key
 from confrere_federation.parties import Payload
 from confrere_federation.parties.messages import SignedAnswer
-from confrere_federation.studies import Study, read_study, write_example
-from confrere_federation.studies.study_file import estimator_for
+from confrere_federation.studies.study_file import Study, estimator_for, read_study
+from confrere_federation.studies.template import write_example
 from tests.unit.federation.signed_run import name_keys
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from confrere.cli import app
 from confrere.ledger import Ledger
 from confrere.release import load_release
-from confrere_federation.studies import write_example
+from confrere_federation.studies.template import write_example
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]
 

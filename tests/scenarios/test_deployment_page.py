@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from confrere.release import fingerprint
-from confrere_federation.studies import read_study
+from confrere_federation.studies.study_file import read_study
 from tests.scenarios.deployment import PARTIES, free_ports
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -22,7 +22,7 @@ from confrere_federation.parties import (
     Policy,
     serve,
 )
-from confrere_federation.parties.protocols import ObjectiveWeights
+from confrere_federation.parties.requests import request_for
 
 EPSILON = 0.5
 
@@ -48,7 +48,7 @@ def answer(run: str, party: LocalParty) -> bytes:
     """Return what leaves."""
     sizes = Sizes({"clinic": 50})
     plan = Averaging(frame=Frame(3), epsilon=EPSILON)
-    payload = ObjectiveWeights.of(plan.request(EPSILON, sizes, None)).write()
+    payload = request_for(plan.request(EPSILON, sizes, None)).write()
     return serve("objective", payload, party, run=run).encode()
 
 

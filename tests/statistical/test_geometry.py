@@ -16,11 +16,11 @@ from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.allowance import allowance
+from confrere.methods.average import Weights
 from confrere.methods.geometry import coordinate_variance, schema_frame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere_federation.parties import Payload
-from confrere_federation.parties.operation import OPERATIONS, PartyFacts
-from confrere_federation.parties.protocols import ObjectiveWeights
+from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
 from tests.world import RELATIONS, forget, objective, row_count
 
 ABOVE = 1 + 1e-9
@@ -331,10 +331,10 @@ def test_any_row_at_all_is_mapped_inside():
 def asked_by_others(name, shares=None):
     """Return the request for a party's weights in a body of somebody else's, as the wire has it."""
     body = body_of(name)
-    asked = ObjectiveWeights(
+    asked = request_for(Weights(
         frame=BodyFrame(body, 0.4, constant=False), epsilon=1.0, ridge=0.4, cap=0.5,
         alpha=0.0, neighbours="replace-one", declared=0,
-    ).write()  # fmt: skip
+    )).write()  # fmt: skip
     frame = dict(asked.values["frame"])
     if shares is not None:  # a coordinator may ask for what no plan would
         frame["shares"] = list(shares)
@@ -344,8 +344,8 @@ def asked_by_others(name, shares=None):
 def answer_is_private(name, shares=None):
     """Check what a party runs when it is asked: ratios of corners, its rows, and its noise."""
     request = asked_by_others(name, shares)
-    asked = ObjectiveWeights.read(request, PartyFacts(10, body_of(name).size))
-    declared, mechanism = body_of(name), asked.mechanism(10)
+    asked = OPERATIONS["objective"].read(request, PartyFacts(10, body_of(name).size))
+    declared, mechanism = body_of(name), asked.asked.mechanism(10)
     body = mechanism.act.norm
     assert 0.95 <= worst_of(mechanism, draws=4) <= (1 - SOLVER_SHARE) * ABOVE
     generator = np.random.default_rng(0)

@@ -52,7 +52,7 @@ class MultipartyClassifier(LinearClassifier):
     Every party trains on its own rows and votes on unlabelled auxiliary rows; the votes' sums make
     one linear model. All data of a party are protected together. The classifier simulates the
     parties in this process; the same protocol runs between real organisations, see
-    :func:`confrere_federation.parties.poll`.
+    :class:`confrere_federation.parties.Trusted`.
 
     Parameters
     ----------

@@ -421,12 +421,12 @@ class NamedSum(_OfSum[Iterable[tuple[str, Vectors]], Floats]):
     ) -> Floats:
         if count != 1:
             raise InvalidParameter("count must be 1: a sum is released once.")
-        total, there = np.zeros(self.summed.size, dtype=np.uint64), set()
-        for name, vector in rows:
-            total += self.summed.share.sample(vector, stream.stream(name, 0))[0]
-            there.add(name)
-        if not self.summed.roster <= len(there) <= self.summed.n_parties:
+        parties = list(rows)  # who is there is public, and known before anything is drawn
+        if not self.summed.roster <= len(dict(parties)) <= self.summed.n_parties:
             raise InvalidData("a sum needs every party on the roster: their shares make the noise.")
+        total = np.zeros(self.summed.size, dtype=np.uint64)
+        for name, vector in parties:
+            total += self.summed.share.sample(vector, stream.stream(name, 0))[0]
         return self.summed.decode(total)
 
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from confrere.cli import app
-from confrere_federation.studies import write_example
+from confrere_federation.studies.template import write_example
 
 FIELDS = {"schema_version", "status", "exit_code", "error_code", "message", "hint", "data"}
 

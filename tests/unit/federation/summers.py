@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from confrere.methods.asking import Sizes
+from confrere.methods.asking import Size, Sizes
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
-from confrere_federation.parties import Frame, Payload, summing
+from confrere_federation.parties import Frame, Payload, requests
 from confrere_federation.parties.messages import Question, SignedAnswer
-from confrere_federation.parties.operation import request_for
-from confrere_federation.parties.protocols import SizeOf
+from confrere_federation.parties.requests import request_for
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
 FOUR = ("a", "b", "c", "d")
@@ -49,17 +48,17 @@ class Summers(Organisations):
     def begun(self):
         """Ask for sizes, and return the evidence that every further question needs."""
         federation = self.federation(journal="by-hand")
-        federation.gather(SizeOf(), dict.fromkeys(self.names, 0))
+        federation.gather(request_for(Size()), dict.fromkeys(self.names, 0))
         return federation._steps
 
     def announcement(self, name, evidence, step=0):
         question = ready_for(self.operation, self.request())
         reply = self.ask(name, "ready", question, step=step, evidence=evidence)
         assert isinstance(reply, bytes), reply
-        return summing.read_key(name, SignedAnswer.open(reply, self.public).payload)
+        return requests.read_key(name, SignedAnswer.open(reply, self.public).payload)
 
     def share(self, name, roster, evidence, step=0, request=None):
-        question = summing.share_question(request or self.request(), roster)
+        question = requests.share_question(request or self.request(), roster)
         return self.ask(name, self.operation, question, step=step, evidence=evidence)
 
     def words(self, reply):

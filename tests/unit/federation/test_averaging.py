@@ -14,17 +14,10 @@ from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
-from confrere_federation.parties import (
-    Averaging,
-    Expansion,
-    Frame,
-    LocalFederation,
-    Payload,
-    collaborate,
-)
-from confrere_federation.parties.operation import OPERATIONS, PartyFacts
-from confrere_federation.parties.protocols import ObjectiveWeights
-from confrere_federation.parties.signed import rehearse
+from confrere_federation.parties import Averaging, Expansion, Frame, LocalFederation, Payload
+from confrere_federation.parties.federation import rehearse
+from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
+from tests.unit.federation.rounds import collaborate
 
 
 @pytest.fixture
@@ -54,8 +47,8 @@ def with_body(payload, roots=None, **facts):
 def test_a_body_that_cannot_be_one_has_no_price(three):
     sizes = Sizes({"a": 60, "b": 45, "c": 15})
     plan = shaped().at(sizes)
-    good = ObjectiveWeights.of(plan.request(1.0, sizes, None)).write()
-    assert ObjectiveWeights.read(good, three[0].facts).write() == good
+    good = request_for(plan.request(1.0, sizes, None)).write()
+    assert OPERATIONS["objective"].read(good, three[0].facts).write() == good
     roots = good.arrays["roots"]
     singular = roots.copy()
     singular[1:5] = 0.3 * roots[0]
@@ -127,9 +120,9 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
 
 
 def test_a_centre_for_other_classes_is_refused():
-    request = ObjectiveWeights.of(
+    request = request_for(
         Averaging(frame=Frame(3), epsilon=1.0).request(1.0, Sizes({"a": 60}), np.zeros(4))
     ).write()
-    assert ObjectiveWeights.read(request, PartyFacts(60, 3)).n_classes == 2
+    assert OPERATIONS["objective"].read(request, PartyFacts(60, 3)).n_classes == 2
     with pytest.raises(InvalidMessage, match="centre"):
-        ObjectiveWeights.read(request, PartyFacts(60, 3, 3))
+        OPERATIONS["objective"].read(request, PartyFacts(60, 3, 3))

@@ -8,6 +8,7 @@ from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, 
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
 from confrere_federation.parties import (
+    OPERATIONS,
     Answers,
     Books,
     Frame,
@@ -17,11 +18,10 @@ from confrere_federation.parties import (
     Payload,
     Policy,
     Voting,
-    poll,
 )
-from confrere_federation.parties.operation import PartyFacts, framed
-from confrere_federation.parties.votes import Ballot
+from confrere_federation.parties.requests import PartyFacts, framed
 from tests.unit.federation.conftest import loose_books, priced
+from tests.unit.federation.rounds import poll
 from tests.world import each
 
 RNG = np.random.default_rng(0)
@@ -86,7 +86,6 @@ def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_clas
     np.testing.assert_array_equal(coef, model.coef_)
     np.testing.assert_array_equal(intercept, model.intercept_)
     assert elected.released.alpha == model.alpha_
-    assert elected.simulated
     assert elected.left_out == {}
 
 
@@ -94,11 +93,13 @@ def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for
     party = parties_of_three()[0]
     values = ASKED | {"method": "soft"}
     payload = framed(FRAME, values | {"n_classes": 3}, auxiliary=AUXILIARY)
-    ballot = Ballot.read(payload, party.facts).answer(party, SeededSource(0))["ballot"]
+    ballot = (
+        OPERATIONS["ballot"].read(payload, party.facts).answer(party, SeededSource(0))["ballot"]
+    )
     assert ballot.dtype.str == "<i8"
     assert set(ballot.tolist()) <= {0, 1, 2}
     with pytest.raises(InvalidMessage, match="classes"):
-        priced(Ballot, payload, PartyFacts(N, D))
+        priced(OPERATIONS["ballot"], payload, PartyFacts(N, D))
 
     class Liar(LocalFederation):
         def ask(self, *args, **kw):
@@ -157,7 +158,7 @@ def test_a_lie_is_worth_no_more_than_a_vote():
 def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
     payload = framed(FRAME, ASKED | change, auxiliary=AUXILIARY)
     with pytest.raises(InvalidMessage):
-        priced(Ballot, payload, PartyFacts(5, D))
+        priced(OPERATIONS["ballot"], payload, PartyFacts(5, D))
 
 
 def test_what_is_released_is_kept_for_noise_is_drawn_once():

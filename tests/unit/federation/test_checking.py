@@ -7,14 +7,14 @@ from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage
 from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
-from confrere.methods.average import Averaging
+from confrere.methods.average import Averaging, PriorQuestion
 from confrere.methods.priors import Prior
-from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy, collaborate
+from confrere_federation.parties import OPERATIONS, Books, LocalFederation, LocalParty, Policy
+from confrere_federation.parties.federation import rehearse
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.operation import PartyFacts
-from confrere_federation.parties.protocols import Check
-from confrere_federation.parties.signed import rehearse
+from confrere_federation.parties.requests import PartyFacts, request_for
 from tests.unit.federation.conftest import priced
+from tests.unit.federation.rounds import collaborate
 
 COEF = np.array([2.0, 1.0, 0.0])
 
@@ -68,9 +68,8 @@ def test_what_follows_from_answers_is_known_to_be_derived():
 
 
 def request(**changes):
-    good = Check(
-        coef=COEF, epsilon=0.05, intercept=-1.4, data_norm=1.0, neighbours="replace-one", declared=0
-    ).write()
+    asked = PriorQuestion(prior=Prior(COEF, -1.4, data_norm=1.0), epsilon=0.05)
+    good = request_for(asked).write()
     values = {**good.values, **{k: v for k, v in changes.items() if k in good.values}}
     arrays = {**good.arrays, **{k: v for k, v in changes.items() if k not in good.values}}
     return Payload(values, arrays)
@@ -80,6 +79,6 @@ def request(**changes):
     "changes", [{"neighbours": "add-remove"}, {"feature_scale": -np.ones(3)}], ids=str
 )
 def test_a_request_that_does_not_fit_is_refused_before_it_is_priced(changes):
-    assert priced(Check, request(), FACTS).epsilon == 0.05
+    assert priced(OPERATIONS["check"], request(), FACTS).epsilon == 0.05
     with pytest.raises(InvalidMessage):
-        priced(Check, request(**changes), FACTS)
+        priced(OPERATIONS["check"], request(**changes), FACTS)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from confrere_federation.parties import LocalFederation, evaluation
+from confrere_federation.parties.protocols import guarantee_of
 
 
 def count_errors(parties, coef, intercept=0.0, **settings):
@@ -21,7 +22,7 @@ def test_errors_are_counted_at_every_party(make_party):
     assert result.errors == exact
     assert 0 < result.error_rate < 0.5
     assert result.error_rate == sum(exact.values()) / 120
-    assert result.guarantee.epsilon == 1e3
+    assert guarantee_of(result.receipts).epsilon == 1e3
 
 
 def test_noise_may_exceed_but_the_rate_does_not(make_party):

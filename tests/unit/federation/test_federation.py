@@ -5,7 +5,7 @@ import pytest
 from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
 from confrere.methods.asking import Sizes
 from confrere_federation.parties import Averaging, Frame, LocalFederation, PartyError, Payload
-from confrere_federation.parties.protocols import ObjectiveWeights
+from confrere_federation.parties.requests import request_for
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_errors_are_codes_without_words(make_party):
     poor = make_party("b", cap=0.1)
     strict = make_party("c", operations={"size"})
     federation = LocalFederation([allowed, poor, strict])
-    request = ObjectiveWeights.of(plan().request(1.0, Sizes(dict.fromkeys("abc", 20)), None))
+    request = request_for(plan().request(1.0, Sizes(dict.fromkeys("abc", 20)), None))
     answers = federation.ask("objective", request.write())
     assert isinstance(answers["a"], Payload)
     assert answers["b"] == PartyError("BudgetExceeded")

@@ -25,7 +25,7 @@ from confrere_federation.parties import (
     signed,
 )
 from confrere_federation.parties.messages import refusal, refused
-from confrere_federation.parties.protocols import Coefficients, ObjectiveWeights, OutputWeights
+from confrere_federation.parties.requests import request_for
 from tests.unit.federation.conftest import make_data
 from tests.unit.federation.signed_run import STUDY, Organisations
 
@@ -41,9 +41,9 @@ def questions():
     )
     output = Averaging(frame=frame, epsilon=0.5, perturb="output").request(0.5, SIZES, None)
     requests = {
-        "objective": ObjectiveWeights.of(objective).write(),
-        "output": OutputWeights.of(output).write(),
-        "coefficients": Coefficients.of(Expansion(frame=frame, epsilon=0.5).request(SIZES)).write(),
+        "objective": request_for(objective).write(),
+        "output": request_for(output).write(),
+        "coefficients": request_for(Expansion(frame=frame, epsilon=0.5).request(SIZES)).write(),
         "errors": Payload({"epsilon": 0.5, "intercept": 0.0}, {"coef": np.ones(3)}),
         "size": Payload(),
     }

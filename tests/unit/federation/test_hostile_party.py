@@ -22,7 +22,7 @@ from confrere_federation.parties.messages import (
     refusal,
     split_parts,
 )
-from confrere_federation.parties.operation import installed
+from confrere_federation.parties.requests import installed
 from tests.unit.federation.conftest import loose_books
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
@@ -288,7 +288,7 @@ def test_honest_answers_are_within_the_bounds(tmp_path):
     for epsilon in (0.01, 1.0, 100.0):
         for perturb in ("objective", "output"):
             plan = Averaging(frame=Frame(COLUMNS), epsilon=epsilon, perturb=perturb)
-            request = installed(perturb).of(plan.request(epsilon, sizes, None))
+            request = installed(perturb)(plan.request(epsilon, sizes, None))
             expected = request.expected(30)
             for _ in range(330):
                 answer = Payload(arrays=request.answer(party, source))

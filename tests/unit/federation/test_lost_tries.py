@@ -11,10 +11,9 @@ import pytest
 
 from confrere.errors import QuorumMissed
 from confrere_federation.parties import Payload
-from confrere_federation.parties.federation import SPOILED, LostTries
+from confrere_federation.parties.federation import SPOILED, LostTries, SignedFederation
 from confrere_federation.parties.messages import PartyError, SignedAnswer, refusal
-from confrere_federation.parties.signed import SignedFederation
-from confrere_federation.parties.summing import SpoiledSum
+from confrere_federation.parties.requests import SpoiledSum
 from tests.unit.federation.summers import FOUR, ONE, ROUNDS, Summers, asked_for
 
 

@@ -7,6 +7,7 @@ from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.ledger import Ledger
 from confrere.solver.parties import PartySolutions
 from confrere_federation.parties import (
+    OPERATIONS,
     Answers,
     Books,
     Frame,
@@ -16,12 +17,10 @@ from confrere_federation.parties import (
     Payload,
     Policy,
     Voting,
-    poll,
 )
-from confrere_federation.parties.operation import PartyFacts, request_for
-from confrere_federation.parties.summing import Ready
-from confrere_federation.parties.votes import PartyShare
+from confrere_federation.parties.requests import PartyFacts, Ready, request_for
 from tests.unit.federation.conftest import priced
+from tests.unit.federation.rounds import poll
 from tests.world import each
 
 RNG = np.random.default_rng(0)
@@ -149,4 +148,8 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
 def test_a_request_that_does_not_fit_is_refused(change):
     request = request_for(plan().asked(M)).write()
     with pytest.raises(InvalidMessage):
-        priced(PartyShare, Payload(dict(request.values) | change, request.arrays), PartyFacts(N, D))
+        priced(
+            OPERATIONS["party_share"],
+            Payload(dict(request.values) | change, request.arrays),
+            PartyFacts(N, D),
+        )

@@ -7,7 +7,9 @@ import pytest
 
 from confrere.catalogue import find_method
 from confrere.errors import InvalidMessage
-from confrere.methods.asking import Sizes
+from confrere.methods.asking import Size, Sizes
+from confrere.methods.average import PriorQuestion
+from confrere.methods.priors import Prior
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
 from confrere.schema import Label, Number, PublicSchema
 from confrere_federation.parties import (
@@ -19,17 +21,14 @@ from confrere_federation.parties import (
     Payload,
     Voting,
 )
-from confrere_federation.parties.operation import request_for
-from confrere_federation.parties.protocols import (
-    Check,
-    Coefficients,
+from confrere_federation.parties.requests import (
     Errors,
-    ObjectiveWeights,
-    OutputWeights,
-    SizeOf,
+    ErrorsOfAll,
+    FactsOfAll,
+    request_for,
+    sent_schema,
 )
-from confrere_federation.parties.sums import ErrorsOfAll, FactsOfAll, RecordsOfAll, sent_schema
-from confrere_federation.studies.protocols import Learn, Learning
+from confrere_federation.studies.protocols import Learning
 
 D, FACTS = 3, PartyFacts(40, 3)
 FRAME = Frame(D, feature_scale=np.array([1.0, 0.5, 2.0]))
@@ -42,31 +41,26 @@ SCHEMA = PublicSchema([Number("age", bounds=(0, 100))], Label("ill", positive=("
 def examples():
     common = {"frame": FRAME, "epsilon": 0.5}
     asked = Averaging(**common).request(0.5, SIZES, np.ones(D + 1))
-    yield from (SizeOf(), Errors(epsilon=0.5, **MODEL))
-    yield Check(
-        coef=np.ones(D), epsilon=0.1, intercept=0.3, data_norm=1.0,
-        neighbours="replace-one", declared=0, feature_scale=np.ones(D),
-    )  # fmt: skip
-    yield ObjectiveWeights.of(asked)
-    yield OutputWeights.of(
-        Averaging(**common, delta=1e-6, perturb="output").request(0.5, SIZES, None)
-    )
-    yield Coefficients.of(Expansion(**common).request(SIZES))
+    yield from (Size(), Errors(epsilon=0.5, **MODEL))
+    prior = Prior(np.ones(D), 0.3, data_norm=1.0, feature_scale=np.ones(D))
+    yield PriorQuestion(prior=prior, epsilon=0.1)
+    yield asked
+    yield Averaging(**common, delta=1e-6, perturb="output").request(0.5, SIZES, None)
+    yield Expansion(**common).request(SIZES)
     one, rounds = OneMessage(**common), GradientRounds(**common, delta=1e-6, rounds=3)
-    yield request_for(Minimiser(replace(one, prior=np.ones(D + 1)), SIZES))
-    yield request_for(Gradient(rounds, SIZES, rounds.centre, 1))
-    yield RecordsOfAll.among(3, **COUNTED)
+    yield Minimiser(replace(one, prior=np.ones(D + 1)), SIZES)
+    yield Gradient(rounds, SIZES, rounds.centre, 1)
     yield ErrorsOfAll.among(3, **COUNTED, **MODEL)
     yield FactsOfAll.among(3, **COUNTED, hides="record", schema=sent_schema(SCHEMA))
     rows = np.random.default_rng(0).normal(size=(40, D)) / 3
     for method in ("statistic", "weights", "cells"):
         voting = Voting(**common, method=method, auxiliary=None if method == "weights" else rows)
-        yield request_for(voting.asked(5))
-    yield request_for(Voting(**common, auxiliary=rows, trust="sum").asked(5))
-    yield Learn.at(Learning(find_method("plr"), {"epsilon": 1.0}, (-1, 1), SCHEMA))
+        yield voting.asked(5)
+    yield Voting(**common, auxiliary=rows, trust="sum").asked(5)
+    yield Learning(find_method("plr"), {"epsilon": 1.0}, (-1, 1), SCHEMA)
 
 
-EXAMPLES = {one.operation: one for one in examples()}
+EXAMPLES = {one.operation: request_for(one) for one in examples()}
 every = pytest.mark.parametrize("asked", EXAMPLES.values(), ids=EXAMPLES)
 
 #: Of the type that stands there, what no request may hold.

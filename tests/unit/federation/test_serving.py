@@ -10,16 +10,17 @@ from confrere.errors import BudgetExceeded, FederationError, InvalidParameter, O
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
+from confrere.methods.average import Weights
 from confrere_federation.parties import Books, Frame, Payload, Policy, serve
 from confrere_federation.parties.messages import receipt_of
-from confrere_federation.parties.protocols import ObjectiveWeights
+from confrere_federation.parties.requests import request_for
 from tests.world import each
 
 
 def release(epsilon=0.5, *, d=3, **changes):
     settings = {"frame": Frame(d), "epsilon": epsilon, "ridge": 5.0, "cap": 0.5, "alpha": 0.0}
     settings |= {"neighbours": "replace-one", "declared": 0} | changes
-    return ObjectiveWeights(**settings).write()
+    return request_for(Weights(**settings)).write()
 
 
 def spent(party):
@@ -134,7 +135,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
         raise RuntimeError("out of paper")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ObjectiveWeights, "mechanism", working_price_broken_run(broken))
+        patch.setattr(Weights, "mechanism", working_price_broken_run(broken))
         with pytest.raises(RuntimeError):
             serve("objective", release(), party, run="r1")
     assert states(party) == ["failed"]
@@ -145,7 +146,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
 
 
 def working_price_broken_run(broken):
-    original = ObjectiveWeights.mechanism
+    original = Weights.mechanism
 
     def objective(self, facts):
         mechanism = copy(original(self, facts))

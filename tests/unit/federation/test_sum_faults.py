@@ -16,7 +16,7 @@ from confrere.mechanisms.secure_sum import SecureSum
 from confrere.methods import sums
 from confrere.methods.sums import Gradient, check_try
 from confrere.solver.certificate import UNSOLVED
-from confrere_federation.parties import Payload, Policy, serving, summing
+from confrere_federation.parties import Payload, Policy, requests, serving
 from confrere_federation.parties import masks as masks_module
 from confrere_federation.parties.masks import Masking, SumKey, add_masked
 from tests.unit.federation.summers import (
@@ -118,7 +118,7 @@ def test_an_upload_that_makes_the_sum_wrap_is_refused_and_tells_nothing(tmp_path
             for name, upload in zip(FOUR, lied, strict=True)
         }
         with pytest.raises(InvalidMessage, match="longer than honest parties"):
-            summing.added(mechanism, answers)
+            requests.added(mechanism, answers)
 
 
 @pytest.mark.parametrize("plan", [ONE, ROUNDS])
@@ -281,8 +281,8 @@ def uploads_in_a_run(there, most=9):
         asked = {"run": there.run, "step": step}
         try:
             told = {name: serving.serve("ready", ready, own[name], **asked) for name in FOUR}
-            roster = [summing.read_key(*one) for one in told.items()]
-            question = summing.share_question(request, roster)
+            roster = [requests.read_key(*one) for one in told.items()]
+            question = requests.share_question(request, roster)
             serving.serve(there.operation, question, own["a"], **asked)
         except OperationRefused:
             continue

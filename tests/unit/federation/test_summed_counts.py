@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.errors import InvalidParameter, OperationRefused
+from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere_federation.parties import (
-    LocalFederation,
-    LocalParty,
-    evaluation_together,
-    total_records,
-)
-from confrere_federation.parties.sums import ALL, ErrorsOfAll
+from confrere_federation.parties import LocalFederation, LocalParty, evaluation_together
+from confrere_federation.parties.protocols import ALL, guarantee_of
+from confrere_federation.parties.requests import ErrorsOfAll
 from tests.unit.federation.conftest import loose_books, make_data
 
 SIZES = (40, 60, 80, 100)
@@ -97,24 +93,13 @@ def test_the_errors_of_all_are_counted_once_and_nobodys_own():
     assert found.errors[ALL] == pytest.approx(wrong, abs=1.5)
     assert found.error_rate == pytest.approx(wrong / sum(SIZES), abs=0.01)
     assert [one.books.ledger.spent("test") for one in local] == [50.0] * 4
-    assert any("pool what they know" in one for one in found.guarantee.assumptions)
+    assert any("pool what they know" in one for one in guarantee_of(found.receipts).assumptions)
 
 
 def test_one_sum_has_the_noise_of_one():
     """Four counts with noise of their own would have four times the variance."""
     assert counts().deviation == pytest.approx(math.sqrt(2) * math.sqrt(4 / 3 + 0.1))
     assert counts(reserve=1).deviation == pytest.approx(2 * counts().deviation)
-
-
-def test_records_are_counted_under_add_remove():
-    local = parties("add-remove")
-    found = LocalFederation(local).run_protocol(total_records(NAMES, epsilon=50.0))
-    assert found.arrays["sum"][0] == pytest.approx(sum(SIZES), abs=1.5)
-    price = found.receipts["p0"][0].guarantee
-    assert str(price.neighbours) == "add-remove"
-    # A party that agreed to another relation does not answer.
-    with pytest.raises(OperationRefused):
-        LocalFederation(parties(), on_error="raise").run_protocol(total_records(NAMES, epsilon=1.0))
 
 
 @pytest.mark.parametrize(

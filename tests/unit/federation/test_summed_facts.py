@@ -12,10 +12,16 @@ from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy
+from confrere_federation.parties.federation import rehearse
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.operation import PartyFacts
-from confrere_federation.parties.signed import rehearse
-from confrere_federation.parties.sums import FactsOfAll, RawRows, facts_together
+from confrere_federation.parties.protocols import facts_together
+from confrere_federation.parties.requests import (
+    FactsOfAll,
+    PartyFacts,
+    RawRows,
+    installed,
+    request_for,
+)
 
 SCHEMA = PublicSchema(
     [Number("age", bounds=(0, 120)), Category("job", values=["a", "b"])],
@@ -53,12 +59,14 @@ def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
     counts = FactCounts(SCHEMA)
     text = json.dumps(SCHEMA.to_dict(), sort_keys=True, separators=(",", ":"))
     asked = asked_for("record", text)
-    values, mechanism = asked.write().values, asked.mechanism
+    values, mechanism = request_for(asked).write().values, asked.mechanism
     assert mechanism.sensitivity == counts.sensitivity
     assert mechanism.size == counts.size
     assert mechanism.scale * mechanism.spacing >= counts.sensitivity / EPSILON
     facts = PartyFacts(3_000, 3)
-    assert FactsOfAll.read(Payload(values, written(text)), facts).mechanism == mechanism
+    assert (
+        installed("facts_of_all").read(Payload(values, written(text)), facts).mechanism == mechanism
+    )
     wrong = [
         Payload(values | {"schema": text}),
         Payload(values, written("{}")),
@@ -71,7 +79,7 @@ def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
     ]
     for request in wrong:
         with pytest.raises(InvalidMessage):
-            FactsOfAll.read(request, facts)
+            installed("facts_of_all").read(request, facts)
 
 
 def test_where_records_come_and_go_their_number_is_counted_and_nobody_tells_it():

@@ -7,10 +7,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.methods.sums import Minimiser
-from confrere_federation.parties import Payload, summing
+from confrere_federation.parties import Payload, requests
+from confrere_federation.parties.federation import rehearse
 from confrere_federation.parties.masks import Announcement, Masking, add_masked
 from confrere_federation.parties.messages import Question
-from confrere_federation.parties.signed import rehearse
 from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback
 from tests.unit.federation.summers import FOUR, PLANS, ROUNDS, Summers, asked_for, ready_for
 
@@ -81,7 +81,7 @@ def test_different_rosters_told_to_different_parties_expose_nobody(tmp_path):
     }
     assert np.abs(value).max() > 1e6 * there.mechanism().deviation
     with pytest.raises(InvalidMessage, match="longer than honest"):
-        summing.added(there.mechanism(), answers)
+        requests.added(there.mechanism(), answers)
 
 
 def forged(one, kind, there):
@@ -92,7 +92,7 @@ def forged(one, kind, there):
         masking = Masking(one.party, Ed25519PrivateKey.generate(), there.public)
         request = there.request()
         asked = Question(there.run, STUDY, there.operation, request)
-        context = summing.context_of(there.asked(), asked)
+        context = requests.context_of(there.asked(), asked)
         return masking.ready(there.operation, context)
     return Announcement(one.party, bytes(32), one.signature)
 

@@ -16,10 +16,10 @@ from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import CELLS, EachParty, HiddenSize
-from confrere.methods.average import noised_minimiser
+from confrere.methods.average import NoisedMinimiser, Weights, noised_minimiser
+from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.operation import PartyFacts
-from confrere_federation.parties.protocols import ObjectiveWeights, OutputWeights
+from confrere_federation.parties.requests import PartyFacts, request_for
 from tests.world import ball
 
 
@@ -37,10 +37,14 @@ KINDS = {
 }
 
 
-def question(centre=None, declared=1000, kind=ObjectiveWeights, **changes):
+def question(centre=None, declared=1000, kind=Weights, **changes):
     settings = {"frame": Frame(20), "epsilon": 0.5, "ridge": 10.0, "cap": 0.5, "alpha": 0.0}
-    return kind(
-        **settings | {"neighbours": "add-remove", "declared": declared, "centre": centre} | changes
+    return request_for(
+        kind(
+            **settings
+            | {"neighbours": "add-remove", "declared": declared, "centre": centre}
+            | changes
+        )
     )
 
 
@@ -50,22 +54,20 @@ def rows(n, d=20, seed=0):
     return X / (1.001 * np.abs(X).sum(axis=1, keepdims=True)), np.where(X[:, 0] > 0, 1.0, -1.0)
 
 
-@pytest.mark.parametrize(
-    "operation", [ObjectiveWeights, OutputWeights], ids=lambda one: one.operation
-)
+@pytest.mark.parametrize("operation", [Weights, NoisedMinimiser], ids=lambda one: one.operation)
 def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
     """Spacings that followed n told them apart in every answer, at 256971.67 in this frame."""
     centres = [None]
-    if operation is ObjectiveWeights:
+    if operation is Weights:
         centres += [np.full(21, length) for length in (1.0, 256971.67013221033, 1e6)]
     for centre in centres:
         asked = question(centre, kind=operation)
         spacings = set()
         for n in (1000, 1001, 500_000):
-            if operation is ObjectiveWeights:
-                spacings.add(asked.mechanism(n).act.output_step.spacing)
+            if operation is Weights:
+                spacings.add(asked.asked.mechanism(n).act.output_step.spacing)
             else:
-                spacings.add(asked.mechanism(n).steps[0].spacing)
+                spacings.add(asked.asked.mechanism(n).steps[0].spacing)
             assert asked.price(n) == asked.price(3)
         assert len(spacings) == 1
     # And so it is with what leaves.
@@ -81,9 +83,11 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
 @pytest.mark.parametrize("changes", [{"declared": 0}, {"declared": 2.0}, {"declared": 10**10}])
 def test_a_question_says_what_stands_for_the_number(changes):
     with pytest.raises(InvalidMessage, match="declared"):
-        ObjectiveWeights.read(Payload({**question().write().values, **changes}), PartyFacts(5, 20))
+        OPERATIONS["objective"].read(
+            Payload({**question().write().values, **changes}), PartyFacts(5, 20)
+        )
     with pytest.raises(InvalidMessage, match="declared"):
-        ObjectiveWeights.read(question(neighbours="replace-one").write(), PartyFacts(5, 20))
+        OPERATIONS["objective"].read(question(neighbours="replace-one").write(), PartyFacts(5, 20))
     with pytest.raises(InvalidMessage, match="alpha"):
         question(alpha=0.1).price(1000)
 

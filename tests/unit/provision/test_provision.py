@@ -34,15 +34,16 @@ from confrere_federation.kits import (
     show_kit,
 )
 from confrere_federation.parties.grant import Grant
-from confrere_federation.studies import (
+from confrere_federation.studies.local_file import (
     confirm_peers,
     gather_locals,
-    make_grant,
+    open_home,
     peer_lines,
-    read_study,
+    read_local,
 )
-from confrere_federation.studies.local_file import open_home, read_local
-from confrere_federation.studies.priced_plan import open_account, price_of
+from confrere_federation.studies.running import open_account, price_of
+from confrere_federation.studies.sessions import make_grant
+from confrere_federation.studies.study_file import read_study
 from confrere_federation.studies.template import write_template
 
 PARTIES = ("main", "branch-1", "branch-2")

@@ -8,7 +8,7 @@ from confrere.data import schema as public_schema
 from confrere.data.schema import TooDeep, parse_bounded
 from confrere.errors import SchemaError, StudyError
 from confrere.schema import PublicSchema
-from confrere_federation.studies import study_from_bytes
+from confrere_federation.studies.study_file import study_from_bytes
 
 LONG = ".".join(["a"] * 200)
 ATTACKS = {

@@ -7,14 +7,9 @@ import pytest
 from confrere.errors import BudgetExceeded, StudyError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere_federation.studies import (
-    gather_locals,
-    make_plan,
-    prepare,
-    read_local,
-    read_plan,
-    read_study,
-)
+from confrere_federation.studies.local_file import gather_locals, read_local
+from confrere_federation.studies.running import make_plan, prepare, read_plan
+from confrere_federation.studies.study_file import read_study
 from tests.unit.study.conftest import ready
 
 
@@ -40,7 +35,7 @@ def test_of_all_limits_the_strictest_wins(edit, folder, cap, lifetime, ledger_ca
         ledger = Ledger(folder / "local" / "main.ledger")
         ledger.open_account("main/checkups-2010", epsilon=ledger_cap)
         ledger.charge("main/checkups-2010", Guarantee(0.25), purpose="earlier")
-    budget = ready(path)[2].prices[0].budget
+    budget = ready(path)[2].prices[0]
     assert (budget.limit, budget.limit_by) == (limit, by)
     assert budget.left == limit - (0.25 if ledger_cap else 0)
 
@@ -146,5 +141,5 @@ def test_a_limit_that_does_not_mention_delta_covers_pure_methods_only(edit, fold
     text = path.read_text()
     path.write_text(text.replace("epsilon = 3.0 }", "epsilon = 3.0, delta = 1e-5 }"))
     main = ready(path)[2].prices[0]
-    main.budget.check(main.guarantee)
-    assert main.budget.delta == 1e-5
+    main.check()
+    assert main.delta == 1e-5

@@ -27,22 +27,22 @@ from confrere.mechanisms.measurements import Objective
 from confrere.methods import PublicFacts
 from confrere.methods.priors import Belief
 from confrere.release import load_release
+from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
-from confrere_federation.parties.operation import PartyFacts
-from confrere_federation.studies import (
+from confrere_federation.parties.requests import PartyFacts, request_for
+from confrere_federation.studies.local_file import gather_locals
+from confrere_federation.studies.protocols import learning_of
+from confrere_federation.studies.running import (
     check_destination,
     check_keys,
-    gather_locals,
+    local_party,
     make_plan,
     prepare,
     read_rows,
-    read_study,
     save_made,
 )
-from confrere_federation.studies.protocols import Learn, learning_of
-from confrere_federation.studies.running import local_party
-from confrere_federation.studies.study_file import estimator_for
+from confrere_federation.studies.study_file import estimator_for, read_study
 from tests.unit.study.conftest import ready
 
 
@@ -56,10 +56,10 @@ def test_a_study_takes_importances_back_as_python_does(edit, factor):
     assert study.encoder().weighted
     size = len(study.schema.feature_names)
     facts = PublicFacts(n_samples=500, n_features=size)
-    sent = received(study, Learn.at(learning_of(study, study.method)).write())
+    sent = received(study, request_for(learning_of(study, study.method)).write())
     belief = Belief(factor, 0.1)
     here = estimator_for(study, study.method).plan(facts).fit(belief)
-    there = sent.plan(500).fit(belief)
+    there = sent.at(500)[1].fit(belief)
     # Of weighted rows: nothing is left of the weights of a prior that is not believed.
     weights = study.encoder().multipliers()
     scale = there.frame.feature_scale
@@ -76,15 +76,19 @@ def test_a_study_takes_importances_back_as_python_does(edit, factor):
 
 def received(study, payload):
     """Return what a party of 500 records makes of a request."""
-    return Learn.read(payload, PartyFacts(500, len(study.columns), study.n_classes)).learning
+    return (
+        OPERATIONS["learn"]
+        .read(payload, PartyFacts(500, len(study.columns), study.n_classes))
+        .asked
+    )
 
 
 @pytest.mark.parametrize("name", ["plr", "pst-f"])
 def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     """Whoever reads it makes the plan that the study's own estimator makes."""
     study = read_study(edit(name=f'name = "{name}"\nnoise = "schema"'))
-    asked = Learn.at(learning_of(study, study.method)).write()
-    sent = received(study, Payload.decode(asked.encode())).plan(500)
+    asked = request_for(learning_of(study, study.method)).write()
+    sent = received(study, Payload.decode(asked.encode())).at(500)[1]
     facts = PublicFacts(n_samples=500, n_features=len(study.columns), features=study.columns)
     here = estimator_for(study, study.method).plan(facts)
     assert sent.guarantee() == here.guarantee()
@@ -124,7 +128,7 @@ def test_a_table_that_changed_since_it_was_read_is_found_before_the_charge(edit,
     rows = table.read_text().splitlines(keepends=True)
     table.write_text("".join([rows[0], *reversed(rows[1:])]))
     party = local_party(study, locals_["main"], runner.rows["main"], runner._policy("main", None))
-    encoded = Learn.at(learning_of(study, study.method)).encoded(party)
+    encoded = request_for(learning_of(study, study.method)).encoded(party)
     np.testing.assert_array_equal(encoded.y, party.y[::-1])
     table.write_text("".join(rows[:-1]))
     with pytest.raises(InvalidData, match="changed"):

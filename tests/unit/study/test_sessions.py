@@ -35,26 +35,23 @@ from confrere.release.folder import sums_of
 from confrere.release.release import release_files
 from confrere.trust import OWN_NOISE, Trust
 from confrere_federation.desk.clerk import study_facts
+from confrere_federation.parties.federation import SignedFederation
 from confrere_federation.parties.grant import Grant
 from confrere_federation.parties.messages import PartyError
-from confrere_federation.parties.signed import SignedFederation
-from confrere_federation.studies import (
+from confrere_federation.studies import running
+from confrere_federation.studies import sessions as module
+from confrere_federation.studies.local_file import gather_locals
+from confrere_federation.studies.running import check_words, make_plan
+from confrere_federation.studies.sessions import (
     CoordinatorSession,
     approve_study,
     changed_facts,
     earlier_grants,
-    gather_locals,
     make_grant,
-    make_plan,
     party_session,
-    read_study,
     refuse_study,
-    running,
-    study_from_bytes,
 )
-from confrere_federation.studies import sessions as module
-from confrere_federation.studies.running import check_words
-from confrere_federation.studies.study_file import trust_of
+from confrere_federation.studies.study_file import read_study, study_from_bytes, trust_of
 from tests.unit.federation.signed_run import Loopback, name_keys
 from tests.unit.study.conftest import OLD
 

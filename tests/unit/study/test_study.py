@@ -10,7 +10,7 @@ import pytest
 from confrere.catalogue import CATALOGUE
 from confrere.errors import SchemaError, StudyError
 from confrere.release import generate_key
-from confrere_federation.studies import read_study, study_from_bytes
+from confrere_federation.studies.study_file import read_study, study_from_bytes
 
 TEMPLATE = files("confrere_federation.studies").joinpath("templates", "study.toml").read_text()
 STUDIED = [n for n, m in CATALOGUE.items() if m.shape in ("alone", "transfer", "together")]
@@ -49,7 +49,8 @@ def test_every_method_of_the_catalogue_has_a_study(name):
         ('relation = "replace-one" ', "", "privacy.relation: is missing"),
         ('unit = "patient" ', "", "privacy.unit: is missing"),
         ('protects = "record" ', 'protects = "patient" ', "privacy.protects: must be one of"),
-        ('relation = "replace-one" ', 'relation = "add-remove" ', "privacy: average promises"),
+        ('relation = "replace-one" ', 'relation = "add-remove" ', "privacy.records: where"),
+        ("# records = 2000", "records = 2000", "privacy.records: where"),
         ('protects = "record" ', 'protects = "party" ', "privacy: average promises"),
         ('role = "source"', 'role = "source"\nkey = "ssh-rsa AAAA"', "key: must be a line"),
         ("schema = 1", 'schema = "1"', "schema: must be a whole number"),

@@ -21,27 +21,26 @@ from confrere_federation.engines.keys import (
     read_certificate,
 )
 from confrere_federation.engines.offline import AtHome
+from confrere_federation.parties.federation import RunSteps
 from confrere_federation.parties.party import check_witness
-from confrere_federation.parties.signed import RunSteps
 from confrere_federation.progress import Progress, places, private
-from confrere_federation.studies import (
-    CoordinatorSession,
+from confrere_federation.studies.local_file import (
     Local,
-    Study,
-    approval_of,
-    approve_study,
-    check_destination,
     check_peers,
     confirm_peers,
     gather_locals,
-    lift_refusal,
-    make_plan,
-    party_session,
     peer_lines,
-    read_study,
-    refuse_study,
     standing_refusal,
 )
+from confrere_federation.studies.running import approval_of, check_destination, make_plan
+from confrere_federation.studies.sessions import (
+    CoordinatorSession,
+    approve_study,
+    lift_refusal,
+    party_session,
+    refuse_study,
+)
+from confrere_federation.studies.study_file import Study, read_study
 
 
 @command("approve")

@@ -15,26 +15,23 @@ from confrere.data.report import DataReport
 from confrere.release import Release
 from confrere.views import Pairs, Table
 from confrere.views import price as shown_price
-from confrere_federation.studies import (
-    Local,
+from confrere_federation.studies.local_file import Local, gather_locals
+from confrere_federation.studies.running import (
     Made,
-    Study,
     approval_of,
     check_destination,
     check_keys,
     check_table,
-    gather_locals,
     make_plan,
     prepare,
     read_plan,
-    read_study,
     reader_for,
     refuse_taken,
     save_made,
     save_report,
-    write_example,
-    write_template,
 )
+from confrere_federation.studies.study_file import Study, read_study
+from confrere_federation.studies.template import write_example, write_template
 
 
 @command("init")

@@ -32,24 +32,22 @@ from confrere.planning import plan
 from confrere.release import Release, load_rehearsal, read_additions, read_folder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
-from confrere_federation.studies import (
-    Local,
-    Study,
+from confrere_federation.studies.local_file import Local, gather_locals, standing_refusal
+from confrere_federation.studies.running import check_table, has_answered, make_plan, price_of
+from confrere_federation.studies.sessions import (
     approve_study,
     changed_facts,
-    check_table,
     earlier_grants,
-    gather_locals,
     make_grant,
-    make_plan,
-    read_study,
     refuse_study,
-    standing_refusal,
-    study_from_bytes,
 )
-from confrere_federation.studies.priced_plan import price_of
-from confrere_federation.studies.running import has_answered
-from confrere_federation.studies.study_file import trust_of, trust_words
+from confrere_federation.studies.study_file import (
+    Study,
+    read_study,
+    study_from_bytes,
+    trust_of,
+    trust_words,
+)
 
 Facts = dict[str, Any]
 
@@ -132,7 +130,7 @@ def _standing(study: Study, file: Path, local: Local) -> Facts:
     (price,) = [one for one in prices if one.party == local.party]
     told, fault = price.to_dict(), None
     try:
-        price.budget.check(price.guarantee)
+        price.check()
     except ConfrereError as error:
         fault = str(error)
     return {

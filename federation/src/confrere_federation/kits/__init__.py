@@ -60,7 +60,7 @@ from confrere_federation.engines.keys import (
     read_certificate_text,
 )
 from confrere_federation.studies.local_file import Home, home_folder, open_home
-from confrere_federation.studies.priced_plan import price_of
+from confrere_federation.studies.running import price_of
 from confrere_federation.studies.study_file import (
     COORDINATOR,
     FileTable,

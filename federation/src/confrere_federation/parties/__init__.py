@@ -1,15 +1,31 @@
 """The boundary between organisations, its engines, and the multi-party algorithms."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from confrere_federation.parties.front import *  # noqa: F403
+#: The public names of the room, by module. They are loaded when first asked for: what only carries
+#: messages needs neither tables nor arithmetic.
+_PLACES = {
+    "confrere.data.frame": "Frame",
+    "confrere.methods.average": "Averaging",
+    "confrere.methods.expansion": "Expansion",
+    "confrere.methods.votes": "Released Voting",
+    "confrere_federation.engines.carrier": "Answering Carrier",
+    f"{__name__}.answers": "Answers",
+    f"{__name__}.federation": "Federation LocalFederation",
+    f"{__name__}.grant": "Grant Policy run_name",
+    f"{__name__}.messages": "PROTOCOL PartyError Payload Question SignedAnswer",
+    f"{__name__}.party": "Books LocalParty",
+    f"{__name__}.protocols": "FederatedEvaluation Trusted evaluation evaluation_together",
+    f"{__name__}.requests": "OPERATIONS Operation PartyFacts SumOperation Summed install",
+    f"{__name__}.serving": "serve",
+}
+_MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}
+
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when first asked for: what only carries messages needs neither tables nor arithmetic.
-    front = None if name == "front" else importlib.import_module(f"{__name__}.front")
-    if front is None or name not in (*front.__all__, "__all__"):
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(front, name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

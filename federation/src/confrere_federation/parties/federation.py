@@ -1,6 +1,13 @@
-"""The boundary: a coordinator asks parties, and gets payloads or codes.
+"""The boundary: a coordinator asks parties, and gets payloads or codes; and who drives a protocol.
 
-With it the in-process engine, for parties with books of their own that live here.
+A protocol is a generator of questions. It is driven over parties with books of their own that live
+here (:class:`LocalFederation`) or behind a carrier (:class:`SignedFederation`), which uses and
+keeps an answer once its signature, its place in the run, its receipt and its numbers are right;
+otherwise the party is left out, and named. Driven by made-up answers it tells, before anything is
+asked, which questions there will be (:func:`rehearse`). Driven by the answers that the parties have
+signed it tells which question is next, to the last number, or what the outcome is (:func:`replay`):
+so a party can see for itself that it is asked what was agreed, and that what is released is what
+everybody sent.
 """
 
 from __future__ import annotations
@@ -10,38 +17,91 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import Parallel, delayed
 
 from confrere.data.encoding import SchemaEncoder
-from confrere.errors import ConfrereError, InvalidParameter, QuorumMissed
-from confrere.methods.asking import Ask, Protocol, Receipts, Told, stacked
-from confrere_federation.parties.answers import Answers, Key
+from confrere.errors import (
+    ConfrereError,
+    FederationError,
+    InvalidMessage,
+    InvalidParameter,
+    OperationRefused,
+    QuorumMissed,
+    SignatureError,
+)
+from confrere.ledger import Receipt
+from confrere.methods.asking import Ask, Protocol, Told, drive, stacked
+from confrere.release.card import presentable
+from confrere.release.signing import PrivateKey, PublicKey, read_private_key, read_public_key
+from confrere_federation.engines.carrier import Carrier
+from confrere_federation.parties.answers import Answers, Journal, Key
+from confrere_federation.parties.grant import Request, array_digest
 from confrere_federation.parties.masks import Announcement, Masking
 from confrere_federation.parties.messages import (
     Expect,
     PartyError,
     Payload,
+    Question,
+    SignedAnswer,
     check_run,
     new_run,
+    receipt_of,
     receipts_of,
+    refused,
 )
-from confrere_federation.parties.operation import Operation, SumOperation, request_for
 from confrere_federation.parties.party import LocalParty, check_names
-from confrere_federation.parties.serving import serve
-from confrere_federation.parties.summing import (
+from confrere_federation.parties.requests import (
+    OF,
+    Operation,
+    PartyFacts,
     Ready,
     SpoiledSum,
     Summed,
+    SumOperation,
     added,
+    asked_of,
+    installed,
     read_key,
+    request_for,
+    roster_of,
     share_question,
+    without_roster,
 )
+from confrere_federation.parties.serving import serve
 
 T = TypeVar("T")
+
+#: The coordinator's side of an algorithm: from whom to ask to its questions.
+Steps = Callable[[Sequence[str]], Protocol[T]]
+
+#: Why a party is left out without whom a sum is good that was spoiled with it.
+SPOILED = "InvalidReply:sum"
+
+#: Relative agreement of numbers that two machines derive: mathematical libraries differ in the
+#: last bits.
+AGREEMENT = 1e-9
+
+#: The question with which a run ends: it hands the release to the parties.
+FINISH = "finish"
+
+#: How long is waited for parties to take one another's signatures.
+_FAREWELL_SECONDS = 30.0
+
+#: More steps than this are not remembered: a page with them could not be read.
+_MOST = 200
+
+_FACTS = 1000
+
+#: What a signature, a receipt and a place on a roster take of a message, at the most.
+_SIGNED = 4096
+
+logger = logging.getLogger("confrere_federation.parties")
 
 
 @dataclass(eq=False)
@@ -102,53 +162,6 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(every[:5]) + more
 
 
-logger = logging.getLogger("confrere_federation.parties")
-
-#: Why a party is left out without whom a sum is good that was spoiled with it.
-SPOILED = "InvalidReply:sum"
-
-
-def changed(protocol: Protocol[T], change: Callable[[Ask], Ask]) -> Protocol[T]:
-    """Run a protocol as part of another, whose questions are changed before they are asked."""
-    try:
-        ask = next(protocol)
-        while True:
-            ask = protocol.send((yield change(ask)))
-    except StopIteration as end:
-        found: T = end.value
-        return found
-
-
-def with_quorum(protocol: Protocol[T], quorum: float) -> Protocol[T]:
-    """Run a protocol as part of another, in which such a share of the parties must answer."""
-    if isinstance(quorum, bool) or not 0 < quorum <= 1:
-        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-    return changed(protocol, lambda ask: replace(ask, quorum=quorum))
-
-
-def with_receipts(protocol: Protocol[T]) -> Protocol[tuple[T, Receipts]]:
-    """Run a protocol as part of another, and return also what parties have paid for it."""
-    paid: Receipts = {}
-    try:
-        ask = next(protocol)
-        while True:
-            told = yield ask
-            paid = joined(paid, told.receipts)
-            ask = protocol.send(told)
-    except StopIteration as end:
-        return end.value, paid
-
-
-def joined(earlier: Receipts, later: Receipts) -> Receipts:
-    """Append receipts, party by party; one that several answers share counts once."""
-    every = {
-        name: tuple(dict.fromkeys(earlier.get(name, ()) + later.get(name, ())))
-        for name in {**earlier, **later}
-    }
-    # Who was only asked for what is free, and then lost, has no part in it.
-    return {name: paid for name, paid in every.items() if paid}
-
-
 @dataclass(frozen=True, eq=False)
 class Round:
     """One question to several parties, and what their answers must be; see :meth:`gather`."""
@@ -166,19 +179,7 @@ class Round:
 
 
 class Federation(ABC):
-    """Parties that can be asked; an engine decides how questions travel.
-
-    Parameters
-    ----------
-    run : str, optional
-        Name of the run. A party answers a question of a run once: whoever asks again under the
-        same name gets the same bytes. By default a fresh name.
-
-    Attributes
-    ----------
-    left_out : dict of str to str
-        Parties without whose last answer :meth:`gather` went on, and why.
-    """
+    """Parties that can be asked; an engine decides how questions travel."""
 
     #: Whether nobody is really asked: what comes out of a rehearsal or a replay is not released.
     pretends = False
@@ -186,7 +187,10 @@ class Federation(ABC):
     rehearses = False
 
     def __init__(self, run: str | None = None) -> None:
+        #: Name of the run. A party answers a question of a run once: whoever asks again under the
+        #: same name gets the same bytes.
         self.run = new_run() if run is None else check_run(run)
+        #: Parties without whose last answer :meth:`gather` went on, and why.
         self.left_out: dict[str, str] = {}
         self._tries: dict[str, int] = {}
         self._lost = LostTries()
@@ -206,21 +210,13 @@ class Federation(ABC):
         # Seconds to wait; a party that did not answer by then has code ``"Timeout"``
         timeout: float | None = None,
     ) -> Mapping[str, Payload | PartyError]:
-        """Ask parties to run an operation.
-
-        Returns
-        -------
-        mapping of str to Payload or PartyError
-            One entry per party asked.
-        """
-        return self._asked(Round(operation, payload, self._named(to), step, timeout))
+        """Ask parties to run an operation; one entry per party asked."""
+        everyone = self.parties() if to is None else to
+        return self._asked(Round(operation, payload, tuple(everyone), step, timeout))
 
     @abstractmethod
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
         """Ask everyone in ``asked.to``, in the engine's own way."""
-
-    def _named(self, to: Sequence[str] | None) -> tuple[str, ...]:
-        return tuple(self.parties() if to is None else to)
 
     def run_protocol(
         self,
@@ -230,13 +226,7 @@ class Federation(ABC):
         trusted: Any = None,  # Who adds noise to what parties send without: a :class:`Trusted`
     ) -> T:
         """Drive a protocol: ask what it asks, and return what it makes of the answers."""
-        try:
-            ask = next(protocol)
-            while True:
-                ask = protocol.send(self._answered_to(ask, timeout, trusted))
-        except StopIteration as end:
-            found: T = end.value
-            return found
+        return drive(protocol, lambda ask: self._answered_to(ask, timeout, trusted))
 
     def _answered_to(self, ask: Ask, timeout: float | None, trusted: Any) -> Told:
         """Ask one question of a protocol."""
@@ -272,25 +262,13 @@ class Federation(ABC):
         What an answer must be follows from the request and the party's size. One that is not has
         the code ``"InvalidReply:"`` and a word: nobody uses it, and it is not kept.
 
-        Raises
-        ------
-        QuorumMissed
-            If fewer answered; it names them and their codes.
+        Raises QuorumMissed if fewer answered; it names them and their codes.
         """
         if isinstance(quorum, bool) or not 0 < quorum <= 1:
             raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-        wanted = cache(request.expected)
-        return self._gathered(
-            Round(
-                request.operation,
-                request.write(),
-                tuple(to),
-                step,
-                timeout,
-                quorum,
-                lambda name: wanted(to[name]),
-            )
-        )
+        wanted, told = cache(request.expected), (request.operation, request.write(), tuple(to))
+        asked = Round(*told, step, timeout, quorum, lambda name: wanted(to[name]))
+        return self._gathered(asked)
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Do what :meth:`gather` says; an engine that keeps or makes up answers does otherwise."""
@@ -332,10 +310,7 @@ class Federation(ABC):
         nothing; who spoiled a sum is found by leaving parties out in turn (:class:`LostTries`). It
         goes on as long as the price covers another try, and each sum that follows.
 
-        Raises
-        ------
-        QuorumMissed
-            If too few are ready, or no try is left.
+        Raises QuorumMissed if too few are ready, or no try is left.
         """
         asked = Round(request.operation, request.write(), tuple(to), timeout=timeout, later=later)
         return self._added(asked, request)
@@ -396,7 +371,7 @@ class Federation(ABC):
         """Return the keys of those who are ready for a try, of those who are to be in it."""
         fewest = request.mechanism.roster
         chosen = self._lost.roster(asked.to, fewest=fewest, tries=tries)
-        question = Ready(summed=request)
+        question = Ready(request)
         for to in (chosen, asked.to):
             try:
                 keys = self.gather(
@@ -439,31 +414,20 @@ def _told(bad: Mapping[str, str]) -> str:
 
 
 class LocalFederation(Federation):
-    """Parties in this process.
-
-    Parameters
-    ----------
-    parties : sequence of LocalParty
-        Separate parties with books of their own.
-    run : str, optional
-        Name of the run.
-    study : str, optional
-        Hash of the study, or fingerprint of the schema, that questions are about.
-    n_jobs : int, optional
-        Parties asked at the same time, as joblib understands it; scikit-learn's and joblib's
-        ``parallel_config`` choose the backend.
-    on_error : {"report", "raise"}, default="report"
-        ``"raise"`` lets a party's exception through instead of its code: for callers who own the
-        data themselves.
-    """
+    """Parties in this process."""
 
     def __init__(
         self,
-        parties: Sequence[LocalParty],
+        parties: Sequence[LocalParty],  # Separate parties with books of their own
         *,
-        run: str | None = None,
+        run: str | None = None,  # Its name
+        # Hash of the study, or fingerprint of the schema, that questions are about
         study: str | None = None,
+        # Parties asked at the same time, as joblib understands it; scikit-learn's and joblib's
+        # ``parallel_config`` choose the backend
         n_jobs: int | None = None,
+        # "raise" lets a party's exception through instead of its code: for callers who own the
+        # data themselves
         on_error: Literal["report", "raise"] = "report",
     ) -> None:
         super().__init__(run)
@@ -539,3 +503,493 @@ class LocalFederation(Federation):
                 raise
             logger.warning("%s: %s was not answered", local.name, asked.operation, exc_info=True)
             return PartyError.of(error)
+
+
+@dataclass(frozen=True)
+class Next:
+    """The question that follows from a transcript.
+
+    That for a sum is without its roster, and in any of so many tries. Where it follows from the
+    run by what rows are encoded, that is the encoder.
+    """
+
+    operation: str
+    step: int
+    payload: Payload
+    to: tuple[str, ...]
+    tries: int = 0
+    encoder: SchemaEncoder | None = None
+
+
+class _Stop(Exception):
+    def __init__(self, question: Next) -> None:
+        super().__init__()
+        self.question = question
+
+
+def rehearse(
+    protocol: Steps[Any],  # The coordinator's side
+    parties: Sequence[str],  # Everyone in the study
+    study: str,  # Its hash
+    n_features: int,  # Columns of encoded rows and declared labels, for the prices
+    *,
+    n_classes: int = 2,
+    # Bytes of a message that can be carried: a run whose evidence grows beyond would end in the
+    # middle, and paid for
+    most: int | None = None,
+) -> dict[str, tuple[Request, ...]]:
+    """Return every question that a run may ask each party, and what in it depends on answers.
+
+    Two rehearsals with different made-up answers, of parties with one record and with a million:
+    what is the same in both is fixed.
+
+    Raises InvalidMessage if the questions depend on answers, or the evidence grows beyond
+    ``most``.
+    """
+    first, second = (_Rehearsal(parties, study, seed) for seed in (0, 1))
+    for federation in (first, second):
+        try:
+            federation.run_protocol(protocol(list(parties)))
+        except QuorumMissed:
+            if not federation.asked:
+                raise
+    if most is not None and first.evidence > most:
+        raise InvalidMessage(
+            f"a run of {len(parties)} parties would carry about {first.evidence >> 20} MiB of "
+            f"signed answers with its last question, and a message has {most >> 20} MiB at most: "
+            "agree on fewer rounds or columns."
+        )
+    pairs = list(zip(first.asked, second.asked, strict=True))
+    facts = PartyFacts(_FACTS, n_features, n_classes)
+    sums = {one.operation: one.tries for one, _ in pairs if one.tries}
+    asked = [(one.to, _request([one, other], facts)) for one, other in pairs if not one.tries]
+    for operation, tries in sums.items():
+        # A sum's tries are for whichever sum of the run needs them: one request for all.
+        each = [one for pair in pairs for one in pair if one.operation == operation]
+        ready = [replace(e, operation=Ready.operation, payload=_ready_for(e)) for e in each]
+        both = [_request(ready, facts, tries), _request(each, facts, tries)]
+        asked += [(each[0].to, one) for one in both]
+    return {name: tuple(one for to, one in asked if name in to) for name in parties}
+
+
+def _ready_for(question: Next) -> Payload:
+    told = {**question.payload.values, OF: question.operation}
+    return Payload(told, question.payload.arrays)
+
+
+def _request(asked: Sequence[Next], facts: PartyFacts, steps: int = 1) -> Request:
+    one = asked[0]
+    if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
+        raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")
+    operation = installed(one.operation)
+    if one.encoder is not None:
+        facts = replace(facts, n_features=len(one.encoder.names))
+    price = operation.read(one.payload, facts).price(facts.n_samples)
+    a = one.payload
+    chosen = [name for name in operation.chosen if one.tries or name in a.values]
+    names = [name for each in asked for name in (*each.payload.values, *each.payload.arrays)]
+    derived = [
+        name
+        for name in dict.fromkeys(names)
+        if name not in chosen and not all(_same(name, a, other.payload) for other in asked[1:])
+    ]
+    loose = {*derived, *chosen}
+    return Request(
+        operation=one.operation,
+        step=one.step,
+        epsilon=0.0 if price is None else price.epsilon,
+        delta=0.0 if price is None else price.delta,
+        values={name: value for name, value in a.values.items() if name not in loose},
+        arrays={n: array_digest(array) for n, array in a.arrays.items() if n not in loose},
+        derived=tuple(derived),
+        chosen=tuple(chosen),
+        steps=steps,
+    )
+
+
+def _same(name: str, one: Payload, other: Payload) -> bool:
+    if name in one.values and name in other.values:
+        return bool(one.values[name] == other.values[name])
+    both = name in one.arrays and name in other.arrays
+    return both and np.array_equal(one.arrays[name], other.arrays[name])
+
+
+class _Rehearsal(Federation):
+    """Parties that answer with made-up numbers of the agreed kind."""
+
+    pretends = True
+    rehearses = True
+
+    def __init__(self, parties: Sequence[str], study: str, seed: int) -> None:
+        super().__init__(study[:64])
+        self._names = list(parties)
+        self._rng, self._size = np.random.default_rng(seed), float(seed)
+        self.asked: list[Next] = []
+        #: Bytes of signed questions and answers that the last question carries, or some more.
+        self.evidence = 0
+
+    def parties(self) -> list[str]:
+        return list(self._names)
+
+    def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
+        one = Next(asked.operation, asked.step, asked.payload, asked.to, encoder=self._encoder)
+        self.asked.append(one)
+        return dict.fromkeys(asked.to, PartyError("Rehearsal"))
+
+    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
+        self._asked(asked)
+        if asked.expect is None:
+            raise InvalidMessage(f"{asked.operation}: nobody says what its answers must be.")
+        made = {name: asked.expect(name).made_up(self._rng, self._size) for name in asked.to}
+        if installed(asked.operation).noised:
+            self._keep(asked, sum(len(answer.encode()) for answer in made.values()))
+        return made
+
+    def _keep(self, asked: Round, answers: int) -> None:
+        self.evidence += _SIGNED + len(asked.payload.encode()) + answers + _SIGNED * len(asked.to)
+
+    def _added(self, asked: Round, request: SumOperation) -> Summed:
+        mechanism = request.mechanism
+        self._keep(asked, 8 * mechanism.size * len(asked.to))
+        tries = mechanism.releases
+        every = Next(asked.operation, 0, asked.payload, asked.to, tries, self._encoder)
+        self.asked.append(every)
+        made_up = self._rng.uniform(0.5, 1.0, size=mechanism.size)
+        return Summed(made_up * mechanism.largest / mechanism.size, asked.to, {})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One question of a run with the answers to it, each as it was signed."""
+
+    question: Question
+    answers: Mapping[str, SignedAnswer]
+
+    @classmethod
+    def open(cls, content: bytes, coordinator: PublicKey, parties: Mapping[str, PublicKey]) -> Step:
+        """Read a record of a journal; refuse what somebody else signed, or signed for another.
+
+        Raises InvalidMessage, SignatureError.
+        """
+        question, replies = Question.open(content, coordinator)
+        answers: dict[str, SignedAnswer] = {}
+        for reply in replies:
+            answer = SignedAnswer.open(reply, parties)
+            if answer.party in answers or not answer.answers(question):
+                raise InvalidMessage("evidence holds an answer to another question, or one twice.")
+            answers[answer.party] = answer
+        return cls(question, answers)
+
+
+def replay(protocol: Steps[T], parties: Sequence[str], run: str, steps: Sequence[Step]) -> T | Next:
+    """Run a protocol over what was signed.
+
+    Returns the question that no step answers, or what the protocol ends with.
+
+    Raises OperationRefused if a step is not the one that the protocol asks for there, or is not
+    used at all.
+    """
+    federation = _Replay(parties, run, steps)
+    try:
+        outcome = federation.run_protocol(protocol(list(parties)))
+    except _Stop as stop:
+        found: T | Next = replace(stop.question, encoder=federation.encoder)
+    except (QuorumMissed, InvalidMessage) as error:
+        told = f"the evidence does not bear the question: {error}"
+        raise OperationRefused(told, "evidence") from None
+    else:
+        found = outcome
+    if federation.left:
+        raise OperationRefused("the evidence holds steps that are not asked for.", "evidence")
+    return found
+
+
+class _Replay(Federation):
+    """Parties that answer what they have signed."""
+
+    pretends = True
+
+    def __init__(self, parties: Sequence[str], run: str, steps: Sequence[Step]) -> None:
+        super().__init__(run)
+        self._names = list(parties)
+        self.left = {(s.question.operation, s.question.step): s for s in steps}
+        if len(self.left) < len(steps):
+            raise OperationRefused("the evidence holds a step twice.", "evidence")
+
+    def parties(self) -> list[str]:
+        return list(self._names)
+
+    @property
+    def encoder(self) -> SchemaEncoder | None:
+        """By what rows of the last question are encoded, if that follows from the run."""
+        return self._encoder
+
+    def _asked(self, asked: Round) -> NoReturn:
+        # Answers without noise of their own are nobody's evidence: such a question stands alone.
+        raise _Stop(Next(asked.operation, asked.step, asked.payload, asked.to))
+
+    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
+        found = self.left.pop((asked.operation, asked.step), None)
+        if found is None:
+            self._asked(asked)
+        if not agree(found.question.payload, asked.payload):
+            raise OperationRefused("an earlier question was not the agreed one.", "evidence")
+        answers = {n: found.answers[n].payload for n in asked.to if n in found.answers}
+        faults = [
+            name
+            for name, answer in answers.items()
+            if asked.expect is not None
+            and isinstance(checked(answer, name, asked.expect), PartyError)
+        ]
+        if faults or len(answers) < len(found.answers):
+            raise OperationRefused("the evidence holds an answer that is not valid.", "evidence")
+        if not answers or len(answers) < asked.quorum * len(asked.to):
+            raise OperationRefused("the evidence is of too few parties.", "evidence")
+        return answers
+
+    def _added(self, asked: Round, request: SumOperation) -> Summed:
+        mechanism = request.mechanism
+        found = [
+            place
+            for place, step in sorted(self.left.items())
+            if place[0] == asked.operation
+            and agree(without_roster(step.question.payload), asked.payload)
+        ]
+        if not found:
+            raise _Stop(Next(asked.operation, 0, asked.payload, asked.to, mechanism.releases))
+        step = self.left.pop(found[0])
+        roster = [one.party for one in roster_of(step.question.payload)]
+        answers = {name: step.answers[name].payload for name in roster if name in step.answers}
+        whole = set(roster) == set(step.answers) <= set(asked.to)
+        faulty = any(request.expected(0).fault(answer) for answer in answers.values())
+        paid = len(roster) >= mechanism.roster and found[0][1] < mechanism.releases
+        if not (whole and paid) or faulty:
+            raise OperationRefused("the evidence holds a sum that is not valid.", "evidence")
+        return added(mechanism, answers)
+
+
+def agree(one: Payload, other: Payload) -> bool:
+    """Whether two requests say the same, numbers but for their last bits."""
+    if one.values.keys() != other.values.keys() or one.arrays.keys() != other.arrays.keys():
+        return False
+    values = all(_alike(one.values[name], other.values[name]) for name in one.values)
+    return values and all(_close(one.arrays[n], other.arrays[n]) for n in one.arrays)
+
+
+def _alike(one: object, other: object) -> bool:
+    if type(one) is float and type(other) is float:
+        return math.isclose(one, other, rel_tol=AGREEMENT, abs_tol=0.0)
+    return one == other
+
+
+def _close(one: Any, other: Any) -> bool:
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if one.dtype.kind != "f":
+        return bool(np.array_equal(one, other))
+    scale = max(float(np.linalg.norm(one)), float(np.linalg.norm(other)))
+    return bool(float(np.linalg.norm(one - other)) <= AGREEMENT * scale)
+
+
+class RunSteps:
+    """The steps of a run, as far as it has come."""
+
+    def __init__(self) -> None:
+        #: Is called whenever there is something new to tell.
+        self.changed: Callable[[], None] | None = None
+        self._steps: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def asked(
+        self, operation: str, step: int, names: Iterable[str], timeout: float | None = None
+    ) -> None:
+        """Note a question, and until when its answers are waited for."""
+        now = datetime.now(UTC)
+        end = None if timeout is None else now + timedelta(seconds=timeout)
+        until = None if end is None else end.isoformat("T", "seconds")
+        told = self._steps.setdefault(
+            (operation, step), {"operation": operation, "step": step, "parties": {}}
+        )
+        told |= {"since": now.isoformat(timespec="seconds"), "until": until}
+        told["parties"] |= {name: {"state": "asked"} for name in names}
+        while len(self._steps) > _MOST:
+            del self._steps[next(iter(self._steps))]
+        self._tell()
+
+    def answered(self, operation: str, step: int, name: str, receipt: Receipt | None) -> None:
+        """Note an answer that was used, and what the party paid for it."""
+        paid = {} if receipt is None else {"epsilon": receipt.guarantee.epsilon, "row": receipt.row}
+        self._note(operation, step, name, {"state": "answered", **paid})
+
+    def dropped(self, operation: str, step: int, name: str, code: str) -> None:
+        """Note that a party was left out of a step, and why."""
+        self._note(operation, step, name, {"state": "dropped", "code": code})
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return plain values, for JSON."""
+        return [
+            {**told, "parties": {name: dict(one) for name, one in told["parties"].items()}}
+            for told in self._steps.values()
+        ]
+
+    def _note(self, operation: str, step: int, name: str, told: dict[str, Any]) -> None:
+        if (operation, step) not in self._steps:
+            self.asked(operation, step, [name])
+        self._steps[operation, step]["parties"][name] = told
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.changed is not None:
+            self.changed()
+
+
+class SignedFederation(Federation):
+    """Parties behind a carrier: every question signed, every answer checked before it is kept."""
+
+    def __init__(
+        self,
+        *,
+        run: str,  # See :func:`~confrere_federation.parties.grant.run_name`
+        study: str,  # Its hash
+        key: PrivateKey,  # The coordinator's
+        parties: Mapping[str, PublicKey],  # Everyone in the study, in its order
+        carrier: Carrier,  # What moves the messages
+        journal: Journal,  # Of this run
+        simulated: bool = False,  # Whether the study's noise is seeded: receipts must say the same
+        steps: RunSteps | None = None,  # Is told who was asked what, and how that ended
+    ) -> None:
+        super().__init__(run)
+        self._told = steps or RunSteps()
+        if journal.run != run:
+            raise FederationError("the journal is of another run; use a new folder.")
+        self._study = study
+        self._key = read_private_key(key)
+        self._keys = {name: read_public_key(one) for name, one in parties.items()}
+        self._carrier = carrier
+        self._journal = journal
+        self._simulated = simulated
+        self._replies: dict[str, bytes] = {}
+        self._steps: list[bytes] = []
+
+    def parties(self) -> list[str]:
+        """Return everyone in the study, connected or not."""
+        return list(self._keys)
+
+    def _asked(self, asked: Round) -> dict[str, Payload | PartyError]:
+        """Sign a question, send it with the evidence behind it, and open what comes back."""
+        unknown = [name for name in asked.to if name not in self._keys]
+        if unknown:
+            raise InvalidParameter(f"to: there is no party {unknown[0]!r} in the study.")
+        operation, step = asked.operation, asked.step
+        question = self._question(asked)
+        content = question.sign(self._key, self._steps)
+        self._told.asked(operation, step, asked.to, asked.timeout)
+        replies = self._carrier.exchange(dict.fromkeys(asked.to, content), asked.timeout)
+        answers = {name: self._opened(name, replies.get(name), question) for name in asked.to}
+        for name, one in answers.items():
+            if isinstance(one, PartyError):
+                self._told.dropped(operation, step, name, one.code)
+            else:
+                self._told.answered(operation, step, name, receipt_of(one))
+        return answers
+
+    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
+        """Give back what was gathered before, or gather it, and keep what is valid."""
+        operation, step, expect = asked.operation, asked.step, asked.expect
+        if expect is None:
+            raise FederationError(f"{operation}: nobody says what its answers must be.")
+        digest = asked.payload.digest
+        # One is ready for every sum of a run by itself.
+        entry = operation
+        if operation == Ready.operation:
+            entry = f"{operation} {asked_of(operation, asked.payload)[0]}"
+        kept = self._journal.kept(entry, step, digest)
+        if kept:
+            opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
+            if asked.whole is not None:
+                asked.whole({name: answer.payload for name, answer in opened.items()})
+            for name, answer in opened.items():
+                self._told.answered(operation, step, name, answer.receipt)
+        else:
+            receipted = replace(asked, expect=lambda name: replace(expect(name), receipted=True))
+            kept = {name: self._replies[name] for name in super()._gathered(receipted)}
+            opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
+            paid = {name: one.receipt for name, one in opened.items()}
+            receipts = {name: one for name, one in paid.items() if one is not None}
+            self._journal.keep(entry, step, digest, kept, receipts)
+            for name in self.left_out.keys() & set(asked.to):
+                self._told.dropped(operation, step, name, self.left_out[name])
+        if installed(operation).noised:
+            self._steps.append(self._question(asked).sign(self._key, list(kept.values())))
+        return {name: answer.payload for name, answer in opened.items()}
+
+    def _lost_before(self, operation: str, step: int) -> Mapping[str, str] | None:
+        return self._journal.lost(operation, step)
+
+    def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
+        self._journal.lose(operation, step, roster)
+
+    def hand_out(
+        self,
+        files: Mapping[str, bytes],
+        *,
+        to: Sequence[str] | None = None,
+        timeout: float | None = None,
+        known: Mapping[str, bytes] | None = None,
+    ) -> dict[str, bytes | PartyError]:
+        """Give the release to parties, and return their signatures or why there is none.
+
+        Then everyone who has signed is given the signatures of all, ``known`` ones of earlier
+        starts included; that it has them is not waited for longer than a while.
+        """
+        names = sorted(files)
+        arrays = {f"file{k}": np.frombuffer(files[n], np.uint8) for k, n in enumerate(names)}
+        answers = self.ask(FINISH, Payload({"files": names}, arrays), to=to, timeout=timeout)
+        signed = {
+            name: answer
+            if isinstance(answer, PartyError)
+            else answer.arrays.get("signature", np.zeros(0, np.uint8)).tobytes()
+            for name, answer in answers.items()
+        }
+        made = {name: one for name, one in signed.items() if isinstance(one, bytes)}
+        if made:
+            every = {**(known or {}), **made}
+            each = {f"of{k}": np.frombuffer(one, np.uint8) for k, one in enumerate(every.values())}
+            asked = Payload({"parties": list(every)}, each)
+            self.ask(FINISH, asked, to=list(made), step=1, timeout=_FAREWELL_SECONDS)
+        return signed
+
+    def _question(self, asked: Round) -> Question:
+        return Question(self.run, self._study, asked.operation, asked.payload, asked.step)
+
+    def _opened(
+        self, name: str, reply: bytes | str | None, question: Question
+    ) -> Payload | PartyError:
+        """Return an answer that is the party's own, to this question, and continues its ledger."""
+        self._replies.pop(name, None)
+        if reply is None:
+            return PartyError("Unreachable")
+        if isinstance(reply, str):
+            return PartyError(reply)
+        told = refused(reply)
+        if told is not None:
+            return told
+        try:
+            answer = SignedAnswer.open(reply, {name: self._keys[name]})
+            receipt = answer.receipt
+            fits = answer.answers(question)
+        except SignatureError:
+            return PartyError("InvalidReply:signature")
+        except InvalidMessage:
+            return PartyError("InvalidReply:form")
+        if not fits:
+            return PartyError("InvalidReply:question")
+        if receipt is not None:
+            if not presentable(receipt):
+                return PartyError("InvalidReply:receipt")
+            if receipt.simulated is not self._simulated:
+                return PartyError("InvalidReply:simulated")
+            if answer.head != receipt.hash or not self._journal.continues(name, receipt):
+                logger.error("%s: its ledger does not continue what was seen of it before", name)
+                return PartyError("InvalidReply:ledger")
+        self._replies[name] = reply
+        return answer.payload

@@ -30,7 +30,7 @@ from confrere.ledger import ChargeApproval
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 from confrere.trust import OWN_NOISE
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.operation import OPERATIONS
+from confrere_federation.parties.requests import OPERATIONS
 
 FORMAT: Literal["confrere-grant/1"] = "confrere-grant/1"
 NAMESPACE = "confrere-grant"
@@ -81,46 +81,25 @@ class Request(Stated):
 
 
 class Policy(Stated):
-    """What serving enforces; what is not in it is refused before anything is spent.
+    """What serving enforces; what is not in it is refused before anything is spent."""
 
-    Parameters
-    ----------
-    operations : frozenset of str
-        The operations that are answered.
-    unit : Unit
-        Whose data an answer's guarantee must hide. There is no default: a policy that does not
-        say whom it protects answers nothing.
-    neighbours : Neighbours
-        The relation that it must speak of; no default either.
-    epsilon_per_run : float, optional
-        The most that one run may spend. The lifetime cap is the ledger account's.
-    delta_per_answer : float, optional
-        The most that one answer may spend of it; of all answers, what the account's cap allows.
-    study : str, optional
-        Hash of the study (or fingerprint of the schema) that questions must be about.
-    study_id : str, optional
-        What people call it, for the ledger.
-    approval : ChargeApproval, optional
-        Who agreed, and why, for the ledger.
-    trust : str, optional
-        Who must be trusted, for the ledger; the requests say which sums may be asked for.
-    runs : frozenset of str, optional
-        The only runs that are answered.
-    requests : tuple of Request, optional
-        The only questions that are answered.
-    """
-
-    operations: frozenset[str]
+    operations: frozenset[str]  #: What is answered
+    #: Whose data an answer's guarantee must hide, against which change. There are no defaults: a
+    #: policy that does not say whom it protects answers nothing.
     unit: Unit
     neighbours: Neighbours
+    #: The most that one run may spend. The lifetime cap is the ledger account's.
     epsilon_per_run: Epsilon | None = None
+    #: The most that one answer may spend of it; of all answers, what the account's cap allows.
     delta_per_answer: Delta | None = None
+    #: Hash of the study (or fingerprint of the schema) that questions must be about.
     study: str | None = None
-    study_id: str | None = None
-    approval: ChargeApproval | None = None
+    study_id: str | None = None  #: What people call it, for the ledger
+    approval: ChargeApproval | None = None  #: Who agreed, and why, for the ledger
+    #: Who must be trusted, for the ledger; the requests say which sums may be asked for.
     trust: str | None = None
-    runs: frozenset[str] | None = None
-    requests: tuple[Request, ...] | None = None
+    runs: frozenset[str] | None = None  #: The only runs that are answered
+    requests: tuple[Request, ...] | None = None  #: The only questions that are answered
 
     def __init__(self, **facts: Any) -> None:
         try:
@@ -272,7 +251,7 @@ class Grant(Stated):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], key: PublicKey) -> Self:
-        """Read a grant's file; see :meth:`read`."""
+        """Read a file; see :meth:`read`."""
         try:
             with Path(path).open("rb") as stream:
                 content = stream.read(_LARGEST_FILE + 1)

@@ -28,10 +28,10 @@ from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.grant import Policy
 from confrere_federation.parties.masks import Masking
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.operation import Operation, PartyFacts
+from confrere_federation.parties.requests import Operation, PartyFacts
 
 if TYPE_CHECKING:
-    from confrere_federation.parties.sums import RawRows
+    from confrere_federation.parties.requests import RawRows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,13 +33,15 @@ from confrere_federation.parties.messages import (
     check_run,
     receipt_of,
 )
-from confrere_federation.parties.operation import Operation, SumOperation, installed
 from confrere_federation.parties.party import LocalParty
-from confrere_federation.parties.summing import (
+from confrere_federation.parties.requests import (
+    Operation,
     Ready,
+    SumOperation,
     agreed_masks,
     announce,
     hidden,
+    installed,
 )
 
 _MAX_STEP = 1_000_000

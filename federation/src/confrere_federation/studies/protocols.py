@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.methods import LabelledTable, PublicFacts
 from confrere.methods.asking import (
+    Arrays,
     Ask,
     Labels,
     Measured,
@@ -39,6 +40,7 @@ from confrere.methods.asking import (
     Receipts,
     Rows,
     Size,
+    Sizes,
     known_sizes,
 )
 from confrere.methods.plan import ModelPlan, Names
@@ -48,33 +50,36 @@ from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.release import Release, Simulated
 from confrere.release.spending import seeded_facts, with_facts
-from confrere_federation.parties import (
-    Answers,
-    FederatedEvaluation,
-)
-from confrere_federation.parties.federation import changed, joined, with_quorum, with_receipts
+from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.messages import Expected, Numbers, Payload
-from confrere_federation.parties.operation import (
+from confrere_federation.parties.party import LocalParty
+from confrere_federation.parties.protocols import (
+    FederatedEvaluation,
+    OnFaulty,
+    Trusted,
+    changed,
+    evaluation,
+    evaluation_together,
+    facts_together,
+    guarantee_of,
+    joined,
+    with_quorum,
+    with_receipts,
+)
+from confrere_federation.parties.requests import (
     EPSILON,
-    Arrays,
+    FLAG,
+    SCHEMA,
     FieldKind,
-    Flag,
     Operation,
     PartyFacts,
     Values,
     install,
     numbers,
     one_of,
-)
-from confrere_federation.parties.party import LocalParty
-from confrere_federation.parties.protocols import evaluation, guarantee_of
-from confrere_federation.parties.sums import (
-    evaluation_together,
-    facts_together,
     received_schema,
     sent_schema,
 )
-from confrere_federation.parties.votes import OnFaulty, Trusted
 from confrere_federation.studies.study_file import (
     NOMINAL_ROWS,
     Study,
@@ -107,23 +112,27 @@ class Start:
         sent = {"model": np.frombuffer(json_bytes(release.model.to_dict()), dtype=np.uint8)}
         return cls(release.kind, release.model, {"kind": release.kind}, sent, release.guarantee)
 
-    @property
-    def release(self) -> Release:
-        """The model as estimators take it."""
-        return Release(self.kind, self.model, self.guarantee, None)
-
 
 @dataclass(frozen=True, eq=False)
-class Learning:
-    """One organisation's model, as far as it is public: what an estimator in Python is given."""
+class Learning(Measured):
+    """One organisation's model, as far as it is public: what an estimator in Python is given.
 
+    An answer has the noised numbers that the method makes it of.
+    """
+
+    operation: ClassVar[str] = "learn"
     method: Method  #: Of the catalogue
     settings: Mapping[str, Any]  #: Its plain arguments
     classes: tuple[Any, ...]  #: The labels
     schema: PublicSchema | SchemaEncoder  #: An encoder, where a study says how rows are bounded
-    starts: tuple[Start, ...] = field(default=())  #: Released models that it starts from
+    starts: tuple[Start, ...] = ()  #: Released models that it starts from
     #: Ridges, one per column or group, where the settings have none for all.
     alpha: Floats | None = None
+
+    @property
+    def n_classes(self) -> int:
+        """How many labels there are."""
+        return len(self.classes)
 
     @cached_property
     def _made(self) -> Any:
@@ -131,7 +140,7 @@ class Learning:
         if self.alpha is not None:
             given["alpha"] = self.alpha.tolist()
         if self.starts:
-            given["source"] = [start.release for start in self.starts]
+            given["source"] = [Release(s.kind, s.model, s.guarantee, None) for s in self.starts]
         return self.method.make(**self.settings, **given)
 
     @cached_property
@@ -140,6 +149,7 @@ class Learning:
 
     def at(self, n_samples: int) -> tuple[SchemaEncoder, ModelPlan]:
         """Return how an organisation of so many records encodes and what it does; no data."""
+        n_samples = self.settings.get("declared_samples", n_samples)  # where none is public
         if n_samples not in self._plans:
             encoder = self._made.encoder_for({self.method.name: n_samples})
             names = Names(self.classes, encoder.names)
@@ -149,13 +159,9 @@ class Learning:
             self._plans[n_samples] = encoder, plan
         return self._plans[n_samples]
 
-    def plan(self, n_samples: int) -> ModelPlan:
-        """Return what an organisation of so many records carries out; touches no data."""
-        return self.at(n_samples)[1]
-
     def expected(self, n_samples: int) -> Expected:
         """Return what an organisation of that size may answer."""
-        plan = self.plan(n_samples)
+        plan = self.at(n_samples)[1]
         bounds = {n: Numbers(shape, longest=far) for n, (shape, far) in plan.bounds().items()}
         return Expected(bounds, plan.guarantee())
 
@@ -171,6 +177,13 @@ class Learning:
         model = replace(model, encoder=Encoder.of(encoder))
         return Start(self.method.name, model, spec, numbers, plan.guarantee())
 
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        encoder, plan = self.at(len(y))
+        codes = np.asarray(y > 0 if self.n_classes == 2 else y, dtype=np.intp)
+        table = LabelledTable(X, codes, np.unique(self.classes), encoder.names, engine=engine)
+        return dict(plan.release(table, source))
+
 
 def public_facts(names: Names, count: int, auxiliary: Floats | None = None) -> PublicFacts:
     """Return what everybody knows of so many records, or parties that vote."""
@@ -182,40 +195,6 @@ def public_facts(names: Names, count: int, auxiliary: Floats | None = None) -> P
         features=names.features,
         auxiliary=auxiliary,
     )
-
-
-def _method(name: object) -> Method:
-    try:
-        return find_method(str(name))
-    except InvalidParameter:
-        raise InvalidMessage("method must be one of the catalogue's.") from None
-
-
-def _settings(settings: Any) -> Values:
-    if not isinstance(settings, dict) or not all(type(v) in _PLAIN for v in settings.values()):
-        raise InvalidMessage("settings must be a table of plain values.")
-    if not EPSILON.fits(settings.get("epsilon")):
-        raise InvalidMessage(f"epsilon must be {EPSILON.words}.")
-    return dict(settings)
-
-
-def _start(spec: Any, numbers: Arrays, told: Mapping[str, Any]) -> Start:
-    if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
-        raise InvalidMessage("a source is a method with its settings and size, or a model.")
-    if spec.keys() == _GIVEN:
-        if numbers.keys() != {"model"} or type(spec["kind"]) is not str:
-            raise InvalidMessage("a source that is given is a model.")
-        model = read_model(read_json(numbers["model"].tobytes(), "source"))
-        # What it promised its own records is on its card, and not the target's business.
-        return Start(spec["kind"], model, spec, numbers, Guarantee(1.0))
-    if type(spec["n_samples"]) is not int:
-        raise InvalidMessage("a source has a number of records.")
-    made = _method(spec["method"]), _settings(spec["settings"])
-    learning = Learning(*made, **told)
-    wanted = learning.expected(spec["n_samples"])
-    if wanted.fault(Payload(arrays=numbers)) is not None:
-        raise InvalidMessage("a source's numbers are not what its method releases.")
-    return learning.start(spec["n_samples"], numbers)
 
 
 @dataclass(frozen=True)
@@ -231,85 +210,51 @@ class _OfSources(FieldKind):
         return {}, dict(value)
 
 
-Table = Annotated[
-    Mapping[str, Any], FieldKind("a table", lambda told: type(told) is dict, cast=dict)
-]
-Listed = Annotated[Sequence[Any], FieldKind("a list", lambda told: type(told) is list, cast=list)]
-
-
-@install
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Learn(Operation, Measured):
-    """One organisation's model: the noised numbers that a method of the catalogue makes it of."""
-
-    operation: ClassVar[str] = "learn"
-    method: Annotated[str, FieldKind("a text", lambda told: type(told) is str)]
-    settings: Table
-    classes: Listed
-    schema: Annotated[NDArray[np.uint8], numbers(1, dtype="|u1", lowest=0)]
-    sources: Listed
-    released: Annotated[Arrays, _OfSources("numbers", bool)]
-    alpha: Annotated[Floats | None, numbers(1)] = None
-    #: How a study says that rows are bounded: by this rule, weighted or not.
-    rows: Annotated[str, one_of("clip", "unit")] = ""
-    weighted: Flag = False
-    #: Whoever asks knows it already.
-    known: Learning | None = None
-
-    @classmethod
-    def at(cls, learning: Learning) -> Learn:
-        """Return the request for what an organisation is to do by itself."""
-        schema = learning.schema
-        bounded: Values = {}
+class _Learn(Operation):
+    @override
+    def told(self) -> Values:
+        one: Learning = self.asked
+        schema, bounded = one.schema, {"rows": "", "weighted": False}
         if isinstance(schema, SchemaEncoder):
             bounded = {"rows": schema.rows, "weighted": schema.weighted}
             schema = schema.schema
-        return cls(
-            method=learning.method.name,
-            settings=learning.settings,
-            classes=learning.classes,
-            schema=sent_schema(schema),
-            sources=[dict(start.spec) for start in learning.starts],
-            released={
-                f"source{k}_{name}": array
-                for k, start in enumerate(learning.starts)
-                for name, array in start.numbers.items()
-            },
-            alpha=learning.alpha,
-            n_classes=len(learning.classes),
-            known=learning,
+        released = {
+            f"source{k}_{name}": array
+            for k, start in enumerate(one.starts)
+            for name, array in start.numbers.items()
+        }
+        return {
+            "method": one.method.name,
+            "settings": one.settings,
+            "classes": one.classes,
+            "schema": sent_schema(schema),
+            "sources": [dict(start.spec) for start in one.starts],
+            "released": released,
+            "alpha": one.alpha,
             **bounded,
-        )
+        }
 
-    @cached_property
-    def learning(self) -> Learning:
-        """The same, as an organisation carries it out; what does not fit is refused."""
-        if self.known is not None:
-            return self.known
-        schema: PublicSchema | SchemaEncoder = received_schema(self.schema)
-        if self.rows:
-            schema = schema.encoder(rows=self.rows, weighted=self.weighted)
-        told: Values = {"classes": tuple(self.classes), "schema": schema, "alpha": self.alpha}
-        starts, left = [], dict(self.released)
-        for k, spec in enumerate(self.sources):
+    @classmethod
+    @override
+    def made(cls, told: Values) -> Learning:
+        schema: PublicSchema | SchemaEncoder = received_schema(told["schema"])
+        if told["rows"]:
+            schema = schema.encoder(rows=told["rows"], weighted=told["weighted"])
+        known = {"classes": tuple(told["classes"]), "schema": schema, "alpha": told["alpha"]}
+        starts, left = [], dict(told["released"])
+        for k, spec in enumerate(told["sources"]):
             prefix = f"source{k}_"
             own = {n.removeprefix(prefix): left.pop(n) for n in [*left] if n.startswith(prefix)}
-            starts.append(_start(spec, own, told))
+            starts.append(_start(spec, own, known))
         if left:
             raise InvalidMessage("the request has unknown arrays.")
-        made = _method(self.method), _settings(self.settings)
-        return Learning(*made, **told, starts=tuple(starts))
+        return _learning(told["method"], told["settings"], **known, starts=tuple(starts))
 
     @override
-    def check(self, facts: PartyFacts) -> None:
-        super().check(facts)
-        if len(self.classes) != facts.n_classes:
-            raise InvalidMessage("the request is for another number of classes.")
-        self._at(facts.n_samples)
-
-    def _at(self, n_samples: int) -> tuple[SchemaEncoder, ModelPlan]:
+    def check(self, facts: PartyFacts, told: Values) -> None:
+        super().check(facts, told)
         try:
-            return self.learning.at(n_samples)
+            self.asked.at(facts.n_samples)
         except ConfrereError:
             raise
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
@@ -317,18 +262,62 @@ class Learn(Operation, Measured):
 
     @override
     def expected(self, n_samples: int) -> Expected:
-        return self.learning.expected(n_samples)
+        found: Expected = self.asked.expected(n_samples)
+        return found
 
     @override
     def encoded(self, party: LocalParty) -> LocalParty:
-        return party.encoded_by(self._at(len(party.y))[0])
+        return party.encoded_by(self.asked.at(len(party.y))[0])
 
-    @override
-    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        encoder, plan = self._at(len(y))
-        codes = np.asarray(y > 0 if self.n_classes == 2 else y, dtype=np.intp)
-        table = LabelledTable(X, codes, np.unique(self.classes), encoder.names, engine=engine)
-        return dict(plan.release(table, source))
+
+def _learning(name: Any, settings: Any, **known: Any) -> Learning:
+    try:
+        method = find_method(str(name))
+    except InvalidParameter:
+        raise InvalidMessage("method must be one of the catalogue's.") from None
+    if not isinstance(settings, dict) or not all(type(v) in _PLAIN for v in settings.values()):
+        raise InvalidMessage("settings must be a table of plain values.")
+    if not EPSILON.fits(settings.get("epsilon")):
+        raise InvalidMessage(f"epsilon must be {EPSILON.words}.")
+    return Learning(method, settings, **known)
+
+
+def _start(spec: Any, numbers: Arrays, known: Mapping[str, Any]) -> Start:
+    if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
+        raise InvalidMessage("a source is a method with its settings and size, or a model.")
+    if spec.keys() == _GIVEN:
+        if numbers.keys() != {"model"} or type(spec["kind"]) is not str:
+            raise InvalidMessage("a source that is given is a model.")
+        model = read_model(read_json(numbers["model"].tobytes(), "source"))
+        # What it promised its own records is on its card, and not the target's business.
+        return Start(spec["kind"], model, spec, numbers, Guarantee(1.0))
+    if type(spec["n_samples"]) is not int:
+        raise InvalidMessage("a source has a number of records.")
+    learning = _learning(spec["method"], spec["settings"], **known)
+    if learning.expected(spec["n_samples"]).fault(Payload(arrays=numbers)) is not None:
+        raise InvalidMessage("a source's numbers are not what its method releases.")
+    return learning.start(spec["n_samples"], numbers)
+
+
+_TABLE = FieldKind("a table", lambda told: type(told) is dict, cast=dict)
+_LIST = FieldKind("a list", lambda told: type(told) is list, cast=list)
+
+install(
+    Learning,
+    {
+        "method": FieldKind("a text", lambda told: type(told) is str),
+        "settings": _TABLE,
+        "classes": _LIST,
+        "schema": SCHEMA,
+        "sources": _LIST,
+        "released": _OfSources("numbers", bool),
+        "alpha": numbers(1, default=None),
+        # How a study says that rows are bounded: by this rule, weighted or not.
+        "rows": one_of("clip", "unit", default=""),
+        "weighted": replace(FLAG, default=False),
+    },
+    _Learn,
+)
 
 
 @dataclass(frozen=True)
@@ -416,7 +405,7 @@ def protocol_of(study: Study, given: Given | None = None) -> Run:
                 quorum=study.quorum_of_sums,
             )
             schema = yield from with_quorum(learning, study.quorum_of_sums)
-            known = study.with_schema(schema)
+            known = replace(study, schema=schema)
             receipts = _facts_of(study.schema, schema)
         models = _MODELS.get(study.method.shape, _learned)(known, have, parties)
         learned = None if facts is None else known.encoder()
@@ -445,8 +434,10 @@ def _together(
     """Ask everyone; the average or the sum is post-processing."""
     if study.file.evaluation is not None and study.n_classes > 2:
         raise StudyError("evaluation: errors are counted of two classes; leave it out.")
-    delta = float(study.parameters.get("delta", 0.0))
-    sizes = yield from known_sizes(sorted(parties), delta)  # as parties of one table are
+    delta, hidden = float(study.parameters.get("delta", 0.0)), study.declared_records
+    names = sorted(parties)  # as parties of one table are
+    told = names if hidden is None else Sizes.declared(names, hidden)
+    sizes = yield from known_sizes(told, delta)
     # How columns are encoded follows from the sizes, as it does where all rows are in one table.
     more: Values = {"n_features": 0, "n_classes": study.n_classes, "sizes": sizes.counts}
     facts = PublicFacts(n_samples=sizes.total, **more)
@@ -506,10 +497,13 @@ def trusted_by(study: Study, given: Given) -> Trusted | None:
 
 def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
     """Have everyone learn by itself; in a transfer sources first, and the others from them."""
-    told = yield Ask(Size(), {party.name: 0 for party in study.payers if party.name in parties})
-    sizes = dict(zip(told.names, told.arrays["size"].tolist(), strict=True))
-    if told.made_up:  # it must be enough for a plan, and not always the same
-        sizes = {name: NOMINAL_ROWS + min(size, 97) for name, size in sizes.items()}
+    there = {one.name: study.promise.records or 0 for one in study.payers if one.name in parties}
+    sizes = there
+    if study.promise.records is None:
+        told = yield Ask(Size(), there)
+        sizes = dict(zip(told.names, told.arrays["size"].tolist(), strict=True))
+        if told.made_up:  # it must be enough for a plan, and not always the same
+            sizes = {name: NOMINAL_ROWS + min(size, 97) for name, size in sizes.items()}
     sources = [party.name for party in study.sources if party.name in sizes]
     made: list[Learned] = []
     starts: dict[str, Start] = {n: Start.given(release) for n, release in given.releases.items()}
@@ -520,7 +514,7 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tup
     def ask(method: Method, to: Sequence[str], step: int) -> Protocol[None]:
         ordered = [party.name for party in study.parties if party.name in starts]
         learning = learning_of(study, method, tuple(starts[name] for name in ordered))
-        told = yield Ask(Learn.at(learning), {name: sizes[name] for name in to}, step)
+        told = yield Ask(learning, {name: sizes[name] for name in to}, step)
         paid = {_source(k, len(ordered)): behind[name] for k, name in enumerate(ordered)}
         for k, name in enumerate(told.names):
             receipts = told.receipts.get(name, ())
@@ -557,7 +551,7 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
     ridges = settings.get("alpha")
     ridges = ridges if isinstance(ridges, list) else None  # one for all is a plain setting
     told = {"classes"} if ridges is None else {"classes", "alpha"}
-    known = study.with_schema(replace(study.schema, paid=()))  # whoever paid for its facts
+    known = replace(study, schema=replace(study.schema, paid=()))  # whoever paid for its facts
     return Learning(
         method,
         {name: value for name, value in settings.items() if name not in told},

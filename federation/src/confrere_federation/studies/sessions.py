@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
 
 from confrere.errors import ConfrereError, GrantRefused, OperationRefused, StudyError
 from confrere.files import write_new
@@ -29,23 +28,28 @@ from confrere.kernel.guarantee import exact
 from confrere.ledger import ChargeApproval, Decision, Ledger, LedgerReader, Receipt
 from confrere.model import Encoder
 from confrere.release import Card, Release, read_private_key, sign_sums, verify_signature
-from confrere.release.card import Text as CardText
 from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
-from confrere_federation.parties import Answers, Carrier, LocalParty, run_name
-from confrere_federation.parties.answers import Journal
-from confrere_federation.parties.grant import Grant
+from confrere_federation.engines.carrier import Carrier
+from confrere_federation.parties.answers import Answers, Journal
+from confrere_federation.parties.federation import RunSteps, SignedFederation
+from confrere_federation.parties.grant import Grant, run_name
 from confrere_federation.parties.messages import PartyError, terms
-from confrere_federation.parties.signed import PartySession, RunSteps, SignedFederation
+from confrere_federation.parties.party import LocalParty
+from confrere_federation.parties.signed import PartySession
 from confrere_federation.studies.local_file import Local, check_peers, standing_refusal
-from confrere_federation.studies.priced_plan import budget_of, check_data, make_plan, price_of
 from confrere_federation.studies.protocols import Given, Learned, protocol_of, trusted_by
 from confrere_federation.studies.running import (
     Made,
+    approval_of,
     auxiliary_rows,
+    budget_of,
+    check_data,
     described,
     local_party,
     made_of,
+    make_plan,
+    price_of,
     reader_for,
     requests_of,
     rows_of,
@@ -492,26 +496,6 @@ def _compare(grant: Grant, study: Study, local: Local) -> None:
 
 #: How the name of a grant ends that was taken back.
 _WITHDRAWN = "-withdrawn"
-
-_CARD_TEXT: TypeAdapter[str] = TypeAdapter(CardText)
-
-
-def approval_of(
-    *, name: str, reason: str, justification: str | None = None, now: datetime | None = None
-) -> ChargeApproval:
-    """Return who agrees and why, in words that a card can hold.
-
-    Raises StudyError if a text cannot stand on a card. That is found before anything is spent.
-    """
-    for key, text in {"name": name, "reason": reason, "justification": justification}.items():
-        try:
-            if text is not None:
-                _CARD_TEXT.validate_python(text)
-        except ValidationError as error:
-            why = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise StudyError(f"{key}: {why}.") from None
-    when = (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
-    return ChargeApproval(name=name, reason=reason, time=when, justification=justification)
 
 
 def approve_study(

@@ -50,8 +50,7 @@ from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
 from confrere.methods.sums import Hides
 from confrere.release.signing import public_line, read_key_line, read_public_key
 from confrere.trust import OWN_NOISE, Trust, TrustKind
-from confrere_federation.parties.summing import Ready
-from confrere_federation.parties.sums import FactsOfAll
+from confrere_federation.parties.requests import FactsOfAll, Ready
 
 _LARGEST_FILE = 1 << 20
 # Cards refuse the word; better to hear it before anything is spent.
@@ -271,6 +270,8 @@ class Promise(FileTable):
     #: Whose data every answer's guarantee hides: one record, or a whole party.
     protects: Annotated[Unit, Field(strict=False)]
     relation: Relation  #: Which change of the data it hides
+    #: Where a record may come or go: a public number that stands for every party's own.
+    records: Count | None = None
     unit: Text  #: What one record is about, for readers: "patient"
     #: Names the unit of every row; with it, surplus rows of a unit are dropped.
     unit_column: Text | None = None
@@ -534,6 +535,8 @@ def _settled(study: Study) -> dict[str, Any]:
         "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
         "split_seed": study.file.random.split_seed,
     }
+    if study.declared_records is not None:
+        settled |= {"neighbours": "add-remove", "declared_samples": study.declared_records}
     if study.adds_up:
         settled |= {
             "colluding": study.colluding,
@@ -552,34 +555,20 @@ class Study:
 
     file: StudyFile
     content: bytes  #: Its bytes
+    sha256: str  #: Their hash: in the plan, the ledger and the card
     schema: PublicSchema
     method: Method  #: From the catalogue
     weighted: bool  #: Whether columns are multiplied by their importances
-
-    @property
-    def sha256(self) -> str:
-        """The hash of the file: in the plan, the ledger and the card."""
-        return hashlib.sha256(self.content).hexdigest()
-
-    @property
-    def id(self) -> str:
-        """Names the study and its output."""
-        return self.file.about.id
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        return self.file.about.title
-
-    @property
-    def purpose(self) -> str:
-        """For people."""
-        return self.file.about.purpose
-
-    @property
-    def mode(self) -> Mode:
-        """Whether noise is private or seeded."""
-        return self.file.about.mode
+    # As the file says:
+    id: str  #: Names the study and its output
+    title: str  #: For people, as is its purpose
+    purpose: str
+    mode: Mode  #: Whether noise is private or seeded
+    promise: Promise  #: Whom it protects
+    epsilon: float  #: What every party spends
+    parameters: Mapping[str, Any]  #: Further arguments of the method
+    parties: tuple[Party, ...]  #: Everyone in it
+    engine: Engine  #: What carries the questions
 
     @property
     def simulated(self) -> bool:
@@ -587,34 +576,9 @@ class Study:
         return self.mode == "simulation"
 
     @property
-    def promise(self) -> Promise:
-        """Whom it protects."""
-        return self.file.promise
-
-    @property
-    def epsilon(self) -> float:
-        """What every party spends."""
-        return self.file.method.epsilon
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Further arguments of the method."""
-        return dict(self.file.method.model_extra or {})
-
-    @property
-    def parties(self) -> tuple[Party, ...]:
-        """Everyone in it."""
-        return tuple(self.file.parties)
-
-    @property
     def alone(self) -> str:
         """The only party's name; empty where there are more."""
         return self.parties[0].name if len(self.parties) == 1 else ""
-
-    @property
-    def engine(self) -> Engine:
-        """What carries the questions."""
-        return self.file.federation.engine
 
     @property
     def quorum(self) -> float:
@@ -649,6 +613,12 @@ class Study:
         return tuple(party for party in self.parties if party.role == "source")
 
     @property
+    def declared_records(self) -> int | None:
+        """What stands for the number of records of a party, or of all that learn together."""
+        one, together = self.promise.records, self.method.shape == "together"
+        return one * len(self.payers) if one and together else one
+
+    @property
     def classes(self) -> list[Any]:
         """The declared labels, sorted."""
         outcome = self.schema.outcome
@@ -677,7 +647,8 @@ class Study:
         asked = self._asked
         if self.file.facts is not None:
             # Where whole parties are hidden, so is how many records they have.
-            sized = () if self.promise.protects is Unit.PARTY else ("size",)
+            public = self.promise.protects is Unit.RECORD and self.promise.records is None
+            sized = ("size",) if public else ()
             more = (*sized, Ready.operation, FactsOfAll.operation)
             asked = tuple(dict.fromkeys((*more, *asked)))
         return asked + ((self.method.counting,) if self.file.evaluation else ())
@@ -685,16 +656,22 @@ class Study:
     @property
     def _asked(self) -> tuple[str, ...]:
         by_sum = self.method.summed if self.trust == "sum" else ()
-        return by_sum or self.method.operations
+        known = by_sum or self.method.operations
+        return tuple(one for one in known if one != "size" or self.promise.records is None)
+
+    @property
+    def colluders(self) -> list[int]:
+        """How many parties may pool what they know, in each of the sums that there are."""
+        facts = self.file.facts
+        said = [self.colluding] if self.adds_up else []
+        if facts is not None:
+            said.append(colluders_of(facts.colluding, len(self.payers), self.quorum_of_sums))
+        return said
 
     @property
     def peers_needed(self) -> int:
         """How many of the others a party must know, so that made-up ones hide nobody's absence."""
-        said = [self.colluding] if self.adds_up else []
-        if self.file.facts is not None:
-            facts = self.file.facts.colluding
-            said.append(colluders_of(facts, len(self.payers), self.quorum_of_sums))
-        count = len(self.payers)
+        said, count = self.colluders, len(self.payers)
         return min(count - 1, count - min(said)) if said else 0
 
     @property
@@ -709,10 +686,6 @@ class Study:
                 return party
         names = ", ".join(party.name for party in self.parties)
         raise StudyError(f"there is no party {name!r} in the study; there is {names}.")
-
-    def with_schema(self, schema: PublicSchema) -> Study:
-        """Return the same study, of the same bytes, with facts that a run of it has learned."""
-        return replace(self, schema=schema)
 
     def encoder(self) -> SchemaEncoder:
         """Return the transformer from raw tables to rows of a ball."""
@@ -764,13 +737,34 @@ def study_from_bytes(content: bytes) -> Study:
         raise StudyError(
             "random.noise_seed: needs study.mode = 'simulation': seeds protect nobody."
         )
-    study = Study(file, content, schema, method, weighted)
+    study = Study(
+        file=file,
+        content=content,
+        sha256=hashlib.sha256(content).hexdigest(),
+        schema=schema,
+        method=method,
+        weighted=weighted,
+        promise=file.promise,
+        epsilon=file.method.epsilon,
+        parameters=dict(file.method.model_extra or {}),
+        parties=tuple(file.parties),
+        engine=file.federation.engine,
+        **file.about.model_dump(),
+    )
     if (file.auxiliary is None) == method.auxiliary:
         raise StudyError(
             f"auxiliary: {method.name} learns from a file of public rows; give its sha256."
             if method.auxiliary
             else f"auxiliary: {method.name} has no use for it."
         )
+    hidden = file.promise.relation is Neighbours.ADD_REMOVE
+    if hidden != (file.promise.records is not None):
+        raise StudyError(
+            "privacy.records: where a record may come or go, a public number has to stand for "
+            "every party's own; elsewhere that is public, and asked for."
+        )
+    if hidden and file.evaluation is not None:
+        raise StudyError("evaluation: errors are a share of a number of records that is public.")
     if file.evaluation is not None and method.shape != "together":
         raise StudyError(f"evaluation: {method.name} makes no one model that all could evaluate.")
     _check_facts(study)
@@ -852,11 +846,8 @@ def trust_of(
     voted = study.method.shape == "votes"
     if n_here > 1 or (voted and study.trust == "coordinator"):
         return Trust(TrustKind.COORDINATOR)
-    facts, count = study.file.facts, len(study.payers)
-    summed = [study.colluding] if study.adds_up else []
-    if facts is not None:
-        summed.append(colluders_of(facts.colluding, count, study.quorum_of_sums))
-    return Trust.sum_of(min(summed), count) if summed else OWN_NOISE
+    summed = study.colluders
+    return Trust.sum_of(min(summed), len(study.payers)) if summed else OWN_NOISE
 
 
 def trust_words(study: Study) -> str:

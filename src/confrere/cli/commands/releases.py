@@ -71,8 +71,9 @@ def verify(
         release_id=release_id,
     )
     if study is not None:
-        studies = extra("federation", "confrere_federation.studies")
-        studies.check_words(studies.read_study(study), found.release)
+        room = "confrere_federation.studies"
+        agreed = extra("federation", f"{room}.study_file").read_study(study)
+        extra("federation", f"{room}.running").check_words(agreed, found.release)
     card = found.release.card
     message = "verified"
     if not keys:

@@ -1,0 +1,1133 @@
+"""What a party can be asked: of every operation, what a message says, and by what it is answered.
+
+A request is what a protocol asks (:mod:`confrere.methods`), as messages have it: named fields of
+declared kinds. There is one reader, which refuses whatever is not exactly that, and one writer.
+What a request costs, and what its answers must be, follow from the measurement that it stands for,
+and are nobody's word.
+
+**Sums that nobody sees into** are asked for one after the other, in numbered tries. In a try
+everyone is first asked whether it is ready, which touches no data and gives a key that is good for
+this try alone; then those who are on the roster send their vectors with a share of the noise, under
+masks that only the sum of all undoes. A try is used once: another roster is another try, with fresh
+keys and fresh noise, and there are as many tries as the price was calculated for.
+
+Proofs: docs/proofs/counting.md, private_evaluation.md, prior_check.md, averaging.md,
+objective_perturbation.md, output_perturbation.md, functional_mechanism.md, secure_sums.md,
+learned_facts.md, multiparty.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
+
+from confrere.arrays import Floats
+from confrere.data.schema import PublicSchema
+from confrere.data.body import BodyFrame
+from confrere.data.fact_counts import STEPS, FactCounts
+from confrere.data.frame import FACTS, LARGEST, Frame
+from confrere.errors import (
+    CalibrationError,
+    InvalidData,
+    InvalidMessage,
+    InvalidParameter,
+    OperationRefused,
+    SchemaError,
+)
+from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours
+from confrere.kernel.streams import RandomSource
+from confrere.ledger import Receipt
+from confrere.mechanisms.measurements import Objective, Picked, Point
+from confrere.mechanisms.noised import counts
+from confrere.mechanisms.secure_sum import Colluding, SecureSum, colluders_of
+from confrere.methods import average, expansion, votes
+from confrere.methods.asking import (
+    Arrays,
+    Asked,
+    AskedSum,
+    Labels,
+    Measured,
+    Reader,
+    Rows,
+    Size,
+    Sizes,
+)
+from confrere.methods.plan import Coordinates
+from confrere.methods.priors import Prior
+from confrere.methods.public_cells import Cells
+from confrere.methods.sums import (
+    CountedSum,
+    Gradient,
+    GradientRounds,
+    Hides,
+    Minimiser,
+    OneMessage,
+)
+from confrere.methods.voting import WHOLE, Radius
+from confrere.model.models import readable_rows, scores
+from confrere_federation.parties.masks import Announcement, Masking, Masks, SumContext, add_masked
+from confrere_federation.parties.messages import (
+    FARTHEST,
+    MOST_RECORDS,
+    Expected,
+    Numbers,
+    Payload,
+    Question,
+    receipts_of,
+)
+
+if TYPE_CHECKING:
+    from confrere_federation.parties.party import LocalParty
+
+Values = dict[str, Any]
+
+_UNKNOWN = "the request has missing or unknown fields."
+_LEFT_OUT = object()
+
+#: A prior with a coordinate further out than this is a mistake or an attack.
+FARTHEST_PRIOR = 1e6
+
+#: More records than this are no party's.
+LARGEST_DECLARED = 10**9
+
+#: The value that makes a request for a share in a sum of one for the sum; and the value that turns
+#: a request into the question whether one is ready for it.
+ROSTER, OF = "roster", "sum"
+
+#: What reading a stranger's schema may raise.
+UNREADABLE = (
+    SchemaError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartyFacts:
+    """What everyone may know about a party's data: its sizes, and how many labels there are."""
+
+    n_samples: int
+    n_features: int
+    n_classes: int = 2
+
+
+@dataclass(frozen=True)
+class FieldKind:
+    """What one field of a request may be."""
+
+    words: str  #: For people
+    fits: Callable[[Any], bool]  #: Whether something is that
+    array: bool = False  #: Whether it is an array of the message, and not a plain value
+    cast: Callable[[Any], Any] | None = None  #: To the type that it is written in
+    default: Any = _LEFT_OUT  #: What it is where a message does not say; most must be said
+
+    def take(self, name: str, values: Values, arrays: Arrays) -> Any:
+        """Take the field out of a message, or refuse it."""
+        found = (arrays if self.array else values).pop(name, _LEFT_OUT)
+        if found is _LEFT_OUT:
+            if self.default is _LEFT_OUT:
+                raise InvalidMessage(_UNKNOWN)
+            return self.default
+        if not self.fits(found):
+            raise InvalidMessage(f"{name} must be {self.words}.")
+        return found
+
+    def put(self, name: str, value: Any) -> tuple[Values, Arrays]:
+        """Return the values and arrays that a message has for it."""
+        if value is None or (not self.array and value == self.default):
+            return {}, {}
+        if self.array:
+            return {}, {name: value}
+        return {name: value if type(value) is str or self.cast is None else self.cast(value)}, {}
+
+
+def number(
+    kind: type,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    others: tuple[str, ...] = (),
+    default: Any = _LEFT_OUT,
+) -> FieldKind:
+    """Return the kind of numbers of one type within bounds; or one of a few words."""
+    ends = {"from": lowest, "above": above, "to": highest, "below": below}
+    words = [f"{word} {at:g}" for word, at in ends.items() if math.isfinite(at)]
+
+    def fits(value: Any) -> bool:
+        told: Any = value if type(value) is kind else None
+        if told is None:
+            return type(value) is str and value in others
+        return bool(lowest <= told <= highest and above < told < below)
+
+    said = [f"a number ({kind.__name__})", *words, *(f"or {one!r}" for one in others)]
+    return FieldKind(" ".join(said), fits, cast=kind, default=default)
+
+
+def one_of(*choices: str, default: Any = _LEFT_OUT) -> FieldKind:
+    """Return the kind of a few texts."""
+    known = tuple(map(str, choices))
+    return FieldKind(
+        f"one of {', '.join(known)}",
+        lambda value: type(value) is str and value in known,
+        cast=str,
+        default=default,
+    )
+
+
+def numbers(
+    *dimensions: int,
+    dtype: str = "<f8",
+    lowest: float = -math.inf,
+    highest: float = LARGEST,
+    default: Any = _LEFT_OUT,
+) -> FieldKind:
+    """Return the kind of arrays of so many dimensions, not empty, with bounded entries."""
+    return FieldKind(
+        f"an array ({dtype}) of {' or '.join(map(str, dimensions))} dimensions, in bounds",
+        lambda array: bool(
+            array.dtype.str == dtype
+            and array.ndim in dimensions
+            and array.size
+            and array.min() >= max(lowest, -highest)
+            and array.max() <= highest
+        ),
+        array=True,
+        default=default,
+    )
+
+
+@dataclass(frozen=True)
+class _Coordinates(FieldKind):
+    """The public coordinates of a request, with the arrays that belong to them."""
+
+    @override
+    def take(self, name: str, values: Values, arrays: Arrays) -> Any:
+        frame = _read_frame(values.pop(name, None), arrays)
+        if not self.fits(frame):
+            raise InvalidMessage(f"{name} must be {self.words}.")
+        return frame
+
+    @override
+    def put(self, name: str, value: Coordinates) -> tuple[Values, Arrays]:
+        told = {n: array for n, array in value.arrays().items() if array is not None}
+        return {name: value.facts()}, told
+
+
+def _read_frame(facts: Any, arrays: Arrays) -> Coordinates:
+    """Read coordinates that somebody else has written, and take their array out of a message's."""
+    try:
+        if isinstance(facts, dict) and "sizes" in facts:
+            return BodyFrame.read(facts, arrays.pop("roots", None))
+        if not isinstance(facts, dict) or facts.keys() != set(FACTS):
+            raise InvalidMessage("a request must say in which coordinates: frame.")
+        for name in ("data_norm", "constant"):
+            if type(facts[name]) is not float:
+                raise InvalidMessage(f"frame: {name} must be a float.")
+        return Frame(**facts, feature_scale=_SCALE.take("feature_scale", {}, arrays))
+    except (InvalidParameter, TypeError) as error:
+        raise InvalidMessage(f"frame: {error}") from error
+
+
+def framed(frame: Coordinates, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
+    """Return a message of these coordinates, more values, and the arrays that are not None."""
+    sent = dict(arrays) | frame.arrays()
+    return Payload(
+        dict(values) | {"frame": frame.facts()},
+        {name: array for name, array in sent.items() if array is not None},
+    )
+
+
+_SCALE = numbers(1, lowest=0.0, default=None)
+_HEX = re.compile("[0-9a-f]{32,64}")
+
+#: Beyond any sense, floats would not carry the noise.
+EPSILON = number(float, 1e-6, 1e9)
+DELTA = number(float, above=0.0, below=1.0)
+_PURE = replace(DELTA, default=0.0)  #: Left out of what is pure
+_LEAST = number(float, 0.0, LARGEST)
+_POSITIVE = number(float, above=0.0, highest=LARGEST)
+_SHARE = number(float, above=0.0, highest=1.0)
+_WHOLE_NUMBER = number(int, 0, MOST_RECORDS)
+FLAG = number(bool)
+_COORDINATES = _Coordinates("public coordinates", lambda _: True)
+_BALL = _Coordinates("coordinates of a ball", lambda one: getattr(one, "norm", "") == "l2")
+_DIGEST = FieldKind("a digest", lambda value: bool(_HEX.fullmatch(str(value))))
+_RECORDS = FieldKind(
+    "a number of records for every party",
+    lambda told: (
+        type(told) is dict
+        and bool(told)
+        and all(type(n) is int and 0 < n <= MOST_RECORDS for n in told.values())
+    ),
+    cast=lambda told: {name: int(count) for name, count in told.items()},
+)
+SCHEMA = numbers(1, dtype="|u1", lowest=0)
+
+_RELATION = {"neighbours": one_of(*RELATIONS)}
+#: Of rows that are hidden by a relation, under add-remove a number that stands for theirs.
+_RELATED = {**_RELATION, "declared": number(int, 0, LARGEST_DECLARED)}
+_MODEL = {"coef": numbers(1), "intercept": number(float)}  # public, of two classes
+_TRIES = {"colluding": _WHOLE_NUMBER, "reserve": _WHOLE_NUMBER, "quorum": _SHARE}
+_SPENT = {"frame": _COORDINATES, "epsilon": EPSILON}
+
+
+class Operation:
+    """A request: what a protocol asks, and what a message says of it."""
+
+    operation: ClassVar[str]  #: How it is asked for
+    about: ClassVar[type[Asked]]  #: What a protocol asks by it
+    kinds: ClassVar[Mapping[str, FieldKind]] = {}  #: What a message says
+    answers: ClassVar[tuple[str, ...]] = ()  #: The arrays that are released, in their order
+    #: What a run asks for once per step, if that is not the operation alone.
+    slot: ClassVar[str] = ""
+    #: Whether an answer carries noise of its own, or public facts alone. One that does not is for
+    #: the coordinator only: it is never shown to another party.
+    noised: ClassVar[bool] = True
+    #: Values that mean nothing to the data, which a coordinator may choose.
+    chosen: ClassVar[tuple[str, ...]] = ()
+    two_classes: ClassVar[bool] = False  #: Whether it is for labels of two classes only
+
+    def __init__(self, asked: Any) -> None:
+        self.asked = asked
+
+    @property
+    def n_classes(self) -> int:
+        """Labels that it is about: what a party knows itself, and most messages need not say."""
+        return int(getattr(self.asked, "n_classes", 2))
+
+    def told(self) -> Values:
+        """Return the fields of the message."""
+        return {name: getattr(self.asked, name) for name in self.kinds}
+
+    @classmethod
+    def made(cls, told: Values) -> Any:
+        """Return what is asked by these fields, which have its own names."""
+        known = {one.name for one in fields(cls.about)}  # type: ignore[arg-type]
+        return cls.about(**{name: value for name, value in told.items() if name in known})
+
+    @classmethod
+    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
+        """Read a message to a party; what is not exactly a request for its rows is refused."""
+        values, arrays = dict(payload.values), dict(payload.arrays)
+        with refusing(cls.operation):
+            found = {name: kind.take(name, values, arrays) for name, kind in cls.kinds.items()}
+            if values or arrays:
+                raise InvalidMessage(_UNKNOWN)
+            request = cls(cls.made({"n_classes": facts.n_classes} | found))
+            request.check(facts, found)
+        return request
+
+    def write(self) -> Payload:
+        """Return the message; what is as if nothing were said is left out."""
+        values: Values = {}
+        arrays: Arrays = {}
+        for name, value in self.told().items():
+            told, sent = self.kinds[name].put(name, value)
+            values |= told
+            arrays |= sent
+        return Payload(values, arrays)
+
+    @property
+    def n_features(self) -> int | None:
+        """Columns of the rows that it is about; None if it does not matter."""
+        return _columns(self.told())
+
+    def check(self, facts: PartyFacts, told: Values) -> None:
+        """Refuse what the fields' kinds do not, for a party's rows."""
+        if _columns(told) not in (None, facts.n_features):
+            raise InvalidMessage("the request is for rows of another number of columns.")
+        if facts.n_classes != self.n_classes or (self.two_classes and facts.n_classes > 2):
+            raise InvalidMessage("the request is for labels of another number of classes.")
+        if "declared" in told and (told["declared"] > 0) != (
+            told["neighbours"] == Neighbours.ADD_REMOVE
+        ):
+            raise InvalidMessage(
+                "declared must be a number of records under add-remove neighbours, else 0."
+            )
+        for name in ("centre", "weights"):
+            if told.get(name) is None:
+                continue
+            size = told["frame"].size
+            if told[name].shape != ((size,) if self.n_classes == 2 else (self.n_classes, size)):
+                raise InvalidMessage(f"{name} must be one number per coordinate of every class.")
+
+    def expected(self, n_samples: int) -> Expected:
+        """Return what a party of that size may answer, and what it spends; touches no data."""
+        made = self.asked.mechanism(n_samples)
+        return Expected(
+            dict(zip(self.answers, _released(made), strict=True)), price=made.guarantee()
+        )
+
+    def encoded(self, party: LocalParty) -> LocalParty:
+        """Return the party with rows as the question has them encoded, before it is paid for."""
+        return party
+
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        """Return the arrays of an answer, once its price is on disk."""
+        with party.opened_engine() as engine:
+            found: Arrays = self.asked.release(party.X, party.y, source, engine)
+            return found
+
+    def price(self, n_samples: int) -> Guarantee | None:
+        """Return what answering spends, or say that the request is wrong; nothing is spent by it.
+
+        None: only public facts leave.
+        """
+        with refusing(self.operation):
+            return self.expected(n_samples).price
+
+
+def _columns(told: Values) -> int | None:
+    if "coef" in told:
+        return len(told["coef"])
+    return told["frame"].n_features if "frame" in told else None
+
+
+def _released(made: Any) -> list[Numbers]:
+    """Return what a measurement releases: shapes, and norms that noise does not exceed."""
+    if isinstance(made, Objective):
+        return [Numbers(act.shape, longest=act.longest) for act in made.acts]
+    if not isinstance(made, Point):
+        return [Numbers((1,), longest=made.longest)]
+    each = zip(made.parts, made.longest, strict=True)
+    return [
+        Numbers(
+            (part.size,)
+            if part.n_classes == 2
+            else (part.n_classes, part.size // (part.n_classes - 1)),
+            longest=far,
+        )
+        for part, far in each
+    ]
+
+
+class SumOperation(Operation):
+    """A request whose answers are only ever added up.
+
+    They leave under masks, and the price is for all sums of a run together.
+    """
+
+    chosen: ClassVar[tuple[str, ...]] = (ROSTER,)
+
+    @property
+    def mechanism(self) -> SecureSum:
+        """The sum that answers belong to: its law, its lattice, its price."""
+        found: SecureSum = self.asked.mechanism
+        return found
+
+    @classmethod
+    @override
+    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
+        return super().read(without_roster(payload), facts)
+
+    @override
+    def check(self, facts: PartyFacts, told: Values) -> None:
+        super().check(facts, told)
+        # Uploads on different lattices would add up to nothing.
+        if told.get("spacing", self.mechanism.spacing) != self.mechanism.spacing:
+            raise InvalidMessage("spacing is not the one that follows from the request.")
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        words = Numbers((self.mechanism.size,), "<i8")
+        return Expected({"masked": words}, self.mechanism.guarantee())
+
+
+@contextmanager
+def refusing(operation: str) -> Iterator[None]:
+    """Say that a request is wrong where a plan or a mechanism would not be made of it."""
+    try:
+        yield
+    except (InvalidParameter, InvalidData, CalibrationError) as error:
+        raise InvalidMessage(f"{operation}: {error}") from error
+
+
+_installed: dict[str, type[Operation]] = {}
+
+#: Every operation that this installation knows, by name.
+OPERATIONS: Mapping[str, type[Operation]] = MappingProxyType(_installed)
+
+
+def install(
+    about: type[Asked],  # What a protocol asks by it
+    kinds: Mapping[str, FieldKind],  # What a message says
+    base: type[Operation] = Operation,
+    **facts: Any,  # As :class:`Operation` has them
+) -> type[Operation]:
+    """Make an operation known; a party's policy still decides whether it is allowed."""
+    name = about.operation
+    if name in _installed:
+        raise InvalidParameter(f"operation {name!r} is already installed.")
+    told = {"__doc__": about.__doc__, "operation": name, "about": about, "kinds": kinds, **facts}
+    _installed[name] = type(about.__name__, (base,), told)
+    return _installed[name]
+
+
+def installed(name: str) -> type[Operation]:
+    """Return an operation, or refuse one that nobody installed here."""
+    try:
+        return _installed[name]
+    except KeyError:
+        raise OperationRefused("the operation is not installed here.", "unknown") from None
+
+
+def request_for(asked: Asked) -> Operation:
+    """Return the request, as messages have it, for what a protocol asks."""
+    return installed(asked.operation)(asked)
+
+
+# --- with noise of a party's own ------------------------------------------------------------------
+
+
+class _Size(Operation):
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        return Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scored:
+    """What is asked about a public model of two classes, for rows as encoded."""
+
+    coef: Floats
+    intercept: float
+
+    def errors_of(self, X: Any, y: NDArray[Any]) -> int:
+        """Return how many records of a party the model gets wrong, without noise."""
+        rows = readable_rows(X, len(self.coef))
+        score = scores(rows, self.coef[None], np.array([self.intercept]))[:, 0]
+        return int(np.count_nonzero((score > 0) != (y > 0)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Errors(Scored, Measured):
+    """How many records a public model gets wrong, with noise."""
+
+    operation: ClassVar[str] = "errors"
+    epsilon: float
+
+    @property
+    def mechanism(self) -> Point:
+        """What counts."""
+        return counts(self.epsilon, 1)
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        errors = np.array(self.errors_of(X, y))
+        return {"errors": source.draw(self.mechanism, errors)[0].reshape(())}
+
+
+class _Errors(Operation):
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        # The tail of discrete Laplace noise of scale 1/epsilon, and one for the rounding.
+        reach = 1 + math.ceil(-math.log(FARTHEST) / self.asked.epsilon)
+        counted = Numbers((), "<i8", lowest=-reach, highest=n_samples + reach)
+        return Expected({"errors": counted}, self.asked.mechanism.guarantee())
+
+
+class _Check(Operation):
+    @override
+    def told(self) -> Values:
+        asked, prior = self.asked, self.asked.prior
+        known = {"coef": prior.coef[0], "intercept": float(prior.intercept[0])}
+        own = {"data_norm": prior.data_norm, "feature_scale": prior.feature_scale}
+        more = {name: getattr(asked, name) for name in ("epsilon", *_RELATED)}
+        return known | own | more
+
+    @classmethod
+    @override
+    def made(cls, told: Values) -> average.PriorQuestion:
+        known = {name: told.pop(name) for name in ("coef", "intercept", *_BOUNDED)}
+        prior = Prior(**known)
+        _ = prior.frame  # says so if there is none
+        return average.PriorQuestion(prior=prior, **told)
+
+
+_BOUNDED = {"data_norm": _POSITIVE, "feature_scale": numbers(1, default=None)}
+_WEIGHTS = {
+    **_SPENT,
+    **dict.fromkeys(("ridge", "alpha", "cap"), _LEAST),
+    **_RELATED,
+    "delta": _PURE,
+    "centre": numbers(1, 2, highest=FARTHEST_PRIOR, default=None),
+}
+
+install(Size, {}, _Size)
+install(Errors, {**_MODEL, "epsilon": EPSILON}, _Errors, two_classes=True)
+install(
+    average.PriorQuestion,
+    {**_MODEL, "epsilon": EPSILON, **_BOUNDED, **_RELATED},
+    _Check,
+    two_classes=True,
+    answers=("prior",),
+)
+install(average.Weights, _WEIGHTS, answers=("weights",))
+install(average.NoisedMinimiser, _WEIGHTS, answers=("weights",))
+install(
+    expansion.ExpandedLoss,
+    {**_SPENT, "linear_share": number(float, above=0.0, below=1.0), **_RELATED, "delta": _PURE},
+    answers=("linear", "quadratic"),
+)
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+class _Addend(SumOperation):
+    """What a party adds to a sum of all, whose sizes are known."""
+
+    @override
+    def told(self) -> Values:
+        asked, plan, mechanism = self.asked, self.asked.plan, self.asked.mechanism
+        told = {
+            "frame": plan.space,
+            "sizes": asked.sizes.counts,
+            "neighbours": asked.sizes.neighbours,
+            "spacing": mechanism.spacing,
+            "colluding": mechanism.colluders,
+            "weights": getattr(asked, "weights", plan.told),
+            "round": getattr(asked, "round", 0),
+        }
+        names = self.kinds.keys()
+        return {n: told[n] if n in told else getattr(plan, n) for n in names}
+
+    @property
+    @override
+    def n_classes(self) -> int:
+        return int(self.asked.plan.n_classes)
+
+    @classmethod
+    @override
+    def made(cls, told: Values) -> Asked:
+        kind = OneMessage if cls.about is Minimiser else GradientRounds
+        names = {one.name for one in fields(kind)} & told.keys()
+        plan, weights = kind(**{name: told[name] for name in names}), told["weights"]
+        sizes = Sizes(told["sizes"], Neighbours(told["neighbours"]))
+        if isinstance(plan, OneMessage):
+            return Minimiser(replace(plan, prior=weights), sizes)
+        if weights is None or told["round"] >= told["rounds"]:
+            raise InvalidMessage("a gradient is asked for at weights, in one of the rounds.")
+        return Gradient(plan, sizes, weights, told["round"])
+
+
+_ADDEND = {
+    **_SPENT,
+    "cap": _SHARE,
+    **_TRIES,
+    "sizes": _RECORDS,
+    "spacing": _POSITIVE,
+    **_RELATION,
+    "weights": numbers(1, 2, default=None),
+}
+_ANY_RIDGE = number(float, above=0.0, highest=LARGEST, others=("auto",))
+_ROUND = {"rounds": number(int, 1, 10**6), "round": _WHOLE_NUMBER}
+
+install(Minimiser, {**_ADDEND, "alpha": _ANY_RIDGE}, _Addend)
+install(Gradient, {**_ADDEND, "delta": DELTA, **_ROUND}, _Addend)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountOfAll(AskedSum):
+    """Counts of all parties, of which one record moves each by one."""
+
+    epsilon: float
+    n_parties: int
+    colluding: int  #: How many of them may pool what they know
+    reserve: int  #: How many lost sums are paid for
+    quorum: float  #: Of the parties, that a sum needs
+    largest: int  #: No party counts more
+    n_classes: int = 2
+
+    @classmethod
+    def among(
+        cls,
+        n_parties: int,
+        *,
+        quorum: float,
+        colluding: Colluding = "auto",
+        reserve: int = 1,
+        **told: Any,
+    ) -> Self:
+        """Return the request to so many parties, of which by default a minority may collude."""
+        known = colluders_of(colluding, n_parties, quorum)
+        return cls(n_parties=n_parties, colluding=known, quorum=quorum, reserve=reserve, **told)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the promise speaks of."""
+        return Neighbours.REPLACE_ONE
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        return self._counted.records(self.neighbours)
+
+    @property
+    def _counted(self) -> CountedSum:
+        tries = (self.colluding, self.reserve, self.quorum)
+        return CountedSum(self.epsilon, self.n_parties, *tries, self.largest)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ErrorsOfAll(Scored, CountOfAll):
+    """How many records of all a public model gets wrong."""
+
+    operation: ClassVar[str] = "errors_of_all"
+
+    @override
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
+        return np.array([float(self.errors_of(X, y))])
+
+
+@dataclass(frozen=True, eq=False)
+class RawRows:
+    """What a party can count where facts are learned before a model is."""
+
+    counts: FactCounts  #: What is counted
+    sums: NDArray[np.int64]  #: The sums of its own records, without noise
+    n_samples: int  #: How many records those are
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FactsOfAll(CountOfAll):
+    """Everybody's sums, which one record moves by the counts' sensitivity.
+
+    Where a record may come or go the number of records is one more sum; where whole parties are
+    hidden everybody adds means.
+    """
+
+    operation: ClassVar[str] = "facts_of_all"
+    hides: str
+    schema: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        if self.hides == Hides.PARTY and self.largest != 1:
+            raise InvalidMessage("largest must be 1: whole parties add means.")
+
+    @cached_property
+    def counts(self) -> FactCounts:
+        """What is counted: the sensitivity follows from the schema, and is nobody's word."""
+        try:
+            return FactCounts(received_schema(self.schema))
+        except UNREADABLE:
+            raise InvalidMessage("schema is not one whose facts can be learned.") from None
+
+    @property
+    @override
+    def neighbours(self) -> Neighbours:
+        return Hides(self.hides).neighbours
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        return self._counted.facts(self.counts, Hides(self.hides))
+
+    def sums_of(self, raw: RawRows | None) -> Floats:
+        """Return what a party with these raw rows adds."""
+        if raw is None or not np.array_equal(sent_schema(raw.counts.schema), self.schema):
+            raise InvalidMessage("this party has no raw rows of that schema to count.")
+        sums = raw.sums
+        if self.hides == Hides.PARTY:
+            sums = raw.counts.means(sums, raw.n_samples)
+        elif self.hides == Hides.PRESENCE:
+            sums = np.append(sums, STEPS * raw.n_samples)
+        return sums.astype(np.float64)
+
+    @override
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> NoReturn:
+        raise InvalidMessage("facts are counted of raw rows.")
+
+
+class _Facts(SumOperation):
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        asked: FactsOfAll = self.asked
+        return asked.upload(asked.sums_of(party.raw), source)
+
+
+_COUNTED = {
+    "epsilon": EPSILON,
+    "n_parties": _WHOLE_NUMBER,
+    **_TRIES,
+    "largest": number(int, 1, MOST_RECORDS),
+}
+
+install(ErrorsOfAll, {**_COUNTED, **_MODEL}, SumOperation, two_classes=True)
+install(FactsOfAll, {**_COUNTED, "hides": one_of(*Hides), "schema": SCHEMA}, _Facts)
+
+
+def sent_schema(schema: PublicSchema) -> NDArray[np.uint8]:
+    """Return a schema as bytes of JSON: of many columns, it is longer than a text may be."""
+    text = json.dumps(schema.to_dict(), sort_keys=True, separators=(",", ":"))
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def received_schema(written: NDArray[np.uint8]) -> PublicSchema:
+    """Read the schema of a request.
+
+    Raises InvalidMessage if it is none.
+    """
+    try:
+        return PublicSchema.from_dict(json.loads(written.tobytes()))
+    except UNREADABLE:
+        raise InvalidMessage("schema is not one that can be read.") from None
+
+
+# --- whole parties --------------------------------------------------------------------------------
+
+#: A file of releases that is none.
+_NOWHERE = "0" * 32
+
+#: The arrays that a request of a method has besides the frame's.
+_ARRAYS = {"weights": (), "cells": ("directions", "offsets")}
+
+
+class _Polled(Operation):
+    """What is asked of a whole party: votes on public rows, shares of cells, or weights."""
+
+    @property
+    @override
+    def n_classes(self) -> int:
+        return int(self.asked.voting.n_classes)
+
+    @override
+    def told(self) -> Values:
+        plan, count = self.asked.voting, self.asked.n_parties
+        told = {"auxiliary": plan.auxiliary if plan.votes else None, **cell_arrays(plan, count)}
+        told |= {"alpha": plan.local_alpha} | self._more(plan, count)
+        return {n: told[n] if n in told else getattr(plan, n) for n in self.kinds}
+
+    def _more(self, plan: votes.Voting, n_parties: int) -> Values:
+        """Return what is not the plan's."""
+        raise NotImplementedError
+
+    @classmethod
+    @override
+    def made(cls, told: Values) -> votes.Polled:
+        method, cells = told["method"], told["directions"]
+        each = ("auxiliary", "directions", "offsets")
+        if tuple(n for n in each if told[n] is not None) != _ARRAYS.get(method, each[:1]):
+            raise InvalidMessage("the request has missing or unknown arrays.")
+        if cells is not None and cells.shape != (len(told["offsets"]), told["frame"].size):
+            raise InvalidMessage("directions and offsets must be of the same cells.")
+        names = {one.name for one in fields(votes.Voting)} & told.keys() - {"alpha"}
+        alpha, weights = told.get("alpha", 1e-4), method == "weights"
+        voting = votes.Voting(
+            **{name: told[name] for name in names},
+            alpha=alpha if weights else "auto",
+            local_alpha=1e-4 if weights else alpha,
+            partition=None if cells is None else Cells(cells, told["offsets"]),
+            trust="sum" if cls.about is votes.Added else "coordinator",
+        )
+        asked = voting.asked(told.get("n_parties", 1))
+        if asked.operation != cls.operation:
+            raise InvalidMessage("the method asks for something else.")
+        return asked
+
+    @override
+    def check(self, facts: PartyFacts, told: Values) -> None:
+        super().check(facts, told)
+        if told["auxiliary"] is not None and told["auxiliary"].shape[1] != facts.n_features:
+            raise InvalidMessage("auxiliary must be rows of one number per column.")
+
+    def sent_by(self, party: LocalParty) -> tuple[NDArray[Any], bool]:
+        """Return what a party sends, without noise, and whether its own problem was solved.
+
+        Who has a classifier of its own votes by that; others by logistic regression.
+        """
+        plan = self.asked.voting
+        if plan.votes and party.ballot is not None and len(party.ballot) == len(plan.rows):
+            return party.ballot, True
+        whole = np.array([0, len(party.y)])
+        (own,), (solved,) = plan.weights(party.X, party.codes, whole, self.asked.n_parties)
+        return plan.sent(own), bool(solved)
+
+
+class _PartyShare(SumOperation, _Polled):
+    """What a party adds to the sum that a model is made of."""
+
+    @override
+    def _more(self, plan: votes.Voting, n_parties: int) -> Values:
+        told = {"colluding": self.mechanism.colluders, "spacing": self.mechanism.spacing}
+        return told | _ridge(plan, n_parties) | {"n_parties": n_parties}
+
+    @property
+    @override
+    def mechanism(self) -> SecureSum:
+        found: SecureSum = self.asked.voting.shared(self.asked.n_parties)
+        return found
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        (words,) = source.draw(self.mechanism.share, self.part(party))
+        return {"masked": words.view(np.int64)}
+
+    def part(self, party: LocalParty) -> Floats:
+        """Return what a party adds; one whose own problem cannot be solved adds nothing."""
+        found: Floats = self.asked.voting.part(*self.sent_by(party), self.asked.n_parties)
+        return found
+
+
+class Told(_Polled):
+    """What a trusted coordinator is told without noise; under a run there is one such poll."""
+
+    slot: ClassVar[str] = "poll"
+    noised: ClassVar[bool] = False
+    chosen: ClassVar[tuple[str, ...]] = ("releases",)
+    releases = _NOWHERE  #: Names the file that what is released is kept in
+
+    @classmethod
+    @override
+    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
+        request = super().read(payload, facts)
+        request.plan, request.releases = (payload.values[name] for name in ("plan", "releases"))
+        return request
+
+    @cached_property
+    def plan(self) -> str:
+        """The name of the plan: of all that the released numbers' law depends on."""
+        plan, n_parties = self.asked.voting, self.asked.n_parties
+        apart = {"frame", "auxiliary", "partition"}
+        settings = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in apart}
+        arrays = {"auxiliary": plan.auxiliary}
+        if plan.partition is not None:
+            arrays |= cell_arrays(plan, n_parties)
+        return framed(plan.frame, settings | {"n_parties": n_parties}, **arrays).digest
+
+    @override
+    def _more(self, plan: votes.Voting, n_parties: int) -> Values:
+        return {"plan": self.plan, "releases": self.releases} | _ridge(plan, 1)
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        plan = self.asked.voting
+        if not plan.votes:  # how long an upload may be, the mechanism sees to
+            whole = plan.method == "cells"
+            shape = plan.mechanism(1).shape
+            told = Numbers(shape, "<i8", lowest=0, highest=WHOLE) if whole else Numbers(shape)
+        elif plan.n_classes == 2:
+            told = Numbers((len(plan.rows),), "|b1")
+        else:
+            told = Numbers((len(plan.rows),), "<i8", lowest=0, highest=plan.n_classes - 1)
+        return Expected({self.answers[0]: told}, plan.guarantee())
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        return {self.answers[0]: self.sent_by(party)[0]}
+
+
+def _ridge(plan: votes.Voting, n_parties: int) -> Values:
+    """Return the ridge that the mechanism of weights knows."""
+    made: Any = plan.mechanism(n_parties) if plan.method == "weights" else None
+    return {} if made is None else {"alpha": made.alpha}
+
+
+def cell_arrays(plan: votes.Voting, n_parties: int) -> dict[str, Floats | None]:
+    """Return the partition of a plan as arrays of a request."""
+    cells = plan.cells(n_parties) if plan.method == "cells" else None
+    return {
+        "directions": None if cells is None else cells.directions,
+        "offsets": None if cells is None else cells.offsets,
+    }
+
+
+_POLLED = {
+    "frame": _BALL,
+    "epsilon": EPSILON,
+    "delta": _PURE,
+    "n_classes": number(int, 2, 10**4, default=2),
+    "auxiliary": numbers(2, default=None),
+    "directions": numbers(2, default=None),
+    "offsets": numbers(1, default=None),
+}
+_TOLD = {
+    **_POLLED,
+    "method": one_of(*get_args(votes.Method)),
+    **dict.fromkeys(("plan", "releases"), _DIGEST),
+}
+_OWN = {"alpha": _POSITIVE}
+
+install(votes.Polled, {**_TOLD, **_OWN, "auxiliary_private": FLAG}, Told, answers=("ballot",))
+install(votes.Uploaded, {**_TOLD, **_OWN}, Told, answers=("weights",))
+install(votes.Shared, _TOLD, Told, answers=("shares",))
+install(
+    votes.Added,
+    {
+        **_POLLED,
+        "method": one_of("statistic", "cells", "weights"),
+        "n_parties": _WHOLE_NUMBER,
+        **_TRIES,
+        **_OWN,
+        "radius": one_of(*get_args(Radius)),
+        "normalise": FLAG,
+        "spacing": _POSITIVE,
+    },
+    _PartyShare,
+)
+
+
+# --- the tries of a sum ---------------------------------------------------------------------------
+
+
+class SpoiledSum(InvalidMessage):
+    """A sum that honest parties cannot have made; masks hide whose part it was."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """A sum, as everybody may know it."""
+
+    value: Floats  #: The noised sum
+    roster: tuple[str, ...]  #: Whose vectors are in it
+    receipts: Mapping[str, tuple[Receipt, ...]]  #: What they paid, for all sums of the run
+
+
+class Ready(Operation):
+    """Whether a party is ready for a sum; nothing leaves but a key, of its own masking's making."""
+
+    operation: ClassVar[str] = "ready"
+    noised: ClassVar[bool] = False
+
+    def __init__(self, summed: SumOperation) -> None:
+        super().__init__(summed.asked)
+        self.summed = summed
+
+    @classmethod
+    @override
+    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
+        operation, request = asked_of(cls.operation, payload)
+        summed = installed(operation).read(request, facts)
+        if not isinstance(summed, SumOperation):
+            raise InvalidMessage(f"{operation}: its answers are not for a sum.")
+        return cls(summed)
+
+    @override
+    def write(self) -> Payload:
+        request = self.summed.write()
+        return Payload({**request.values, OF: self.summed.operation}, request.arrays)
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        return Expected({"announcement": Numbers((96,), "|u1")})
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> NoReturn:
+        raise OperationRefused("a key is made by the party's own masking.", "unknown")
+
+
+_installed[Ready.operation] = Ready
+
+
+def share_question(request: Payload, roster: Sequence[Announcement]) -> Payload:
+    """Return the question for a party's part in a sum of these."""
+    told = {one.party: one.plain for one in roster}
+    return Payload({**request.values, ROSTER: told}, request.arrays)
+
+
+def without_roster(request: Payload) -> Payload:
+    """Return what is asked for, whoever takes part."""
+    values = {name: value for name, value in request.values.items() if name != ROSTER}
+    return Payload(values, request.arrays)
+
+
+def asked_of(operation: str, question: Payload) -> tuple[str, Payload]:
+    """Return the operation and the request that a question of a try is about."""
+    if operation != Ready.operation:
+        return operation, without_roster(question)
+    values = dict(question.values)
+    summed = values.pop(OF, None)
+    if not isinstance(summed, str):
+        raise InvalidMessage("a party is ready for a sum that is named.")
+    return summed, Payload(values, question.arrays)
+
+
+def roster_of(question: Payload) -> list[Announcement]:
+    """Read the roster of a question."""
+    told = question.values.get(ROSTER)
+    if not isinstance(told, dict):
+        raise OperationRefused("a sum has a roster of signed keys.", "roster")
+    return [Announcement.read(name, one) for name, one in told.items()]
+
+
+def context_of(asked: SumOperation, question: Question) -> SumContext:
+    """Return the name of a try: of the sum that a question is about."""
+    return SumContext(
+        study=hashlib.sha256((question.study or "").encode()).hexdigest(),
+        run=question.run,
+        step=0,
+        attempt=question.step,
+        question=hashlib.sha256(f"{asked.operation} {asked.write().digest}".encode()).hexdigest(),
+    )
+
+
+def announce(asked: SumOperation, question: Question, local: LocalParty) -> Payload:
+    """Return a party's key for a try."""
+    one = _masking(local).ready(asked.operation, context_of(asked, question))
+    told = np.frombuffer(one.key + one.signature, dtype=np.uint8)
+    return Payload(arrays={"announcement": told})
+
+
+def agreed_masks(asked: SumOperation, question: Question, local: LocalParty) -> Masks:
+    """Check a roster against the identities that the party knows, and agree with everyone on it."""
+    masking, mechanism = _masking(local), asked.mechanism
+    roster = roster_of(question.payload)
+    if len(roster) > mechanism.n_parties:
+        raise OperationRefused("the roster is longer than the noise was made for.", "roster")
+    context = context_of(asked, question)
+    return masking.agree(asked.operation, context, roster, fewest=mechanism.roster)
+
+
+def hidden(answer: Payload, masks: Masks) -> Payload:
+    """Return an upload under its masks."""
+    words = answer.arrays["masked"].view(np.uint64)
+    return Payload(arrays={"masked": masks.hide(words).view(np.int64)})
+
+
+def read_key(party: str, answer: Payload) -> Announcement:
+    """Return the announcement in an answer that was found as it must be."""
+    told = answer.arrays["announcement"].tobytes()
+    return Announcement(party, told[:32], told[32:])
+
+
+def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Summed:
+    """Add up; refuse a sum that honest parties cannot have made.
+
+    One who lies can move the sum by as much as everybody together could, and no further.
+
+    Raises SpoiledSum if it is longer.
+    """
+    uploads = [answer.arrays["masked"].view(np.uint64) for answer in answers.values()]
+    value = mechanism.decode(add_masked(uploads))
+    bound = 1.01 * (len(uploads) * mechanism.largest + mechanism.longest_noise)
+    if not float(np.abs(value).max()) <= bound:
+        raise SpoiledSum(
+            "the sum is longer than honest parties can make it: somebody sent something else. "
+            "Nothing of it is used."
+        )
+    receipts = {name: receipts_of(answer) for name, answer in answers.items()}
+    return Summed(value, tuple(answers), receipts)
+
+
+def _masking(local: LocalParty) -> Masking:
+    if local.masking is None:
+        raise OperationRefused("this party has no identity to sign a key with.", "identity")
+    return local.masking

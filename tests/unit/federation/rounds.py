@@ -1,0 +1,45 @@
+"""One protocol over a federation, with what stands behind its outcome."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from confrere_federation.parties.protocols import Trusted, guarantee_of, with_quorum, with_receipts
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    made: Any
+    receipts: Any
+
+    @property
+    def guarantee(self):
+        return guarantee_of(self.receipts)
+
+    @property
+    def coef(self):
+        return self.made.frame.coefficients(self.made.weights)[0]
+
+    def __getattr__(self, name):
+        return getattr(self.made, name)
+
+
+def collaborate(federation, plan, *, sizes=None, quorum=1.0):
+    steps = plan.steps(federation.parties() if sizes is None else sizes)
+    return Outcome(*federation.run_protocol(with_quorum(with_receipts(steps), quorum)))
+
+
+@dataclass(frozen=True, eq=False)
+class Polled:
+    plan: Any
+    released: Any
+    receipts: Any
+    left_out: Any
+
+
+def poll(federation, plan, **trusted):
+    names = federation.parties()
+    steps = with_receipts(plan.steps(names))
+    released, receipts = federation.run_protocol(steps, trusted=Trusted(**trusted))
+    away = [name for name in names if name not in receipts]
+    left_out = {name: federation.left_out.get(name, "NotReady") for name in away}
+    return Polled(plan, released, receipts, left_out)
