@@ -123,6 +123,7 @@ def federated_round() -> Callable[[], object]:
         LocalFederation,
         LocalParty,
         Policy,
+        collaborate,
     )
 
     X, y = rows()
@@ -136,7 +137,7 @@ def federated_round() -> Callable[[], object]:
         parties.append(LocalParty(f"party {k}", X[part], 2.0 * y[part] - 1, books))
     federation = LocalFederation(parties)
     plan = Averaging(frame=Frame(X.shape[1]), epsilon=1.0)
-    return lambda: federation.run_protocol(plan.steps(federation.parties()))
+    return lambda: collaborate(federation, plan)
 
 
 WALKS: dict[str, Callable[[], Callable[[], object]]] = {

@@ -19,9 +19,8 @@ from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere.rows import Frames, open_table
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy
+from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy, collaborate
 from tests.contracts.catalogue import PRIVATE, maker, parameters
-from tests.unit.federation.rounds import collaborate
 
 SCHEMA = PublicSchema(
     [Number("x", bounds=(0, 1)), Category("c", values=("a", "b")), Flag("f")],

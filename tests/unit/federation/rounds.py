@@ -3,29 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from confrere_federation.parties.protocols import Trusted, guarantee_of, with_quorum, with_receipts
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    made: Any
-    receipts: Any
-
-    @property
-    def guarantee(self):
-        return guarantee_of(self.receipts)
-
-    @property
-    def coef(self):
-        return self.made.frame.coefficients(self.made.weights)[0]
-
-    def __getattr__(self, name):
-        return getattr(self.made, name)
-
-
-def collaborate(federation, plan, *, sizes=None, quorum=1.0):
-    steps = plan.steps(federation.parties() if sizes is None else sizes)
-    return Outcome(*federation.run_protocol(with_quorum(with_receipts(steps), quorum)))
+from confrere_federation.parties.protocols import Trusted, with_receipts
 
 
 @dataclass(frozen=True, eq=False)

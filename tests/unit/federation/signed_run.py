@@ -8,7 +8,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from confrere.ledger import Ledger
 from confrere.methods.sums import Sums
 from confrere.release.signing import fingerprint, generate_key, sign_bytes
-from confrere_federation.parties import Answers, Averaging, Books, Frame, LocalParty, run_name
+from confrere_federation.parties import (
+    Answers,
+    Averaging,
+    Books,
+    Frame,
+    LocalParty,
+    collaborate,
+    run_name,
+)
 from confrere_federation.parties.answers import Journal
 from confrere_federation.parties.federation import SignedFederation, rehearse
 from confrere_federation.parties.grant import Grant
@@ -16,7 +24,6 @@ from confrere_federation.parties.messages import Question, refused
 from confrere_federation.parties.protocols import with_quorum
 from confrere_federation.parties.signed import PartySession
 from tests.unit.federation.conftest import make_data
-from tests.unit.federation.rounds import collaborate
 
 STUDY = "5" * 64
 COLUMNS = 3

@@ -14,10 +14,16 @@ from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
-from confrere_federation.parties import Averaging, Expansion, Frame, LocalFederation, Payload
+from confrere_federation.parties import (
+    Averaging,
+    Expansion,
+    Frame,
+    LocalFederation,
+    Payload,
+    collaborate,
+)
 from confrere_federation.parties.federation import rehearse
 from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
-from tests.unit.federation.rounds import collaborate
 
 
 @pytest.fixture

@@ -9,12 +9,18 @@ from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
 from confrere.methods.average import Averaging, PriorQuestion
 from confrere.methods.priors import Prior
-from confrere_federation.parties import OPERATIONS, Books, LocalFederation, LocalParty, Policy
+from confrere_federation.parties import (
+    OPERATIONS,
+    Books,
+    LocalFederation,
+    LocalParty,
+    Policy,
+    collaborate,
+)
 from confrere_federation.parties.federation import rehearse
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.requests import PartyFacts, request_for
 from tests.unit.federation.conftest import priced
-from tests.unit.federation.rounds import collaborate
 
 COEF = np.array([2.0, 1.0, 0.0])
 
@@ -55,7 +61,7 @@ def test_every_party_pays_for_check_and_weights_out_of_one_epsilon(sign):
         assert exact(0.99) < sum(spent) <= exact(1.0)
     assert np.sign(outcome.prior.factor) == sign
     assert outcome.prior.verifiable
-    assert np.sign(outcome.coef[0]) == sign
+    assert np.sign(outcome.frame.coefficients(outcome.weights)[0][0]) == sign
 
 
 def test_what_follows_from_answers_is_known_to_be_derived():

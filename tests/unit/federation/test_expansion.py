@@ -9,8 +9,7 @@ from scipy import stats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.methods.expansion import joint_move, noised_coefficients, unpack, worst_angle
-from confrere_federation.parties import Expansion, Frame, LocalFederation
-from tests.unit.federation.rounds import collaborate
+from confrere_federation.parties import Expansion, Frame, LocalFederation, collaborate
 
 
 def unit(rng, d):

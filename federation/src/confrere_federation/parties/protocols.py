@@ -19,7 +19,7 @@ Proofs: docs/proofs/secure_sums.md, docs/proofs/learned_facts.md, docs/proofs/mu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
@@ -34,7 +34,16 @@ from confrere.kernel.guarantee import Guarantee, Neighbours, Together, Unit
 from confrere.kernel.release import paid_by_parties
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Receipt
-from confrere.methods.asking import Ask, Protocol, Receipts, Told, known_sizes, over_parties
+from confrere.methods.asking import (
+    Ask,
+    Protocol,
+    Receipts,
+    Sizes,
+    Told,
+    known_sizes,
+    over_parties,
+)
+from confrere.methods.average import Collaboration, Combined
 from confrere.methods.sums import Hides
 from confrere.methods.votes import Polled, Voting
 from confrere.methods.voting import Tally, accumulate_votes
@@ -112,6 +121,34 @@ def guarantee_of(receipts: Receipts) -> Guarantee:
     distinct = {tuple((r.ledger_id, r.row) for r in paid): paid for paid in receipts.values()}
     totals = [Together([one.guarantee for one in paid]).guarantee() for paid in distinct.values()]
     return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Combined):
+    """A model of several parties: post-processing of what each of them released."""
+
+    receipts: Receipts = field(default_factory=dict)  #: What each party paid, in order
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a person in one party's data is promised."""
+        return guarantee_of(self.receipts)
+
+
+def collaborate(
+    federation: Federation,  # Whom to ask, and under which run
+    plan: Collaboration,  # What to ask
+    *,
+    # Of all parties, where they are declared; by default everyone is asked for its own
+    sizes: Sizes | None = None,
+    quorum: float = 1.0,  # Share of the parties that must answer in every round
+    timeout: float | None = None,  # Seconds to wait for a round
+) -> Outcome:
+    """Run the protocol of a plan."""
+    steps = plan.steps(federation.parties() if sizes is None else sizes)
+    asking = with_quorum(with_receipts(steps), quorum)
+    made, paid = federation.run_protocol(asking, timeout=timeout)
+    return Outcome(made.frame, made.weights, made.sizes, made.prior, paid)
 
 
 @dataclass(frozen=True)
@@ -244,7 +281,7 @@ class Trusted:
                 )
             releases = Answers()
         request = request_for(asked)
-        assert isinstance(request, requests.Told)
+        assert isinstance(request, requests.UnnoisedPoll)
         key = Key(federation.run, "released", 0)
         epsilon = asked.voting.epsilon
         kept = releases.claim(key, question=request.plan, epsilon=epsilon, cap=None).answer
@@ -260,7 +297,10 @@ class Trusted:
         return Told(tuple(receipts), {"noised": found.arrays["noised"]}, receipts)
 
     def _noised(
-        self, asked: Polled, request: requests.Told, answers: Mapping[str, Payload | PartyError]
+        self,
+        asked: Polled,
+        request: requests.UnnoisedPoll,
+        answers: Mapping[str, Payload | PartyError],
     ) -> Payload:
         wanted, plan, count = request.expected(0), asked.voting, len(answers)
         found = {name: checked(one, name, lambda _: wanted) for name, one in answers.items()}

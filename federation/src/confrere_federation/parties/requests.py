@@ -887,7 +887,7 @@ class _PartyShare(SumOperation, _Polled):
         return found
 
 
-class Told(_Polled):
+class UnnoisedPoll(_Polled):
     """What a trusted coordinator is told without noise; under a run there is one such poll."""
 
     slot: ClassVar[str] = "poll"
@@ -966,9 +966,11 @@ _TOLD = {
 }
 _OWN = {"alpha": _POSITIVE}
 
-install(votes.Polled, {**_TOLD, **_OWN, "auxiliary_private": FLAG}, Told, answers=("ballot",))
-install(votes.Uploaded, {**_TOLD, **_OWN}, Told, answers=("weights",))
-install(votes.Shared, _TOLD, Told, answers=("shares",))
+install(
+    votes.Polled, {**_TOLD, **_OWN, "auxiliary_private": FLAG}, UnnoisedPoll, answers=("ballot",)
+)
+install(votes.Uploaded, {**_TOLD, **_OWN}, UnnoisedPoll, answers=("weights",))
+install(votes.Shared, _TOLD, UnnoisedPoll, answers=("shares",))
 install(
     votes.Added,
     {
