@@ -16,7 +16,7 @@ _PLACES = {
     f"{__name__}.grant": "Grant Policy run_name",
     f"{__name__}.messages": "PROTOCOL PartyError Payload Question SignedAnswer",
     f"{__name__}.party": "Books LocalParty",
-    f"{__name__}.protocols": "FederatedEvaluation Trusted collaborate evaluation evaluation_together",
+    f"{__name__}.protocols": "Trusted collaborate evaluation evaluation_together",
     f"{__name__}.requests": "OPERATIONS Operation PartyFacts SumOperation Summed install",
     f"{__name__}.serving": "serve",
 }
