@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
-from confrere.data.schema import PublicSchema
 from confrere.data.fact_counts import STEPS
-from confrere.data.schema import PaidFacts
+from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidParameter, QuorumMissed
 from confrere.kernel.guarantee import Guarantee, Neighbours, Together, Unit
 from confrere.kernel.release import paid_by_parties

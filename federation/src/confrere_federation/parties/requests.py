@@ -34,10 +34,10 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.schema import PublicSchema
 from confrere.data.body import BodyFrame
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.data.frame import FACTS, LARGEST, Frame
+from confrere.data.schema import PublicSchema
 from confrere.errors import (
     CalibrationError,
     InvalidData,

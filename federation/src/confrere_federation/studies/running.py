@@ -32,12 +32,11 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import override
 
 from confrere.catalogue import find_method
-from confrere.data.report import DataReport
-from confrere.data.encoding import SchemaEncoder
-from confrere.data.report import data_report
 from confrere.data.cells import UnitCounts, encode_labels
 from confrere.data.codes import Coded, PackedCodes
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.fact_counts import FactCounts
+from confrere.data.report import DataReport, data_report
 from confrere.data.tables import RowTable, gathered_codes, open_table
 from confrere.errors import BudgetExceeded, InvalidRelease, QuorumMissed, StudyError
 from confrere.files import write_whole
