@@ -1,5 +1,7 @@
 """Schemas and tables written at random: every kind of column, with the dirt that real ones have."""
 
+from datetime import datetime, timedelta
+
 import numpy as np
 import pandas as pd
 
@@ -20,7 +22,9 @@ def random_schema(seed):
     rng = np.random.default_rng([seed, 1])
     weighted = seed % 2 == 0
     features = []
-    for kind in rng.permutation(["number", "log", "ordered", "category", "flag"] * 2).tolist():
+    for kind in rng.permutation(
+        ["number", "log", "ordered", "category", "flag"] * 2 + ["date"]
+    ).tolist():
         name = f"{kind} {len(features)}"
         shared = {"importance": float(rng.uniform(0.1, 3))} if weighted else {}
         rule = rng.choice(["none", "center", "indicator", "value"])
@@ -47,6 +51,11 @@ def number(name, rng, rule, shared, log=False):
 
 def logarithm(name, rng, rule, shared):
     return number(name, rng, rule, shared, log=True)
+
+
+def date(name, rng, rule, shared):
+    missing = with_rule(rule, 700.25, ["?", "1900-01-01"], rng)
+    return Number(name, bounds=(0, 2000), dates="days since 2015-01-01", **missing, **shared)
 
 
 def ordered(name, rng, rule, shared):
@@ -76,6 +85,7 @@ def flag(name, rng, rule, shared):
 MAKERS = {
     "number": number,
     "log": logarithm,
+    "date": date,
     "ordered": ordered,
     "category": category,
     "flag": flag,
@@ -90,6 +100,8 @@ def random_table(schema, seed, n):
         if isinstance(feature, Number):
             low, high = feature.bounds
             cells = list(rng.uniform(low - (high - low) / 3, high + (high - low) / 3, n))
+            if feature.dates is not None:
+                cells = [(datetime(2015, 1, 1) + timedelta(days=x)).isoformat() for x in cells]
         else:
             facts = feature.to_dict()
             known = facts.get("levels") or facts.get("values")

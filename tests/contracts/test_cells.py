@@ -38,6 +38,18 @@ KINDS = {
         Number("c", bounds=(-2, 10), na=("-1", "?"), missing="indicator"),
         ["1", "-1", "-1.0", "?", "", "3", "NAN", "-inf"],
     ),
+    "dates": (
+        Number("c", bounds=(0, 4000), dates="days since 2015-01-01", missing="indicator"),
+        ["2015-01-01", "2020-02-29", "1999-12-31", "2031-01-01", "", "2017-07-01"],
+    ),
+    "moments, a date in na": (
+        Number("c", bounds=(0, 9), dates="years since 2015-01-01", na="1900-01-01", missing=4.5),
+        ["2019-01-01 12:30:15", "2015-06-30T00:00:00", "1900-01-01", "", "2016-01-01 00:00"],
+    ),
+    "dates, texts and numbers in na": (
+        Number("c", bounds=(0, 900), dates="hours since 2024-02-01", na=("?", 9), missing="center"),
+        ["2024-02-03", "2024-02-29", "?", "9", "7", "never", "2024-02-03T04:05:06+02:00"],
+    ),
     "category of whole numbers": (
         Category("c", values=(1, 2, 3), unknown="other"),
         ["1", "2", "3", "1.0", "02", "+2", "x", "7", "true", "0x2"],

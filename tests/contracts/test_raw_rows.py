@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from confrere.catalogue import CATALOGUE, find_method
+from confrere.data.cells import as_cells
 from confrere.estimators import PrivateLogisticRegression, ReleasedClassifier
 from confrere.release import load_release
 from confrere.schema import Number, PublicSchema
@@ -168,6 +169,8 @@ def onnx_answers(folder, model, table):
         cells = table[feature.column]
         if isinstance(feature, Number):
             numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64)
+            if feature.dates is not None:
+                numbers, _ = feature.read(as_cells(cells))
             inputs[feature.column] = numbers[:, None]
         else:
             texts = ["" if pd.isna(cell) else str(cell) for cell in cells]

@@ -13,6 +13,7 @@ import numbers
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -264,6 +265,50 @@ def read_numbers(
         if isinstance(token, float):
             x[x == token] = np.nan
     return x, strange
+
+
+#: Microseconds of what dates are counted in; a year has 365.25 days.
+UNITS = {"hours": 3_600 * 10**6, "days": 86_400 * 10**6, "years": 31_557_600 * 10**6}
+
+
+def read_dates(
+    column: str, cells: Cells, na: Sequence[Value], unit: int, since: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the moments of cells, in units after a moment, as :func:`read_numbers` does numbers.
+
+    A cell is a date or a moment by its type, or says one as ISO 8601 does; where it names no time
+    zone it is of UTC. A number is none.
+    """
+    import pyarrow as pa
+
+    tokens = {meaning(token) for token in na} | {None}
+    strange = np.zeros(len(cells), dtype=np.bool_)
+    if _kind(cells) == "date":
+        plain = cells.dictionary_decode() if hasattr(cells, "dictionary") else cells
+        zone = getattr(plain.type, "tz", None)
+        found = plain.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+        x = found.to_numpy(zero_copy_only=False).astype(np.float64)
+    else:
+        places, meant = meanings(column, cells)
+        moments = [np.nan if one in tokens else moment(one) for one in meant]
+        x = np.array([*moments, np.nan])[places]
+        strange = np.array([*(one not in tokens for one in meant), False])[places] & np.isnan(x)
+    for token in tokens:
+        x[x == moment(token)] = np.nan
+    return (x - since) / unit, strange
+
+
+def moment(meant: str | float | None) -> float:
+    """Return the microseconds from 1970 to what a text says; NaN if it says no moment."""
+    try:
+        found = datetime.fromisoformat(meant) if isinstance(meant, str) else None
+    except ValueError:
+        found = None
+    if found is None:
+        return math.nan
+    start = datetime(1970, 1, 1, tzinfo=UTC)
+    aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return float((aware - start) // timedelta(microseconds=1))
 
 
 def _typed_numbers(cells: Cells, tokens: set[str | float | None]) -> NDArray[np.float64] | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from confrere.data.codes import Coded
-from confrere.data.spill import SpillFolder, mapped
+from confrere.data.spill import SpillFolder
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
 from confrere.solver.row_blocks import BlockRows, Engine, Sums
@@ -94,7 +94,7 @@ class DaskCluster:
         if isinstance(data, BlockRows | Coded):
             return data.kept(self.keep)
         if isinstance(data, np.ndarray) and data.nbytes > 2**16:
-            return mapped(data, self._folder, name)
+            return self._folder.keep(name, data)
         return data
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.data.cells import (
     MISSING,
+    UNITS,
     UNKNOWN,
     Cells,
     Value,
@@ -33,6 +34,8 @@ from confrere.data.cells import (
     declared_columns,
     is_table,
     meaning,
+    moment,
+    read_dates,
     read_numbers,
     read_places,
     refuse,
@@ -79,6 +82,9 @@ HAIR = 1e-12
 
 #: How columns are encoded: for a ball, or for a body, with straight lines or with curves.
 Form: TypeAlias = Literal["standardised", "linear", "curves"]
+
+#: In microseconds: before it every moment has a date, and doubles tell a minute from the next.
+_LAST_DAY = 1_900 * UNITS["years"]
 
 _NO_NUMBER = "no number, as is declared; name such texts in na, or declare another kind"
 _NO_VALUE = "no value, and the schema does not say what missing means"
@@ -209,6 +215,15 @@ def declared_truth(column: str, key: str, value: object) -> bool:
     return value
 
 
+def declared_dates(column: str, key: str, value: object) -> str:
+    """Return what dates are counted in: ``"days since 2020-01-01"``."""
+    words = value.split(" since ") if isinstance(value, str) else []
+    if len(words) != 2 or words[0] not in UNITS or not math.isfinite(moment(words[1])):
+        units = ", ".join(UNITS)
+        raise SchemaError(f'column {column!r}: {key} must be one of {units}, " since " and a day.')
+    return " since ".join(words)
+
+
 def fact(check: Callable[[str, str, Any], Any], **default: Any) -> Any:
     """Return a field whose value, if there is one, is what ``check`` makes of the declared one."""
     return field(metadata={"check": check}, **default)
@@ -279,7 +294,7 @@ class Feature(Declared, ABC):
         self._settle()
         if self.missing_share is not None and not self.has_indicator:
             raise self._error('missing_share needs missing = "indicator"')
-        if self.missing is not None and not self._is_rule(self.missing):
+        if self.missing not in (None, INDICATOR, CENTER):
             self._set("missing", self._settle_missing(self.missing))
         self._set("importance", self._settle_weight("importance", self.importance))
         self._set("sign", self._settle_weight("sign", 0 if self.sign is None else self.sign))
@@ -310,6 +325,10 @@ class Feature(Declared, ABC):
         """Return the names of the encoded columns, without the indicator."""
         return (self.column,)
 
+    def _vertex(self, value: Value) -> int:
+        """Return which vertex a declared value is."""
+        return int(self.vertices(as_cells([value]))[0])
+
     def _unknown(self, own: Floats) -> Floats | None:  # noqa: ARG002
         """Return what becomes of a value that is not declared, if it is allowed."""
         return None
@@ -324,11 +343,7 @@ class Feature(Declared, ABC):
     @property
     def has_indicator(self) -> bool:
         """Whether a missing value gets an encoded column of its own."""
-        return self._is_rule(self.missing, INDICATOR)
-
-    @staticmethod
-    def _is_rule(missing: object, *rules: str) -> bool:
-        return isinstance(missing, str) and missing in (rules or (INDICATOR, CENTER))
+        return self.missing == INDICATOR
 
     @once
     def encoded(self, form: Form) -> Encoded:
@@ -350,8 +365,8 @@ class Feature(Declared, ABC):
             own = np.column_stack([own, np.full(len(own), present)])
         elif self.missing is None:
             missing = None
-        elif not self._is_rule(self.missing):
-            missing = own[self.vertices(as_cells([self.missing]))[0]]
+        elif self.missing != CENTER:
+            missing = own[self._vertex(self.missing)]
         unknown = self._unknown(own)
         table = np.zeros((self.size, own.shape[1]))
         table[: len(own)] = own
@@ -439,6 +454,9 @@ class Number(Feature):
         Name in the table.
     bounds : pair of float
         Smallest and largest meaningful value; what lies outside is moved to the nearest of them.
+    dates : str, optional
+        Cells are dates or moments, and the number is counted from one of them: in
+        ``"hours since 2020-01-01"``, days, or years of 365.25 days.
     mean, sd : float, optional
         Public mean and standard deviation of ``t(x)`` (of the logarithm, if ``log``): both or none.
     log : bool, default=False
@@ -455,6 +473,7 @@ class Number(Feature):
     """
 
     bounds: tuple[float, float] = fact(declared_bounds)
+    dates: str | None = fact(declared_dates, default=None)
     mean: float | None = fact(declared_number, default=None)
     sd: float | None = fact(declared_number, default=None)
     log: bool = fact(declared_truth, default=False)
@@ -467,9 +486,11 @@ class Number(Feature):
     def _settle(self) -> None:
         where = "bounds (on the logarithmic scale)" if self.log else "bounds"
         self._check_moments(*self.range(), where)
-        if not isinstance(self.curve, bool) and not (
-            isinstance(self.curve, str) and self.curve == "auto"
-        ):
+        if self.dates is not None:
+            unit, since = self._clock()
+            if max(abs(since + unit * bound) for bound in self.bounds) > _LAST_DAY:
+                raise self._error("dates: the bounds must be within 1,900 years of 1970")
+        if not isinstance(self.curve, bool) and str(self.curve) != "auto":
             words = 'curve must be true, false, "auto" or a list of knots'
             self._set("curve", self._increasing(self.curve, words, "the knots of a curve", 2))
         if self.quantiles is not None:
@@ -521,18 +542,35 @@ class Number(Feature):
         u, absent = self.places(cells)
         if self.missing is None:
             refuse(self.column, absent, _NO_VALUE)
+        return np.where(absent, self.size - 1, self._nearest(u))
+
+    @override
+    def _vertex(self, value: Any) -> int:
+        return int(self._nearest(np.array([self._place(value)]))[0])
+
+    def _nearest(self, u: Floats) -> NDArray[np.intp]:
         ends, steps = self._grid()
         grid = np.array(ends)
         at = np.searchsorted(grid[1:-1], u, side="right")
         with np.errstate(invalid="ignore"):
             # What a reader of the release computes, operation by operation.
             share = np.clip((u - grid[at]) / np.diff(grid)[at], 0.0, 1.0)
-            found = at * steps + np.rint(share * steps).astype(np.intp)
-        return np.where(absent, self.size - 1, found)
+            return np.asarray(at * steps + np.rint(share * steps).astype(np.intp))
+
+    def read(self, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return numbers, NaN where one is missing, and where there is none but something else."""
+        if self.dates is None:
+            return read_numbers(self.column, cells, self.na)
+        return read_dates(self.column, cells, self.na, *self._clock())
+
+    def _clock(self) -> tuple[int, int]:
+        """Return the microseconds of a unit, and when counting begins."""
+        unit, _, since = (self.dates or "").partition(" since ")
+        return UNITS[unit], int(moment(since))
 
     def places(self, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
         """Return every cell within the bounds, as :meth:`range` has them, and which are missing."""
-        x, strange = read_numbers(self.column, cells, self.na)
+        x, strange = self.read(cells)
         refuse(self.column, strange, _NO_NUMBER)
         u = np.clip(x, *self.bounds)
         return np.log1p(u - self.bounds[0]) if self.log else u, np.asarray(np.isnan(x))
@@ -623,6 +661,8 @@ class Number(Feature):
             "steps": steps,
             "knots": list(knots),
         }
+        if self.dates is not None:
+            told["dates"] = self._clock()
         if not knots:
             return u[:, None], (centre,), (scale,), block, told
         m, middle = len(knots), centre if known else (bottom + top) / 2

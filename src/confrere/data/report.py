@@ -34,7 +34,6 @@ from confrere.data.cells import (
     is_table,
     n_rows_of,
     nobodys,
-    read_numbers,
     read_places,
 )
 from confrere.data.features import Discrete, Feature, Label, Number
@@ -227,8 +226,8 @@ class ColumnLook:
             if isinstance(feature, Discrete):
                 places = read_places(feature.column, self.values, feature.codes())
                 self.absent, self.strange = places == MISSING, places == UNKNOWN
-            else:
-                self.x, self.strange = read_numbers(feature.column, self.values, feature.na)
+            elif isinstance(feature, Number):
+                self.x, self.strange = feature.read(self.values)
                 self.absent = np.isnan(self.x) & ~self.strange
             vertices = feature.vertices(self.values)
         except InvalidData as error:

@@ -68,18 +68,35 @@ class SpillFolder:
         free = shutil.disk_usage(self.path).free - _LEFT_FREE
         if needed > free:
             raise InvalidData(
-                f"decoded rows need {_megabytes(needed)} and {self.path.parent} has "
-                f"{_megabytes(max(0, free))} left; name a folder on a larger disk in the "
+                f"decoded rows need {needed / 2**20:,.0f} MB and {self.path.parent} has "
+                f"{max(0, free) / 2**20:,.0f} MB left; name a folder on a larger disk in the "
                 "environment variable CONFRERE_SPILL."
             )
 
+    def append(self, name: str, block: NDArray[Any], rows: int = 0) -> None:
+        """Write more rows of a file, all of one type, if there is room for so many of them."""
+        file = self.path / name
+        if not file.exists():
+            self.check_room(max(rows, len(block)) * block.nbytes // max(1, len(block)))
+        try:
+            with open(file, "ab", opener=lambda path, how: os.open(path, how, 0o600)) as opened:
+                opened.write(np.ascontiguousarray(block).data)
+        except OSError as error:
+            raise InvalidData(
+                f"decoded rows cannot be written ({error.strerror}); name a folder on a larger "
+                "disk in the environment variable CONFRERE_SPILL."
+            ) from error
+
+    def keep(self, name: str, array: NDArray[Any]) -> MappedRows:
+        """Return an array's copy in a file: for workers that do not share this memory."""
+        step = max(1, 2**22 // max(1, array[:1].size))
+        for start in range(0, len(array), step):
+            self.append(name, array[start : start + step], len(array))
+        return MappedRows(self.path / name, array.dtype, array.shape, self)
+
     def __reduce__(self) -> Any:
         # Workers read what the owner removes.
-        return (_nothing, ())
-
-
-def _nothing() -> None:
-    return None
+        return (type(None), ())
 
 
 def remove_leftovers(above: Path) -> None:
@@ -100,53 +117,6 @@ def _remove(folder: Path, lock: int, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             os.close(lock)
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 2**20:,.0f} MB"
-
-
-class SpillWriter:
-    """Rows of one type, block after block, into a file; ``width`` is 0 for a single column.
-
-    ``rows`` are those that are expected, to look for room.
-    """
-
-    def __init__(self, folder: SpillFolder, name: str, width: int, rows: int = 0) -> None:
-        self.folder, self.width, self._expected = folder, width, rows
-        self.path = folder.path / name
-        self.rows = 0
-        self.dtype: np.dtype[Any] | None = None
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._file = os.fdopen(descriptor, "wb", buffering=0)
-
-    def __del__(self) -> None:
-        self._file.close()
-
-    def append(self, block: NDArray[Any]) -> None:
-        """Write more rows; all blocks have the type of the first."""
-        if self.dtype is None:
-            self.dtype = block.dtype
-            count = max(self._expected * max(1, self.width), block.size)
-            self.folder.check_room(count * block.itemsize)
-        whole: Any = np.ascontiguousarray(block, dtype=self.dtype)
-        data = memoryview(whole).cast("B")
-        try:
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError as error:
-            raise InvalidData(
-                f"decoded rows cannot be written ({error.strerror}); name a folder on a larger "
-                "disk in the environment variable CONFRERE_SPILL."
-            ) from error
-        self.rows += len(block)
-
-    def finish(self) -> MappedRows:
-        """Return what was written, to read."""
-        self._file.close()
-        assert self.dtype is not None
-        shape = (self.rows, self.width) if self.width else (self.rows,)
-        return MappedRows(self.path, self.dtype, shape, self.folder)
 
 
 class MappedRows:
@@ -225,13 +195,3 @@ def watched(X: Any) -> Callable[[], None]:
             )
 
     return check
-
-
-def mapped(array: NDArray[Any], folder: SpillFolder, name: str) -> MappedRows:
-    """Return an array's copy in a file: for workers that do not share this memory."""
-    width = array.shape[1] if array.ndim == 2 else 0
-    writer = SpillWriter(folder, name, width, len(array))
-    step = max(1, 2**22 // max(1, width))
-    for start in range(0, len(array), step):
-        writer.append(array[start : start + step])
-    return writer.finish()

@@ -46,7 +46,7 @@ from confrere.data.cells import (
 )
 from confrere.data.codes import PackedCodes
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.spill import MappedRows, SpillFolder, SpillWriter
+from confrere.data.spill import MappedRows, SpillFolder
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
 from confrere.solver.row_blocks import Engine, Sums
@@ -488,9 +488,6 @@ _IN_MEMORY = 2**27
 #: Types whose numbers single precision holds exactly.
 _SINGLE = ("float", "halffloat", "int8", "uint8", "int16", "uint16", "bool")
 
-#: Told how many rows are done, and of how many if that is known.
-Progress = Callable[[int, int | None], None]
-
 
 class Decoded(NamedTuple):
     """A table's numbers, in single precision if all columns are, else in double; and its labels."""
@@ -505,12 +502,10 @@ def decoded(
     *,
     columns: Sequence[str] | None = None,
     label: str | None = None,
-    progress: Progress | None = None,
 ) -> Decoded:
     """Return the numbers of a table, decoded once: text, missing values and infinities are refused.
 
-    Features are all columns but the label unless they are named. ``progress`` is told how far it is
-    after every batch; by default there is a bar where a person watches.
+    Features are all columns but the label unless they are named.
     """
     wanted = None if columns is None else [*columns, *([label] if label is not None else ())]
     batches = table.read(wanted)
@@ -527,40 +522,39 @@ def decoded(
             rows = _numbers(batch.select(names), single, table.name)
             yield [rows], None if label is None else _small(label, batch[label])
 
-    (X,), y = gathered(blocks(), table.rows, progress)
+    (X,), y = gathered(blocks(), table.rows)
     return Decoded(X, y, names)
 
 
 def gathered(
-    blocks: Iterable[Block], expected: int | None = None, progress: Progress | None = None
+    blocks: Iterable[Block], expected: int | None = None
 ) -> tuple[list[Any], Array | None]:
     """Return arrays and labels, block after block, as one: in memory if small, else in files."""
     kept: list[Sequence[Array]] = []
     labels: list[Array] = []
-    writers: list[SpillWriter] = []
+    folder: SpillFolder | None = None
+    first: Sequence[Array] = ()
     done = 0
-    with _told(progress, expected) as told:
+    with _bar(expected) as tell:
         for arrays, some in blocks:
             done += len(arrays[0])
             labels += [] if some is None else [some]
             kept.append(arrays)
-            if not writers and _bytes(arrays, max(done, expected or 0)) > _IN_MEMORY:
-                folder = SpillFolder()
-                writers = [
-                    SpillWriter(folder, f"rows-{k}", sum(array.shape[1:]), done)
-                    for k, array in enumerate(arrays)
-                ]
-            for writer, pieces in zip(writers, zip(*kept, strict=True), strict=False):
-                writer.append(np.concatenate(pieces))
-            del kept[: len(kept) * bool(writers)]
-            told(done, expected)
-    found: list[Any] = [writer.finish() for writer in writers]
-    found = found or [np.concatenate(pieces) for pieces in zip(*kept, strict=True)]
+            each = sum(array.nbytes for array in arrays) / max(1, len(arrays[0]))
+            if folder is None and each * max(done, expected or 0) > _IN_MEMORY:
+                folder, first = SpillFolder(), arrays
+            if folder is not None:
+                for k, pieces in enumerate(zip(*kept, strict=True)):
+                    folder.append(f"rows-{k}", np.concatenate(pieces), expected or done)
+                kept.clear()
+            tell(done)
+    found: list[Any] = [np.concatenate(pieces) for pieces in zip(*kept, strict=True)]
+    if folder is not None:
+        found = [
+            MappedRows(folder.path / f"rows-{k}", one.dtype, (done, *one.shape[1:]), folder)
+            for k, one in enumerate(first)
+        ]
     return found, np.concatenate(labels) if labels else None
-
-
-def _bytes(arrays: Sequence[Array], rows: int) -> float:
-    return sum(array.nbytes for array in arrays) / max(1, len(arrays[0])) * rows
 
 
 def gathered_codes(
@@ -642,16 +636,14 @@ def _small(column: str, values: Container) -> Array:
 
 
 @contextmanager
-def _told(progress: Progress | None, expected: int | None) -> Iterator[Progress]:
-    """Give whoever is to be told how far it is: a function, or a bar where a person watches."""
-    if progress is not None:
-        yield progress
-    elif not sys.stderr.isatty() or (expected or _IN_MEMORY) < 2**20:
-        yield lambda *_: None
-    else:
-        from rich.console import Console
-        from rich.progress import Progress as Bar
+def _bar(expected: int | None) -> Iterator[Callable[[int], object]]:
+    """Give what is told how many rows are done: a bar where a person watches and waits."""
+    if not sys.stderr.isatty() or (expected or _IN_MEMORY) < 2**20:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-        with Bar(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("decoding rows", total=expected)
-            yield lambda done, _: bar.update(task, completed=done)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("decoding rows", total=expected)
+        yield lambda done: bar.update(task, completed=done)

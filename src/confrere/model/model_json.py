@@ -13,6 +13,7 @@ import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -216,8 +217,13 @@ def raw_examples(encoding: dict[str, Any]) -> list[dict[str, Any]]:
             cell: Any
             if column["kind"] == "number":
                 low, high = column["clip"]
-                share = 3.0 if i == 4 else ((7 * i + 3 * j) % 11) / 10
+                most = 1.0 if "dates" in column else 3.0
+                share = most if i == 4 else ((7 * i + 3 * j) % 11) / 10
                 cell = float(f"{low + (high - low) * share:.6g}")
+                if "dates" in column:
+                    unit, since = column["dates"]
+                    after = timedelta(microseconds=round(since + unit * cell))
+                    cell = (datetime(1970, 1, 1) + after).isoformat()
             else:
                 texts = {place: text for text, place in reversed(column["codes"].items())}
                 cell = texts[(2 * i + j) % (max(texts) + 1)]

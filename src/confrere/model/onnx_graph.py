@@ -7,9 +7,9 @@ without a library whose next version would write others: whoever has the model m
 and compares.
 
 The encoder is part of the graph: one input per raw column. Numbers are doubles, NaN where one is
-missing; every other cell is a string, empty where it is missing, without spaces around it and in a
-spelling that the encoding lists. A graph cannot refuse a row: what the encoder refuses becomes NaN,
-and so does the answer.
+missing, and dates numbers in their declared unit; every other cell is a string, empty where it is
+missing, without spaces around it and in a spelling that the encoding lists. A graph cannot refuse a
+row: what the encoder refuses becomes NaN, and so does the answer.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import pytest
 from confrere import PrivateLogisticRegression
 from confrere.data import spill as spill_module
 from confrere.data import tables as tables_module
-from confrere.data.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
+from confrere.data.spill import MappedRows, SpillFolder, spill_folder
 from confrere.data.tables import Csv, Frames, RowTable, Sql, decoded, open_table
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
@@ -249,7 +249,7 @@ def test_a_memory_map_that_is_written_to_during_a_fit_fails_after_the_charge(tmp
 
 def test_the_file_is_private_checked_for_room_and_removed(tmp_path, monkeypatch):
     folder = SpillFolder()
-    rows = mapped(np.ones((10, 3)), folder, "rows")
+    rows = folder.keep("rows", np.ones((10, 3)))
     assert stat.S_IMODE(rows.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     assert stat.S_IMODE(spill_folder().stat().st_mode) == 0o700
@@ -259,22 +259,12 @@ def test_the_file_is_private_checked_for_room_and_removed(tmp_path, monkeypatch)
     del rows
     assert not place.exists()
 
-    writer = SpillWriter(SpillFolder(), "rows", 3, rows=10**15)
+    folder = SpillFolder()
     with pytest.raises(InvalidData, match="CONFRERE_SPILL"):
-        writer.append(np.ones((1, 3)))
-
-    class Full:
-        def close(self):
-            pass
-
-        def write(self, data):
-            raise OSError(28, "No space left on device")
-
-    writer = SpillWriter(SpillFolder(), "rows", 3)
-    writer._file.close()
-    writer._file = Full()
+        folder.append("rows", np.ones((1, 3)), 10**15)
+    (folder.path / "full").symlink_to("/dev/full")
     with pytest.raises(InvalidData, match="No space left"):
-        writer.append(np.ones((1, 3)))
+        folder.append("full", np.ones((1, 3)))
     monkeypatch.setenv("CONFRERE_SPILL", "/proc/nowhere")
     with pytest.raises(InvalidData, match="CONFRERE_SPILL"):
         SpillFolder()
@@ -282,7 +272,7 @@ def test_the_file_is_private_checked_for_room_and_removed(tmp_path, monkeypatch)
 
 def _spill_and_wait(place, pipe):
     os.environ["CONFRERE_SPILL"] = place
-    rows = mapped(np.ones((10, 3)), SpillFolder(), "rows")
+    rows = SpillFolder().keep("rows", np.ones((10, 3)))
     pipe.send(str(rows.path))
     time.sleep(60)
 
