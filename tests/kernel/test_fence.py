@@ -20,9 +20,10 @@ from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import CompositionError, InvalidData, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
-from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
+from confrere.kernel.ledger import Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
+from confrere.ledger import LedgerReader
 from confrere.mechanisms.measurements import HiddenSize, Part, Point
 from confrere.mechanisms.noised import counts
 from confrere.mechanisms.secure_sum import SecureSum
@@ -168,8 +169,11 @@ RECEIPT = {"ledger_id": "other", "row": 1, "account": "a", "guarantee": ONE, "pu
 RECEIPT |= {"time": "now", "hash": "", "simulated": False}
 
 
-class Silent(LedgerWriter):
+class Silent(LedgerReader):
     """A ledger that says yes to everything and writes nothing."""
+
+    def __init__(self):
+        super().__init__(Store.at(None).open())
 
     def charge(self, account, guarantee, **_):
         return Receipt(**RECEIPT | {"guarantee": guarantee})

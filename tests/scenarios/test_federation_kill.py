@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from confrere.kernel.ledger import LedgerWriter
+from confrere.kernel.ledger import Store
 from confrere.ledger import Ledger
 from confrere.methods.asking import Sizes
 from confrere_federation.parties import (
@@ -55,7 +55,7 @@ def answer(run: str, party: LocalParty) -> bytes:
 def die_at(folder: Path, run: str, place: str, sent: Path) -> None:
     """Answer, but be killed just before or after the named step."""
     owner, name, when = place.split(".")
-    target = {"ledger": LedgerWriter, "answers": Answers}[owner]
+    target = {"ledger": Store, "answers": Answers}[owner]
     original = getattr(target, name)
 
     def fatal(*args, **kwargs):
@@ -74,7 +74,7 @@ PLACES = [
         ("answers", "claim"),
         ("ledger", "charge"),
         ("answers", "keep"),
-        ("ledger", "mark_released"),
+        ("ledger", "mark"),
     )
     for when in ("before", "after")
 ]

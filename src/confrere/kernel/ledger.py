@@ -11,25 +11,21 @@ at every opening and before every charge.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import math
 import os
 import shutil
-import struct
-import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Required, Self, TypedDict, Unpack
 
 from confrere.errors import (
     AccountFrozen,
@@ -43,7 +39,6 @@ from confrere.errors import (
     UnknownAccount,
     WitnessMismatch,
 )
-from confrere.files import write_new
 from confrere.kernel.guarantee import (
     Amount,
     Code,
@@ -59,7 +54,6 @@ from confrere.kernel.guarantee import (
     Unit,
     at_least,
     at_most,
-    check_code,
     check_delta,
     check_epsilon,
     check_relation,
@@ -70,6 +64,8 @@ from confrere.kernel.log import (
     LogFile,
     Row,
     canonical,
+    create,
+    held,
     now,
     rolled_back,
     transaction,
@@ -81,8 +77,6 @@ FORMAT = 3
 _READ = (2, FORMAT)
 #: The account of an ephemeral ledger that names none, opened by its first charge.
 _DEFAULT = "default"
-#: Bytes from here on, beyond every row, are locks of charges.
-_BEYOND = 2**60
 #: Of a row, in characters: a ledger holds facts about releases, not data.
 _LONGEST_ROW = 65_536
 
@@ -272,13 +266,25 @@ class Receipt(Record):
 
 
 class Payment(NamedTuple):
-    """What a receipt paid for; the mechanism of several ``sums``, and how many have left."""
+    """What a receipt paid for, and what became of it so far."""
 
     guarantee: Guarantee
     open: bool
-    sums: str | None
-    models: int
+    sums: str | None  #: The mechanism of several sums
+    models: int  #: How many have left
     noise: str | None = None  #: Seal of what the noise follows from, if that is a key
+
+
+class Terms(TypedDict, total=False):
+    """What is said about a charge besides who pays what."""
+
+    purpose: Required[str]  #: What for, in one line
+    event: PrivacyEvent | None  #: What is drawn, where the guarantee does not say it all
+    origin: Origin | None
+    key: str | None  #: So that who is asked twice answers twice and pays once
+    study: tuple[str | None, str] | None  #: Id and sha256 of the study that asks
+    approval: ChargeApproval | None  #: Who agreed to it, and why
+    limit: Limit | None  #: A cap besides the account's own
 
 
 # -- what an account allows ------------------------------------------------------------------------
@@ -357,21 +363,6 @@ class Balance(NamedTuple):
     def counted(self) -> Amount:
         """What counts against the caps: all that was paid, or what was since the year began."""
         return self.paid if self.earlier is _NOTHING else self.paid.minus(self.earlier)
-
-    @property
-    def left(self) -> float:
-        """Epsilon that can still be charged; infinite without a cap, nothing once frozen."""
-        if self.frozen is not None:
-            return 0.0
-        caps = self.caps
-        if caps is None:
-            return math.inf
-        return max(0.0, at_most(caps.minus(self.counted).epsilon))
-
-    @property
-    def spent(self) -> float:
-        """Epsilon spent in all, never shown as less than it is."""
-        return at_least(self.paid.epsilon)
 
     @property
     def totals(self) -> Total:
@@ -467,31 +458,28 @@ class Pages(Balances, LogFile):
         """Return what a row that was there says."""
         return said_by(self.row(seq))
 
-    def known(self, account: str) -> str:
-        """Return the name of an account, if there is one."""
-        if check_text(account, "account") not in self.balances:
-            raise UnknownAccount(f"there is no account {account!r}; there is: {self._listed()}.")
-        return account
-
-    def only(self) -> str | None:
-        """Return the name of the only account, or None if there is no account at all."""
-        if len(self.balances) > 1:
-            raise UnknownAccount(f"there are several accounts, say which: {self._listed()}.")
-        return next(iter(self.balances), None)
-
-    def _listed(self) -> str:
-        return ", ".join(map(repr, self.balances)) or "none, open one with open_account"
+    def known(self, account: str | None) -> str | None:
+        """Return the name of an account that there is; by default the only one's, if any."""
+        listed = ", ".join(map(repr, self.balances)) or "none, open one with open_account"
+        if account is None and len(self.balances) > 1:
+            raise UnknownAccount(f"there are several accounts, say which: {listed}.")
+        if account is not None and check_text(account, "account") not in self.balances:
+            raise UnknownAccount(f"there is no account {account!r}; there is: {listed}.")
+        return next(iter(self.balances), None) if account is None else account
 
     def balance(self, account: str) -> Balance:
         """Return what an account allows and has spent now; its rows are still what they were."""
-        name = self.known(account)
-        for seq in (*self.changes[name], *self.charges[name][-1:]):
+        self.known(account)
+        for seq in (*self.changes[account], *self.charges[account][-1:]):
             self.row(seq)
-        return self.balances[name].at(now())
+        return self.balances[account].at(now())
 
     def charged(self, account: str | None = None) -> Sequence[int]:
         """Return the rows of the charges of one account, or of all."""
-        return list(self.paid) if account is None else self.charges[self.known(account)]
+        if account is None:
+            return list(self.paid)
+        self.known(account)
+        return self.charges[account]
 
     def charge_of(self, receipt: Receipt) -> Charge:
         """Return the charge that a receipt was given for, if by this ledger."""
@@ -546,6 +534,14 @@ class Spent(Record):
     facts: Opened
 
 
+class Place(Record):
+    """Which ledger a path, or data, was last seen with."""
+
+    ledger_id: str
+    time: str | None = None
+    path: str | None = None
+
+
 def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     """Return where heads are kept.
 
@@ -587,14 +583,14 @@ class Witness:
     def check(self, log: Pages, path: Path) -> None:
         """Refuse a ledger of which rows that were there, as is remembered, are gone."""
         head = self.head_of(log.ledger_id)
-        if head is None:
+        row = None if head is None else log.at(head.row)
+        if head is None or (row is not None and row.hash == head.hash):
             return
-        row = log.at(head.row)
+        found = "now that row is another one: the chain was rebuilt"
         if row is None:
             found = f"now it has {log.tail.seq}: an older copy was put back, or rows were cut from "
-            raise self._mismatch(path, head, f"{found}its end")
-        if row.hash != head.hash:
-            raise self._mismatch(path, head, "now that row is another one: the chain was rebuilt")
+            found += "its end"
+        raise self._mismatch(path, head, found)
 
     def check_place(self, ledger_id: str | None, path: Path) -> None:
         """Refuse a path that held another ledger; ``ledger_id`` is None for one not made yet."""
@@ -607,21 +603,23 @@ class Witness:
     def keep(self, log: Pages, accounts: Iterable[str]) -> None:
         """Keep the last row of a ledger, and what accounts have spent."""
         row, own = log.tail, log.ledger_id
-        self.tell(Head(own, row.seq, row.hash, row.time).to_dict(), "head", own)
+        self.tell(Head(own, row.seq, row.hash, row.time), "head", own)
         for account in accounts:
-            balance = log.balances[account]
-            told = (balance.spent, at_least(balance.paid.delta), balance.terms)
-            self.tell(Spent(own, account, *told).to_dict(), "spent", own, account)
+            paid, terms = log.balances[account].paid, log.balances[account].terms
+            spent = at_least(paid.epsilon), at_least(paid.delta)
+            self.tell(Spent(own, account, *spent, terms), "spent", own, account)
 
-    def complete(self, log: Pages) -> bool:
-        """Whether the head is kept, and what every account has spent: older versions kept less."""
-        files = (record_file(self.folder, "spent", log.ledger_id, one) for one in log.balances)
-        return self.head_of(log.ledger_id) is not None and all(file.exists() for file in files)
+    def keep_place(self, log: Pages, path: Path) -> None:
+        """Keep which ledger a path holds, and what there is to know of it: older versions did not.
 
-    def keep_place(self, ledger_id: str, path: Path) -> None:
-        """Keep which ledger a path holds."""
-        if self.ledger_at(path) != ledger_id:
-            self.tell({"ledger_id": ledger_id, "time": now()}, "path", str(path))
+        All of it is told by whoever opens a ledger for the first time.
+        """
+        own = log.ledger_id
+        if self.ledger_at(path) != own:
+            self.tell(Place(own, now()), "path", str(path))
+        files = (record_file(self.folder, "spent", own, one) for one in log.balances)
+        if self.head_of(own) is None or not all(file.exists() for file in files):
+            self.keep(log, log.balances)
 
     def told(self, ending: str, *names: str) -> dict[str, Any] | None:
         """Return what is kept under names, if anything."""
@@ -630,28 +628,24 @@ class Witness:
     def read(self, file: Path) -> dict[str, Any] | None:
         """Return what a record holds, if it is there."""
         try:
-            text = file.read_bytes()
+            values: dict[str, Any] = json.loads(text) if (text := file.read_bytes()) else {}
+            if text and not isinstance(values["ledger_id"], str):
+                raise TypeError
+            return values or None  # Killed between making the file and writing it.
         except (FileNotFoundError, NotADirectoryError):
             return None  # What cannot be there is refused when it is to be kept.
         except OSError as error:
             raise LedgerError(f"the witness {file} cannot be read ({error.strerror}).") from error
-        if not text:
-            return None  # Killed between making the file and writing it.
-        try:
-            values: dict[str, Any] = json.loads(text)
-            if not isinstance(values["ledger_id"], str):
-                raise TypeError
         except (ValueError, TypeError, LookupError) as error:
             raise LedgerError(
                 f"the witness {file} is damaged. Remove it if you know why; the next opening of "
                 "its ledger keeps what it finds."
             ) from error
-        return values
 
-    def tell(self, values: Mapping[str, Any], ending: str, *names: str) -> None:
-        """Keep values under names, in place of what was."""
+    def tell(self, said: Record, ending: str, *names: str) -> None:
+        """Keep what is said under names, in place of what was."""
         file, size = record_file(self.folder, ending, *names), _SIZES[ending]
-        record = json.dumps(values, ensure_ascii=False).encode().ljust(size - 1) + b"\n"
+        record = json.dumps(said.to_dict(), ensure_ascii=False).encode().ljust(size - 1) + b"\n"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -679,10 +673,15 @@ class Witness:
 
 
 # -- the ledger ------------------------------------------------------------------------------------
-class Store:
-    """One ledger file by its name: recognised, and compared with its witness.
+#: Refuses, or not, a charge to an account beside what was spent; looked at within the charge.
+Limit = Callable[[Pages, str, Guarantee], None]
 
-    ``ledger_id`` says which ledger the file must be; by default the one found first.
+
+class Store:
+    """The ledger in one file, compared with its witness: what it was paid, and how that ended.
+
+    ``ledger_id`` says which ledger the file must be; by default the one found first. Without a
+    witness it is ephemeral, or only looked at.
     """
 
     __slots__ = ("_accounts", "_seen", "lasts", "ledger_id", "path", "witness")
@@ -700,93 +699,78 @@ class Store:
 
     @classmethod
     def at(
-        cls, path: str | os.PathLike[str], witness: str | os.PathLike[str] | None = None
-    ) -> tuple[Self, Witness]:
-        """Return the store of a file that lasts, and its witness; nothing is opened."""
+        cls,
+        path: str | os.PathLike[str] | None,
+        witness: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Return the store of a file, which is not opened, or of an ephemeral one."""
+        if path is None:
+            return cls(_ephemeral_path(), None, lasts=False)
         try:
-            kept = Witness(witness_folder(witness))
-            return cls(Path(path).resolve(), kept), kept
+            return cls(Path(path).resolve(), Witness(witness_folder(witness)))
         except (TypeError, ValueError) as error:
             raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
 
     def create(self) -> None:
         """Make the file, readable by its owner only, unless it is there."""
-        first = Genesis(FORMAT, uuid.uuid4().hex).to_dict()
-        try:
-            with suppress(FileExistsError):  # Another process was quicker: its ledger it is.
-                write_new(self.path, Row.sealed("genesis", first, after=None).line)
-        except OSError as error:
-            raise NotALedger(
-                f"cannot be created ({error}); its folder must exist and be writable."
-            ) from error
+        with self._named():
+            create(self.path, Genesis(FORMAT, uuid.uuid4().hex).to_dict())
 
-    def open(self) -> None:
+    def open(self) -> Self:
         """Make the file unless it is or was there; refuse what is not as it was left."""
         kept = self.witness
-        with self.named():
-            if not self.path.exists():
-                if kept is not None:
-                    kept.check_place(None, self.path)
-                self.create()
+        if not self.path.exists():
+            if kept is not None:
+                kept.check_place(None, self.path)
+            self.create()
         with self.reading() as log:
             if kept is not None:
                 kept.check(log, self.path)
                 kept.check_place(log.ledger_id, self.path)
-                kept.keep_place(log.ledger_id, self.path)
-                if not kept.complete(log):
-                    kept.keep(log, log.balances)
+                kept.keep_place(log, self.path)
+        return self
 
-    @contextmanager
-    def held(self, row: int) -> Iterator[None]:
-        """Be the only process that draws for a charge; who waits goes on if the other is killed.
-
-        The lock is one of the inode's bytes on Linux; elsewhere a file's beside the ledger, which
-        stays: two could wait for two files of one name.
-        """
-        bytewise = sys.platform == "linux"  # others name such locks, and lay them out otherwise
-        path = self.path if bytewise else self.path.with_name(f".{self.path.name}.{row}")
-        made = 0 if bytewise else os.O_CREAT
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | made, 0o600)
-
-        def lock(kind: int, how: int) -> None:
-            if bytewise:
-                place = struct.pack("hhqqi4x", kind, os.SEEK_SET, _BEYOND + row, 1, 0)
-                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, place)
-            else:
-                fcntl.flock(descriptor, how)
-
-        try:
-            lock(fcntl.F_WRLCK, fcntl.LOCK_EX)
-            yield
-            lock(fcntl.F_UNLCK, fcntl.LOCK_UN)  # a forked process has the descriptor too
-        finally:
-            os.close(descriptor)
+    def held(self, row: int) -> AbstractContextManager[None]:
+        """Be the only process that draws for a charge."""
+        return held(self.path, row)
 
     def reading(self) -> AbstractContextManager[Pages]:
         """Show one consistent state of the rows."""
         return self._transaction(exclusive=False)
 
-    def writing(self) -> AbstractContextManager[Pages]:
-        """Be the only writer."""
-        return self._transaction(exclusive=True)
+    @contextmanager
+    def writing(self, *, checked: bool = True) -> Iterator[Pages]:
+        """Be the only writer of a file that is as its witness remembers, unless that is reset."""
+        with self._transaction(exclusive=True) as log:
+            if checked and self.witness is not None:
+                self.witness.check(log, self.path)
+            before, self._accounts = log.tail.seq, set()
+            yield log
+            self._seen = log.tail
+            if log.tail.seq > before and self.witness is not None:
+                self.witness.keep(log, self._accounts)
 
     @contextmanager
     def _transaction(self, *, exclusive: bool) -> Iterator[Pages]:
-        with self.named(), transaction(self.path, Pages, exclusive=exclusive) as log:
+        with self._named(), transaction(self.path, Pages, exclusive=exclusive) as log:
             if self.ledger_id not in (None, log.ledger_id):
                 raise LedgerTampered("another ledger was put in its place.")
             self.ledger_id = log.ledger_id
             seen = self._seen
             if seen is not None and log.tail != seen and log.at(seen.seq) != seen:
                 raise rolled_back(seen.seq)
-            if exclusive and self.witness is not None:
-                self.witness.check(log, self.path)
-            before = log.tail.seq
-            self._accounts = set()
-            yield log
             self._seen = log.tail
-            if log.tail.seq > before and self.witness is not None:
-                self.witness.keep(log, self._accounts)
+            yield log
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Put the file's name into every complaint about it."""
+        try:
+            yield
+        except (NotALedger, LedgerTampered) as error:
+            if str(error).startswith(f"{self.path}: "):
+                raise
+            raise type(error)(f"{self.path}: {error}") from error
 
     def append(self, log: Pages, kind: str, said: Record, *, time: str | None = None) -> Row:
         """Add a row; when this returns it is on disk, if this file is one to last."""
@@ -797,95 +781,23 @@ class Store:
             self._accounts.add(said.name if isinstance(said, Opened) else said.account)
         return log.append(kind, facts, durable=self.lasts, time=time)
 
-    @contextmanager
-    def named(self) -> Iterator[None]:
-        """Put the file's name into every complaint about it."""
-        try:
-            yield
-        except (NotALedger, LedgerTampered) as error:
-            if str(error).startswith(f"{self.path}: "):
-                raise
-            raise type(error)(f"{self.path}: {error}") from error
-
-
-class LedgerFile:
-    """Which file, and what a payer asks of it; nothing here writes a row."""
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        witness: str | os.PathLike[str] | None = None,
-    ) -> None:
-        lasting = None if path is None else Store.at(path, witness)[0]
-        self._store = lasting or Store(_ephemeral_path(), None, lasts=False)
-        self._store.open()
-
-    @property
-    def path(self) -> Path:
-        """The file, as an absolute path."""
-        return self._store.path
-
-    @property
-    def ephemeral(self) -> bool:
-        """Whether the file goes when the process that made it exits."""
-        return not self._store.lasts
-
-    @property
-    def ledger_id(self) -> str:
-        """Which ledger this is: a random name, given when the file was made."""
-        with self._store.reading() as log:
-            return log.ledger_id
-
-    def payment(self, receipt: Receipt) -> Payment:
-        """Return what a receipt paid for, and what became of it so far."""
-        with self._store.reading() as log:
-            charge = log.charge_of(receipt)
-            sums = charge.event.mechanism if isinstance(charge.event, SharedSums) else None
-            made = len(log.models.get(receipt.row, ()))
-            seal = None if charge.origin is None else charge.origin.noise
-            return Payment(charge.guarantee, receipt.row not in log.marks, sums, made, seal)
-
-    def paid(self, key: str) -> bool:
-        """Whether something was charged under a key."""
-        with self._store.reading() as log:
-            return key in log.keys
-
-    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
-        """Refuse a study that its owner has said no to since."""
-        with self._store.reading() as log:
-            log.check_agreed(study_sha256, approval)
-
-    def _resolve(self, log: Pages, account: str | None) -> str:
+    def payer(self, log: Pages, account: str | None) -> str:
         """Return who pays; in an ephemeral ledger without accounts one that is opened then."""
-        name = log.only() if account is None else account
-        if self.ephemeral and name in (None, _DEFAULT):
+        name = log.known(None) if account is None else account
+        if not self.lasts and name in (None, _DEFAULT):
             return _DEFAULT
         if name is None:
             raise UnknownAccount("there is no account yet; open one with open_account.")
-        return log.known(name)
-
-
-#: Refuses, or not, a charge to an account beside what was spent; looked at within the charge.
-Limit = Callable[[Pages, str, Guarantee], None]
-
-
-class LedgerWriter(LedgerFile):
-    """Charges, and how they ended."""
+        log.known(name)
+        return name
 
     def charge(
         self,
         account: str | None,  # Who pays. None: the only one; of an ephemeral ledger, "default"
         guarantee: Guarantee,  # What is promised about the release
         *,
-        purpose: str,  # What for, in one line
-        event: PrivacyEvent | None = None,  # What is drawn, where the guarantee does not say it all
-        origin: Origin | None = None,
         simulated: bool = False,  # Whether noise will be seeded, which is charged all the same
-        key: str | None = None,  # So that who is asked twice answers twice and pays once
-        study: tuple[str | None, str] | None = None,  # Id and sha256 of the study that asks
-        approval: ChargeApproval | None = None,  # Who agreed to it, and why
-        limit: Limit | None = None,  # A cap besides the account's own
+        **terms: Unpack[Terms],
     ) -> Receipt:
         """Pay for a release; when this returns, the price is on disk; if it raises, not a bit is.
 
@@ -894,31 +806,24 @@ class LedgerWriter(LedgerFile):
         """
         if isinstance(guarantee, Guarantee):
             check_relation(guarantee.neighbours)
-        with self._store.writing() as log:
-            name = self._resolve(log, account)
-            charge = Charge(
-                account=name,
-                guarantee=guarantee,
-                purpose=purpose,
-                simulated=simulated,
-                key=key,
-                event=event,
-                origin=origin,
-                study=None if study is None else study_of(study),
-                approval=approval,
-            )
-            if charge.study is not None:
-                log.check_agreed(charge.study.sha256, approval)
+        limit, study = terms.pop("limit", None), terms.pop("study", None)
+        facts = {"guarantee": guarantee, "simulated": simulated, **terms}
+        with self.writing() as log:
+            name, key = self.payer(log, account), terms.get("key")
+            known = None if study is None else study_of(study)
+            charge = Charge.from_dict({"account": name, "study": known, **facts})
+            if known is not None:
+                log.check_agreed(known.sha256, charge.approval)
             if name not in log.balances:
-                self._store.append(log, "account", Opened(name, None, 0.0, *guarantee.kind))
+                self.append(log, "account", Opened(name, None, 0.0, *guarantee.kind))
             if key is None or key not in log.keys:
                 time = now()
                 balance = log.balance(name).after(guarantee, time)
                 if limit is not None:
                     limit(log, name, guarantee)
-                free = self.ephemeral or balance.caps is None
+                free = not self.lasts or balance.caps is None
                 charge = replace(charge, uncapped=free, spent=balance.totals)
-                row = self._store.append(log, "charge", charge, time=time)
+                row = self.append(log, "charge", charge, time=time)
             else:
                 row = log.row(log.keys[key])
                 asked, charge = charge.asked, said_by(row)
@@ -927,23 +832,25 @@ class LedgerWriter(LedgerFile):
                         f"key {key!r} was used for another charge (row {row.seq}); nothing was "
                         "spent."
                     )
-                if not self.ephemeral:
+                if self.lasts:
                     log.sync()  # Whoever charged may have been killed before the disk had it.
             return Receipt.of(row, charge, log.ledger_id)
 
-    def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
-        """Note that what was paid for was made, and optionally what it hashes to."""
-        self._mark(receipt, "released", End(receipt.row, digest))
+    def payment(self, receipt: Receipt) -> Payment:
+        """Return what a receipt paid for, and what became of it so far."""
+        with self.reading() as log:
+            charge = log.charge_of(receipt)
+            sums = charge.event.mechanism if isinstance(charge.event, SharedSums) else None
+            made = len(log.models.get(receipt.row, ()))
+            seal = None if charge.origin is None else charge.origin.noise
+            return Payment(charge.guarantee, receipt.row not in log.marks, sums, made, seal)
 
-    def mark_failed(self, receipt: Receipt, *, code: str) -> None:
-        """Note that what was paid for was not made; it stays charged."""
-        self._mark(receipt, "failed", End(receipt.row, code=check_code(code, "code")))
-
-    def _mark(self, receipt: Receipt, kind: str, end: End) -> None:
-        with self._store.writing() as log:
+    def mark(self, receipt: Receipt, kind: Literal["released", "failed"], end: End) -> None:
+        """Note whether what was paid for was made, and what it hashes to; it stays charged."""
+        with self.writing() as log:
             log.charge_of(receipt)
             if receipt.row not in log.marks:
-                self._store.append(log, kind, end)
+                self.append(log, kind, end)
                 return
             earlier = log.row(log.marks[receipt.row])
             if (earlier.kind, said_by(earlier)) != (kind, end):
@@ -955,21 +862,21 @@ class LedgerWriter(LedgerFile):
     def note_draw(self, receipt: Receipt, number: int, digest: str) -> bool:
         """Note what a keyed draw gave; return False if something else is noted of it."""
         begins = f"draw {number} "
-        with self._store.writing() as log:
+        with self.writing() as log:
             log.charge_of(receipt)
             told = (log.said(seq).digest for seq in log.models.get(receipt.row, ()))
             noted = [one for one in told if one.startswith(begins)]
             if not noted:
-                self._store.append(log, "model", End(receipt.row, begins + digest))
+                self.append(log, "model", End(receipt.row, begins + digest))
         return noted in ([], [begins + digest])
 
-    def note_model(self, receipt: Receipt, *, digest: str) -> None:
+    def note_model(self, receipt: Receipt, digest: str) -> None:
         """Note a model that was made of what was paid for, by which releases are verified."""
         made = End(receipt.row, check_text(digest, "digest"))
-        with self._store.writing() as log:
+        with self.writing() as log:
             log.charge_of(receipt)
             if made not in map(log.said, log.models.get(receipt.row, ())):
-                self._store.append(log, "model", made)
+                self.append(log, "model", made)
 
 
 def study_of(study: tuple[str | None, str]) -> StudyName:

@@ -15,8 +15,11 @@ import hashlib
 import json
 import os
 import stat
+import struct
+import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from confrere.errors import ConfrereError, LedgerError, LedgerTampered, NotALedger
+from confrere.files import write_new
 
 FIRST_BYTES = b'[1,"genesis",'
 BUSY_SECONDS = 60.0
@@ -39,6 +43,8 @@ _SEAL = 1 + 66 + 1
 #: Open files are few: a descriptor, and where its rows lie, is all that is kept.
 _MOST_KEPT = 32
 _CHUNK = 1 << 22
+#: Bytes from here on, beyond every row, are locks of what rows stand for.
+_BEYOND = 2**60
 #: File systems whose locks do not reach every machine or container that can write to them.
 _NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"}
 _NETWORKED |= {f"fuse.{name}" for name in ("sshfs", "rclone", "s3fs", "gcsfuse", "grpcfuse")}
@@ -144,7 +150,18 @@ def write_all(descriptor: int, content: bytes, start: int) -> None:
         content, start = content[written:], start + written
 
 
-class LogFile:
+def create(path: Path, facts: Mapping[str, Any]) -> None:
+    """Make a file of one row, readable by its owner only, unless it is there."""
+    try:
+        with suppress(FileExistsError):  # Another process was quicker: its file it is.
+            write_new(path, Row.sealed("genesis", facts, after=None).line)
+    except OSError as error:
+        raise NotALedger(
+            f"cannot be created ({error}); its folder must exist and be writable."
+        ) from error
+
+
+class LogFile(ABC):
     """One open inode: rows are checked against their hash and the row before as they are read."""
 
     def __init__(self, descriptor: int) -> None:
@@ -153,9 +170,9 @@ class LogFile:
         self._tail: Row | None = None
         self._tail_line = b""
 
+    @abstractmethod
     def enter(self, row: Row) -> None:
         """Take in the next row; raises what wrong facts raise."""
-        raise NotImplementedError
 
     @contextmanager
     def locked(self, *, exclusive: bool) -> Iterator[None]:
@@ -313,6 +330,33 @@ def transaction(path: Path, of: type[_L], *, exclusive: bool) -> Iterator[_L]:
                 log.catch_up()
                 yield log
                 return
+
+
+@contextmanager
+def held(path: Path, number: int) -> Iterator[None]:
+    """Be the only process at work on something; who waits goes on if the other is killed.
+
+    The lock is one of the inode's bytes on Linux; elsewhere a file's beside it, which stays: two
+    could wait for two files of one name.
+    """
+    bytewise = sys.platform == "linux"  # others name such locks, and lay them out otherwise
+    beside = path if bytewise else path.with_name(f".{path.name}.{number}")
+    made = 0 if bytewise else os.O_CREAT
+    descriptor = os.open(beside, os.O_RDWR | os.O_CLOEXEC | made, 0o600)
+
+    def lock(kind: int, how: int) -> None:
+        if bytewise:
+            place = struct.pack("hhqqi4x", kind, os.SEEK_SET, _BEYOND + number, 1, 0)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, place)
+        else:
+            fcntl.flock(descriptor, how)
+
+    try:
+        lock(fcntl.F_WRLCK, fcntl.LOCK_EX)
+        yield
+        lock(fcntl.F_UNLCK, fcntl.LOCK_UN)  # a forked process has the descriptor too
+    finally:
+        os.close(descriptor)
 
 
 def _identity(path: Path) -> tuple[int, int, int]:

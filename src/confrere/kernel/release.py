@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import count as numbers
-from typing import NoReturn, final
+from typing import NoReturn, Protocol, Unpack, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -29,24 +29,8 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
-from confrere.kernel.guarantee import (
-    Amount,
-    Guarantee,
-    PrivacyEvent,
-    SharedSums,
-    Split,
-    Unit,
-    check_split,
-)
-from confrere.kernel.ledger import (
-    ChargeApproval,
-    LedgerWriter,
-    Limit,
-    Origin,
-    Payment,
-    Receipt,
-    Store,
-)
+from confrere.kernel.guarantee import Amount, Guarantee, SharedSums, Split, Unit, check_split
+from confrere.kernel.ledger import End, Origin, Payment, Receipt, Store, Terms
 from confrere.kernel.log import canonical
 from confrere.kernel.streams import Measurement, R, RandomSource, SeededSource, T
 
@@ -72,17 +56,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_others)
 
 
-def _own(ledger: LedgerWriter) -> LedgerWriter:
-    """Return a handle of the same file that only the kernel has made.
+class HasStore(Protocol):
+    """A ledger as people use it."""
 
-    Whatever a subclass overrides, the row is written and read by what stands here.
-    """
-    store = vars(ledger).get("_store") if isinstance(ledger, LedgerWriter) else None
-    if type(store) is not Store:
+    _store: Store
+
+
+def _own(ledger: HasStore) -> Store:
+    """Return what writes and reads a ledger's rows, whatever the ledger itself would answer."""
+    store = getattr(ledger, "__dict__", {}).get("_store")
+    if type(store) is not Store or (store.lasts and store.witness is None):
         raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
-    own = LedgerWriter.__new__(LedgerWriter)
-    own._store = store
-    return own
+    return store
 
 
 #: Of samplers and of what is hashed here; a test holds the words that it gives.
@@ -150,7 +135,7 @@ class _Purse:
     paid for may be drawn again from the key that its row seals: the same bytes, or nothing.
     """
 
-    def __init__(self, ledger: LedgerWriter, receipt: Receipt, seal: str | None = None) -> None:
+    def __init__(self, ledger: HasStore, receipt: Receipt, seal: str | None = None) -> None:
         if type(receipt) is not Receipt:
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
         self._book = book = _own(ledger)
@@ -164,7 +149,7 @@ class _Purse:
             _UNDER_WAY[self._place] = threading.get_ident()
         self._held = ExitStack()
         try:
-            self._held.enter_context(book._store.held(receipt.row))
+            self._held.enter_context(book.held(receipt.row))
             payment = book.payment(receipt)
             if not payment.open and payment.sums is None:
                 payment = payment._replace(open=seal is not None and payment.noise == seal)
@@ -179,7 +164,7 @@ class _Purse:
 
     #: Which payment; of purses that no charge of this ledger is behind, none.
     _place: tuple[str, int] = ("", -1)
-    _book: LedgerWriter | None = None
+    _book: Store | None = None
     #: What keeps other processes from drawing for it.
     _held: ExitStack | None = None
 
@@ -455,7 +440,7 @@ class _Drawn(RandomSource):
     def stream(self, label: str, step: int) -> RandomSource:
         if self._simulation is None:
             return self
-        return _Drawn(self._purse, self._simulation.stream(label, step))
+        return self._part(self._simulation.stream(label, step))
 
     @override
     def bound(self, purpose: str, *values: ArrayLike) -> RandomSource:
@@ -463,9 +448,12 @@ class _Drawn(RandomSource):
             return self
         # Numbered: two parts of one release with equal values have noise of their own.
         number, told = str(next(self._parts)).encode(), _told([*map(np.asarray, values)])
-        own = _Drawn(self._purse, None, mac(self.key, b"part", number, purpose.encode(), *told))
-        own._whole = self._whole  # and ends with it
-        return own
+        return self._part(None, mac(self.key, b"part", number, purpose.encode(), *told))
+
+    def _part(self, simulation: SeededSource | None, key: bytes | None = None) -> RandomSource:
+        part = _Drawn(self._purse, simulation, key)
+        part._whole = self._whole  # and ends with it
+        return part
 
     @override
     def draw(self, made: Measurement[R, T], rows: R, count: int = 1) -> NoReturn:
@@ -477,50 +465,32 @@ class _Drawn(RandomSource):
 
 @contextmanager
 def paying(
-    ledger: LedgerWriter,
+    ledger: HasStore,
     account: str | None,
     guarantee: Guarantee,
     *,
-    purpose: str,
-    event: PrivacyEvent | None = None,
-    origin: Origin | None = None,
     # Where noise is seeded, its stream: nothing is protected then, and nothing can be released.
     simulation: SeededSource | None = None,
-    key: str | None = None,
-    study: tuple[str | None, str] | None = None,
-    approval: ChargeApproval | None = None,
-    limit: Limit | None = None,
     # Whether a block that was interrupted is finished later under its key. An interrupt (what is
     # no Exception, as from Ctrl-C) then leaves the charge open, as a kill would.
     resumes: bool = False,
     # Between machines, what noise follows from; by default it is the system's.
     keyed: NoiseKey | None = None,
+    **terms: Unpack[Terms],
 ) -> Iterator[Ticket]:
     """Charge, let the block draw, and mark the charge released, or failed if the block raised.
 
     The price is on disk before the block begins, and stays charged however it ends. A block that
     has a digest to leave calls ``ledger.mark_released(receipt, digest=...)`` itself; what it
     marked is left as it is. The ticket is good until the block ends, for draws that together cost
-    at most ``guarantee``. Other arguments are those of :meth:`Ledger.charge`, which says what is
-    raised.
+    at most ``guarantee``. What is raised, :meth:`Store.charge` says.
     """
-    book = _own(ledger)
-    seal = None if keyed is None else keyed.seal(several=isinstance(event, SharedSums))
+    book, several = _own(ledger), isinstance(terms.get("event"), SharedSums)
+    seal = None if keyed is None else keyed.seal(several=several)
     if seal is not None:
-        origin = replace(origin or Origin(), noise=seal)
-    receipt = book.charge(
-        account,
-        guarantee,
-        purpose=purpose,
-        event=event,
-        origin=origin,
-        simulated=simulation is not None,
-        key=key,
-        study=study,
-        approval=approval,
-        limit=limit,
-    )
-    purse = _Purse(book, receipt, seal)
+        terms["origin"] = replace(terms.get("origin") or Origin(), noise=seal)
+    receipt = book.charge(account, guarantee, simulated=simulation is not None, **terms)
+    purse = _Purse(ledger, receipt, seal)
     try:
         try:
             yield Ticket(purse, receipt, simulation, keyed)
@@ -529,28 +499,28 @@ def paying(
                 _fail(book, receipt, purse, error)
             raise
         if _counted(book, receipt, purse).open:
-            book.mark_released(receipt)
+            book.mark(receipt, "released", End(receipt.row))
     finally:
         purse.end()  # and not before: who waits finds how it ended
 
 
-def _counted(ledger: LedgerWriter, receipt: Receipt, purse: _Purse) -> Payment:
+def _counted(book: Store, receipt: Receipt, purse: _Purse) -> Payment:
     """Note draws of several that nobody has noted: a later ticket has what is left."""
-    payment = ledger.payment(receipt)
+    payment = book.payment(receipt)
     made = 0 if payment.sums is None else max(purse.draws.values(), default=0)
     for number in range(payment.models, made):
-        ledger.note_model(receipt, digest=f"draw {number + 1}")
+        book.note_model(receipt, f"draw {number + 1}")
     return payment
 
 
-def _fail(ledger: LedgerWriter, receipt: Receipt, purse: _Purse, error: BaseException) -> None:
+def _fail(book: Store, receipt: Receipt, purse: _Purse, error: BaseException) -> None:
     # What went wrong must reach the caller even if the ledger cannot be told: the charge then
     # stays open, which counts the same.
     name = type(error).__name__
     code = name if re.fullmatch(r"[A-Za-z]\w{0,63}", name, re.ASCII) else "Error"
     try:
-        if _counted(ledger, receipt, purse).open:
-            ledger.mark_failed(receipt, code=code)
+        if _counted(book, receipt, purse).open:
+            book.mark(receipt, "failed", End(receipt.row, code=code))
     except LedgerError as second:
         error.add_note(f"The ledger could not be told that row {receipt.row} failed: {second}")
 

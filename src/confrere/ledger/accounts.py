@@ -20,7 +20,7 @@ from confrere.kernel.guarantee import (
     exact,
     minus,
 )
-from confrere.kernel.ledger import Pages, said_by
+from confrere.kernel.ledger import Balance, Pages, said_by
 from confrere.views import Table, Word, amount, moment, price, share, shown, shown_down
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ class Account:
             delta=terms.delta,
             unit=terms.unit,
             neighbours=terms.neighbours,
-            spent=balance.spent,
-            left=balance.left,
+            spent=at_least(balance.paid.epsilon),
+            left=left_of(balance),
             opened=rows[0].time,
             frozen=balance.frozen,
             history=history,
@@ -99,6 +99,13 @@ class Account:
         """Return plain values, for JSON, which has no infinity: ``left`` is then None."""
         values = asdict(self) | {"left": None if math.isinf(self.left) else self.left}
         return values | {"history": [asdict(change) for change in self.history]}
+
+
+def left_of(balance: Balance) -> float:
+    """Return the epsilon that can be charged; infinite without a cap, nothing once frozen."""
+    if balance.frozen is not None or balance.caps is None:
+        return math.inf if balance.frozen is None else 0.0
+    return max(0.0, at_most(balance.caps.minus(balance.counted).epsilon))
 
 
 def _years(log: Pages, account: str) -> dict[int, float]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, final
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, final
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -19,6 +19,8 @@ from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     Unit,
+    at_least,
+    check_code,
     check_delta,
     check_relation,
     exact,
@@ -30,19 +32,19 @@ from confrere.kernel.ledger import (
     Balances,
     Charge,
     ChargeApproval,
-    LedgerFile,
-    LedgerWriter,
+    End,
     Opened,
     Pages,
     Receipt,
     Store,
+    Terms,
     Verdict,
     said_by,
     study_of,
 )
 from confrere.kernel.log import ONE_AT_A_TIME, Row, enter, now
 from confrere.ledger import entries as views
-from confrere.ledger.accounts import Account, account_table, charge_table
+from confrere.ledger.accounts import Account, account_table, charge_table, left_of
 from confrere.ledger.entries import Decision, Entry
 from confrere.views import Panel, Shown
 
@@ -53,18 +55,45 @@ if TYPE_CHECKING:
 _MOST = 12
 
 
-class LedgerReader(LedgerFile, Shown):
+class LedgerReader(Shown):
     """A ledger's file, as far as it is read; see :class:`~confrere.ledger.Ledger`.
 
     A handle knows which file and nothing about what is in it: a copy, clone or pickle of it is the
     same ledger.
     """
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @staticmethod
+    def look(path: str | os.PathLike[str]) -> LedgerReader:
+        """Return a ledger that is only looked at: nothing is made, and no witness is told.
+
+        What a witness remembers is then compared by :func:`~confrere.ledger.witnessed`.
+        """
+        return LedgerReader(Store(Path(path).resolve(), None))
+
+    @property
+    def path(self) -> Path:
+        """The file, as an absolute path."""
+        return self._store.path
+
+    @property
+    def ephemeral(self) -> bool:
+        """Whether the file goes when the process that made it exits."""
+        return not self._store.lasts
+
+    @property
+    def ledger_id(self) -> str:
+        """Which ledger this is: a random name, given when the file was made."""
+        with self._store.reading() as log:
+            return log.ledger_id
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self.ephemeral else repr(str(self.path))})"
 
     def __eq__(self, other: object) -> bool:
-        return self.path == other.path if isinstance(other, LedgerFile) else NotImplemented
+        return self.path == other.path if isinstance(other, LedgerReader) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.path)
@@ -75,15 +104,15 @@ class LedgerReader(LedgerFile, Shown):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    @staticmethod
-    def look(path: str | os.PathLike[str]) -> LedgerReader:
-        """Return a ledger that is only looked at: nothing is made, and no witness is told.
+    def paid(self, key: str) -> bool:
+        """Whether something was charged under a key."""
+        with self._store.reading() as log:
+            return key in log.keys
 
-        What a witness remembers is then compared by :func:`~confrere.ledger.witnessed`.
-        """
-        reader = LedgerReader.__new__(LedgerReader)
-        reader._store = Store(Path(path).resolve(), None)
-        return reader
+    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
+        """Refuse a study that its owner has said no to since."""
+        with self._store.reading() as log:
+            log.check_agreed(study_sha256, approval)
 
     def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
         """Say which account :meth:`charge` would charge, before any data are touched.
@@ -91,7 +120,7 @@ class LedgerReader(LedgerFile, Shown):
         With ``guarantee``, an account that counts something else, or is frozen, is refused too.
         """
         with self._store.reading() as log:
-            name = self._resolve(log, account)
+            name = self._store.payer(log, account)
             if guarantee is not None and name in log.balances:
                 _covers(log.balance(name), guarantee)
             return name
@@ -114,12 +143,12 @@ class LedgerReader(LedgerFile, Shown):
     def spent(self, account: str | None = None) -> float:
         """Return the sum of the epsilons charged, however the charges ended."""
         balance = self._balance(account)
-        return 0.0 if balance is None else balance.spent
+        return 0.0 if balance is None else at_least(balance.paid.epsilon)
 
     def left(self, account: str | None = None) -> float:
         """Return the epsilon that can still be charged; infinite without a cap."""
         balance = self._balance(account)
-        return math.inf if balance is None else balance.left
+        return math.inf if balance is None else left_of(balance)
 
     def head(self) -> str:
         """Return the hash of the last row; kept elsewhere, it shows a ledger that was cut."""
@@ -138,7 +167,7 @@ class LedgerReader(LedgerFile, Shown):
 
     def _balance(self, account: str | None) -> Balance | None:
         with self._store.reading() as log:
-            name = self._resolve(log, account)
+            name = self._store.payer(log, account)
             return log.balance(name) if name in log.balances else None
 
     def capped(self, account: str | None = None) -> bool:
@@ -239,7 +268,7 @@ class LedgerReader(LedgerFile, Shown):
 
 
 @final
-class Ledger(LedgerReader, LedgerWriter):
+class Ledger(LedgerReader):
     """The append-only record of what was spent, in one file.
 
     A ledger is a handle: copies, clones, pickles, threads and other processes of the same machine
@@ -268,6 +297,40 @@ class Ledger(LedgerReader, LedgerWriter):
     the heads that release cards and receipts carry, by ``verify(head=...)``. Nor does a ledger
     stop anyone from using the data without charging.
     """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        witness: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(Store.at(path, witness).open())
+
+    def charge(
+        self,
+        account: str | None,
+        guarantee: Guarantee,
+        *,
+        simulated: bool = False,
+        **terms: Unpack[Terms],
+    ) -> Receipt:
+        """Pay for a release; when this returns, the price is on disk; if it raises, not a bit is.
+
+        Without an account the only one pays. What was paid under a key is not paid again.
+        """
+        return self._store.charge(account, guarantee, simulated=simulated, **terms)
+
+    def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
+        """Note that what was paid for was made, and optionally what it hashes to."""
+        self._store.mark(receipt, "released", End(receipt.row, digest))
+
+    def mark_failed(self, receipt: Receipt, *, code: str) -> None:
+        """Note that what was paid for was not made; it stays charged."""
+        self._store.mark(receipt, "failed", End(receipt.row, code=check_code(code, "code")))
+
+    def note_model(self, receipt: Receipt, *, digest: str) -> None:
+        """Note a model that was made of what was paid for, by which releases are verified."""
+        self._store.note_model(receipt, digest)
 
     def open_account(
         self,

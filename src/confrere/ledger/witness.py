@@ -15,6 +15,7 @@ from confrere.kernel.ledger import (
     End,
     Head,
     Pages,
+    Place,
     Reset,
     Spent,
     Store,
@@ -22,7 +23,7 @@ from confrere.kernel.ledger import (
     record_file,
     witness_folder,
 )
-from confrere.kernel.log import now, transaction
+from confrere.kernel.log import now
 
 #: How blanks are written in the system's list of mounts.
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -32,7 +33,7 @@ def witnessed(
     path: str | os.PathLike[str], *, witness: str | os.PathLike[str] | None = None
 ) -> dict[str, Any]:
     """Show what a witness remembers of a ledger, beside what the file says; nothing is refused."""
-    store, kept = Store.at(path, witness)
+    store, kept = _of(path, witness)
     found: Head | None = None
     complaint: str | None = None
     try:
@@ -52,6 +53,14 @@ def witnessed(
     }
 
 
+def _of(
+    path: str | os.PathLike[str], witness: str | os.PathLike[str] | None
+) -> tuple[Store, Witness]:
+    store = Store.at(path, witness)
+    assert store.witness is not None
+    return store, store.witness
+
+
 def reset_witness(
     path: str | os.PathLike[str], *, reason: str, witness: str | os.PathLike[str] | None = None
 ) -> dict[str, float]:
@@ -61,10 +70,10 @@ def reset_witness(
     what it paid for has left. A ledger that is not there is made anew. Returned is the epsilon that
     was booked, by account.
     """
-    store, kept = Store.at(path, witness)
+    store, kept = _of(path, witness)
     said = Reset(reason)
     store.create()
-    with store.named(), transaction(store.path, Pages, exclusive=True) as log:
+    with store.writing(checked=False) as log:
         for ledger_id in {log.ledger_id, kept.ledger_at(store.path) or log.ledger_id}:
             head = kept.head_of(ledger_id)
             if head is not None:
@@ -74,7 +83,7 @@ def reset_witness(
         for one in lost:
             _book(store, log, one)
         kept.keep(log, log.balances)
-        kept.keep_place(log.ledger_id, store.path)
+        kept.keep_place(log, store.path)
     return {one.account: one.epsilon for one in lost}
 
 
@@ -108,7 +117,7 @@ def _lost(kept: Witness, log: Pages, path: Path) -> list[Spent]:
         rest = Amount.of(one.epsilon, one.delta)
         if row is None and one.account in log.balances:
             balance = log.balance(one.account)
-            rest = rest.minus(Amount.of(balance.spent, at_least(balance.paid.delta)))
+            rest = rest.minus(Amount.of(*map(at_least, balance.paid)))
         if rest.epsilon > 0:
             delta = max(0.0, at_least(rest.delta))
             found.append(replace(one, epsilon=at_least(rest.epsilon), delta=delta))
@@ -133,8 +142,7 @@ def check_source(source: str, ledger_id: str | None, path: Path) -> None:
 
 def keep_source(source: str, ledger_id: str, path: Path) -> None:
     """Keep in which ledger data are counted."""
-    told = {"ledger_id": ledger_id, "path": str(path)}
-    Witness(witness_folder()).tell(told, "data", source)
+    Witness(witness_folder()).tell(Place(ledger_id, path=str(path)), "data", source)
 
 
 def no_ledger(path: Path) -> NotALedger:
