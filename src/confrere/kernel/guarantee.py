@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from decimal import Context, Decimal, Inexact
@@ -125,15 +126,9 @@ class Record:
         try:
             return cls(**values)
         except TypeError:
-            pass
-        what = cls.prefix.strip(".") or cls.__name__.lower()
-        if not isinstance(values, Mapping):
-            raise InvalidParameter(f"a {what} must be a table of its fields.")
-        needed = {name for name, _, default in _fields(cls) if default is MISSING}
-        missing = ", ".join(sorted(needed - values.keys()))
-        raise InvalidParameter(
-            f"the {what} lacks {missing}." if missing else f"the {what} has other fields."
-        )
+            what = cls.prefix.strip(".") or cls.__name__.lower()
+            needed = ", ".join(one for one, _, default in _fields(cls) if default is MISSING)
+            raise InvalidParameter(f"a {what} is a table of its fields, with {needed}.") from None
 
 
 def _plain(value: Any) -> Any:
@@ -166,18 +161,11 @@ def _check(hint: Any) -> Check:
     if origin is tuple:
         each = _check(args[0])
         return lambda value, name: _tuple(value, name, each)
-    if origin is Literal:
-        return lambda value, name: _one_of(value, name, args)
+    if origin is Literal or issubclass(hint, Enum):
+        return _one_of(args, str) if origin is Literal else _one_of(tuple(hint), hint)
     if issubclass(hint, Record):
         return lambda value, name: value if hint.accepts(value) else _record(value, name, hint)
-    if issubclass(hint, Enum):
-        kinds = tuple(hint)
-        return lambda value, name: (
-            value if type(value) is hint else hint(_one_of(value, name, kinds))
-        )
-    if hint is Decimal:
-        return lambda value, name: value if type(value) is Decimal else _decimal(value, name)
-    return _float if hint is float else lambda value, name: _exactly(value, name, hint)
+    return _NUMBERS.get(hint) or (lambda value, name: _exactly(value, name, hint))
 
 
 def _tuple(value: object, name: str, each: Check) -> tuple[Any, ...]:
@@ -186,24 +174,14 @@ def _tuple(value: object, name: str, each: Check) -> tuple[Any, ...]:
     return tuple([each(one, name) for one in value])
 
 
-def _one_of(value: Any, name: str, allowed: tuple[Any, ...]) -> Any:
-    if value not in allowed:
-        raise InvalidParameter(f"{name} must be {' or '.join(repr(str(one)) for one in allowed)}.")
-    return value
+def _one_of(allowed: tuple[Any, ...], of: Callable[[Any], Any]) -> Check:
+    def check(value: object, name: str) -> Any:
+        if value not in allowed:
+            told = " or ".join(repr(str(one)) for one in allowed)
+            raise InvalidParameter(f"{name} must be {told}.")
+        return value if type(value) is of else of(value)
 
-
-_SEEN: dict[tuple[type, str], Any] = {}
-_R = TypeVar("_R", bound=Record)
-
-
-def seen(of: type[_R], values: dict[str, Any]) -> _R:
-    """Read a record; rows of a ledger say the same again and again."""
-    key = (of, repr(values))
-    if key not in _SEEN:
-        if len(_SEEN) >= _MOST:
-            _SEEN.clear()
-        _SEEN[key] = of.from_dict(values)
-    return cast(_R, _SEEN[key])
+    return check
 
 
 def _record(value: Any, name: str, of: type[Record]) -> Record:
@@ -219,7 +197,7 @@ def _float(value: object, name: str) -> float:
 
 
 def _decimal(value: object, name: str) -> Decimal:
-    number = Decimal(str(_exactly(value, name, str)))
+    number = value if type(value) is Decimal else Decimal(str(_exactly(value, name, str)))
     if not number.is_finite():
         raise InvalidParameter(f"{name} must be a finite number.")
     return number
@@ -229,6 +207,21 @@ def _exactly(value: object, name: str, of: type) -> object:
     if type(value) is not of:
         raise InvalidParameter(f"{name} must be a {of.__name__}, got a {type(value).__name__}.")
     return value
+
+
+_NUMBERS: dict[type, Check] = {float: _float, Decimal: _decimal}
+_SEEN: dict[tuple[type, str], Any] = {}
+_R = TypeVar("_R", bound=Record)
+
+
+def seen(of: type[_R], values: dict[str, Any]) -> _R:
+    """Read a record; rows of a ledger say the same again and again."""
+    key = (of, repr(values))
+    if key not in _SEEN:
+        if len(_SEEN) >= _MOST:
+            _SEEN.clear()
+        _SEEN[key] = of.from_dict(values)
+    return cast(_R, _SEEN[key])
 
 
 # -- promises --------------------------------------------------------------------------------------
@@ -542,38 +535,49 @@ class Priced(Protocol):
         """Return what a ledger keeps of it."""
 
 
+class _Composed(ABC):
+    """Has the price of what it is composed of."""
+
+    @abstractmethod
+    def guarantee(self, units: int = 1) -> Guarantee:
+        """Return the price of all, without touching data."""
+
+    def event(self) -> PrivacyEvent:
+        """Return what a ledger keeps: the price, where nothing else is known to compose."""
+        return self.guarantee().event()
+
+
 @dataclass(frozen=True)
-class Together:
+class Together(_Composed):
     """Releases computed from the same units: epsilons and deltas add."""
 
     parts: Sequence[Priced]
     theorem: str | None = None
 
+    @override
     def guarantee(self, units: int = 1) -> Guarantee:
-        """Return the price of all."""
         return _combined(self.parts, added, self.theorem).guarantee(units)
-
-    def event(self) -> PrivacyEvent:
-        """Return the price: nothing else is known to compose."""
-        return self.guarantee().event()
 
 
 @dataclass(frozen=True)
-class Apart:
-    """Releases computed from disjoint parts of the units: the largest counts."""
+class Apart(_Composed):
+    """Releases computed from disjoint parts of the units: the largest counts.
+
+    Of several units each may be in another part.
+    """
 
     parts: Sequence[Priced]
     split: Split  #: How the parts were made, which must not look at the data
     theorem: str | None = None
 
+    @override
     def guarantee(self, units: int = 1) -> Guarantee:
-        """Return the price of all; of several units, each may be in another part."""
         made = _combined(self.parts, max, self.theorem, f"disjoint parts, split {self.split}")
         check_split(self.split, made.neighbours)
         return made.guarantee(units)
 
+    @override
     def event(self) -> PrivacyEvent:
-        """Return what was done to each part."""
         return PartsApart(tuple(one.event() for one in self.parts), self.split)
 
 
@@ -581,7 +585,7 @@ _P = TypeVar("_P", bound=Priced)
 
 
 @dataclass(frozen=True)
-class Then(Generic[_P]):
+class Then(_Composed, Generic[_P]):
     """A release, and what follows from what it brought: at most ``promise``, whatever it was."""
 
     first: Priced
@@ -595,13 +599,9 @@ class Then(Generic[_P]):
             raise CompositionError("what follows a release costs more than was promised.")
         return follows
 
+    @override
     def guarantee(self, units: int = 1) -> Guarantee:
-        """Return the price of both."""
         return self.promise.guarantee(units)
-
-    def event(self) -> PrivacyEvent:
-        """Return the price: which release follows is not known."""
-        return self.promise.event()
 
 
 def one_of(parts: Iterable[Priced], *, theorem: str | None = None) -> Guarantee:

@@ -20,12 +20,13 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Required, Self, TypedDict, Unpack
+
+from typing_extensions import override
 
 from confrere.errors import (
     AccountFrozen,
@@ -35,7 +36,6 @@ from confrere.errors import (
     LedgerError,
     LedgerTampered,
     NotALedger,
-    StudyRefused,
     UnknownAccount,
     WitnessMismatch,
 )
@@ -183,34 +183,15 @@ class End(Record):
     code: Code | None = None  #: Why it failed
 
 
-class Verdict(Record):
-    """No to a study; or a no is lifted, for what is approved from ``since`` on."""
-
-    study: StudyName
-    name: Line
-    reason: Line
-    withdrawn: bool = False
-    since: Time | None = None
-
-
-class Reset(Record):
-    """The owner went on from a file that was not as the witness remembers it."""
-
-    reason: Line
-    ledger_id: Line | None = None
-    row: int | None = None
-    hash: Line | None = None
-
-
 _KINDS: dict[str, type[Record]] = {
     "genesis": Genesis,
     "account": Opened,
     **dict.fromkeys(("raised", "frozen"), AccountChange),
     "charge": Charge,
     **dict.fromkeys(("released", "failed", "model"), End),
-    **dict.fromkeys(("refused", "agreed"), Verdict),
-    "witness": Reset,
 }
+#: What owners say about studies and witnesses is kept for who reads it, and moves no balance.
+_NOTES = ("refused", "agreed", "witness")
 
 
 def said_by(row: Row) -> Any:
@@ -222,14 +203,6 @@ def said_by(row: Row) -> Any:
 
 
 # -- receipts --------------------------------------------------------------------------------------
-def refused(study: str | None, by: str, time: str, row: int) -> StudyRefused:
-    """Return what is raised as long as a row that says no is the last word about a study."""
-    return StudyRefused(
-        f"study {study} was {by} on {time[:16]}Z (row {row}): nothing more is charged or answered "
-        "for it. A new approval lifts that: confrere approve."
-    )
-
-
 class Receipt(Record):
     """Proof that a price was paid before the noise was drawn.
 
@@ -284,7 +257,7 @@ class Terms(TypedDict, total=False):
     key: str | None  #: So that who is asked twice answers twice and pays once
     study: tuple[str | None, str] | None  #: Id and sha256 of the study that asks
     approval: ChargeApproval | None  #: Who agreed to it, and why
-    limit: Limit | None  #: A cap besides the account's own
+    limit: Condition | None  #: A cap besides the account's own, on what is not paid yet
 
 
 # -- what an account allows ------------------------------------------------------------------------
@@ -373,15 +346,16 @@ class Balance(NamedTuple):
 
 
 # -- what the rows say together --------------------------------------------------------------------
-class Balances:
-    """All rows, each held against those before it; kept are balances, and where rows stand.
+class Pages(LogFile):
+    """A ledger's file: all rows, each held against those before it.
 
-    ``paid`` says whose each charge is, ``keys`` are of charges, ``marks`` say how they ended,
-    ``models`` what was made of them, ``decisions`` who said no to a study; by ``resets`` the owner
-    went on from a file that was not as it was left.
+    Kept are balances, and where rows stand: ``paid`` says whose each charge is, ``keys`` are of
+    charges, ``marks`` say how they ended, ``models`` what was made of them. Rows that count are
+    read from the disk again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
         self.ledger_id = ""
         self.balances: dict[str, Balance] = {}
         self.charges: dict[str, list[int]] = {}
@@ -390,15 +364,17 @@ class Balances:
         self.keys: dict[str, int] = {}
         self.marks: dict[int, int] = {}
         self.models: dict[int, list[int]] = {}
-        self.decisions: dict[str, list[int]] = {}
-        self.resets: list[int] = []
+        self.notes: dict[str, list[int]] = {kind: [] for kind in _NOTES}
 
+    @override
     def enter(self, row: Row) -> None:
-        """Take in the next row, or refuse one that contradicts those before it."""
         if (row.seq == 1) != (row.kind == "genesis"):
             raise ValueError("a chain has one genesis")
         if row.kind == "charge":
             self._charge(row)
+            return
+        if row.kind in self.notes:
+            self.notes[row.kind].append(row.seq)
             return
         said = said_by(row)
         if isinstance(said, End):
@@ -416,10 +392,6 @@ class Balances:
         elif isinstance(said, AccountChange):
             self.balances[said.account] = self.balances[said.account].changed(row.kind, said)
             self.changes[said.account].append(row.seq)
-        elif isinstance(said, Verdict):
-            self.decisions.setdefault(said.study.sha256, []).append(row.seq)
-        elif isinstance(said, Reset):
-            self.resets.append(row.seq)
         else:
             if said.format not in _READ:
                 raise NotALedger(
@@ -445,14 +417,6 @@ class Balances:
         self.balances[charge.account] = after
         self.charges[charge.account].append(row.seq)
         self.paid[row.seq] = charge.account
-
-
-class Pages(Balances, LogFile):
-    """A ledger's file, with what its rows say; those that count are read from the disk again."""
-
-    def __init__(self, descriptor: int) -> None:
-        Balances.__init__(self)
-        LogFile.__init__(self, descriptor)
 
     def said(self, seq: int) -> Any:
         """Return what a row that was there says."""
@@ -490,24 +454,6 @@ class Pages(Balances, LogFile):
                 return charge
         raise LedgerError(f"the receipt for row {receipt.row} is not of this ledger.")
 
-    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
-        """Refuse a study whose last word is no, or what was approved before a no was lifted.
-
-        Looked at within every charge, so that a no holds whoever has a grant already.
-        """
-        for seq in self.decisions.get(study_sha256, ())[-1:]:
-            row, moment = self.row(seq), datetime.fromisoformat
-            said: Verdict = said_by(row)
-            if said.since is None:
-                how = "withdrawn" if said.withdrawn else "refused"
-                raise refused(said.study.id, f"{how} by {said.name}", row.time, seq)
-            if approval is None or moment(approval.time) < moment(said.since):
-                raise StudyRefused(
-                    f"study {said.study.id} was refused, and agreed to again by {said.name} (row "
-                    f"{seq}); what was approved before that does not count any more: use the new "
-                    "grant."
-                )
-
 
 # -- the witness -----------------------------------------------------------------------------------
 
@@ -534,7 +480,7 @@ class Spent(Record):
     facts: Opened
 
 
-class Place(Record):
+class LedgerPlace(Record):
     """Which ledger a path, or data, was last seen with."""
 
     ledger_id: str
@@ -616,7 +562,7 @@ class Witness:
         """
         own = log.ledger_id
         if self.ledger_at(path) != own:
-            self.tell(Place(own, now()), "path", str(path))
+            self.tell(LedgerPlace(own, now()), "path", str(path))
         files = (record_file(self.folder, "spent", own, one) for one in log.balances)
         if self.head_of(own) is None or not all(file.exists() for file in files):
             self.keep(log, log.balances)
@@ -673,41 +619,48 @@ class Witness:
 
 
 # -- the ledger ------------------------------------------------------------------------------------
-#: Refuses, or not, a charge to an account beside what was spent; looked at within the charge.
-Limit = Callable[[Pages, str, Guarantee], None]
+#: Refuses, or not, a charge beside what the rows say; looked at within the charge.
+Condition = Callable[[Pages, Charge], None]
 
 
 class Store:
     """The ledger in one file, compared with its witness: what it was paid, and how that ended.
 
-    ``ledger_id`` says which ledger the file must be; by default the one found first. Without a
-    witness it is ephemeral, or only looked at.
+    ``condition`` is on every charge. ``ledger_id`` says which ledger the file must be; by default
+    the one found first. Without a witness it is ephemeral, or only looked at.
     """
 
-    __slots__ = ("_accounts", "_seen", "lasts", "ledger_id", "path", "witness")
+    __slots__ = ("_accounts", "_seen", "condition", "lasts", "ledger_id", "path", "witness")
 
     def __init__(
-        self, path: Path, witness: Witness | None, ledger_id: str | None = None, lasts: bool = True
+        self,
+        path: Path,
+        witness: Witness | None,
+        condition: Condition | None = None,
+        lasts: bool = True,
+        ledger_id: str | None = None,
     ) -> None:
-        self.path, self.witness, self.ledger_id, self.lasts = path, witness, ledger_id, lasts
+        self.path, self.witness, self.condition, self.lasts = path, witness, condition, lasts
+        self.ledger_id = ledger_id
         self._seen: Row | None = None
         self._accounts: set[str] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Nothing is opened: what was pickled with its ledger can be read where that is not.
-        return Store, (self.path, self.witness, self.ledger_id, self.lasts)
+        return Store, (self.path, self.witness, self.condition, self.lasts, self.ledger_id)
 
     @classmethod
     def at(
         cls,
         path: str | os.PathLike[str] | None,
         witness: str | os.PathLike[str] | None = None,
+        condition: Condition | None = None,
     ) -> Self:
         """Return the store of a file, which is not opened, or of an ephemeral one."""
         if path is None:
-            return cls(_ephemeral_path(), None, lasts=False)
+            return cls(_ephemeral_path(), None, condition, lasts=False)
         try:
-            return cls(Path(path).resolve(), Witness(witness_folder(witness)))
+            return cls(Path(path).resolve(), Witness(witness_folder(witness)), condition)
         except (TypeError, ValueError) as error:
             raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
 
@@ -812,15 +765,15 @@ class Store:
             name, key = self.payer(log, account), terms.get("key")
             known = None if study is None else study_of(study)
             charge = Charge.from_dict({"account": name, "study": known, **facts})
-            if known is not None:
-                log.check_agreed(known.sha256, charge.approval)
+            if self.condition is not None:
+                self.condition(log, charge)
             if name not in log.balances:
                 self.append(log, "account", Opened(name, None, 0.0, *guarantee.kind))
             if key is None or key not in log.keys:
                 time = now()
                 balance = log.balance(name).after(guarantee, time)
                 if limit is not None:
-                    limit(log, name, guarantee)
+                    limit(log, charge)
                 free = not self.lasts or balance.caps is None
                 charge = replace(charge, uncapped=free, spent=balance.totals)
                 row = self.append(log, "charge", charge, time=time)

@@ -22,7 +22,7 @@ import time
 from abc import ABC, abstractmethod
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,6 +161,9 @@ def create(path: Path, facts: Mapping[str, Any]) -> None:
         ) from error
 
 
+_CONTRADICTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
 class LogFile(ABC):
     """One open inode: rows are checked against their hash and the row before as they are read."""
 
@@ -218,7 +221,12 @@ class LogFile(ABC):
             raise LedgerTampered("every row was removed.")
 
     def _enter(self, row: Row, line: bytes, end: int) -> None:
-        enter(self.enter, row)
+        try:
+            self.enter(row)
+        except NotALedger:
+            raise
+        except (ConfrereError, *_CONTRADICTIONS) as error:
+            raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
         self._offsets.append(self._end)
         self._end, self._tail, self._tail_line = end, row, line
 
@@ -287,19 +295,6 @@ class LogFile(ABC):
             ) from error
 
 
-_CONTRADICTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
-
-def enter(into: Callable[[Row], None], row: Row) -> None:
-    """Enter a row into books that refuse what does not fit the rows before it."""
-    try:
-        into(row)
-    except NotALedger:
-        raise
-    except (ConfrereError, *_CONTRADICTIONS) as error:
-        raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
-
-
 # One open file per process and inode.
 _kept: OrderedDict[tuple[int, int, int], LogFile] = OrderedDict()
 _L = TypeVar("_L", bound=LogFile)
@@ -357,6 +352,17 @@ def held(path: Path, number: int) -> Iterator[None]:
         lock(fcntl.F_UNLCK, fcntl.LOCK_UN)  # a forked process has the descriptor too
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def reread(path: Path, of: type[_L]) -> Iterator[_L]:
+    """Read all of a file again, of which nothing is believed."""
+    log = of(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    try:
+        log.catch_up()
+        yield log
+    finally:
+        log.close()
 
 
 def _identity(path: Path) -> tuple[int, int, int]:

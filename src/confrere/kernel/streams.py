@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+from scipy.linalg import helmert
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
@@ -251,13 +252,8 @@ def in_sum_zero_space(coordinates: NDArray[np.float64], n_classes: int) -> NDArr
 
 
 def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
-    """Return ``(K, K-1)`` orthonormal columns, each summing to zero (Helmert's)."""
-    basis = np.zeros((n_classes, n_classes - 1))
-    for k in range(1, n_classes):
-        basis[:k, k - 1] = 1.0
-        basis[k, k - 1] = -k
-        basis[:, k - 1] /= np.sqrt(k * (k + 1))
-    return basis
+    """Return ``(K, K-1)`` orthonormal columns, each summing to zero."""
+    return np.asarray(helmert(n_classes).T)
 
 
 def discrete_laplace(

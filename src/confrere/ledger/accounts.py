@@ -20,7 +20,7 @@ from confrere.kernel.guarantee import (
     exact,
     minus,
 )
-from confrere.kernel.ledger import Balance, Pages, said_by
+from confrere.kernel.ledger import Balance, Charge, Pages, said_by
 from confrere.views import Table, Word, amount, moment, price, share, shown, shown_down
 
 if TYPE_CHECKING:
@@ -136,13 +136,13 @@ class Limit:
     by: str
     over: tuple[str, ...] = ()
 
-    def __call__(self, log: Pages, account: str, price: Guarantee) -> None:
+    def __call__(self, log: Pages, charge: Charge) -> None:
         """Refuse a price that does not fit beside what was spent."""
-        left = exact(check_epsilon(self.epsilon))
-        for one in {account, *self.over} & log.balances.keys():
+        left, price = exact(check_epsilon(self.epsilon)), charge.guarantee.epsilon
+        for one in {charge.account, *self.over} & log.balances.keys():
             left = minus(left, log.balance(one).paid.epsilon)
-        if exact(price.epsilon) > left:
-            raise BudgetExceeded(account, price.epsilon, max(0.0, at_most(left)), bound=self.by)
+        if exact(price) > left:
+            raise BudgetExceeded(charge.account, price, max(0.0, at_most(left)), bound=self.by)
 
 
 def account_table(accounts: Iterable[Account], title: str = "") -> Table:

@@ -7,36 +7,31 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from datetime import datetime
+from typing import Any, Literal, Self
 
 from confrere.errors import StudyRefused
-from confrere.extras import extra
-from confrere.kernel.guarantee import PrivacyEvent, at_least, minus
+from confrere.kernel.guarantee import Line, PrivacyEvent, Record, Time, at_least, minus
 from confrere.kernel.ledger import (
     FORMAT,
     Charge,
+    ChargeApproval,
     End,
     Origin,
     Pages,
     Receipt,
+    StudyName,
     Total,
-    Verdict,
-    refused,
     said_by,
 )
 from confrere.kernel.log import Row, canonical
 from confrere.ledger.accounts import Account
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     *("row", "time", "account", "purpose", "epsilon", "delta", "unit", "neighbours", "theorem"),
     *("spent", "state", "ended", "simulated", "key", "digest", "code", "study", "study_sha256"),
     *("uncapped", "approved_by", "reason", "justification", "event", "origin", "hash"),
 )
-#: Columns that may be without any text.
-_TEXTS = (*("key", "digest", "code", "study", "study_sha256"), *_COLUMNS[-6:-3])
 
 
 class Entry(Receipt, kw_only=True):
@@ -85,6 +80,16 @@ class Entry(Receipt, kw_only=True):
         )
 
 
+class Verdict(Record):
+    """No to a study; or a no is lifted, for what is approved from ``since`` on."""
+
+    study: StudyName
+    name: Line
+    reason: Line
+    withdrawn: bool = False
+    since: Time | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One row that says no to a study, or takes that back. The last word stands.
@@ -105,7 +110,7 @@ class Decision:
     @classmethod
     def of(cls, row: Row) -> Self:
         """Read the row."""
-        told: Verdict = said_by(row)
+        told = Verdict.from_dict(row.facts)
         said: Any = "withdrawn" if told.withdrawn else row.kind
         study = (told.study.id or "", told.study.sha256)
         return cls(row.seq, row.time, said, *study, told.name, told.reason, told.since)
@@ -121,29 +126,40 @@ class Decision:
 
     def error(self) -> StudyRefused:
         """Return what is raised as long as this is the last word."""
-        return refused(self.study, str(self), self.time, self.row)
+        return StudyRefused(
+            f"study {self.study} was {self} on {self.time[:16]}Z (row {self.row}): nothing more is "
+            "charged or answered for it. A new approval lifts that: confrere approve."
+        )
 
     def __str__(self) -> str:
         return f"{self.said} by {self.name}"
 
 
-def decisions(log: Pages, study_sha256: str | None = None) -> list[Row]:
-    """Return the rows that say no to a study, or take that back; of all studies by default."""
-    asked = list(log.decisions) if study_sha256 is None else [study_sha256]
-    return [log.row(row) for row in sorted(r for one in asked for r in log.decisions.get(one, ()))]
+def decisions(log: Pages, study_sha256: str | None = None) -> list[Decision]:
+    """Return who said no to a study, or took that back; of all studies by default."""
+    rows = sorted(log.notes["refused"] + log.notes["agreed"])
+    every = [Decision.of(log.row(row)) for row in rows]
+    return [one for one in every if study_sha256 in (None, one.study_sha256)]
 
 
-def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
-    """Make one row per charge; times are in UTC, events stay dicts."""
-    extra("pandas", "pandas")
-    import pandas as pd
+def check_agreed(log: Pages, study_sha256: str, approval: ChargeApproval | None) -> None:
+    """Refuse a study whose last word is no, or what was approved before a no was lifted."""
+    for last in decisions(log, study_sha256)[-1:]:
+        if last.since is None:
+            raise last.error()
+        instant = datetime.fromisoformat
+        if approval is None or instant(approval.time) < instant(last.since):
+            raise StudyRefused(
+                f"study {last.study} was refused, and agreed to again by {last.name} (row "
+                f"{last.row}); what was approved before that does not count any more: use the new "
+                "grant."
+            )
 
-    frame = pd.DataFrame([_flat(entry) for entry in entries], columns=list(_COLUMNS))
-    # Columns may be all None, or without any row: their types must not depend on it.
-    for column in ("time", "ended"):
-        frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
-    texts = dict.fromkeys(_TEXTS, "string")
-    return frame.astype(texts).set_index("row")
+
+def agreed(log: Pages, charge: Charge) -> None:
+    """Look at it within every charge, so that a no holds whoever has a grant already."""
+    if charge.study is not None:
+        check_agreed(log, charge.study.sha256, charge.approval)
 
 
 def to_csv(entries: Iterable[Entry], decisions: Iterable[Decision] = ()) -> str:
@@ -172,7 +188,7 @@ def to_json(log: Pages) -> str:
         "ledger_id": log.ledger_id,
         "head": log.tail.hash,
         "accounts": [Account.of(log, name).to_dict() for name in log.balances],
-        "decisions": [Decision.of(row).to_dict() for row in decisions(log)],
+        "decisions": [one.to_dict() for one in decisions(log)],
         "entries": [Entry.read(log, charge).to_dict() for charge in log.charged()],
     }
     return json.dumps(document, indent=2, allow_nan=False)

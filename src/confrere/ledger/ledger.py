@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, final
+from typing import Any, Literal, Self, Unpack, final
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -29,7 +28,6 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.ledger import (
     AccountChange,
     Balance,
-    Balances,
     Charge,
     ChargeApproval,
     End,
@@ -38,18 +36,14 @@ from confrere.kernel.ledger import (
     Receipt,
     Store,
     Terms,
-    Verdict,
     said_by,
     study_of,
 )
-from confrere.kernel.log import ONE_AT_A_TIME, Row, enter, now
+from confrere.kernel.log import ONE_AT_A_TIME, now, reread
 from confrere.ledger import entries as views
 from confrere.ledger.accounts import Account, account_table, charge_table, left_of
 from confrere.ledger.entries import Decision, Entry
 from confrere.views import Panel, Shown
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Accounts of a view at most; the rest is said to be there.
 _MOST = 12
@@ -112,7 +106,7 @@ class LedgerReader(Shown):
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
         """Refuse a study that its owner has said no to since."""
         with self._store.reading() as log:
-            log.check_agreed(study_sha256, approval)
+            views.check_agreed(log, study_sha256, approval)
 
     def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
         """Say which account :meth:`charge` would charge, before any data are touched.
@@ -162,8 +156,13 @@ class LedgerReader(Shown):
         Returns the number of rows, or raises LedgerTampered, naming the first that is not as it
         was written.
         """
-        with self._store.reading() as log:
-            return audit(log.rows(), head=head)
+        with self._store.reading(), reread(self.path, Pages) as log:
+            if head not in (None, *(row.hash for row in log.rows())):
+                raise LedgerTampered(
+                    f"{self.path}: the given head is not in the chain: rows were removed from its "
+                    "end, or the whole file was rewritten."
+                )
+            return log.tail.seq
 
     def _balance(self, account: str | None) -> Balance | None:
         with self._store.reading() as log:
@@ -214,7 +213,7 @@ class LedgerReader(Shown):
     def resets(self) -> list[dict[str, Any]]:
         """Return when and why the owner went on from a file that was not as it was left."""
         with self._store.reading() as log:
-            rows = map(log.row, log.resets)
+            rows = map(log.row, log.notes["witness"])
             return [{"since": row.seq, "time": row.time} | row.facts for row in rows]
 
     def by_study(self) -> dict[tuple[str, str, str], Decimal]:
@@ -227,13 +226,13 @@ class LedgerReader(Shown):
     def decisions(self) -> list[Decision]:
         """Return who said no to a study, or took that back, and why."""
         with self._store.reading() as log:
-            return [Decision.of(row) for row in views.decisions(log)]
+            return views.decisions(log)
 
     def refusal(self, study_sha256: str) -> Decision | None:
         """Return the no to a study that stands, if one does."""
         with self._store.reading() as log:
-            found = [Decision.of(row) for row in views.decisions(log, study_sha256)[-1:]]
-        return next((last for last in found if last.stops), None)
+            last = views.decisions(log, study_sha256)[-1:]
+        return last[0] if last and last[0].stops else None
 
     def sampled(self, account: str, most: int = 200) -> list[Entry]:
         """Return charges of an account, evenly over all of them, the last one among them."""
@@ -241,10 +240,6 @@ class LedgerReader(Shown):
             rows = log.charged(account)
             step = max(1, math.ceil(len(rows) / most))
             return [Entry.read(log, row) for row in rows[::-1][::step][::-1]]
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return every charge as a table indexed by row."""
-        return views.to_frame(self.entries())
 
     def to_csv(self) -> str:
         """Return every charge as CSV, and every decision about a study."""
@@ -304,7 +299,7 @@ class Ledger(LedgerReader):
         *,
         witness: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(Store.at(path, witness).open())
+        super().__init__(Store.at(path, witness, views.agreed).open())
 
     def charge(
         self,
@@ -410,15 +405,15 @@ class Ledger(LedgerReader):
         ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
         ``withdrawn`` whether it had been agreed to before.
         """
-        said = Verdict(study_of(study), name, reason, withdrawn)
+        said = views.Verdict(study_of(study), name, reason, withdrawn)
         with self._store.writing() as log:
             self._store.append(log, "refused", said)
 
     def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
         """Lift the no to a study, if one stands, for what is approved from this approval on."""
-        said = Verdict(study_of(study), approval.name, approval.reason, since=approval.time)
+        said = views.Verdict(study_of(study), approval.name, approval.reason, since=approval.time)
         with self._store.writing() as log:
-            if [last.kind for last in views.decisions(log, study[1])[-1:]] == ["refused"]:
+            if [last.stops for last in views.decisions(log, study[1])[-1:]] == [True]:
                 self._store.append(log, "agreed", said)
 
 
@@ -452,26 +447,6 @@ def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> t
 @cache
 def _session_ledger() -> Ledger:
     return Ledger()
-
-
-def audit(rows: Iterable[Row], *, head: str | None = None) -> int:
-    """Check the links and the sums of a whole chain, of which nothing is believed; count its rows.
-
-    Each row is known to fit its own hash. The first that does not follow is named.
-    """
-    books, last, found = Balances(), None, head is None
-    for row in rows:
-        row.check_follows(last)
-        enter(books.enter, row)
-        last, found = row, found or row.hash == head
-    if last is None:
-        raise LedgerTampered("every row was removed.")
-    if not found:
-        raise LedgerTampered(
-            "the given head is not in the chain: rows were removed from its end, or the whole "
-            "file was rewritten."
-        )
-    return last.seq
 
 
 def _covers(balance: Balance, guarantee: Guarantee) -> bool:

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confrere.errors import NotALedger, WitnessMismatch
-from confrere.kernel.guarantee import Amount, Guarantee, at_least
+from confrere.kernel.guarantee import Amount, Guarantee, Line, Record, at_least
 from confrere.kernel.ledger import (
     Charge,
     End,
     Head,
+    LedgerPlace,
     Pages,
-    Place,
-    Reset,
     Spent,
     Store,
     Witness,
@@ -24,6 +23,16 @@ from confrere.kernel.ledger import (
     witness_folder,
 )
 from confrere.kernel.log import now
+
+
+class Reset(Record):
+    """The owner went on from a file that was not as the witness remembers it."""
+
+    reason: Line
+    ledger_id: Line | None = None
+    row: int | None = None
+    hash: Line | None = None
+
 
 #: How blanks are written in the system's list of mounts.
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -142,7 +151,7 @@ def check_source(source: str, ledger_id: str | None, path: Path) -> None:
 
 def keep_source(source: str, ledger_id: str, path: Path) -> None:
     """Keep in which ledger data are counted."""
-    Witness(witness_folder()).tell(Place(ledger_id, path=str(path)), "data", source)
+    Witness(witness_folder()).tell(LedgerPlace(ledger_id, path=str(path)), "data", source)
 
 
 def no_ledger(path: Path) -> NotALedger:

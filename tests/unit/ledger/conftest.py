@@ -1,7 +1,7 @@
 import pytest
 
 from confrere.kernel.guarantee import Guarantee
-from confrere.ledger import Ledger
+from confrere.ledger import Ledger, LedgerReader
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +27,15 @@ def ledger(path, one_account):
 @pytest.fixture
 def tenth():
     return Guarantee(0.1, theorem="objective_perturbation", public=("n_samples",))
+
+
+@pytest.fixture
+def audit(tmp_path):
+    """Count the rows of a chain that nobody has looked at, or say what is wrong with it."""
+
+    def check(rows, rest=b""):
+        file = tmp_path / f"{len(rows)} rows"
+        file.write_bytes(b"".join(row.line for row in rows) + rest)
+        return LedgerReader.look(file).verify()
+
+    return check

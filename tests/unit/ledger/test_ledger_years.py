@@ -9,7 +9,6 @@ from confrere.kernel import log as chain
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.log import Row
 from confrere.ledger import Ledger
-from confrere.ledger.ledger import audit
 
 LAST_MOMENT = "2026-12-31T23:59:59.999999"
 
@@ -104,7 +103,7 @@ def test_an_account_for_life_shows_its_years_and_has_one_cap(ledger, clock):
 @pytest.mark.parametrize(
     "lie", [{"year": 2027}, {"earlier": {"epsilon": "0.9", "delta": "0"}}, {"year": 2025}]
 )
-def test_a_rebuilt_chain_cannot_move_a_charge_into_another_year(yearly, clock, lie):
+def test_a_rebuilt_chain_cannot_move_a_charge_into_another_year(yearly, clock, lie, audit):
     pay(yearly, 0.6)
     clock("2026-05-01T00:00:00")
     pay(yearly, 0.5)
