@@ -31,7 +31,7 @@ from confrere.kernel.accountants import pure_rate
 from confrere.kernel.norms import L2, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
-from confrere.methods.allowance import noise_budget
+from confrere.methods.allowance import allowance
 from confrere.methods.plan import coefficients
 from confrere.solver.certificate import certified
 from confrere_research import loaders
@@ -128,7 +128,7 @@ def one_norm(model: Any, table: Table, epsilon: float, seed: int) -> float:
     facts = PublicFacts(n_samples=len(table.y), n_features=table.X.shape[1], n_classes=count)
     plan = made.plan(facts)
     act = plan.mechanism.act
-    rho = pure_rate(noise_budget(epsilon), replace(plan.mechanism.exposure, one_norm=True))
+    rho = pure_rate(allowance(epsilon, 1).budget, replace(plan.mechanism.exposure, one_norm=True))
     act = replace(act, law=Pure(L2((count - 1) * act.n_features), rho))
     source = SeededSource(seed)
     found = certified(

@@ -5,9 +5,8 @@ a row are off by a variance ``tau2``. Rows of mean square norm one have ``1/d`` 
 ``d`` coordinates, so every weight is off by the variance ``tau2``. Data show ``H w + e`` in each
 coordinate, with the curvature ``H = n v / d`` and an error of variance ``s2 + H``, where ``s2`` is
 the variance of the noise. The ridge with the least mean square error is ``(s2 + H)/(H tau2)``. Its
-first part is :func:`informed_ridge`; the second, ``1/tau2``, counts near a source, where little is
-left open. What a source leaves unknown is the posterior variance of the same model,
-:func:`variance_near`.
+second part, ``1/tau2``, counts near a source, where little is left open. What a source leaves
+unknown is the posterior variance of the same model, :func:`variance_near`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure, check_delta, gaussian_rate
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic, Loss, loss_of
+from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.norms import Norm
 from confrere.mechanisms.measurements import SOLVER_SHARE, Columns, HiddenSize, Objective, RowCount
 from confrere.solver.parties import Descent
@@ -76,7 +75,7 @@ class Allowance:
     @property
     def budget(self) -> float:
         """What is left for the noise when the solver has its share."""
-        return noise_budget(self.epsilon)
+        return self.epsilon * (1 - SOLVER_SHARE)
 
     @property
     def reach(self) -> float:
@@ -90,22 +89,9 @@ class Allowance:
         free = Exposure(loss=self.loss, ridges=(float("inf"),), neighbours=self.relation)
         return 1 / gaussian_rate(self.budget, self.delta, free)
 
-    def at(self, *, epsilon: float | None = None, delta: float | None = None) -> Self:
-        """Return the same at another price."""
-        return replace(
-            self,
-            epsilon=self.epsilon if epsilon is None else epsilon,
-            delta=self.delta if delta is None else delta,
-        )
-
-    def on(self, count: RowCount) -> Self:
-        """Return the same on other records."""
-        return replace(self, count=count)
-
-    @property
-    def two_classes(self) -> Self:
-        """The same for a loss of two classes: of a high level, which weighs groups."""
-        return replace(self, loss=Logistic(self.cap))
+    def at(self, **changed: Any) -> Self:
+        """Return the same at another price, or on other records."""
+        return replace(self, **changed)
 
     def objective(self, norm: Norm, ridge: float, centre: Floats | None = None) -> Objective:
         """Return the perturbed objective of rows in a norm, around a public point."""
@@ -168,44 +154,23 @@ def ridge_for(
     if alpha != "auto":
         return max(n_samples * float(alpha), free_ridge(budget, floor))
     many = MANY_CLASSES if allowed.loss.n_classes > 2 and not allowed.delta else 1.0
+    if allowed.delta:
+        noise = noise or allowed.sigma**2
     if near is not None:
-        noise = noise or _one_objective(allowed, size, budget)
-        curvature = mean_curvature(near.base_rate)
-        known = {"noise": noise, "curvature": curvature, "variance": near.variance}
-        rule = informed_ridge(n_samples, spread, **known) + near.precise / near.variance
-    elif allowed.delta:
-        rule = 0.5 * (noise or allowed.sigma**2) * size * spread / n_samples
+        noise = noise or noise_variance(budget, size, allowed.reach)
+        seen = max(n_samples, 1.0) * mean_curvature(near.base_rate) * near.variance
+        rule = spread * noise / seen + near.precise / near.variance
+    elif noise is not None:
+        rule = 0.5 * noise * size * spread / n_samples
     else:
         capped = 0.3 if allowed.loss.slope < 1 else 1.0
         rule = capped * size * spread**2 / (n_samples * budget**2)
     return max(rule, free_ridge(budget, many * floor))
 
 
-def _one_objective(allowed: Allowance, size: int, budget: float) -> float:
-    """Return the variance of one coordinate of the noise of one objective."""
-    return allowed.sigma**2 if allowed.delta else noise_variance(budget, size, allowed.reach)
-
-
-def noise_budget(epsilon: float) -> float:
-    """Return what is left of epsilon for the noise when the solver has its share."""
-    return epsilon * (1 - SOLVER_SHARE)
-
-
 def slope_of(loss: LossName, n_classes: int = 2) -> float:
     """Return the largest slope of the loss; more than two classes have the softmax loss."""
     return 0.5 if loss == "capped" and n_classes == 2 else 1.0
-
-
-def row_count(n_samples: int, relation: Neighbours, declared: int | None) -> RowCount:
-    """Return the number of rows; where it is not public nothing in a plan may know it."""
-    if relation is not Neighbours.ADD_REMOVE:
-        return n_samples
-    if declared is None:
-        raise InvalidParameter(
-            "declared_samples must be given with neighbours='add-remove': there the number of "
-            "rows is not public, so the ridge needs a public stand-in."
-        )
-    return HiddenSize(int(declared))
 
 
 def column_ridges(
@@ -224,25 +189,11 @@ def column_ridges(
     return smallest, np.sqrt(smallest / given)
 
 
-def group_ridges(
-    alpha: Alphas,
-    n_groups: int,  # Groups that are in use
-) -> list[float | Literal["auto"]]:
-    """Return every group's ridge: the same for all, or one each."""
-    if isinstance(alpha, str) or np.ndim(alpha) == 0:
-        return [alpha] * n_groups  # type: ignore[list-item]
-    each: list[Any] = list(np.asarray(alpha, dtype=object))
-    if len(each) != n_groups:
-        raise InvalidParameter(f"alpha must have one number per group in use ({n_groups}).")
-    return ["auto" if isinstance(one, str) else float(one) for one in each]
-
-
 #: Variance of the log odds around what experts declare, if they are right, and if they are not.
 DECLARED, UNKNOWN = 0.2, 1.0
 
 #: By how much organisations differ, as a share of what was unknown before.
 DRIFT = 0.02
-
 
 #: What one linear model of a source misses besides, as the same share: it is not what the model
 #: above says that every column's weight is known as well as the others'. Chosen on simulated
@@ -261,16 +212,7 @@ def intercept_of(
     of the rows, nearly: the steeper the scores, the further out the intercept must be. A fit that
     starts with too many positives takes the excess out of the columns, where its ridge is strong.
     """
-    return share * _spread(deviation)
-
-
-def share_of(intercept: float, deviation: float) -> float:
-    """Return the log odds of the share of positive rows: :func:`intercept_of` turned round."""
-    return intercept / _spread(deviation)
-
-
-def _spread(deviation: float) -> float:
-    return math.sqrt(1 + math.pi / 8 * deviation**2)
+    return share * math.sqrt(1 + math.pi / 8 * deviation**2)
 
 
 def mean_curvature(base_rate: float) -> float:
@@ -281,18 +223,6 @@ def mean_curvature(base_rate: float) -> float:
 def noise_variance(budget: float, size: int, cap: float) -> float:
     """Return the variance of one coordinate of the noise, where the Jacobian is nearly free."""
     return (size + 1) * (2 * cap / budget) ** 2
-
-
-def informed_ridge(
-    n_samples: float,  # Records behind the model, public; all parties' where models are averaged
-    size: int,  # Number of coordinates that the rows' square norm of one is spread over
-    *,
-    noise: float,  # Variance of one coordinate of the noise
-    curvature: float,  # Mean curvature of the loss
-    variance: float,  # Of the log odds around what the prior says
-) -> float:
-    """Return ``L`` of the summed objective near a prior, before any floor."""
-    return size * noise / (max(n_samples, 1.0) * curvature * variance)
 
 
 def precision_of(n_samples: float, size: int, *, noise: float, curvature: float) -> float:

@@ -17,29 +17,34 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.arrays import Floats
-from confrere.data.body import Clipping, GroupRows, Groups, RowRule
+from confrere.data.body import Clipping, GroupBodies, GroupRows, RowRule
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Form
 from confrere.data.schema import PublicSchema
-from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours, check_relation
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import Exposure, gaussian_rate, gaussian_sigmas
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic
+from confrere.kernel.norms import L2, Norm
+from confrere.mechanisms.measurements import Columns, HiddenSize, Objective
 from confrere.methods.allowance import (
     DECLARED,
+    SOLVER,
     UNKNOWN,
     Allowance,
     Alpha,
     Alphas,
     LossName,
+    Near,
     allowance,
     column_ridges,
-    row_count,
+    ridge_for,
     slope_of,
 )
 from confrere.methods.average import Averaging, Collaboration
 from confrere.methods.expansion import Expansion
 from confrere.methods.geometry import (
     LOG_ODDS,
-    BallGeometry,
     Geometry,
     Leaf,
     Noise,
@@ -47,6 +52,9 @@ from confrere.methods.geometry import (
     choose_form,
     declared_number,
     encodes,
+    frame_in,
+    law_in,
+    schema_frame,
 )
 from confrere.methods.plan import (
     Coordinates,
@@ -55,12 +63,11 @@ from confrere.methods.plan import (
     PublicFacts,
     linear_frame,
     plan_linear,
+    ridge_in,
 )
 from confrere.methods.priors import (
     UNCHECKED,
     Belief,
-    CheckedPlan,
-    DeclaredPrior,
     Prior,
     Source,
     check_sources,
@@ -70,27 +77,30 @@ from confrere.methods.priors import (
     resolve_prior,
 )
 from confrere.methods.stacks import (
+    Centres,
     Combiner,
-    Levels,
+    Division,
+    HighStart,
+    Maps,
+    PartRows,
     PlannedGroups,
     SchemaGroups,
     StackPlan,
     StackStart,
+    allocate,
+    baselines,
     check_importance,
     check_stacks,
     encoded_columns,
     given_groups,
     group_importance,
+    high_level_prior,
     high_share,
     importance_groups,
-    plan_feature_stack,
-    plan_sample_stack,
     random_groups,
     stack_facts,
 )
 from confrere.methods.sums import GradientRounds, OneMessage
-
-Kind = Literal["plr", "simcomb", "pst-s", "pst-f", "pst-h", "collaborative", "multiparty"]
 
 #: What noise is made for in a schema's coordinates by protocols between organisations.
 _LEAVES: dict[str, Leaf] = {
@@ -112,7 +122,8 @@ _UNWEIGHTED = ("pst-f", "pst-h")
 class Settings:
     """What may be asked of a fit, by the names that the estimators' parameters have."""
 
-    kind: str  #: A :data:`Kind`, unless nothing is designed here
+    #: Of its releases: "plr", "simcomb", "pst-s", "pst-f", "pst-h", "collaborative", "multiparty"
+    kind: str
     epsilon: float = 1.0
     delta: float = 0.0
     loss: LossName = "capped"
@@ -155,11 +166,17 @@ class Settings:
         """Which change is hidden."""
         hidden = self.declared_samples is not None
         default = Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
-        return check_relation(self.neighbours or default)
+        return Neighbours(self.neighbours or default)
 
     def allowed(self, n_samples: int, n_classes: int) -> Allowance:
-        """Return what a fit may spend, on so many rows as far as their number is public."""
-        count = row_count(n_samples, self.relation, self.declared_samples)
+        """Return what a fit may spend; where the number of rows is not public it is not known."""
+        hidden = self.relation is Neighbours.ADD_REMOVE
+        if hidden and self.declared_samples is None:
+            raise InvalidParameter(
+                "declared_samples must be given with neighbours='add-remove': there the number of "
+                "rows is not public, so the ridge needs a public stand-in."
+            )
+        count = HiddenSize(int(self.declared_samples or 0)) if hidden else n_samples
         return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
 
     def encoder(self, n_samples: int | None = None, n_parties: int = 1) -> SchemaEncoder | None:
@@ -211,49 +228,28 @@ class Settings:
             each += [self.groups is not None and not _by_name(self.groups)]
         return any(each)
 
-    def body(self, facts: PublicFacts) -> SchemaEncoder | None:
-        """Return what rows are encoded by, if that is for a body."""
-        encoder = self.encoder(facts.n_samples)
-        shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
-        return encoder if shaped else None
-
-    def shaped(self, facts: PublicFacts) -> SchemaEncoder | None:
-        """Return the encoder if noise is shaped like the rows."""
-        encoder = self.body(facts)
-        if self.noise == "schema" and encoder is None:
+    def shaped(self, encoder: SchemaEncoder | None) -> SchemaEncoder | None:
+        """Return the encoder if noise is shaped like its rows."""
+        found = encoder if encoder is not None and encoder.shaped else None
+        if self.noise == "schema" and found is None:
             raise InvalidParameter(
-                "noise='schema' needs schema=, a PublicSchema of raw columns, and sources, if any, "
-                "whose noise was shaped so."
+                "noise='schema' needs schema=: a PublicSchema of raw columns, or the encoder (of "
+                "form 'linear' or 'curves') by which all encode them; and sources, if any, whose "
+                "noise was shaped so."
             )
-        return None if self.noise == "ball" else encoder
+        return None if self.noise == "ball" else found
 
-    def geometry(self, facts: PublicFacts) -> Geometry:
+    def geometry(self, encoder: SchemaEncoder | None, n_features: int) -> Geometry:
         """Return where rows are: in a body if they are encoded for one, or in a ball."""
-        encoder = self.shaped(facts)
-        if encoder is not None:
-            return SchemaGeometry(encoder, self.fit_intercept)
-        plain = linear_frame(
-            facts.n_features,
+        shaped = self.shaped(encoder)
+        if shaped is not None:
+            return SchemaGeometry(shaped, self.fit_intercept, _LEAVES[self.method])
+        return linear_frame(
+            n_features,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
             intercept_scale=self.intercept_scale,
-        )
-        return BallGeometry(plain)
-
-    def told(self, encoder: SchemaEncoder | None, n_classes: int) -> DeclaredPrior:
-        """Return what is declared about the columns and the base rate."""
-        return resolve_prior(self.prior, self.prior_intercept, encoder, n_classes)
-
-    def levels(self, baseline: float, **start: Any) -> Levels:
-        """Return how a stack is made of two levels."""
-        return Levels(
-            combiner=self.combiner,
-            high_fraction=self.high_fraction,
-            alpha=self.alpha,
-            high_alpha=self.high_alpha,
-            split_seed=self.split_seed,
-            baseline=baseline,
-            **start,
+            norm="l1" if self.method == "ofpa" else "l2",
         )
 
     def near(
@@ -262,135 +258,415 @@ class Settings:
         prior: Prior | None,
         fit: Callable[[Allowance, Belief], ModelPlan],
     ) -> ModelPlan:
-        """Return the plan of a fit, after a paid check of its prior if there is one to check."""
+        """Return the plan of a fit, after a paid check of its prior if there is one to check.
+
+        One that scores all rows alike has nothing to check.
+        """
         allowed = self.allowed(facts.n_samples, facts.n_classes)
-        if prior is None or not self.prior_check or (self.sources and prior.deviation == 0):
+        if prior is None or not self.prior_check or prior.deviation == 0:
             return fit(allowed, UNCHECKED)
         return plan_near(prior, fit, allowed, self.sources)
 
 
 def design(asked: Settings, facts: PublicFacts) -> ModelPlan:
     """Return everything that is decided before the data of one organisation are touched."""
-    return _DESIGNS[asked.kind](asked, facts)
+    encoder = asked.encoder(facts.n_samples)
+    encoded = encoder is not None and encodes(encoder, facts.features)
+    return _DESIGNS[asked.kind](asked, facts, encoder if encoded else None)
 
 
-def _linear(asked: Settings, facts: PublicFacts) -> LinearPlan | CheckedPlan:
-    """PLR, towards a prior or (SimComb) towards released models."""
-    encoder, scale = asked.encoder(facts.n_samples), asked.feature_scale
+def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
+    """PLR, towards a prior or (SimComb) towards released models.
+
+    Law, coordinates, centre and ridge are decided here, once for all that a check may show.
+    """
+    prior, level, alpha, scale = None, asked.prior_intercept, asked.alpha, asked.feature_scale
     scale = None if scale is None else np.asarray(scale, dtype=np.float64)
-    prior: Prior | None = None
+    body = encoder if encoder is not None and encoder.shaped else None
     if asked.kind == "simcomb":
-        check_sources(asked.sources, facts, encoder)
-        prior = released_prior(
-            asked.sources,
-            facts.n_features + asked.fit_intercept,
-            1 - asked.eta,
-            data_norm=asked.data_norm,
-            feature_scale=scale,
-            encoder=asked.body(facts),
+        check_sources(asked.sources, facts, asked.encoder(facts.n_samples))
+        size, keep = facts.n_features + asked.fit_intercept, 1 - asked.eta
+        rows = {"data_norm": asked.data_norm, "feature_scale": scale, "encoder": body}
+        prior = released_prior(asked.sources, size, keep, **rows)
+    elif asked.prior is not None or np.any(level):
+        told = resolve_prior(asked.prior, level, asked.encoder(facts.n_samples), facts.n_classes)
+        prior = told.prior(facts, asked.data_norm, scale, body)
+    space = asked.geometry(encoder, facts.n_features)
+    known = LOG_ODDS if prior is None else prior.variance
+
+    @cache
+    def framed(own: Allowance, variance: float, believed: float) -> tuple[Coordinates, Alpha]:
+        factors = scale if prior is None else prior.scale_at(Belief(believed, math.inf))
+        frame: Coordinates = frame_in(space, own, variance).weighted(factors)[0]
+        if np.ndim(alpha) == 0:
+            return frame, alpha  # type: ignore[return-value]
+        smallest, shorter = column_ridges(alpha, frame.n_features)
+        frame, reach = frame.weighted(shorter)
+        return frame, smallest / reach
+
+    law = cache(lambda left: law_in(space, left, known))
+
+    def fit(left: Allowance, belief: Belief) -> LinearPlan:
+        own, point, near = law(left), None, None
+        if prior is None:
+            frame, ridge = framed(own, known, 1.0)
+            if np.any(level):
+                levels = [frame.weights(None, float(one)) for one in np.atleast_1d(level)]
+                point = np.array(levels) if own.loss.n_scores > 1 else levels[0]
+        else:
+            # Many beliefs lead to the same coordinates.
+            believed = 1.0 if belief.trust == 1 else belief.factor
+            frame, ridge = framed(own, prior.variance_at(belief), believed)
+            point, near = prior.point(frame, belief), prior.near(belief)
+        return plan_linear(
+            own,
+            frame,
+            alpha=ridge,
+            ridge_floor=asked.ridge_floor,
+            prior=point,
+            near=near,
+            sources=asked.sources,
         )
-    elif asked.prior is not None or np.any(asked.prior_intercept):
-        prior = asked.told(encoder, facts.n_classes).prior(
-            facts, asked.data_norm, scale, encoder=asked.body(facts)
-        )
-    return design_linear(
-        asked.allowed(facts.n_samples, facts.n_classes),
-        asked.geometry(facts),
-        prior,
-        alpha=asked.alpha,
-        feature_scale=asked.feature_scale,
-        intercept=asked.prior_intercept,
-        ridge_floor=asked.ridge_floor,
-        check=asked.prior_check,
-        sources=asked.sources,
-    )
-
-
-def _sample_stack(asked: Settings, facts: PublicFacts) -> ModelPlan:
-    """PST-S: parts of the rows."""
-    geometry, levels = asked.geometry(facts), asked.levels(asked.prior_intercept)
-    told = asked.told(asked.encoder(), facts.n_classes)
-    prior = told.prior(facts, asked.data_norm, encoder=asked.body(facts))
-
-    def fit(left: Allowance, belief: Belief) -> StackPlan:
-        return plan_sample_stack(left, geometry, asked.n_groups, levels, prior, belief)
 
     return asked.near(facts, prior, fit)
 
 
-def _feature_stack(asked: Settings, facts: PublicFacts) -> ModelPlan:
+def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
+    """PST-S: parts of the rows."""
+    space, count = asked.geometry(encoder, facts.n_features), asked.n_groups
+    body = encoder if encoder is not None and encoder.shaped else None
+    told = resolve_prior(asked.prior, asked.prior_intercept, asked.encoder(), facts.n_classes)
+    prior = told.prior(facts, asked.data_norm, None, body)
+    baseline = float(asked.prior_intercept)
+    # The law is chosen before a check has shown anything; coordinates may follow from that.
+    known = LOG_ODDS if prior is None else prior.variance
+
+    def fit(left: Allowance, belief: Belief) -> StackPlan:
+        division, near = _division(asked, left, count, count), None
+        part = law_in(space, left.at(count=division.counts[0]), known)
+        frame = frame_in(space, part, known if prior is None else prior.variance_at(belief))
+        maps = PartRows(frame, count)
+        centre = baselines(maps, baseline, facts.n_classes)[0]
+        if prior is not None:
+            centre, near = prior.point(frame, belief), prior.near(belief)
+        low = []
+        for records in division.counts[:count]:
+            own = part.at(count=records)
+            ridge = ridge_in(frame, own, asked.alpha, near=near)  # type: ignore[arg-type]
+            low.append(own.objective(frame.bound, ridge, centre))
+        shares = np.full(count, 1 / count)  # the average of the parts
+        return _stack(asked, part, division, low, maps, shares, shares, baseline)
+
+    return asked.near(facts, prior, fit)
+
+
+def _feature_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
     """PST-F: groups of features."""
     norm = 1.0 if asked.rows == "unit" else float(np.max(asked.data_norm))
-    told = asked.told(asked.encoder(), facts.n_classes)
-    prior = told.prior(facts, norm, encoder=asked.shaped(facts))
-    rows, shares = _feature_groups(asked, facts)
-    levels = asked.levels(told.intercept if facts.n_classes == 2 else 0.0)
+    told = resolve_prior(asked.prior, asked.prior_intercept, asked.encoder(), facts.n_classes)
+    shaped = asked.shaped(encoder)
+    prior = told.prior(facts, norm, None, shaped)
+    groups, shares = _feature_groups(asked, facts, shaped)
+    grouped = _Grouped(asked, groups, float(told.intercept) if facts.n_classes == 2 else 0.0)
 
     def fit(left: Allowance, belief: Belief) -> StackPlan:
         if prior is None:
-            return plan_feature_stack(left, rows, shares, levels)
+            return grouped.plan(left, shares)
         believed = shares**belief.trust
         coef, level = prior.factor_at(belief) * prior.coef, prior.intercept
         if not prior.several:
             coef, level = coef[0], level[0]
-        return plan_feature_stack(
-            left,
-            rows,
-            believed / believed.sum(),
-            levels,
-            centres=[(coef[..., group], level) for group in rows.groups],
-            variance=prior.variance_at(belief),
-        )
+        centres = [(coef[..., group], level) for group in groups.groups]
+        return grouped.plan(left, believed / believed.sum(), centres, prior.variance_at(belief))
 
     return asked.near(facts, prior, fit)
 
 
-def _transfer_stack(asked: Settings, facts: PublicFacts) -> ModelPlan:
+def _transfer_stack(
+    asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None
+) -> ModelPlan:
     """PST-H, PPTL-FS: group by group towards released stacks."""
     if asked.data_norm is not None:
         raise InvalidParameter("data_norm comes from the source; leave it None.")
-    sources, encoder = asked.sources, asked.encoder(facts.n_samples)
-    check_sources(sources, facts, encoder)
-    check_stacks(sources, facts.n_features)
-    start = StackStart(sources, _source_groups(asked, encoder), facts.n_classes)
-    levels = asked.levels(start.baseline, high_start=start.high(), sources=sources)
-    keep = 1 - np.broadcast_to(np.asarray(asked.eta, np.float64), len(start.groups.groups))
+    check_sources(asked.sources, facts, asked.encoder(facts.n_samples))
+    check_stacks(asked.sources, facts.n_features)
+    released, models = stack_facts(asked.sources[0])
+    columns = tuple(model.features for model in models)
+    shaped = asked.shaped(encoder if asked.sources[0].model.facts.body is not None else None)
+    groups: PlannedGroups = GroupRows(
+        columns, released.norms, released.rows, released.clipping, released.constant
+    )
+    if shaped is not None:
+        groups = SchemaGroups.of_encoded(shaped, columns, released.rows)
+    start = StackStart(asked.sources, groups, facts.n_classes)
+    grouped = _Grouped(asked, groups, start.baseline, start.high)
+    keep = 1 - np.broadcast_to(np.asarray(asked.eta, np.float64), len(columns))
     # Turned round, several classes mean nothing.
     least = -1.0 if facts.n_classes == 2 else 0.0
 
     def fit(left: Allowance, belief: Belief) -> StackPlan:
         factor = max(least, min(1.0, belief.factor))
         trust = belief.trust if belief.factor >= least else 0.0
-        return plan_feature_stack(
-            left,
-            start.groups,
-            start.importances,
-            levels,
-            centres=start.centres(factor * keep),
-            variance=start.variance + (UNKNOWN - DECLARED) * (1 - trust),
-        )
+        variance = start.variance + (UNKNOWN - DECLARED) * (1 - trust)
+        return grouped.plan(left, start.importances, start.centres(factor * keep), variance)
 
     return asked.near(facts, start.prior(facts.n_features, keep), fit)
+
+
+_DESIGNS: dict[str, Callable[[Settings, PublicFacts, SchemaEncoder | None], ModelPlan]] = {
+    "plr": _linear,
+    "simcomb": _linear,
+    "pst-s": _sample_stack,
+    "pst-f": _feature_stack,
+    "pst-h": _transfer_stack,
+}
+
+
+def _division(asked: Settings, allowed: Allowance, n_models: int, parts: int) -> Division:
+    """Return so many parts of the rows for the low level, and one more for the high one."""
+    stacked = asked.combiner == "stack" and n_models > 1
+    n_rows, n_classes = allowed.records, allowed.loss.n_classes
+    share = high_share(asked.high_fraction, n_rows, n_classes) if stacked else 0.0
+    fractions = (*[(1 - share) / parts] * parts, *[share] * stacked)
+    made = Division(allowed.count, fractions, asked.split_seed)
+    if min(made.records) == 0:
+        raise InvalidData("n_samples is too small: every part needs one sample.")
+    return made
+
+
+def _stack(
+    asked: Settings,
+    allowed: Allowance,  # Of the high level
+    division: Division,
+    low: Sequence[Objective],
+    maps: Maps,
+    importances: Floats,
+    weights: Floats,  # Of the low-level models' logits that the high level shrinks towards
+    baseline: float,
+    start: HighStart | None = None,
+) -> StackPlan:
+    """Return the plan of the stack with this low level; votes have no high one."""
+    n_classes, high, near = allowed.loss.n_classes, None, None
+    prior = high_level_prior(weights, baseline, n_classes)
+    if start is not None:
+        rate = float(special.expit(baseline)) if n_classes == 2 else 0.5
+        prior, near = start.weights, Near(variance=start.variance, base_rate=rate)
+    if len(division.fractions) > len(low):
+        own = allowed.at(count=division.counts[-1], loss=Logistic(allowed.cap))
+        ridge = ridge_for(own, len(prior), asked.high_alpha, near=near)
+        high = own.objective(L2(len(prior)), ridge, prior)
+    return StackPlan(
+        low=tuple(low),
+        maps=maps,
+        importances=importances,
+        combiner=asked.combiner,
+        high=high,
+        division=division,
+        baseline=baseline,
+        sharpness=None if start is None else start.sharpness,
+        sources=asked.sources,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Grouped:
+    """Stacks over groups of features, whatever they shrink towards."""
+
+    asked: Settings
+    groups: PlannedGroups
+    baseline: float
+    start: HighStart | None = None  #: The sources' high level
+
+    def __post_init__(self) -> None:
+        # Many beliefs in a prior lead to the same bodies.
+        object.__setattr__(self, "_rows", cache(self._rows))
+
+    def plan(
+        self,
+        allowed: Allowance,
+        importances: Floats,
+        centres: Centres | None = None,  # Points to shrink towards in place of the baseline
+        variance: float | None = None,  # Of the log odds around them: ridges then follow from it
+    ) -> StackPlan:
+        """Return the plan; a single group has no high level."""
+        n_classes, baseline, count = allowed.loss.n_classes, self.baseline, len(self.groups.groups)
+        division = _division(self.asked, allowed, count, 1)
+        own = allowed.at(count=division.counts[0])
+        shares = tuple(allocate(importances, clipping=self.groups.clipping).tolist())
+        rows = self._rows(own, shares, LOG_ODDS if variance is None else variance)
+        points = baselines(rows, baseline, n_classes)
+        if centres is not None:
+            points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
+        joint, sizes = rows.clipping == "joint", rows.sizes
+        rate = float(special.expit(baseline)) if n_classes == 2 else 1 / n_classes
+        near = None if variance is None else Near(variance=variance, base_rate=rate)
+        noise = _gaussian_noises(own, shares, joint)
+        norms: Sequence[Norm] = rows.bodies or [L2(size) for size in sizes]
+        blocks = []
+        for k, alpha in enumerate(_group_ridges(self.asked.alpha, count)):
+            if isinstance(rows, GroupBodies) and alpha == "auto":
+                ridge = rows.frames[k].ridge
+            else:
+                # A group with weight q is a private regression at budget q epsilon; under joint
+                # clipping its rows are shorter, by the square root of its part of the columns.
+                spread = sum(sizes) if joint else None
+                how = {"near": near, "share": shares[k], "spread": spread, "noise": noise[k]}
+                ridge = ridge_for(own, sizes[k], alpha, **how)
+            blocks.append(Columns(norms[k], ridge, shares[k], points[k]))
+        low = Objective(
+            epsilon=own.epsilon,
+            delta=own.delta,
+            n_samples=own.count,
+            blocks=tuple(blocks),
+            loss=own.loss,
+            joint=joint,
+            neighbours=own.relation,
+            solver=SOLVER,
+        )
+        sums = np.ones(count)  # the sum of the groups: the naive Bayes rule
+        return _stack(
+            self.asked, allowed, division, [low], rows, importances, sums, baseline, self.start
+        )
+
+    def _rows(
+        self, allowed: Allowance, shares: tuple[float, ...], log_odds: float
+    ) -> GroupRows | GroupBodies:
+        """Return the groups' rows; bodies for so many records and parts of the price."""
+        groups = self.groups
+        if isinstance(groups, GroupRows):
+            return groups
+        frames = tuple(
+            schema_frame(
+                groups.encoder,
+                allowed.at(epsilon=share * allowed.epsilon),
+                log_odds=log_odds,
+                columns=columns.tolist(),
+            )
+            for columns, share in zip(groups.columns, shares, strict=True)
+        )
+        return GroupBodies(groups.groups, frames, groups.rule)
+
+
+def _group_ridges(alpha: Alphas, n_groups: int) -> list[Alpha]:
+    """Return the ridge of every group in use: the same for all, or one each."""
+    if isinstance(alpha, str) or np.ndim(alpha) == 0:
+        return [alpha] * n_groups  # type: ignore[list-item]
+    each: list[Any] = list(np.asarray(alpha, dtype=object))
+    if len(each) != n_groups:
+        raise InvalidParameter(f"alpha must have one number per group in use ({n_groups}).")
+    return ["auto" if isinstance(one, str) else float(one) for one in each]
+
+
+def _gaussian_noises(
+    allowed: Allowance, shares: tuple[float, ...], joint: bool
+) -> list[float | None]:
+    """Return the variance of every group's Gaussian noise, without what the Jacobian costs."""
+    if not allowed.delta:
+        return [None] * len(shares)
+    free = Exposure(
+        loss=allowed.loss,
+        ridges=(math.inf,) * len(shares),
+        weights=shares,
+        joint=joint,
+        neighbours=allowed.relation,
+    )
+    rate = gaussian_rate(allowed.budget, allowed.delta, free)
+    return [sigma**2 for sigma in gaussian_sigmas(rate, free)]
+
+
+def _weights(
+    rows: GroupRows | GroupBodies, k: int, coef: Floats, intercept: float | Floats
+) -> Floats:
+    """Return a group's coefficients in its coordinates, of several classes one row each."""
+    if np.ndim(coef) == 1:
+        return rows.weights(coef, float(intercept), k)
+    pairs = zip(coef, np.asarray(intercept), strict=True)
+    return np.array([rows.weights(each, float(one), k) for each, one in pairs])
+
+
+def _feature_groups(
+    asked: Settings, facts: PublicFacts, shaped: SchemaEncoder | None
+) -> tuple[PlannedGroups, Floats]:
+    """Return the groups in use and their importances; a group of importance 0 is left out.
+
+    In bodies groups and importances are of the schema's columns, in a ball of encoded ones.
+    """
+    encoder, given = asked.encoder(facts.n_samples), asked.importance
+    schema = None if encoder is None else encoder.schema
+    n_columns = facts.n_features if shaped is None else len(shaped.schema.features)
+    if given is None and schema is not None and schema.has_importances:
+        given = schema.importances()
+        if shaped is not None:  # one column counts as much as its most important value
+            given = np.array([max(f.importances or (1.0,)) for f in schema.features])
+    importance = np.ones(n_columns) if given is None else check_importance(given)
+    if len(importance) != n_columns:
+        raise InvalidParameter(f"importance must have one entry per column ({n_columns}).")
+    n_groups = min(asked.n_groups, n_columns)
+    if asked.groups is not None:
+        groups = given_groups(_positions(asked.groups, encoder, n_columns), n_columns)
+    elif given is not None:
+        groups = importance_groups(importance, n_groups)
+    else:
+        groups = random_groups(n_columns, n_groups, seed=asked.split_seed or 0)
+    shares = group_importance(importance, groups)
+    if given is None and asked.groups is None:
+        shares = np.full(len(groups), 1 / len(groups))
+    used = [k for k, share in enumerate(shares) if share > 0]
+    groups, shares = tuple(groups[k] for k in used), shares[used]
+    if shaped is not None:
+        return SchemaGroups(shaped, groups, asked.rows), shares
+    norms = np.atleast_1d(np.asarray(asked.data_norm, dtype=np.float64))
+    if len(norms) > 1 and (asked.clipping == "joint" or len(norms) != len(groups)):
+        raise InvalidParameter(
+            f"data_norm must be one number, or one per group in use ({len(groups)})."
+        )
+    each = tuple(np.broadcast_to(norms, len(groups)).tolist())
+    return GroupRows(groups, each, asked.rows, asked.clipping, asked.intercept_scale), shares
+
+
+def _by_name(groups: Sequence[ArrayLike]) -> bool:
+    """Whether declared groups hold names of columns."""
+    return any(isinstance(name, str) for group in groups for name in np.ravel(group))
+
+
+def _positions(
+    groups: Sequence[ArrayLike], encoder: SchemaEncoder | None, n_columns: int
+) -> Sequence[ArrayLike]:
+    """Return declared groups by positions: of the schema's columns, or of encoded ones."""
+    if not _by_name(groups):
+        return groups
+    if encoder is None:
+        raise InvalidParameter("groups: columns have names where there is a schema.")
+    place = {column: j for j, column in enumerate(encoder.schema.columns)}
+    unknown = [name for group in groups for name in np.ravel(group) if name not in place]
+    if unknown:
+        raise InvalidParameter(f"groups: the schema has no column {str(unknown[0])!r}.")
+    found = [np.array([place[name] for name in np.ravel(group)]) for group in groups]
+    if n_columns == len(place):
+        return found
+    sizes = [len(feature.names) for feature in encoder.schema.features]
+    if encoder.shaped:
+        sizes = [block.size for block in encoder.blocks()]
+    return encoded_columns(sizes, found)
 
 
 def design_protocol(
     asked: Settings, n_features: int, n_classes: int, encoder: SchemaEncoder | None
 ) -> Collaboration:
     """Return what parties are asked, whatever their number and sizes."""
-    method, once = (
-        asked.method,
-        asked.method == "ofaa" or (asked.method == "sums" and not asked.delta),
-    )
+    method = asked.method
+    once = method == "ofaa" or (method == "sums" and not asked.delta)
     if asked.rounds != 1 and once:
         raise InvalidParameter(
             f"rounds must be 1 for method={method!r}, whose parties release only once."
         )
     if asked.combine != "mean" and method in ("ofaa", "sums"):
         raise InvalidParameter(f"combine must be 'mean' for method={method!r}: it adds.")
-    told, space = asked.told(encoder, n_classes), _space(asked, n_features, encoder)
+    told = resolve_prior(asked.prior, asked.prior_intercept, encoder, n_classes)
+    space = asked.geometry(encoder, n_features)
     facts = PublicFacts(n_samples=0, n_features=n_features, n_classes=n_classes)
     shaped = space.encoder if isinstance(space, SchemaGeometry) else None
-    prior = told.prior(facts, asked.data_norm, asked.feature_scale, encoder=shaped)
+    prior = told.prior(facts, asked.data_norm, asked.feature_scale, shaped)
     checks = asked.prior_check and method == "average"
     checked = checks and prior is not None and prior.deviation > 0
     if prior is None and np.any(told.intercept):
@@ -427,177 +703,3 @@ def design_protocol(
         perturb="output" if method == "laplace" else "objective",
         checked=checked,
     )
-
-
-def _space(
-    asked: Settings, n_features: int, encoder: SchemaEncoder | None
-) -> Coordinates | SchemaGeometry:
-    """Return the public coordinates: a ball's, or those of an encoder's body."""
-    if encoder is not None and encoder.shaped and asked.noise != "ball":
-        return SchemaGeometry(encoder, asked.fit_intercept, _LEAVES.get(asked.method, "L2"))
-    if asked.noise == "schema":
-        raise InvalidParameter(
-            "noise='schema' needs schema=: a PublicSchema of raw columns, or where the number of "
-            "rows is not known yet the encoder (of form 'linear' or 'curves') by which all parties "
-            "encode them."
-        )
-    return linear_frame(
-        n_features,
-        data_norm=asked.data_norm,
-        fit_intercept=asked.fit_intercept,
-        intercept_scale=asked.intercept_scale,
-        norm="l1" if asked.method == "ofpa" else "l2",
-    )
-
-
-_DESIGNS: dict[str, Callable[[Settings, PublicFacts], ModelPlan]] = {
-    "plr": _linear,
-    "simcomb": _linear,
-    "pst-s": _sample_stack,
-    "pst-f": _feature_stack,
-    "pst-h": _transfer_stack,
-}
-
-
-def _source_groups(asked: Settings, encoder: SchemaEncoder | None) -> PlannedGroups:
-    """Return the sources' groups: in bodies where their noise was shaped like the rows."""
-    source = asked.sources[0]
-    released, models = stack_facts(source)
-    groups = tuple(model.features for model in models)
-    shaped = encoder is not None and encoder.shaped and source.model.facts.body is not None
-    if asked.noise == "schema" and not shaped:
-        raise InvalidParameter(
-            "noise='schema' needs schema= and sources whose noise was shaped by it."
-        )
-    if encoder is not None and shaped and asked.noise != "ball":
-        return SchemaGroups.of_encoded(encoder, groups, released.rows)
-    return GroupRows(groups, released.norms, released.rows, released.clipping, released.constant)
-
-
-def _feature_groups(asked: Settings, facts: PublicFacts) -> tuple[PlannedGroups, Floats]:
-    """Return the groups in use and their importances; a group of importance 0 is left out.
-
-    In bodies groups and importances are of the schema's columns, in a ball of encoded ones.
-    """
-    encoder, shaped = asked.encoder(facts.n_samples), asked.shaped(facts)
-    given, declares = asked.importance, encoder is not None and encoder.schema.has_importances
-    if shaped is not None:
-        features = shaped.schema.features
-        if given is None and declares:
-            # One column of the schema counts as much as its most important value.
-            given = np.array([max(f.importances or (1.0,)) for f in features])
-        groups, shares = _groups(asked, len(features), given, shaped)
-        return SchemaGroups(shaped, groups, asked.rows), shares
-    if given is None and encoder is not None and declares:
-        given = encoder.schema.importances()
-    groups, shares = _groups(asked, facts.n_features, given, encoder)
-    norms = np.atleast_1d(np.asarray(asked.data_norm, dtype=np.float64))
-    if len(norms) > 1 and (asked.clipping == "joint" or len(norms) != len(groups)):
-        raise InvalidParameter(
-            f"data_norm must be one number, or one per group in use ({len(groups)})."
-        )
-    each = tuple(np.broadcast_to(norms, len(groups)).tolist())
-    return GroupRows(groups, each, asked.rows, asked.clipping, asked.intercept_scale), shares
-
-
-def _groups(
-    asked: Settings, n_columns: int, given: ArrayLike | None, encoder: SchemaEncoder | None
-) -> tuple[Groups, Floats]:
-    """Return the groups in use of so many columns, and their shares of the importance."""
-    importance = np.ones(n_columns) if given is None else check_importance(given)
-    if len(importance) != n_columns:
-        raise InvalidParameter(f"importance must have one entry per column ({n_columns}).")
-    n_groups = min(asked.n_groups, n_columns)
-    if asked.groups is not None:
-        groups = given_groups(_positions(asked.groups, encoder, n_columns), n_columns)
-    elif given is not None:
-        groups = importance_groups(importance, n_groups)
-    else:
-        groups = random_groups(n_columns, n_groups, seed=asked.split_seed or 0)
-    shares = group_importance(importance, groups)
-    if given is None and asked.groups is None:
-        shares = np.full(len(groups), 1 / len(groups))
-    used = [k for k, share in enumerate(shares) if share > 0]
-    return tuple(groups[k] for k in used), shares[used]
-
-
-def _by_name(groups: Sequence[ArrayLike]) -> bool:
-    """Whether declared groups hold names of columns."""
-    return any(isinstance(name, str) for group in groups for name in np.ravel(group))
-
-
-def _positions(
-    groups: Sequence[ArrayLike], encoder: SchemaEncoder | None, n_columns: int
-) -> Sequence[ArrayLike]:
-    """Return declared groups by positions: of the schema's columns, or of encoded ones."""
-    if not _by_name(groups):
-        return groups
-    if encoder is None:
-        raise InvalidParameter("groups: columns have names where there is a schema.")
-    place = {column: j for j, column in enumerate(encoder.schema.columns)}
-    unknown = [name for group in groups for name in np.ravel(group) if name not in place]
-    if unknown:
-        raise InvalidParameter(f"groups: the schema has no column {str(unknown[0])!r}.")
-    found = [np.array([place[name] for name in np.ravel(group)]) for group in groups]
-    if n_columns == len(place):
-        return found
-    sizes = [len(feature.names) for feature in encoder.schema.features]
-    if encoder.shaped:
-        sizes = [block.size for block in encoder.blocks()]
-    return encoded_columns(sizes, found)
-
-
-def design_linear(
-    allowed: Allowance,  # Of the check and the fit
-    geometry: Geometry,  # Where rows are
-    prior: Prior | None = None,  # What is shrunk towards
-    *,
-    alpha: Alphas = "auto",  # Ridge on the mean loss
-    feature_scale: ArrayLike | None = None,  # Public factors of the columns; a prior has its own
-    intercept: ArrayLike = 0.0,  # Public intercept to shrink towards where there is no prior
-    ridge_floor: float = 2.0,  # Of a ball
-    # Whether the prior is checked; one that scores all rows alike has nothing to check
-    check: bool = True,
-    sources: tuple[Any, ...] = (),  # Released models that the prior was made from
-) -> LinearPlan | CheckedPlan:
-    """Return the plan of a private linear model, near a prior if there is one.
-
-    Law, coordinates, centre and ridge are decided here, once for all that a check may show.
-    """
-    known = LOG_ODDS if prior is None else prior.variance
-    law = cache(lambda left: geometry.law(left, known))
-
-    @cache
-    def framed(own: Allowance, variance: float, believed: float) -> tuple[Coordinates, Alpha]:
-        scale = feature_scale if prior is None else prior.scale_at(Belief(believed, math.inf))
-        frame: Coordinates = geometry.frame(own, variance).weighted(scale)[0]
-        if np.ndim(alpha) == 0:
-            return frame, alpha  # type: ignore[return-value]
-        smallest, shorter = column_ridges(alpha, frame.n_features)
-        frame, reach = frame.weighted(shorter)
-        return frame, smallest / reach
-
-    def fit(left: Allowance, belief: Belief) -> LinearPlan:
-        own = law(left)
-        if prior is None:
-            frame, ridge = framed(own, known, 1.0)
-            point = None
-            if np.any(intercept):
-                levels = [frame.weights(None, float(one)) for one in np.atleast_1d(intercept)]
-                point = np.array(levels) if own.loss.n_scores > 1 else levels[0]
-            return plan_linear(own, frame, alpha=ridge, ridge_floor=ridge_floor, prior=point)
-        believed = 1.0 if belief.trust == 1 else belief.factor  # many lead to the same coordinates
-        frame, ridge = framed(own, prior.variance_at(belief), believed)
-        return plan_linear(
-            own,
-            frame,
-            alpha=ridge,
-            ridge_floor=ridge_floor,
-            prior=prior.point(frame, belief),
-            near=prior.near(belief),
-            sources=sources,
-        )
-
-    if prior is None or not check or prior.deviation == 0:
-        return fit(allowed, UNCHECKED)
-    return plan_near(prior, fit, allowed, sources)

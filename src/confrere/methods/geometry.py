@@ -721,21 +721,6 @@ def schema_frame(
 
 
 @dataclass(frozen=True, eq=False)
-class BallGeometry:
-    """Rows in a ball, whatever is spent and known."""
-
-    plain: Frame
-
-    def law(self, allowed: Allowance, log_odds: float) -> Allowance:  # noqa: ARG002
-        """Return what is spent: all of a delta."""
-        return allowed
-
-    def frame(self, allowed: Allowance, log_odds: float) -> Frame:  # noqa: ARG002
-        """Return the coordinates."""
-        return self.plain
-
-
-@dataclass(frozen=True, eq=False)
 class SchemaGeometry:
     """Rows in the body that a schema declares."""
 
@@ -755,4 +740,15 @@ class SchemaGeometry:
         )
 
 
-Geometry = BallGeometry | SchemaGeometry
+#: Where rows are: in a ball, or in a body whose coordinates follow from what is spent and known.
+Geometry = Frame | SchemaGeometry
+
+
+def law_in(space: Geometry, allowed: Allowance, log_odds: float) -> Allowance:
+    """Return what is spent: in a ball all of a delta."""
+    return space.law(allowed, log_odds) if isinstance(space, SchemaGeometry) else allowed
+
+
+def frame_in(space: Geometry, allowed: Allowance, log_odds: float) -> Frame | BodyFrame:
+    """Return the coordinates in which log odds that are so unknown are learned best."""
+    return space.frame(allowed, log_odds) if isinstance(space, SchemaGeometry) else space

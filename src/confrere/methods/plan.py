@@ -19,7 +19,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Act, NoisedPoint, Objective, PerturbedTerm
+from confrere.mechanisms.measurements import NoisedPoint, Objective, PerturbedTerm
 from confrere.methods.allowance import Allowance, Alpha, Near, ridge_for
 from confrere.model import Facts, Linear, Model
 from confrere.solver.row_blocks import Engine
@@ -70,24 +70,14 @@ class LabelledTable:
         return Names(tuple(self.classes.tolist()), tuple(self.features))
 
     @property
-    def signs(self) -> Floats:
-        """Labels as -1 for the first class and +1 for the second."""
-        return np.where(self.codes == 1, 1.0, -1.0)
-
-    @property
-    def short_labels(self) -> NDArray[Any]:
-        """The same as :attr:`labels`, in one byte each if there are two classes."""
+    def labels(self) -> NDArray[Any]:
+        """Labels as measurements take them: of two classes -1 and +1 in a byte, codes of more."""
         if len(self.classes) > 2:
             return self.codes
         signs = self.codes.astype(np.int8)
         signs *= 2
         signs -= 1
         return signs
-
-    @property
-    def labels(self) -> Floats | NDArray[np.intp]:
-        """Labels as mechanisms take them: signs of two classes, codes of more."""
-        return self.codes if len(self.classes) > 2 else self.signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,12 +153,8 @@ class ModelPlan(Plan[Model]):
         """Return the model of released numbers: post-processing."""
 
     @abstractmethod
-    def minimisers(self) -> dict[str, Act]:
-        """Return the act behind each of the numbers: what shape and length they may have."""
-
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         """Return the shape of each of the numbers, and a length that it does not exceed."""
-        return {name: (act.shape, act.longest) for name, act in self.minimisers().items()}
 
     @abstractmethod
     def facts(self) -> Facts:
@@ -214,16 +200,16 @@ class LinearPlan(ModelPlan):
     public_samples: int  #: The number of records that everyone may know
     sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price."""
         return self.mechanism.guarantee()
 
     @override
     def event(self) -> PrivacyEvent:
         return self.mechanism.event()
 
+    @override
     def facts(self) -> Facts:
-        """Return the public facts that a release of this model carries."""
         rate = self.mechanism.rate
         return Facts(
             n_samples=self.public_samples,
@@ -233,29 +219,29 @@ class LinearPlan(ModelPlan):
             **self.frame.learned_with(),
         )
 
+    @override
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
-        """Return the noised weights."""
         unchanged, rows = watched(data.X), self.frame.lazy(data.X, data.engine)
-        ((weights,),) = source.draw(self.mechanism, ([rows], data.short_labels))
+        ((weights,),) = source.draw(self.mechanism, ([rows], data.labels))
         unchanged()
         return {"weights": weights}
 
+    @override
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
-        """Return the model of rows as given."""
         return linear_model(self.frame, released["weights"], self.facts(), names)
 
-    def minimisers(self) -> dict[str, Act]:
-        """Return the one act."""
-        return {"weights": self.mechanism.act}
+    @override
+    def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        act = self.mechanism.act
+        return {"weights": (act.shape, act.longest)}
 
+    @override
     def terms(self, data: LabelledTable) -> list[Term]:
-        """Return the one objective."""
-        rows = self.frame.lazy(data.X)
-        return [Term("model", self.mechanism, ([rows], data.labels))]
+        return [Term("model", self.mechanism, ([self.frame.lazy(data.X)], data.labels))]
 
     @property
+    @override
     def batched(self) -> bool:
-        """Whether many runs share their passes over the rows."""
         return self.mechanism.loss.n_classes == 2
 
 
@@ -263,11 +249,7 @@ def linear_model(frame: Coordinates, weights: Floats, facts: Facts, names: Names
     """Return released weights, one row per score, as a model of rows as given."""
     coef, intercept = coefficients(frame, weights)
     return Linear(
-        coef=coef,
-        intercept=intercept,
-        facts=facts,
-        classes=names.classes,
-        features=names.features,
+        coef=coef, intercept=intercept, facts=facts, classes=names.classes, features=names.features
     )
 
 
@@ -294,13 +276,16 @@ def plan_linear(
 ) -> LinearPlan:
     """Return the plan of a private linear model.
 
-    With a delta noise is Gaussian; without, it has the norm of the frame. The automatic ridge of a
-    body is its own. ``prior`` is a point in the frame's coordinates, and ``near`` what is known of
-    it.
+    With a delta noise is Gaussian; without, it has the norm of the frame. ``prior`` is a point in
+    the frame's coordinates, and ``near`` what is known of it.
     """
-    if alpha == "auto" and isinstance(frame, BodyFrame):
-        ridge = frame.ridge
-    else:
-        ridge = ridge_for(allowed, frame.size, alpha, near=near, floor=ridge_floor)
+    ridge = ridge_in(frame, allowed, alpha, near=near, floor=ridge_floor)
     mechanism = allowed.objective(frame.bound, ridge, prior)
     return LinearPlan(frame, mechanism, allowed.records, sources)
+
+
+def ridge_in(frame: Coordinates, allowed: Allowance, alpha: Alpha, **how: Any) -> float:
+    """Return the ridge in a frame's coordinates: the automatic one of a body is its own."""
+    if alpha == "auto" and isinstance(frame, BodyFrame):
+        return frame.ridge
+    return ridge_for(allowed, frame.size, alpha, **how)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +40,6 @@ from confrere.kernel.guarantee import (
 )
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import (
-    Act,
     Point,
     RowCount,
     check_row_count,
@@ -57,7 +56,6 @@ from confrere.methods.allowance import (
     mean_curvature,
     noise_variance,
     precision_of,
-    share_of,
     variance_near,
 )
 from confrere.methods.plan import LabelledTable, ModelPlan, Names, PublicFacts, Term
@@ -387,7 +385,9 @@ class Prior:
         if self.several:
             return replace(self, intercept=self.released)
         middle = float(self.released[0] + self._moments[0][0])
-        return replace(self, intercept=float(np.clip(share_of(middle, self.deviation), -4, 4)))
+        return replace(
+            self, intercept=float(np.clip(middle / intercept_of(1.0, self.deviation), -4, 4))
+        )
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
@@ -497,8 +497,7 @@ class Prior:
         return np.array(points) if self.several else points[0]
 
 
-@dataclass(frozen=True, eq=False)
-class DeclaredPrior:
+class DeclaredPrior(NamedTuple):
     """Coefficients and intercept for rows as encoded, and the importances that are in these."""
 
     coef: ArrayLike | None  #: Log odds per unit of each column; None if nothing is declared
@@ -509,15 +508,13 @@ class DeclaredPrior:
         self,
         facts: PublicFacts,
         data_norm: float,
-        feature_scale: ArrayLike | None = None,
-        *,
-        encoder: SchemaEncoder | None = None,
+        feature_scale: ArrayLike | None,
+        encoder: SchemaEncoder | None,
     ) -> Prior | None:
         """Return it as something that can be checked; None if it says nothing about columns."""
         if self.coef is None or not np.any(self.coef):
             return None
-        given = np.asarray(self.coef, dtype=np.float64)
-        shape = (facts.n_features,)
+        given, shape = np.asarray(self.coef, dtype=np.float64), (facts.n_features,)
         if given.shape != (shape if facts.n_classes == 2 else (facts.n_classes, *shape)):
             raise InvalidParameter(
                 "prior must hold one finite number per column, of more than two classes for each."
@@ -538,17 +535,13 @@ def resolve_prior(
 ) -> DeclaredPrior:
     """Return what ``prior`` and ``prior_intercept`` declare about rows of ``encoder``.
 
-    Experts also know the base rate, unless an intercept is given. A declared prior
-    is one already, from somebody who has the encoder: in a study only what it makes of experts
-    crosses.
+    Experts also know the base rate, unless an intercept is given.
     """
     level: Any = np.asarray(intercept, dtype=np.float64)[()]
     if np.any(level) and level.shape != (() if n_classes == 2 else (n_classes,)):
         raise InvalidParameter(
             "prior_intercept must be one number, of more than two classes one for each."
         )
-    if isinstance(prior, DeclaredPrior):
-        return replace(prior, intercept=level)
     if not (isinstance(prior, str) and prior == "experts"):
         return DeclaredPrior(prior, level)
     if n_classes > 2:
@@ -657,10 +650,6 @@ class CheckedPlan(ModelPlan):
         belief = self.check.belief(float(numbers.pop("prior")[0]))
         model = self.fit(belief).assemble(numbers, names)
         return replace(model, facts=replace(model.facts, prior=prior_facts(belief, self.check)))
-
-    def minimisers(self) -> dict[str, Act]:
-        """Return the acts of the likely fit."""
-        return self.likely.minimisers()
 
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         """Return shapes and lengths over all fits that may follow."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -19,17 +19,14 @@ from scipy import special
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.body import BodyFrame, Clipping, GroupBodies, GroupRows, Groups, RowRule
+from confrere.data.body import Clipping, GroupBodies, GroupRows, Groups, RowRule
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.frame import into_ball
-from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaMismatch
-from confrere.kernel.accountants import Exposure, gaussian_rate, gaussian_sigmas
+from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Apart, Guarantee, Priced, PrivacyEvent, Split
-from confrere.kernel.norms import L2, Norm
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.measurements import (
     Act,
-    Columns,
     EachParty,
     HiddenSize,
     Objective,
@@ -37,22 +34,14 @@ from confrere.mechanisms.measurements import (
     declared_count,
 )
 from confrere.methods.allowance import (
-    SOLVER,
-    Allowance,
-    Alpha,
-    Alphas,
-    Near,
-    group_ridges,
     intercept_of,
     mean_curvature,
     noise_variance,
     precision_of,
-    ridge_for,
     variance_near,
 )
-from confrere.methods.geometry import LOG_ODDS, Geometry, schema_frame
 from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term
-from confrere.methods.priors import UNCHECKED, Belief, Prior, Source, stated
+from confrere.methods.priors import Prior, Source, stated
 from confrere.model import Clip, Facts, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
 
@@ -60,15 +49,7 @@ Combiner = Literal["stack", "vote", "weighted_vote"]
 
 #: The public constant of the high level, inside its norm bound.
 HIGH_LEVEL_CONSTANT = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class HighStart:
-    """A released high level as a starting point."""
-
-    weights: Floats  #: Of the high level's rows, the constant last
-    sharpness: float  #: Factor on the low level's scores that it was learned with
-    variance: float  #: Of the log odds around it
+_SHRINK = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +77,9 @@ class Division:
         declared, whole = self.count.declared, math.fsum(self.fractions)
         return tuple(HiddenSize(max(1, round(declared * f / whole))) for f in self.fractions)
 
-    def parts(self, n_rows: int, source: RandomSource | None) -> list[NDArray[np.intp]]:
+    def parts(self, n_rows: int, source: RandomSource) -> list[NDArray[np.intp]]:
         """Return the rows of every part."""
         if isinstance(self.count, HiddenSize):
-            assert source is not None
             return source.deal(n_rows, self.fractions)
         return split_rows(self.count, self.fractions, seed=self.seed)
 
@@ -107,229 +87,6 @@ class Division:
     def records(self) -> tuple[int, ...]:
         """How many rows the parts have, as far as that is public."""
         return tuple(map(declared_count, self.counts))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StackPlan(ModelPlan):
-    """Low-level models on parts of the data, then a high level on rows that they did not see."""
-
-    low: tuple[Objective, ...]  #: Of disjoint parts of the rows: one each, or of all groups at once
-    maps: GroupRows | GroupBodies | PartRows  #: From rows to those of every low-level model
-    names: tuple[str, ...]  #: Of the low-level models
-    importances: Floats  #: Their shares of importance
-    combiner: Combiner  #: How several models are combined
-    high: Objective | None  #: None where votes or a single model need no second part
-    division: Division  #: Into parts of the low level, and the high level's last
-    baseline: float  #: Public score of the base rate: what every intercept shrinks towards
-    theorem: str  #: The page that proves the whole
-    #: Factor on the low level's scores of another organisation's high level to start from
-    sharpness: float | None = None
-    #: Of more than two the high level weighs groups, the same for all classes: it learns from
-    #: margins, see :func:`margin_rows`
-    n_classes: int = 2
-    sources: tuple[Any, ...] = ()  #: Released stacks that it starts from
-
-    @property
-    def acts(self) -> list[Act]:
-        """The act behind every low-level model."""
-        return [act for mechanism in self.low for act in mechanism.acts]
-
-    @cached_property
-    def baselines(self) -> list[Floats]:
-        """Weights of every low-level model that score every row the baseline."""
-        return baselines(self.maps, self.baseline, self.n_classes)
-
-    @override
-    def guarantee(self) -> Guarantee:
-        return self._whole.guarantee()
-
-    @property
-    def _whole(self) -> Priced:
-        """All mechanisms, of disjoint parts: the price is the largest of them."""
-        every = (*self.low, *self.later_mechanisms())
-        return every[0] if len(every) == 1 else Apart(every, self.division.split, self.theorem)
-
-    @override
-    def event(self) -> PrivacyEvent:
-        return self._whole.event()
-
-    @override
-    def facts(self) -> Facts:
-        records, maps = self.division.records, self.maps
-        if isinstance(maps, PartRows):
-            return Facts(n_samples=sum(records))
-        return Facts(
-            n_samples=sum(records),
-            # Columns of every factor of the groups' bodies, without the constants.
-            body=tuple(size for body in maps.bodies for size in body.sizes[:-1]) or None,
-            stack=StackFacts(
-                norms=tuple(map(float, maps.norms)),
-                rows=maps.rule,
-                clipping=maps.clipping,
-                constant=float(maps.constant),
-                n_low=records[0],
-                baseline=float(self.baseline),
-                ridges=tuple(float(act.ridge) for act in self.acts),
-                rates=tuple(float(act.law.rate) for act in self.acts),
-            ),
-        )
-
-    def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
-        """Return the mechanisms of the low level with their rows, of each part."""
-        labels = data.labels
-        mapped: list[Any]
-        if isinstance(self.maps, PartRows):
-            whole = self.maps.frame.rows(data.X)
-            mapped = [[whole[part]] for part in parts]
-        else:
-            mapped = [self.maps(data.X[parts[0]])]
-        return [
-            Term(
-                self.names[k] if len(self.low) > 1 else "low level",
-                mechanism,
-                (rows, labels[part]),
-            )
-            for k, (mechanism, rows, part) in enumerate(zip(self.low, mapped, parts, strict=False))
-        ]
-
-    @override
-    def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
-        own, rows_of = source.apart(self.division.split), self._parts(data, source)
-        weights: list[Floats] = []
-        for term in self.low_terms(data, rows_of):
-            weights += [each[0] for each in next(own).draw(term.mechanism, term.data)]
-        released = {_low(k): w for k, w in enumerate(weights)}
-        if self.high is not None:
-            last = rows_of[-1]
-            scores = self.scores(self._models(weights), data.X[last])
-            labels = data.signs[last]
-            if self.n_classes > 2:
-                rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
-            else:
-                rows = high_level_rows(scores)
-            ((released["high"],),) = next(own).draw(self.high, ([rows], labels))
-        return released
-
-    @override
-    def terms(self, data: LabelledTable) -> list[Term]:
-        return self.low_terms(data, self._parts(data, SeededSource(0)))
-
-    def _parts(self, data: LabelledTable, source: RandomSource) -> list[NDArray[np.intp]]:
-        return self.division.parts(len(data.codes), source)
-
-    @property
-    @override
-    def batched(self) -> bool:
-        return self.n_classes == 2 and isinstance(self.division.count, int)
-
-    @override
-    def assemble(self, released: Mapping[str, Floats], names: Names) -> Stack:
-        low = self._models([released[_low(k)] for k in range(len(self.baselines))])
-        unit = Clip(bound=UNIT_ROWS) if self.maps.rule == "unit" else None
-        whole, each = (unit, None) if self.maps.clipping == "joint" else (None, unit)
-        return Stack(
-            groups=tuple(replace(model, clip=each) for model in low),
-            clip=whole,
-            facts=self.facts(),
-            classes=names.classes,
-            features=names.features,
-            **self._combined(low, released.get("high")),
-        )
-
-    @override
-    def minimisers(self) -> dict[str, Act]:
-        acts = {_low(k): act for k, act in enumerate(self.acts)}
-        return acts if self.high is None else acts | {"high": self.high.act}
-
-    def _models(self, weights: Sequence[Floats]) -> list[LowLevelModel]:
-        """Return released weights as models, sharpened for the high level."""
-        factor = 1.0 if self.high is None else self._sharpness(self._learned(weights))
-        return [self.model(k, w, factor) for k, w in enumerate(weights)]
-
-    def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
-        """Return released weights as a model of rows as given."""
-        maps = self.maps
-        whole = isinstance(maps, PartRows)  # every part has the whole price
-        coef, intercept = class_coefficients(lambda w: maps.coefficients(w, k), weights)
-        return LowLevelModel(
-            name=self.names[k],
-            features=maps.groups[k],
-            coef=coef,
-            intercept=intercept,
-            importance=float(self.importances[k]),
-            epsilon=self.low[k].epsilon if whole else self.low[0].shares[k],
-            noise=self.acts[k].law.mean_length,
-            baseline=self.baseline,
-            sharpness=sharpness,
-        )
-
-    def scores(self, models: Sequence[LowLevelModel], X: Floats) -> Floats:
-        """Return the models' scores, models last."""
-        pairs = zip(self.maps.parts(X), models, strict=True)
-        return np.stack([model.score(part) for part, model in pairs], axis=-1)
-
-    def _learned(self, weights: Sequence[Floats]) -> list[Floats]:
-        return [w - base for w, base in zip(weights, self.baselines, strict=True)]
-
-    def _combined(self, low: Sequence[LowLevelModel], high: Floats | None) -> dict[str, Any]:
-        """Return the high level: released weights of meta features, or the votes' own."""
-        if high is not None and self.n_classes > 2:
-            return {"coef": high / 2, "intercept": 0.0}
-        if high is not None:
-            coef, intercept = high_level_coefficients(high)
-            return {"coef": coef, "intercept": intercept}
-        if len(low) == 1:
-            return {"coef": np.ones(1), "intercept": low[0].baseline, "combine": "alone"}
-        weighted = self.combiner == "weighted_vote"
-        votes = [model.importance if weighted else 1 / len(low) for model in low]
-        return {"coef": np.asarray(votes), "combine": "vote"}
-
-    @override
-    def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
-        low = super().run_many(data, source, count)
-        if self.high is None:
-            return low
-        ends = np.cumsum([len(base) for base in self.baselines])[:-1]
-        high = self._run_high(np.split(low, ends, axis=1), data, self.high, source)
-        return np.hstack([low, high])
-
-    @override
-    def later_mechanisms(self) -> tuple[Objective, ...]:
-        return () if self.high is None else (self.high,)
-
-    def _sharpness(self, learned: Sequence[Floats]) -> float:
-        """Return the factor on scores: a source's own, for its high level was learned with it."""
-        return common_sharpness(learned) if self.sharpness is None else self.sharpness
-
-    def _run_high(
-        self,
-        weights: Sequence[Floats],
-        data: LabelledTable,
-        high: Objective,
-        source: RandomSource,
-    ) -> Floats:
-        """Return the high level's release for every run of the low level.
-
-        A score is an affine function of its model's weights, and zero at the baseline's: it is
-        read off at every unit vector, and the runs are multiplied through.
-        """
-        last = self._parts(data, source)[-1]
-        learned = self._learned(weights)
-        count = len(learned[0])
-        runs = np.empty((count, len(last), len(learned)))
-        for k, steps in enumerate(learned):
-            columns = []
-            for unit in np.eye(steps.shape[1]):
-                moved = [b + unit if j == k else b for j, b in enumerate(self.baselines)]
-                models = [self.model(j, w, 1.0) for j, w in enumerate(moved)]
-                columns.append(self.scores(models, data.X[last])[:, k])
-            runs[:, :, k] = steps @ np.array(columns)
-        factors = [self._sharpness([steps[i] for steps in learned]) for i in range(count)]
-        runs *= np.array(factors)[:, None, None]
-        # Every run has rows of its own with the same labels, as if it were another party.
-        rows, labels = high_level_rows(runs.reshape(-1, len(learned))), data.signs[last]
-        every = (rows, np.tile(labels, count), len(last) * np.arange(count + 1))
-        return source.draw(EachParty({len(last): high}), [every])[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,17 +122,231 @@ class PartRows:
         return self.frame.weights(None, intercept)
 
 
-#: Coefficients and intercept of every group: a public point to shrink towards.
-Centres = Sequence[tuple[Floats, float | Floats]]
+Maps = GroupRows | GroupBodies | PartRows
 
 
-def baselines(
-    maps: GroupRows | GroupBodies | PartRows, baseline: float, n_classes: int
-) -> list[Floats]:
+def baselines(maps: Maps, baseline: float, n_classes: int) -> list[Floats]:
     """Return weights of every low-level model that score every row the baseline."""
     if n_classes > 2:
         return [np.zeros((n_classes, size)) for size in maps.sizes]
     return [maps.baseline(baseline, k) for k in range(len(maps.sizes))]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StackPlan(ModelPlan):
+    """Low-level models on parts of the data, then a high level on rows that they did not see."""
+
+    low: tuple[Objective, ...]  #: Of disjoint parts of the rows: one each, or of all groups at once
+    maps: Maps  #: From rows to those of every low-level model
+    importances: Floats  #: Their shares of importance
+    combiner: Combiner  #: How several models are combined
+    high: Objective | None  #: None where votes or a single model need no second part
+    division: Division  #: Into parts of the low level, and the high level's last
+    baseline: float  #: Public score of the base rate: what every intercept shrinks towards
+    #: Factor on the low level's scores of another organisation's high level to start from
+    sharpness: float | None = None
+    sources: tuple[Any, ...] = ()  #: Released stacks that it starts from
+
+    @property
+    def n_classes(self) -> int:
+        """Of more than two the high level weighs groups, the same for all: :func:`margin_rows`."""
+        return self.low[0].loss.n_classes
+
+    @property
+    def acts(self) -> list[Act]:
+        """The act behind every low-level model."""
+        return [act for mechanism in self.low for act in mechanism.acts]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the low-level models."""
+        if isinstance(self.maps, PartRows):
+            sizes = self.division.records[: self.maps.count]
+            return [f"part {k} ({size} rows)" for k, size in enumerate(sizes)]
+        return [f"group {k}" for k in range(len(self.maps.groups))]
+
+    @cached_property
+    def baselines(self) -> list[Floats]:
+        """Weights of every low-level model that score every row the baseline."""
+        return baselines(self.maps, self.baseline, self.n_classes)
+
+    @override
+    def guarantee(self) -> Guarantee:
+        return self._whole.guarantee()
+
+    @override
+    def event(self) -> PrivacyEvent:
+        return self._whole.event()
+
+    @property
+    def _whole(self) -> Priced:
+        """All mechanisms, of disjoint parts: the price is the largest of them."""
+        every = (*self.low, *self.later_mechanisms())
+        page = "sample_stacking" if isinstance(self.maps, PartRows) else "feature_groups"
+        proof = f"docs/proofs/{page}.md"
+        return every[0] if len(every) == 1 else Apart(every, self.division.split, proof)
+
+    @override
+    def facts(self) -> Facts:
+        records, maps = self.division.records, self.maps
+        if isinstance(maps, PartRows):
+            return Facts(n_samples=sum(records))
+        return Facts(
+            n_samples=sum(records),
+            # Columns of every factor of the groups' bodies, without the constants.
+            body=tuple(size for body in maps.bodies for size in body.sizes[:-1]) or None,
+            stack=StackFacts(
+                norms=tuple(map(float, maps.norms)),
+                rows=maps.rule,
+                clipping=maps.clipping,
+                constant=float(maps.constant),
+                n_low=records[0],
+                baseline=float(self.baseline),
+                ridges=tuple(float(act.ridge) for act in self.acts),
+                rates=tuple(float(act.law.rate) for act in self.acts),
+            ),
+        )
+
+    def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
+        """Return the mechanisms of the low level with their rows, of each part."""
+        mapped: list[Any]
+        if isinstance(self.maps, PartRows):
+            whole = self.maps.frame.rows(data.X)
+            mapped = [[whole[part]] for part in parts]
+        else:
+            mapped = [self.maps(data.X[parts[0]])]
+        names = self.names if len(self.low) > 1 else ["low level"]
+        labels = data.labels
+        return [
+            Term(name, mechanism, (rows, labels[part]))
+            for name, mechanism, rows, part in zip(names, self.low, mapped, parts, strict=False)
+        ]
+
+    @override
+    def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
+        own, rows_of = source.apart(self.division.split), self._parts(data, source)
+        weights: list[Floats] = []
+        for term in self.low_terms(data, rows_of):
+            weights += [each[0] for each in next(own).draw(term.mechanism, term.data)]
+        released = {_low(k): w for k, w in enumerate(weights)}
+        if self.high is not None:
+            last = rows_of[-1]
+            scores = self.scores(self._models(weights), data.X[last])
+            if self.n_classes > 2:
+                rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
+            else:
+                rows, labels = high_level_rows(scores), data.labels[last]
+            ((released["high"],),) = next(own).draw(self.high, ([rows], labels))
+        return released
+
+    @override
+    def terms(self, data: LabelledTable) -> list[Term]:
+        return self.low_terms(data, self._parts(data, SeededSource(0)))
+
+    def _parts(self, data: LabelledTable, source: RandomSource) -> list[NDArray[np.intp]]:
+        return self.division.parts(len(data.codes), source)
+
+    @property
+    @override
+    def batched(self) -> bool:
+        return self.n_classes == 2 and isinstance(self.division.count, int)
+
+    @override
+    def assemble(self, released: Mapping[str, Floats], names: Names) -> Stack:
+        low = self._models([released[_low(k)] for k in range(len(self.baselines))])
+        unit = Clip(bound=UNIT_ROWS) if self.maps.rule == "unit" else None
+        whole, each = (unit, None) if self.maps.clipping == "joint" else (None, unit)
+        return Stack(
+            groups=tuple(replace(model, clip=each) for model in low),
+            clip=whole,
+            facts=self.facts(),
+            classes=names.classes,
+            features=names.features,
+            **self._combined(low, released.get("high")),
+        )
+
+    @override
+    def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        acts = {_low(k): act for k, act in enumerate(self.acts)}
+        acts |= {} if self.high is None else {"high": self.high.act}
+        return {name: (act.shape, act.longest) for name, act in acts.items()}
+
+    def _models(self, weights: Sequence[Floats]) -> list[LowLevelModel]:
+        """Return released weights as models, sharpened for the high level."""
+        factor = 1.0 if self.high is None else self._sharpness(self._learned(weights))
+        return [self.model(k, w, factor) for k, w in enumerate(weights)]
+
+    def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
+        """Return released weights as a model of rows as given."""
+        maps = self.maps
+        whole = isinstance(maps, PartRows)  # every part has the whole price
+        coef, intercept = class_coefficients(lambda w: maps.coefficients(w, k), weights)
+        return LowLevelModel(
+            name=self.names[k],
+            features=maps.groups[k],
+            coef=coef,
+            intercept=intercept,
+            importance=float(self.importances[k]),
+            epsilon=self.low[k].epsilon if whole else self.low[0].shares[k],
+            noise=self.acts[k].law.mean_length,
+            baseline=self.baseline,
+            sharpness=sharpness,
+        )
+
+    def scores(self, models: Sequence[LowLevelModel], X: Floats) -> Floats:
+        """Return the models' scores, models last."""
+        pairs = zip(self.maps.parts(X), models, strict=True)
+        return np.stack([model.score(part) for part, model in pairs], axis=-1)
+
+    def _learned(self, weights: Sequence[Floats]) -> list[Floats]:
+        return [w - base for w, base in zip(weights, self.baselines, strict=True)]
+
+    def _combined(self, low: Sequence[LowLevelModel], high: Floats | None) -> dict[str, Any]:
+        """Return the high level: released weights of meta features, or the votes' own."""
+        if high is not None:
+            coef, intercept = high_level_coefficients(high, self.n_classes)
+            return {"coef": coef, "intercept": intercept}
+        if len(low) == 1:
+            return {"coef": np.ones(1), "intercept": low[0].baseline, "combine": "alone"}
+        weighted = self.combiner == "weighted_vote"
+        votes = [model.importance if weighted else 1 / len(low) for model in low]
+        return {"coef": np.asarray(votes), "combine": "vote"}
+
+    @override
+    def later_mechanisms(self) -> tuple[Objective, ...]:
+        return () if self.high is None else (self.high,)
+
+    def _sharpness(self, learned: Sequence[Floats]) -> float:
+        """Return the factor on scores: a source's own, for its high level was learned with it."""
+        return common_sharpness(learned) if self.sharpness is None else self.sharpness
+
+    @override
+    def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
+        """Return both levels of every run.
+
+        A score is an affine function of its model's weights, and zero at the baseline's: it is
+        read off at every unit vector, and the runs are multiplied through.
+        """
+        low = super().run_many(data, source, count)
+        if self.high is None:
+            return low
+        ends = np.cumsum([len(base) for base in self.baselines])[:-1]
+        last = self._parts(data, source)[-1]
+        learned = self._learned(np.split(low, ends, axis=1))
+        runs = np.empty((count, len(last), len(learned)))
+        for k, steps in enumerate(learned):
+            columns = []
+            for unit in np.eye(steps.shape[1]):
+                moved = [b + unit if j == k else b for j, b in enumerate(self.baselines)]
+                models = [self.model(j, w, 1.0) for j, w in enumerate(moved)]
+                columns.append(self.scores(models, data.X[last])[:, k])
+            runs[:, :, k] = steps @ np.array(columns)
+        factors = [self._sharpness([steps[i] for steps in learned]) for i in range(count)]
+        runs *= np.array(factors)[:, None, None]
+        # Every run has rows of its own with the same labels, as if it were another party.
+        rows, labels = high_level_rows(runs.reshape(-1, len(learned))), data.labels[last]
+        every = (rows, np.tile(labels, count), len(last) * np.arange(count + 1))
+        return np.hstack([low, source.draw(EachParty({len(last): self.high}), [every])[0]])
 
 
 def class_coefficients(
@@ -414,6 +385,9 @@ def _length(weights: Floats) -> float:
     return float(np.linalg.norm(weights)) / math.sqrt(n_scores)
 
 
+# --- the high level -------------------------------------------------------------------------------
+
+
 def high_level_rows(scores: Floats) -> Floats:
     """Return the high level's rows, constant included, inside the ball whatever the scores."""
     return np.asarray(into_ball(meta_features(scores), constant=HIGH_LEVEL_CONSTANT))
@@ -421,7 +395,7 @@ def high_level_rows(scores: Floats) -> Floats:
 
 def margin_rows(
     scores: Floats,  # ``(n, K, groups)``: Of the low level
-    codes: NDArray[np.intp],  # ``(n,)``: Own classes
+    codes: NDArray[np.intp],  # ``(n,)``: Every record's own class
 ) -> Floats:
     """Return rows of several classes for the high level, inside the ball whatever the scores.
 
@@ -432,13 +406,12 @@ def margin_rows(
     private regression, and has no label but +1.
     """
     meta = meta_features(scores)
-    at = np.arange(len(codes))
-    own = meta[at, codes]
+    own = meta[np.arange(len(codes)), codes]
     others = (meta.sum(axis=1) - own) / (meta.shape[1] - 1)
     return np.asarray(into_ball((own - others) / 2))
 
 
-def high_level_prior(weights: ArrayLike, baseline: float = 0.0, n_classes: int = 2) -> Floats:
+def high_level_prior(factors: Floats, baseline: float, n_classes: int) -> Floats:
     """Return the public point to shrink towards: the weighted sum of the low level's logits.
 
     ``2 tanh(s/2)`` is ``s`` for small scores, so ``sum_k w_k s_k`` is this multiple of the meta
@@ -446,215 +419,27 @@ def high_level_prior(weights: ArrayLike, baseline: float = 0.0, n_classes: int =
     one the average for groups of samples. The intercept starts from the baseline. Margins of
     several classes are half a difference of meta features, and have no intercept.
     """
-    shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
-    factors = np.asarray(weights, dtype=np.float64)
     if n_classes > 2:
-        return 4 * math.sqrt(len(factors)) * factors
-    return np.append(2 * math.sqrt(len(factors)) / shrink * factors, baseline / HIGH_LEVEL_CONSTANT)
+        return np.asarray(4 * math.sqrt(len(factors)) * factors)
+    scale = 2 * math.sqrt(len(factors)) / _SHRINK
+    return np.append(scale * factors, baseline / HIGH_LEVEL_CONSTANT)
 
 
-def high_level_weights(coef: Floats, intercept: float) -> Floats:
+def high_level_weights(coef: Floats, intercept: float, n_classes: int) -> Floats:
     """Invert :func:`high_level_coefficients`."""
-    shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
-    return np.append(coef / shrink, intercept / HIGH_LEVEL_CONSTANT)
+    if n_classes > 2:
+        return np.asarray(2 * coef)
+    return np.append(coef / _SHRINK, intercept / HIGH_LEVEL_CONSTANT)
 
 
-def high_level_coefficients(weights: Floats) -> tuple[Floats, float]:
-    """Return the released weights of :func:`high_level_rows` as those of meta features."""
-    shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
-    return np.asarray(weights[:-1] * shrink), float(weights[-1] * HIGH_LEVEL_CONSTANT)
+def high_level_coefficients(weights: Floats, n_classes: int) -> tuple[Floats, float]:
+    """Return the released weights of the high level's rows as those of meta features."""
+    if n_classes > 2:
+        return np.asarray(weights / 2), 0.0
+    return np.asarray(weights[:-1] * _SHRINK), float(weights[-1] * HIGH_LEVEL_CONSTANT)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Levels:
-    """How a stack is made of two levels, whatever its low-level models are of."""
-
-    combiner: Combiner = "stack"
-    high_fraction: float | Literal["auto"] = "auto"  #: Of the rows, for the high level
-    alpha: Alphas = "auto"  #: Ridge of the low level, of feature groups one for all or for each
-    high_alpha: Alpha = "auto"
-    split_seed: int | None = 0
-    baseline: float = 0.0  #: Public score of the base rate
-    high_start: HighStart | None = None
-    sources: tuple[Any, ...] = ()
-
-    def division(self, allowed: Allowance, n_models: int, parts: int) -> Division:
-        """Return so many parts of the rows for the low level, and one more for the high one."""
-        n_classes = allowed.loss.n_classes
-        if n_classes > 2 and self.baseline != 0:
-            raise InvalidParameter("prior_intercept is for two classes.")
-        stacked = self.combiner == "stack" and n_models > 1
-        share = high_share(self.high_fraction, allowed.records, n_classes) if stacked else 0.0
-        fractions = (*[(1 - share) / parts] * parts, *[share] * stacked)
-        made = Division(allowed.count, fractions, self.split_seed)
-        if min(made.records) == 0:
-            raise InvalidData("n_samples is too small: every part needs one sample.")
-        return made
-
-    def plan(
-        self,
-        allowed: Allowance,  # Of the high level
-        division: Division,
-        low: Sequence[Objective],
-        *,
-        weights: Sequence[float],  # Of the low-level models' logits that it shrinks towards
-        **known: Any,
-    ) -> StackPlan:
-        """Return the plan of the stack with this low level; votes have no high one."""
-        n_classes, start, high = allowed.loss.n_classes, self.high_start, None
-        prior, near = high_level_prior(weights, self.baseline, n_classes), None
-        if start is not None:
-            rate = float(special.expit(self.baseline)) if n_classes == 2 else 0.5
-            prior, near = start.weights, Near(variance=start.variance, base_rate=rate)
-        if len(division.fractions) > len(low):
-            own = allowed.on(division.counts[-1]).two_classes
-            ridge = ridge_for(own, len(prior), self.high_alpha, near=near)
-            high = own.objective(L2(len(prior)), ridge, prior)
-        return StackPlan(
-            low=tuple(low),
-            combiner=self.combiner,
-            high=high,
-            division=division,
-            baseline=float(self.baseline),
-            sharpness=None if start is None else start.sharpness,
-            n_classes=n_classes,
-            sources=self.sources,
-            **known,
-        )
-
-
-def plan_feature_stack(
-    allowed: Allowance,
-    groups: PlannedGroups,
-    importances: Floats,
-    levels: Levels,
-    *,
-    centres: Centres | None = None,  # Points to shrink towards in place of the baseline
-    variance: float | None = None,  # Of the log odds around them: ridges then follow from it
-) -> StackPlan:
-    """Return the plan of a stack over groups of features; a single one has no high level.
-
-    The automatic ridge of a body is its own.
-    """
-    n_classes, baseline, count = allowed.loss.n_classes, levels.baseline, len(groups.groups)
-    division = levels.division(allowed, count, 1)
-    own = allowed.on(division.counts[0])
-    shares = tuple(allocate(importances, clipping=groups.clipping).tolist())
-    rows = groups if isinstance(groups, GroupRows) else groups.at(own, shares, variance=variance)
-    sizes = rows.sizes
-    points = baselines(rows, baseline, n_classes)
-    if centres is not None:
-        points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
-    joined = rows.clipping == "joint"
-    rate = float(special.expit(baseline)) if n_classes == 2 else 1 / n_classes
-    near = None if variance is None else Near(variance=variance, base_rate=rate)
-    noise = _gaussian_noises(own, shares, joined) if own.delta else [None] * count
-
-    def ridge(k: int, chosen: Alpha) -> float:
-        if isinstance(rows, GroupBodies) and chosen == "auto":
-            return rows.frames[k].ridge
-        # A group with weight q is a private regression at budget q epsilon; under joint clipping
-        # its rows are shorter, by the square root of its part of the columns.
-        return ridge_for(
-            own,
-            sizes[k],
-            chosen,
-            near=near,
-            share=shares[k],
-            spread=sum(sizes) if joined else None,
-            noise=noise[k],
-        )
-
-    norms: Sequence[Norm] = rows.bodies or [L2(size) for size in sizes]
-    low = Objective(
-        epsilon=own.epsilon,
-        delta=own.delta,
-        n_samples=own.count,
-        blocks=tuple(
-            Columns(norms[k], ridge(k, chosen), shares[k], points[k])
-            for k, chosen in enumerate(group_ridges(levels.alpha, count))
-        ),
-        loss=own.loss,
-        joint=joined,
-        neighbours=own.relation,
-        solver=SOLVER,
-    )
-    return levels.plan(
-        allowed,
-        division,
-        [low],
-        maps=rows,
-        names=tuple(f"group {k}" for k in range(count)),
-        importances=importances,
-        weights=[1.0] * count,  # the sum of the groups: the naive Bayes rule
-        theorem="docs/proofs/feature_groups.md",
-    )
-
-
-def _gaussian_noises(
-    allowed: Allowance, shares: tuple[float, ...], joint: bool
-) -> list[float | None]:
-    """Return the variance of every group's Gaussian noise, without what the Jacobian costs."""
-    free = Exposure(
-        loss=allowed.loss,
-        ridges=(math.inf,) * len(shares),
-        weights=shares,
-        joint=joint,
-        neighbours=allowed.relation,
-    )
-    rate = gaussian_rate(allowed.budget, allowed.delta, free)
-    return [sigma**2 for sigma in gaussian_sigmas(rate, free)]
-
-
-def _weights(
-    rows: GroupRows | GroupBodies, k: int, coef: Floats, intercept: float | Floats
-) -> Floats:
-    """Return a group's coefficients in its coordinates, of several classes one row each."""
-    if np.ndim(coef) == 1:
-        return rows.weights(coef, float(intercept), k)
-    pairs = zip(coef, np.asarray(intercept), strict=True)
-    return np.array([rows.weights(each, float(one), k) for each, one in pairs])
-
-
-def plan_sample_stack(
-    allowed: Allowance,
-    geometry: Geometry,
-    n_groups: int,
-    levels: Levels,
-    prior: Prior | None = None,
-    belief: Belief = UNCHECKED,
-) -> StackPlan:
-    """Return the plan of a stack over ``n_groups`` parts of the rows."""
-    n_classes = allowed.loss.n_classes
-    (alpha,) = group_ridges(levels.alpha, 1)
-    division = levels.division(allowed, n_groups, n_groups)
-    # The law is chosen before a check has shown anything; coordinates may follow from that.
-    known = LOG_ODDS if prior is None else prior.variance
-    part = geometry.law(allowed.on(division.counts[0]), known)
-    frame: Coordinates = geometry.frame(part, known if prior is None else prior.variance_at(belief))
-    maps = PartRows(frame, n_groups)
-    centre, near = baselines(maps, levels.baseline, n_classes)[0], None
-    if prior is not None:
-        centre, near = prior.point(frame, belief), prior.near(belief)
-    low = []
-    for count in division.counts[:n_groups]:
-        own = part.on(count)
-        if alpha == "auto" and isinstance(frame, BodyFrame):
-            ridge = frame.ridge
-        else:
-            ridge = ridge_for(own, frame.size, alpha, near=near)
-        low.append(own.objective(frame.bound, ridge, centre))
-    sizes = [declared_count(one.n_samples) for one in low]
-    return levels.plan(
-        part,
-        division,
-        low,
-        maps=maps,
-        names=tuple(f"part {k} ({size} rows)" for k, size in enumerate(sizes)),
-        importances=np.full(n_groups, 1 / n_groups),
-        weights=[1 / n_groups] * n_groups,  # the average of the parts
-        theorem="docs/proofs/sample_stacking.md",
-    )
+# --- groups and parts -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -664,23 +449,13 @@ class SchemaGroups:
     encoder: SchemaEncoder  #: Of a form for bodies
     columns: Groups  #: Positions of the schema's columns, of every group in use
     rule: RowRule = "clip"  #: As of :class:`GroupBodies`
-    #: Bodies that were made: many beliefs in a prior lead to the same.
-    _made: dict[Any, GroupBodies] = field(default_factory=dict, init=False)
 
     #: As of :class:`GroupBodies`.
     clipping: ClassVar[Clipping] = GroupBodies.clipping
 
     @classmethod
-    def of_encoded(
-        cls, encoder: SchemaEncoder, groups: Groups, rule: RowRule = "clip"
-    ) -> SchemaGroups:
-        """Return groups of encoded columns as groups of columns.
-
-        Raises
-        ------
-        InvalidParameter
-            If one column's encoded ones are in several groups, or only in part in one.
-        """
+    def of_encoded(cls, encoder: SchemaEncoder, groups: Groups, rule: RowRule) -> SchemaGroups:
+        """Return groups of encoded columns as groups of columns, or refuse parts of one."""
         blocks = encoder.blocks()
         owner = np.repeat(np.arange(len(blocks)), [block.size for block in blocks])
         found = cls(encoder, tuple(np.unique(owner[group]) for group in groups), rule)
@@ -693,28 +468,9 @@ class SchemaGroups:
         """Encoded columns of every group."""
         return encoded_columns([block.size for block in self.encoder.blocks()], self.columns)
 
-    def at(
-        self,
-        allowed: Allowance,  # Of the low level
-        shares: Sequence[float],  # Part of the price that every group may spend
-        *,
-        # Of the log odds around what groups shrink towards, where that is known
-        variance: float | None = None,
-    ) -> GroupBodies:
-        """Return the bodies for so many records and every group's part of the price."""
-        asked = (allowed, tuple(shares), variance)
-        if asked not in self._made:
-            frames = tuple(
-                schema_frame(
-                    self.encoder,
-                    allowed.at(epsilon=share * allowed.epsilon),
-                    log_odds=LOG_ODDS if variance is None else variance,
-                    columns=columns.tolist(),
-                )
-                for columns, share in zip(self.columns, shares, strict=True)
-            )
-            self._made[asked] = GroupBodies(self.groups, frames, self.rule)
-        return self._made[asked]
+
+#: What a plan is made for: groups in a ball, or in bodies that follow from their records.
+PlannedGroups = GroupRows | SchemaGroups
 
 
 def encoded_columns(sizes: Sequence[int], columns: Sequence[NDArray[np.intp]]) -> Groups:
@@ -723,10 +479,6 @@ def encoded_columns(sizes: Sequence[int], columns: Sequence[NDArray[np.intp]]) -
     return tuple(
         np.concatenate([np.arange(ends[j] - sizes[j], ends[j]) for j in group]) for group in columns
     )
-
-
-#: What a plan is made for: groups in a ball, or in bodies that follow from their records.
-PlannedGroups = GroupRows | SchemaGroups
 
 
 #: Share of the rows for the high level of a stack, of two classes and of more; and the fewest of
@@ -770,16 +522,17 @@ def high_share(fraction: float | Literal["auto"], n_rows: int, n_classes: int) -
 
 def random_groups(n_features: int, n_groups: int, *, seed: int = 0) -> Groups:
     """Return groups of nearly equal size, by a public permutation of the features."""
-    _check_groups(n_features, n_groups)
-    order = np.random.default_rng(seed).permutation(n_features)
-    return tuple(np.sort(part) for part in np.array_split(order, n_groups))
+    return _divided(np.random.default_rng(seed).permutation(n_features), n_groups)
 
 
 def importance_groups(importance: ArrayLike, n_groups: int) -> Groups:
     """Return groups of nearly equal size, the most important features first."""
-    weights = check_importance(importance)
-    _check_groups(len(weights), n_groups)
-    order = np.argsort(-weights, kind="stable")
+    return _divided(np.argsort(-check_importance(importance), kind="stable"), n_groups)
+
+
+def _divided(order: NDArray[np.intp], n_groups: int) -> Groups:
+    if not 1 <= n_groups <= len(order):
+        raise InvalidParameter(f"n_groups must lie between 1 and the {len(order)} columns.")
     return tuple(np.sort(part) for part in np.array_split(order, n_groups))
 
 
@@ -821,13 +574,22 @@ def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
     return weights
 
 
-def _check_groups(n_features: int, n_groups: int) -> None:
-    if not 1 <= n_groups <= n_features:
-        raise InvalidParameter(f"n_groups must lie between 1 and the {n_features} columns.")
-
+# --- released stacks ------------------------------------------------------------------------------
 
 #: The public facts on which stacks must agree that are started from together.
-SHARED_FACTS = ("norms", "rows", "clipping", "constant")
+_SHARED_FACTS = ("norms", "rows", "clipping", "constant")
+
+#: Coefficients and intercept of every group: a public point to shrink towards.
+Centres = Sequence[tuple[Floats, float | Floats]]
+
+
+@dataclass(frozen=True, eq=False)
+class HighStart:
+    """A released high level as a starting point."""
+
+    weights: Floats  #: Of the high level's rows, the constant last
+    sharpness: float  #: Factor on the low level's scores that it was learned with
+    variance: float  #: Of the log odds around it
 
 
 def stack_facts(source: Source) -> tuple[StackFacts, tuple[LowLevelModel, ...]]:
@@ -847,7 +609,7 @@ def check_stacks(sources: Sequence[Source], n_features: int) -> None:
     """Refuse stacks over other groups, or of other columns than a target has."""
     first, first_groups = stack_facts(sources[0])
     for other, groups in map(stack_facts, sources[1:]):
-        differing = [f for f in SHARED_FACTS if getattr(other, f) != getattr(first, f)]
+        differing = [f for f in _SHARED_FACTS if getattr(other, f) != getattr(first, f)]
         if [g.features.tolist() for g in groups] != [g.features.tolist() for g in first_groups]:
             differing.insert(0, "groups")
         if differing:
@@ -884,20 +646,14 @@ class StackStart:
         """How precisely each source tells a weight of each group, ``(sources, groups)``."""
         sizes = [len(group) + 1 for group in self.groups.groups]
         spread = sum(sizes) if self.groups.clipping == "joint" else None
-        return np.array(
-            [
-                [
-                    precision_of(
-                        stack_facts(source)[0].n_low,
-                        spread or size,
-                        noise=(1 if source.guarantee.delta > 0 else size + 1) / rate**2,
-                        curvature=mean_curvature(self.base_rate),
-                    )
-                    for size, rate in zip(sizes, stack_facts(source)[0].rates, strict=True)
-                ]
-                for source in self.sources
-            ]
-        )
+        curvature, found = mean_curvature(self.base_rate), []
+        for source in self.sources:
+            facts, gaussian = stack_facts(source)[0], source.guarantee.delta > 0
+            for size, rate in zip(sizes, facts.rates, strict=True):
+                noise = (1 if gaussian else size + 1) / rate**2
+                known = precision_of(facts.n_low, spread or size, noise=noise, curvature=curvature)
+                found.append(known)
+        return np.reshape(found, (len(self.sources), len(sizes)))
 
     @property
     def variance(self) -> float:
@@ -917,48 +673,47 @@ class StackStart:
             centres.append((keep[k] * coef, intercept))
         return centres
 
+    @cached_property
     def high(self) -> HighStart | None:
-        """Return the sources' high level; None unless every one of them has it."""
+        """The sources' high level; None unless every one of them has it."""
         stacks = [source.model for source in self.sources if isinstance(source.model, Stack)]
         if any(stack.combine != "stack" for stack in stacks):
             return None
         sharpness = stacks[0].groups[0].sharpness
         several = self.n_classes > 2  # there is a weight per group, and no intercept
         size = len(self.groups.groups) + (not several)
+        curvature = mean_curvature(0.5 if several else self.base_rate)
         precise, points = [], []
         for source, stack in zip(self.sources, stacks, strict=True):
             rest = stated(stack.facts.n_samples, "n_samples") - stack_facts(source)[0].n_low
             noise = noise_variance(source.guarantee.epsilon, size, 0.5)
-            curvature = mean_curvature(0.5 if several else self.base_rate)
             precise.append(precision_of(rest, size, noise=noise, curvature=curvature))
             # Scores that are sharper need smaller weights for the same log odds.
             coef = stack.coef * stack.groups[0].sharpness / sharpness
-            points.append(2 * coef if several else high_level_weights(coef, stack.intercept))
+            points.append(high_level_weights(coef, stack.intercept, self.n_classes))
         weights = np.average(points, axis=0, weights=precise)
         return HighStart(weights, sharpness, variance_near(precise))
 
     def prior(self, n_features: int, keep: Floats) -> Prior:
         """Return the stacks' log odds as a linear function of the columns, for the check."""
-        several, start, groups = self.n_classes > 2, self.high(), self.groups
+        several, start, groups = self.n_classes > 2, self.high, self.groups
         encoder = groups.encoder if isinstance(groups, SchemaGroups) else None
         factors = np.ones(len(groups.groups))
         if start is not None:
             # A meta feature is tanh(s/2)/sqrt(K), about s/2 where scores are small.
-            shrunk = start.weights / 2 if several else high_level_coefficients(start.weights)[0]
+            shrunk = high_level_coefficients(start.weights, self.n_classes)[0]
             factors = shrunk * start.sharpness / (2 * len(factors) ** 0.5)
             if encoder is not None:
                 factors = factors / self._bent(encoder, start)
         coef = np.zeros((self.n_classes if several else 1, n_features))
         for group, (scores, _) in zip(groups.groups, self.centres(keep * factors), strict=True):
             coef[:, group] = scores
-        bound = 1.0
-        if isinstance(groups, GroupRows) and groups.rule == "clip":
-            bound = float(max(groups.norms))
+        clipped = isinstance(groups, GroupRows) and groups.rule == "clip"
         return Prior(
             coef,
             0.0 if several else self.baseline,
             variance=self.variance,
-            data_norm=bound,
+            data_norm=float(max(groups.norms)) if clipped else 1.0,  # type: ignore[union-attr]
             most=1.0,
             encoder=encoder,
         )
