@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -208,15 +208,7 @@ class NoiseModel:
     def variances(
         self, group: Mapping[Factor, int], share: float
     ) -> Iterator[tuple[Factor, int, Floats]]:
-        """Yield every factor of one group, how often it is there, and the noise in its directions.
-
-        Parameters
-        ----------
-        group : mapping of Factor to int
-            Its factors, and how many there are of each.
-        share : float
-            The group's part of the rate.
-        """
+        """Yield every factor of a group, how often it is there, and the noise in its directions."""
         dimension = sum(count * factor.size for factor, count in group.items())
         length = squared_length(group) if self.gaussian else 0.0
         for factor, count in group.items():
@@ -321,8 +313,7 @@ _FINE = 64
 _HAIR = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class ChosenBody:
+class ChosenBody(NamedTuple):
     """What a body is made of, and the ridge in its coordinates."""
 
     roots: tuple[Floats, ...]  #: ``T_k`` of every factor
@@ -342,13 +333,7 @@ def choose_geometry(
     belief: float = BELIEF,  # How far the model is believed when the rate is dealt out
 ) -> ChosenBody:
     """Return roots, groups and ridge from public facts alone."""
-    expected = expected_signal(
-        factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
-    )
-    shares = hedged_shares(factors, expected, belief)
-    scale = prior_scale(factors, log_odds)
-    inverses, ridge = _block_ridge(factors, shares, SEEN * n_samples * curvature, noise, scale)
-    reach = _reach(inverses)
+    shares, inverses, ridge, reach = _solved(factors, n_samples, curvature, noise, log_odds, belief)
     names = list(shares)
     return ChosenBody(
         tuple(
@@ -358,6 +343,23 @@ def choose_geometry(
         tuple(shares.values()),
         max(ridge / reach, least),
     )
+
+
+def _solved(
+    factors: Sequence[Factor],
+    n_samples: int,
+    curvature: float,
+    noise: NoiseModel,
+    log_odds: float,
+    belief: float = BELIEF,
+) -> tuple[dict[Group, float], list[Floats], float, float]:
+    """Return shares of the rate, ``A^{-1}`` of every factor, the ridge with it, and its reach."""
+    expected = expected_signal(
+        factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
+    )
+    shares, scale = hedged_shares(factors, expected, belief), prior_scale(factors, log_odds)
+    inverses, ridge = _block_ridge(factors, shares, SEEN * n_samples * curvature, noise, scale)
+    return shares, inverses, ridge, _reach(inverses)
 
 
 def hedged_shares(
@@ -457,15 +459,8 @@ def weight_noise(
     The minimiser moves by ``(H + A)^-1 b`` for noise ``b`` of such a covariance and the block
     ridge ``A``; ``H`` only the records know.
     """
-    noise = NoiseModel(rate=rate)
-    expected = expected_signal(
-        factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
-    )
-    shares = hedged_shares(factors, expected)
-    scale = prior_scale(factors, log_odds)
-    inverses, _ = _block_ridge(factors, shares, SEEN * n_samples * curvature, noise, scale)
-    reach = _reach(inverses)
-    found = []
+    noise, found = NoiseModel(rate=rate), []
+    shares, inverses, _, reach = _solved(factors, n_samples, curvature, noise, log_odds)
     for factor, inverse in zip(factors, inverses, strict=True):
         dimension = sum(other.size for other in factors if other.group == factor.group)
         share = shares[factor.group]
@@ -557,15 +552,22 @@ def factors_of(
 
 
 def divided(
-    blocks: Sequence[BodyBlock], n_samples: int, curvature: float, noise: NoiseModel
+    blocks: Sequence[BodyBlock],
+    n_samples: int,
+    curvature: float,
+    noise: NoiseModel,
+    constant: bool = True,  # Whether there is an intercept
 ) -> tuple[list[Factor], tuple[Floats, ...]]:
     """Return the factors and maps that are used: hats whole where that is better, or divided."""
-    whole = factors_of(blocks, whole=True)
-    hats = sum(factor.kind == "hats" for factor in whole[0])
-    if noise.gaussian or 2 * hats < len(blocks):
-        return factors_of(blocks)
-    found = expected_signal(whole[0], n_samples=n_samples, curvature=curvature, noise=noise)
-    return whole if found.kept >= PLENTY else factors_of(blocks)
+    factors, turns = factors_of(blocks, whole=True)
+    hats = sum(factor.kind == "hats" for factor in factors)
+    whole = not noise.gaussian and 2 * hats >= len(blocks)
+    if whole:
+        found = expected_signal(factors, n_samples=n_samples, curvature=curvature, noise=noise)
+        whole = found.kept >= PLENTY
+    if not whole:
+        factors, turns = factors_of(blocks)
+    return factors if constant else factors[:-1], turns
 
 
 def noises(allowed: Allowance) -> list[NoiseModel]:
@@ -582,23 +584,27 @@ def expect(
     Of one and the same log-odds, those of curves, so that forms can be compared.
     """
     n_samples, curvature = allowed.records, curvature_of(schema, allowed.loss.n_classes)
-    laws = noises(allowed)
-    blocks = schema.encoder(form=form).blocks()
-    among, _ = divided(schema.encoder(form="curves").blocks(), n_samples, curvature, laws[0])
-
-    def expected(noise: NoiseModel) -> ExpectedSignal:
-        factors, _ = divided(blocks, n_samples, curvature, noise)
-        return expected_signal(
-            factors, n_samples=n_samples, curvature=curvature, noise=noise, among=among
-        )
-
-    return _better([(expected(law), law) for law in laws])
+    curves, blocks = (schema.encoder(form=each).blocks() for each in ("curves", form))
+    among, _ = divided(curves, n_samples, curvature, noises(allowed)[0])
+    return _best_law(blocks, allowed, curvature, among=among)
 
 
-def _better(
-    found: Sequence[tuple[ExpectedSignal, NoiseModel]],
+def _best_law(
+    blocks: Sequence[BodyBlock],
+    allowed: Allowance,
+    curvature: float,
+    *,
+    constant: bool = True,
+    **known: Any,
 ) -> tuple[ExpectedSignal, NoiseModel]:
-    """Return what is expected of the law that is used."""
+    """Return what is expected of the law that is used: the body's own, unless a delta pays."""
+    n_samples, found = allowed.records, []
+    for law in noises(allowed):
+        factors, _ = divided(blocks, n_samples, curvature, law, constant)
+        signal = expected_signal(
+            factors, n_samples=n_samples, curvature=curvature, noise=law, **known
+        )
+        found.append((signal, law))
     pure, *others = found
     return next((pair for pair in others if pair[0].signal > WORTH * pure[0].signal), pure)
 
@@ -643,47 +649,9 @@ def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
     return features is None or encoder.names == tuple(features)
 
 
-def spent_delta(
-    encoder: SchemaEncoder,
-    allowed: Allowance,
-    *,
-    constant: bool = True,
-    log_odds: float = LOG_ODDS,
-) -> float:
-    """Return what of a delta is spent in a schema's body: all of it, or nothing.
-
-    A choice of public facts, made once: a fit that follows from a release must have the law that
-    was promised, whatever the release has shown. Parameters are those of :func:`schema_frame`.
-    """
-    if not allowed.delta:
-        return 0.0
-    n_samples, blocks = allowed.records, encoder.blocks()
-    curvature = curvature_of(encoder.schema, allowed.loss.n_classes)
-    found = []
-    for law in noises(allowed):
-        factors, _ = _division(blocks, n_samples, curvature, law, constant)
-        signal = expected_signal(
-            factors, n_samples=n_samples, curvature=curvature, noise=law, log_odds=log_odds
-        )
-        found.append((signal, law))
-    return allowed.delta if _better(found)[1].gaussian else 0.0
-
-
-def _division(
-    blocks: Sequence[BodyBlock],
-    n_samples: int,
-    curvature: float,
-    noise: NoiseModel,
-    constant: bool,
-) -> tuple[list[Factor], tuple[Floats, ...]]:
-    """Return the factors and maps that are used, without the constant where there is none."""
-    factors, turns = divided(blocks, n_samples, curvature, noise)
-    return factors if constant else factors[:-1], turns
-
-
 def schema_frame(
     encoder: SchemaEncoder,  # Of a form for bodies
-    allowed: Allowance,  # Of the fit; its delta is what is spent, see :func:`spent_delta`
+    allowed: Allowance,  # Of the fit; its delta is what is spent, see :meth:`SchemaGeometry.law`
     *,
     constant: bool = True,  # Whether there is an intercept
     log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
@@ -700,7 +668,7 @@ def schema_frame(
     if leaf != "Max" and not allowed.delta:  # alike in all coordinates, as normal noise is
         size = sum(block.size for block in blocks) + constant
         law = gaussian_noise(math.sqrt(noise_variance(allowed.budget, size, allowed.reach)))
-    factors, turns = _division(blocks, allowed.records, curvature, law, constant)
+    factors, turns = divided(blocks, allowed.records, curvature, law, constant)
     chosen = choose_geometry(
         factors,
         least=least_ridge(JACOBIAN * allowed.budget, n_classes),
@@ -729,9 +697,17 @@ class SchemaGeometry:
     leaf: Leaf = "Max"  #: What noise is made for: the body itself, or a ball in its coordinates
 
     def law(self, allowed: Allowance, log_odds: float) -> Allowance:
-        """Return what is spent: of a delta all or nothing, as pays for log odds so unknown."""
-        spent = spent_delta(self.encoder, allowed, constant=self.constant, log_odds=log_odds)
-        return allowed.at(delta=spent)
+        """Return what is spent: of a delta all or nothing, as pays for log odds so unknown.
+
+        A choice of public facts, made once: a fit that follows from a release must have the law
+        that was promised, whatever the release has shown.
+        """
+        if not allowed.delta:
+            return allowed
+        curvature = curvature_of(self.encoder.schema, allowed.loss.n_classes)
+        blocks, constant = self.encoder.blocks(), self.constant
+        _, law = _best_law(blocks, allowed, curvature, constant=constant, log_odds=log_odds)
+        return allowed if law.gaussian else allowed.at(delta=0.0)
 
     def frame(self, allowed: Allowance, log_odds: float) -> BodyFrame:
         """Return the coordinates in which log odds that are so unknown are learned best."""

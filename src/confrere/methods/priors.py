@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.data.body import BodyFrame
@@ -63,34 +64,24 @@ from confrere.model import Encoder, Facts, Linear, Model, PriorFacts
 
 THEOREM = "docs/proofs/prior_check.md"
 
-
-Integers = NDArray[np.int64]
-
-
 #: Steps of one unit of a record's part: contributions are whole numbers, so that integer noise is
 #: all the noise there has to be.
 LEVELS = 1024
 
-
 #: Mean of ``z clip(z, -1, 1)`` for a standard normal score, by Stein's identity P(|z| < 1).
 _STEIN = 0.6827
-
 
 #: About the deviation of a record's part where there are several classes: of a clipped normal.
 _PART = 0.72
 
-
 #: What is believed of a prior's factor before the check: its mean and variance.
 BELIEVED, DOUBT = 0.8, 0.36
-
 
 #: The factor is rounded to these steps and bounded: the fits that may follow can be counted.
 STEPS, LARGEST_FACTOR = 32, 1.5
 
-
 #: Noise in the factor that the check's share of the budget aims at: 4.7 is sqrt(2)/.3.
 _AIM, _LEAST, _MOST = 4.7, 0.05, 0.3
-
 
 #: A check whose error is larger says nothing.
 VERIFIABLE = 0.6
@@ -98,18 +89,10 @@ VERIFIABLE = 0.6
 
 @dataclass(frozen=True)
 class Belief:
-    """How far a prior is to be believed.
+    """How far a prior is to be believed."""
 
-    Attributes
-    ----------
-    factor : float
-        What the prior's log odds are multiplied by; a negative one turns the prior round.
-    sigma : float
-        Standard error of what was seen, from public facts.
-    """
-
-    factor: float
-    sigma: float
+    factor: float  #: What the prior's log odds are multiplied by; below 0 it is turned round
+    sigma: float  #: Standard error of what was seen, from public facts
 
     @property
     def trust(self) -> float:
@@ -175,7 +158,8 @@ class PriorCheck:
             size = declared_count(self.n_samples)
             noise = math.sqrt(2 * self.answers) * self.scale / LEVELS
             return math.hypot(noise, _PART * math.sqrt(size)) / self._expected
-        return _sigma(self.scale / LEVELS, self._expected, self.answers, self.deviation)
+        noise = math.sqrt(2 * self.answers) * (self.scale / LEVELS) / self._expected
+        return math.hypot(noise, 1 / math.sqrt(self._expected * self.deviation))
 
     @property
     def longest(self) -> float:
@@ -195,34 +179,26 @@ class PriorCheck:
     def total(self, scores: Floats, y: Floats) -> int:
         """Return the sum of the records' parts, each a whole number of its own row alone.
 
-        Parameters
-        ----------
-        scores : (n,) array, or (n, K) of more than two classes
-            Log odds that the prior gives every row, or every class; any number.
-        y : (n,) array
-            Labels -1 and +1, or codes.
+        Scores, any numbers, are the log odds that the prior gives every row, ``(n,)``, or every
+        class, ``(n, K)``; labels are -1 and +1, or codes.
         """
         if len(scores) != len(y):
             raise InvalidData("scores and labels must be of the same records.")
         if self.rates is not None:
-            return self._total_of_classes(scores, y)
+            parts = class_parts(scores, self.rates, self.deviation)
+            own = np.rint(LEVELS * parts[np.arange(len(y)), y.astype(np.intp)])
+            return int(own.astype(np.int64).sum())
         # Not a number, which no score is, would be no opinion.
         clipped = np.clip(np.nan_to_num(scores / self.deviation), -1.0, 1.0)
         positive, negative = self._parts
         parts = np.rint(np.where(y > 0, positive, -negative) * clipped)
         return int(parts.astype(np.int64).sum())
 
-    def _total_of_classes(self, scores: Floats, y: Floats) -> int:
-        assert self.rates is not None
-        parts = class_parts(scores, self.rates, self.deviation)
-        own = np.rint(LEVELS * parts[np.arange(len(y)), y.astype(np.intp)])
-        return int(own.astype(np.int64).sum())
-
     @property
     def measurement(self) -> Point:
         """What is released: of scores and labels the sum of the records' parts."""
 
-        def value(scores: Floats, y: Floats) -> tuple[Integers]:
+        def value(scores: Floats, y: Floats) -> tuple[NDArray[np.int64]]:
             return (np.array([self.total(scores, y)], dtype=np.int64),)
 
         return Point(promise=self.guarantee(), sensitivity=self.sensitivity, value=value)
@@ -283,16 +259,7 @@ def class_parts(scores: Floats, rates: tuple[float, ...], deviation: float) -> F
     """Return the part of every row, were it of each class: between -1 and 1, ``(n, K)``.
 
     How far the class's score is above the mean of all, clipped. If labels had nothing to do with
-    scores a record's mean part would be zero.
-
-    Parameters
-    ----------
-    scores : (n, K) array
-        Any numbers; what is none is no opinion.
-    rates : tuple of float
-        Shares of the classes.
-    deviation : float
-        What scores above the mean are measured in.
+    scores a record's mean part would be zero. A score that is no number is no opinion.
     """
 
     def mean(values: Floats) -> Floats:
@@ -313,15 +280,8 @@ def _expected(n_samples: float, base_rate: float, deviation: float) -> float:
     return _STEIN * n_samples * base_rate * (1 - base_rate) * deviation
 
 
-def _sigma(scale: float, expected: float, answers: int, deviation: float) -> float:
-    return math.hypot(
-        math.sqrt(2 * answers) * scale / expected, 1 / math.sqrt(expected * deviation)
-    )
-
-
 #: Rows that are scored at a time.
 _BLOCK = 1 << 16
-
 
 #: Made-up rows that say what to expect of a check of several classes.
 _DRAWS = 4096
@@ -593,18 +553,6 @@ def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
     return scores
 
 
-def split_epsilon(epsilon: float, prior: Prior, n_samples: float) -> float:
-    """Return what the check spends."""
-    share = check_share(
-        epsilon,
-        n_samples,
-        base_rate=prior.base_rate,
-        deviation=prior.deviation,
-        strength=prior.strength,
-    )
-    return share * epsilon
-
-
 def rest_of(epsilon: float, spent: float) -> float:
     """Return what is left of epsilon, as ledgers add."""
     return at_most(minus(exact(epsilon), exact(spent)))
@@ -627,30 +575,29 @@ class CheckedPlan(ModelPlan):
         """The fit if the check brings what is believed before."""
         return self.fit(self.check.before)
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price of check and fit: releases of the same records add up.
-
-        It is that of every outcome: :meth:`fit` refuses a fit that costs more than is left.
-        """
+        # It is that of every outcome: :meth:`fit` refuses a fit that costs more than is left.
         return replace(self.likely.guarantee(), epsilon=self.epsilon, theorem=THEOREM)
 
+    @override
     def facts(self) -> Facts:
-        """Return the public facts, but for what the check will show."""
-        return self.likely.facts()
+        return self.likely.facts()  # but for what the check will show
 
+    @override
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
-        """Return the noised sum of the check and the numbers of the fit."""
         (((seen,),),) = source.draw(self.check.measurement, self._checked(data))
         fit = self.fit(self.check.belief(seen))
         return {"prior": np.array([float(seen)]), **fit.release(data, source)}
 
+    @override
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Model:
-        """Return the model of rows as given, with what the check has shown."""
         numbers = dict(released)
         belief = self.check.belief(float(numbers.pop("prior")[0]))
         model = self.fit(belief).assemble(numbers, names)
         return replace(model, facts=replace(model.facts, prior=prior_facts(belief, self.check)))
 
+    @override
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         """Return shapes and lengths over all fits that may follow."""
         found: dict[str, tuple[tuple[int, ...], float]] = {"prior": ((1,), self.check.longest)}
@@ -660,8 +607,8 @@ class CheckedPlan(ModelPlan):
                 found[name] = (shape, max(known, longest))
         return found
 
+    @override
     def terms(self, data: LabelledTable) -> list[Term]:
-        """Return the check, and the fit at what is believed before it."""
         return self.terms_at(data, self.check.before)
 
     def terms_at(self, data: LabelledTable, belief: Belief) -> list[Term]:
@@ -669,8 +616,8 @@ class CheckedPlan(ModelPlan):
         own = check_term("prior", self.check, self._checked(data))
         return [own, *self.fit(belief).terms(data)]
 
+    @override
     def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
-        """Return the check's sum and the fit's numbers, one run per row."""
         (seen,) = source.draw(self.check.measurement, self._checked(data), count)
         beliefs = [self.check.belief(float(one)) for one in seen[:, 0]]
         runs: list[Floats] = [np.empty(0)] * count
@@ -682,12 +629,12 @@ class CheckedPlan(ModelPlan):
         return np.hstack([seen.astype(np.float64), np.vstack(runs)])
 
     @property
+    @override
     def batched(self) -> bool:
-        """Whether many runs share their passes over the rows."""
         return self.likely.batched
 
+    @override
     def later_mechanisms(self) -> tuple[Any, ...]:
-        """Return what the likely fit learns from what it released."""
         return self.likely.later_mechanisms()
 
     def _checked(self, data: LabelledTable) -> tuple[Floats, Floats]:
@@ -717,7 +664,9 @@ def plan_near(
     sources: tuple[Any, ...] = (),  # Released models that the prior was made from
 ) -> CheckedPlan:
     """Return the plan of a fit near a prior that is checked first."""
-    spent = split_epsilon(allowed.epsilon, prior, allowed.records)
+    known = {"base_rate": prior.base_rate, "deviation": prior.deviation}
+    share = check_share(allowed.epsilon, allowed.records, **known, strength=prior.strength)
+    spent = share * allowed.epsilon
     left = rest_of(allowed.epsilon, spent)
     check = prior.check(spent, allowed.count, allowed.relation)
 
@@ -732,10 +681,6 @@ def plan_near(
 
 class Source(Protocol):
     """A released model that a fit starts from."""
-
-    @property
-    def release_id(self) -> str:
-        """What the ledger notes."""
 
     @property
     def kind(self) -> str:
