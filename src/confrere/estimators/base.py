@@ -39,7 +39,7 @@ from confrere.estimators.traps import (
     warn_about_norm,
     warn_about_steps,
 )
-from confrere.kernel.guarantee import Guarantee, Neighbours
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
@@ -65,8 +65,7 @@ class Predicting:
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
-        rows = self._rows(X)
-        scores = self.model_.decision_function(rows)
+        scores = self.model_.decision_function(self._rows(X))
         order = _order(self.model_)
         if scores.ndim == 2:
             return np.asarray(scores[:, order])
@@ -74,25 +73,17 @@ class Predicting:
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the model's class probabilities; of votes, the share of the votes."""
-        rows = self._rows(X)
-        probabilities = self.model_.predict_proba(rows)
-        return np.asarray(probabilities[:, _order(self.model_)])
+        return np.asarray(self.model_.predict_proba(self._rows(X))[:, _order(self.model_)])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row."""
-        rows = self._rows(X)
-        codes = self.model_.codes(self.model_.decision_function(rows))
+        codes = self.model_.codes(self.model_.decision_function(self._rows(X)))
         return np.asarray(np.asarray(self.model_.labels)[codes])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted right; looks at the labels, unpaid.
 
-        Parameters
-        ----------
-        X : rows as ``predict`` takes them
-        y : labels as ``fit`` takes them
-            May be left out where a schema says in which column of the table they are.
-        sample_weight : array, optional
+        Labels may be left out where a schema says in which column of the table they are.
         """
         predicted = self.predict(X)
         return float(accuracy_score(self.true_labels(X, y), predicted, sample_weight=sample_weight))
@@ -109,14 +100,14 @@ class Predicting:
         return np.asarray(encoder.labels)[np.searchsorted(np.asarray(self.model_.classes), found)]
 
 
+def _order(model: Model) -> NDArray[np.intp]:
+    return np.argsort(np.asarray(model.labels), kind="stable")
+
+
 def sorted_labels(model: Model) -> NDArray[Any]:
     """Return the names of the classes in scikit-learn's order."""
     labels = np.asarray(model.labels)
     return np.asarray(labels[np.argsort(labels, kind="stable")])
-
-
-def _order(model: Model) -> NDArray[np.intp]:
-    return np.argsort(np.asarray(model.labels), kind="stable")
 
 
 def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
@@ -326,29 +317,28 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _fit(self, X: Any, y: Any, **public: Any) -> Self:
         plan, data = self.prepare(X, y, **public)
-        ledger = self._open_ledger()
         if self.random_state is None:
             warn_about_steps(self)
             warn_about_norm(self._encoder(), getattr(self, "data_norm", None))
-        return self._pay_and_learn(ledger, plan, data)
+        if getattr(self, "engine", None) is None:
+            return self._pay_and_learn(plan, data)
+        with opened_engine(self.engine) as engine:
+            return self._pay_and_learn(plan, replace(data, engine=engine))
 
-    def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
-        guarantee = self._promised(plan)
+    def _pay_and_learn(self, plan: Plan[Any], data: Any) -> Self:
+        guarantee, event = self._promised(plan), plan.event()
+        ledger, account = self.ledger, self.account
+        if ledger is None:
+            ledger, account = payer(None, account, guarantee)
         simulation = simulation_of(self.random_state)
-        account = payer(None, self.account, guarantee)[1] if self.ledger is None else self.account
         if simulation is None:
             warn_about_cap(ledger, account)
-        with paying(
-            ledger,
-            account,
-            guarantee,
-            purpose=self._purpose(),
-            event=plan.event(),
-            simulation=simulation,
-        ) as ticket:
+        how: dict[str, Any] = {"event": event, "simulation": simulation}
+        with paying(ledger, account, guarantee, purpose=self._purpose(), **how) as ticket:
             learned = plan.run(data, ticket)
             model = self._encoding_model(learned)
-            ledger.mark_released(ticket.receipt, digest=model.digest())
+            digest = model.digest()
+            ledger.mark_released(ticket.receipt, digest=digest)
         self.guarantee_, self.receipt_ = guarantee, ticket.receipt
         self.simulated_ = ticket.simulated
         self._keep(plan, learned, model)
@@ -427,7 +417,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return f"fit {type(self).__name__}"
 
     def _open_ledger(self, epsilon: float = 0.0, delta: float = 0.0) -> Ledger:
-        """Return the ledger to charge, or say that the account does not exist, or cover a total."""
+        """Return the ledger, or say that the account does not exist, or does not cover a total."""
         ledger = default_ledger() if self.ledger is None else self.ledger
         if self.ledger is not None or self.account is not None or not ledger.ephemeral:
             ledger.account_for(self.account)
@@ -458,35 +448,38 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     @property
     def _least_rows(self) -> int:
         """The fewest rows that can be learned from: none where their number is not public."""
-        hidden = self._asked(opened=False).relation is Neighbours.ADD_REMOVE
-        return 0 if hidden else 1
+        told = "add-remove" if getattr(self, "declared_samples", None) is not None else ""
+        return 0 if getattr(self, "neighbours", told) == "add-remove" else 1
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked; those of a file or a database are read once."""
-        tags = self.__sklearn_tags__()
-        encoder, names = self._encoder(), None
+        tags, encoder = self.__sklearn_tags__(), self._encoder()
         if encoder is not None:
             rows, labels, encoder = self._coded(encoder, X, y)
-            y = labels
+            y, features = labels, list(encoder.names)
         elif isinstance(X, RowTable):
             if not isinstance(y, str):
                 raise InvalidParameter("y must be the name of the table's label column.")
             table = decoded(X, label=y)
-            rows, labels, names = table.X, np.asarray(table.y), list(table.columns)
-            y, self.n_features_in_ = labels, rows.shape[1]
+            rows, y, features = table.X, np.asarray(table.y), list(table.columns)
+            labels, self.n_features_in_ = y, rows.shape[1]
         else:
             sparse = "csr" if tags.input_tags.sparse else False
             least = {"ensure_min_samples": self._least_rows}
             rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype, **least)
+            features = self._features(None)
             labels = plain_labels("y", labels)
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
-        classes = self._classes(y)
+        if encoder is None or encoder.schema.outcome is None:
+            simulated = self.random_state is not None
+            classes = declared_classes(self.classes, y, simulated=simulated)
+        else:
+            classes = self._classes(y)
         if len(classes) > 2 and not tags.classifier_tags.multi_class:
             raise InvalidParameter(
                 "Only binary classification is supported. classes must name two labels."
             )
-        features = self._features(encoder) if names is None else names
         return LabelledTable(rows, encode_labels(labels, classes), classes, features)
 
     def _classes(self, y: Any) -> NDArray[Any]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confrere.data.engines import opened_engine
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
     Bound,
@@ -21,9 +19,7 @@ from confrere.estimators.constraints import (
     RowEngine,
     estimator,
 )
-from confrere.ledger import Ledger
 from confrere.methods.geometry import Noise
-from confrere.methods.plan import Plan
 
 
 @estimator
@@ -91,9 +87,3 @@ class PrivateLogisticRegression(LinearClassifier):
 
     _dtype: ClassVar[Any] = [np.float64, np.float32]
     _kind = "plr"
-
-    def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
-        if self.engine is None:
-            return super()._pay_and_learn(ledger, plan, data)
-        with opened_engine(self.engine) as engine:
-            return super()._pay_and_learn(ledger, plan, replace(data, engine=engine))

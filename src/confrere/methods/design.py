@@ -52,8 +52,6 @@ from confrere.methods.geometry import (
     choose_form,
     declared_number,
     encodes,
-    frame_in,
-    law_in,
     schema_frame,
 )
 from confrere.methods.plan import (
@@ -63,7 +61,6 @@ from confrere.methods.plan import (
     PublicFacts,
     linear_frame,
     plan_linear,
-    ridge_in,
 )
 from confrere.methods.priors import (
     UNCHECKED,
@@ -275,6 +272,16 @@ def design(asked: Settings, facts: PublicFacts) -> ModelPlan:
     return _DESIGNS[asked.kind](asked, facts, encoder if encoded else None)
 
 
+def _law_in(space: Geometry, allowed: Allowance, log_odds: float) -> Allowance:
+    """Return what is spent: in a ball all of a delta."""
+    return space.law(allowed, log_odds) if isinstance(space, SchemaGeometry) else allowed
+
+
+def _frame_in(space: Geometry, allowed: Allowance, log_odds: float) -> Coordinates:
+    """Return the coordinates in which log odds that are so unknown are learned best."""
+    return space.frame(allowed, log_odds) if isinstance(space, SchemaGeometry) else space
+
+
 def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
     """PLR, towards a prior or (SimComb) towards released models.
 
@@ -297,14 +304,15 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     @cache
     def framed(own: Allowance, variance: float, believed: float) -> tuple[Coordinates, Alpha]:
         factors = scale if prior is None else prior.scale_at(Belief(believed, math.inf))
-        frame: Coordinates = frame_in(space, own, variance).weighted(factors)[0]
+        frame = _frame_in(space, own, variance)
+        frame = frame if factors is None else frame.weighted(factors)[0]
         if np.ndim(alpha) == 0:
             return frame, alpha  # type: ignore[return-value]
         smallest, shorter = column_ridges(alpha, frame.n_features)
         frame, reach = frame.weighted(shorter)
         return frame, smallest / reach
 
-    law = cache(lambda left: law_in(space, left, known))
+    law = cache(lambda left: _law_in(space, left, known))
 
     def fit(left: Allowance, belief: Belief) -> LinearPlan:
         own, point, near = law(left), None, None
@@ -343,17 +351,17 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
 
     def fit(left: Allowance, belief: Belief) -> StackPlan:
         division, near = _division(asked, left, count, count), None
-        part = law_in(space, left.at(count=division.counts[0]), known)
-        frame = frame_in(space, part, known if prior is None else prior.variance_at(belief))
+        part = _law_in(space, left.at(count=division.counts[0]), known)
+        frame = _frame_in(space, part, known if prior is None else prior.variance_at(belief))
         maps = PartRows(frame, count)
         centre = baselines(maps, baseline, facts.n_classes)[0]
         if prior is not None:
             centre, near = prior.point(frame, belief), prior.near(belief)
-        low = []
+        low, (alpha,) = [], _group_ridges(asked.alpha, 1)
         for records in division.counts[:count]:
             own = part.at(count=records)
-            ridge = ridge_in(frame, own, asked.alpha, near=near)  # type: ignore[arg-type]
-            low.append(own.objective(frame.bound, ridge, centre))
+            plan = plan_linear(own, frame, alpha=alpha, prior=centre, near=near)
+            low.append(plan.mechanism)
         shares = np.full(count, 1 / count)  # the average of the parts
         return _stack(asked, part, division, low, maps, shares, shares, baseline)
 

@@ -718,13 +718,3 @@ class SchemaGeometry:
 
 #: Where rows are: in a ball, or in a body whose coordinates follow from what is spent and known.
 Geometry = Frame | SchemaGeometry
-
-
-def law_in(space: Geometry, allowed: Allowance, log_odds: float) -> Allowance:
-    """Return what is spent: in a ball all of a delta."""
-    return space.law(allowed, log_odds) if isinstance(space, SchemaGeometry) else allowed
-
-
-def frame_in(space: Geometry, allowed: Allowance, log_odds: float) -> Frame | BodyFrame:
-    """Return the coordinates in which log odds that are so unknown are learned best."""
-    return space.frame(allowed, log_odds) if isinstance(space, SchemaGeometry) else space

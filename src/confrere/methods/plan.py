@@ -279,13 +279,9 @@ def plan_linear(
     With a delta noise is Gaussian; without, it has the norm of the frame. ``prior`` is a point in
     the frame's coordinates, and ``near`` what is known of it.
     """
-    ridge = ridge_in(frame, allowed, alpha, near=near, floor=ridge_floor)
-    mechanism = allowed.objective(frame.bound, ridge, prior)
-    return LinearPlan(frame, mechanism, allowed.records, sources)
-
-
-def ridge_in(frame: Coordinates, allowed: Allowance, alpha: Alpha, **how: Any) -> float:
-    """Return the ridge in a frame's coordinates: the automatic one of a body is its own."""
+    norm, records = frame.bound, allowed.records
     if alpha == "auto" and isinstance(frame, BodyFrame):
-        return frame.ridge
-    return ridge_for(allowed, frame.size, alpha, **how)
+        ridge = frame.ridge  # its own
+    else:
+        ridge = ridge_for(allowed, norm.size, alpha, near=near, floor=ridge_floor)
+    return LinearPlan(frame, allowed.objective(norm, ridge, prior), records, sources)
