@@ -20,7 +20,7 @@ from confrere.kernel.losses import Softmax
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SOLVER_PART, EachParty
 from confrere.methods.asking import PartyRows, Sizes, in_process
-from confrere.methods.voting import count_votes
+from confrere.methods.votes import count_votes
 from confrere.solver.parties import minimise_parties, solve_parties
 from confrere_federation.parties import Averaging, Frame
 

@@ -12,8 +12,8 @@ from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier
 from confrere.kernel.accountants import Exposure, pure_rate
 from confrere.kernel.losses import Logistic
-from confrere.methods.voting import largest_norm as longest_minimiser
-from confrere.methods.voting import soft_sensitivity
+from confrere.methods.votes import largest_norm as longest_minimiser
+from confrere.methods.votes import soft_sensitivity
 from confrere_research.as_printed.multiparty import (
     PrintedMultiparty,
     printed_average_sensitivity,

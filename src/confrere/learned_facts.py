@@ -9,6 +9,7 @@ Proof: docs/proofs/learned_facts.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from confrere.ledger import Ledger, payer
 from confrere.mechanisms.measurements import Point
 from confrere.mechanisms.noised import counts, party_guarantee
 from confrere.methods.asking import party_codes
+from confrere.methods.sums import Hides
 
 THEOREM = "docs/proofs/learned_facts.md"
 
@@ -47,22 +49,17 @@ class FactsPlan:
     unit: Unit = Unit.RECORD
 
     def __post_init__(self) -> None:
-        check_relation(self.neighbours)
-        if self.unit is Unit.PARTY and self.neighbours is not Neighbours.REPLACE_ONE:
-            raise InvalidParameter(
-                "neighbours must be 'replace-one' where whole parties are hidden: how many there "
-                "are is public."
-            )
+        _ = self.hides  # or it is said why nothing can
+
+    @cached_property
+    def hides(self) -> Hides:
+        """Which change is hidden."""
+        return Hides.of(self.unit, self.neighbours)
 
     @property
     def counter(self) -> Point:
         """The mechanism: discrete Laplace noise on all sums at once."""
-        moved = self.counts.sensitivity
-        if self.unit is Unit.PARTY:
-            moved = self.counts.party_sensitivity
-        elif self.neighbours is Neighbours.ADD_REMOVE:
-            moved = self.counts.longest + STEPS
-        return Point(promise=self.guarantee(), sensitivity=moved)
+        return Point(promise=self.guarantee(), sensitivity=self.hides.moved(self.counts))
 
     @property
     def deviation(self) -> float:
@@ -72,7 +69,7 @@ class FactsPlan:
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
         public = ("bounds", "declared values", "which facts are learned")
-        if self.unit is Unit.PARTY:
+        if self.hides is Hides.PARTY:
             made = party_guarantee(self.epsilon, THEOREM, auxiliary=None)
             return replace(made, public=("number of parties", *public))
         return replace(counts(self.epsilon, 1, self.neighbours, public).promise, theorem=THEOREM)
@@ -80,9 +77,9 @@ class FactsPlan:
     def summed(self, table: Any, party: Any = None) -> tuple[NDArray[np.int64], int]:
         """Return the exact sums of a table, and of how many records they are, or parties."""
         rows = n_rows_of(table)
-        if not rows and self.neighbours is not Neighbours.ADD_REMOVE:
+        if not rows and self.hides is not Hides.PRESENCE:
             raise InvalidData("table has no rows; a minimum of 1 is required.")
-        if self.unit is not Unit.PARTY:
+        if self.hides is not Hides.PARTY:
             return self.counts.sums(table), rows
         parties, codes = party_codes(party_column(table, party), rows)
         means = self.counts.means(self.counts.sums(table, codes), np.bincount(codes))
@@ -90,9 +87,7 @@ class FactsPlan:
 
     def counted(self, sums: NDArray[np.int64], n_samples: int) -> NDArray[np.int64]:
         """Return all that is noised: the sums, and the number of records where it is hidden."""
-        if self.neighbours is Neighbours.ADD_REMOVE:
-            return np.append(sums, STEPS * n_samples)
-        return sums
+        return np.append(sums, STEPS * n_samples) if self.hides is Hides.PRESENCE else sums
 
     def run(
         self, sums: NDArray[np.int64], n_samples: int, source: RandomSource
@@ -103,9 +98,8 @@ class FactsPlan:
         """
         counted = self.counted(sums, n_samples)
         noised = source.draw(self.counter, counted)[0][0].astype(np.float64)
-        known = float(n_samples)
-        if self.neighbours is Neighbours.ADD_REMOVE:
-            known = max(1.0, float(noised[-1]) / STEPS)
+        hidden = self.hides is Hides.PRESENCE
+        known = max(1.0, float(noised[-1]) / STEPS) if hidden else float(n_samples)
         return self.counts.learned(noised[: self.counts.size], known, self.deviation)
 
 

@@ -41,9 +41,9 @@ from confrere.kernel.streams import (
 from confrere.ledger import Ledger
 from confrere.mechanisms import measurements, secure_sum
 from confrere.mechanisms.measurements import Act, LatticeStep
-from confrere.methods import expansion, votes, voting
+from confrere.methods import average, votes
 from confrere.methods.priors import PriorCheck
-from confrere.methods.voting import WHOLE, PartyCells, shares_of_parties
+from confrere.methods.votes import WHOLE, shares_of_parties
 from confrere.solver.parties import Descent
 from confrere.solver.row_blocks import SolverRows
 
@@ -248,7 +248,7 @@ def _classes_as_one_norm(patch: Patch) -> None:
 
 
 def _coefficients_of_two_classes(patch: Patch) -> None:
-    patch(expansion, "largest_moves", lambda *_: (1.0, math.sqrt(2) / 8))
+    patch(average, "largest_moves", lambda *_: (1.0, math.sqrt(2) / 8))
 
 
 def _laplace_of_two_classes(patch: Patch) -> None:
@@ -262,8 +262,8 @@ def _groups_pay_once(patch: Patch) -> None:
 def _votes_of_two_classes(patch: Patch) -> None:
     """A vote of four classes moves the statistic, or the model, as far as one of two."""
     for module, name in (
-        (voting, "statistic_sensitivity"),
-        (voting, "soft_sensitivity"),
+        (votes, "statistic_sensitivity"),
+        (votes, "soft_sensitivity"),
     ):
         real = getattr(module, name)
         patch(module, name, lambda *a, _real=real, **k: _real(*a, **k | {"n_classes": 2}))
@@ -294,9 +294,14 @@ def _half_counted(patch: Patch) -> None:
     patch(measurements, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
 
 
+def _changed_cells(patch: Patch, **changes: Any) -> None:
+    made = votes.noised_cells
+    patch(votes, "noised_cells", lambda *a, **k: dataclasses.replace(made(*a, **k), **changes))
+
+
 def _moved_once(patch: Patch) -> None:
     """A party that goes elsewhere is counted where it comes to, and not where it was."""
-    patch(PartyCells, "sensitivity", property(lambda self: WHOLE))
+    _changed_cells(patch, moved=WHOLE)
 
 
 def _rows_not_shared(patch: Patch) -> None:
@@ -307,8 +312,11 @@ def _rows_not_shared(patch: Patch) -> None:
         return real * np.diff(offsets)[:, None, None]
 
     patch(votes, "shares_of_parties", whole)
-    patch(PartyCells, "clipped", lambda self, uploads: uploads)
-    patch(PartyCells, "value", lambda self, total: np.asarray(total, dtype=np.int64).ravel())
+    _changed_cells(
+        patch,
+        clipped=np.asarray,
+        value=lambda total: np.asarray(total, dtype=np.int64).ravel(),
+    )
 
 
 def _draw_before_paying(patch: Patch) -> None:

@@ -14,10 +14,9 @@ from confrere.kernel.streams import SeededSource
 from confrere.mechanisms import measurements
 from confrere.mechanisms.measurements import ROUNDING_SHARE, HiddenSize
 from confrere.methods.asking import Sizes
-from confrere.methods.average import noised_minimiser
-from confrere.methods.expansion import noised_coefficients
+from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.sums import GradientRounds, OneMessage
-from confrere.methods.voting import PartyAverage, PartyStatistic, Tally
+from confrere.methods.votes import PartyBudget, Tally, noised_average, noised_statistic
 
 EPSILON, DELTA = 1.0, 1e-3
 
@@ -145,9 +144,11 @@ def test_a_record_moves_a_sum_by_the_sensitivity_at_most(kind, n_classes):
 
 
 PARTY_MEANS = {
-    "average": PartyAverage(epsilon=EPSILON, delta=DELTA, n_parties=5, n_features=2, alpha=0.1),
-    "average, classes": PartyAverage(
-        epsilon=EPSILON, delta=DELTA, n_parties=5, n_features=2, alpha=0.1, n_classes=3
+    "average": noised_average(
+        PartyBudget(epsilon=EPSILON, delta=DELTA, n_parties=5), n_features=2, alpha=0.1
+    ),
+    "average, classes": noised_average(
+        PartyBudget(epsilon=EPSILON, delta=DELTA, n_parties=5, n_classes=3), n_features=2, alpha=0.1
     ),
 }
 
@@ -168,15 +169,23 @@ def test_a_whole_party_is_hidden_with_its_delta_and_no_more(name, monkeypatch):
 @pytest.mark.parametrize("radius", ["unit", "ellipsoid"])
 def test_a_party_that_turns_all_its_votes_is_hidden_with_its_delta(radius):
     rows = np.ones((4, 1))
-    mechanism = PartyStatistic(epsilon=EPSILON, delta=DELTA, n_parties=3, rows=rows, radius=radius)
+    mechanism = noised_statistic(
+        PartyBudget(epsilon=EPSILON, delta=DELTA, n_parties=3), rows=rows, radius=radius
+    )
     first, second = (Tally(np.full(4, votes), 3, 3) for votes in (1, 2))
     assert 0.98 * DELTA < profile(mechanism, (first,), (second,)) <= DELTA
 
 
 @pytest.mark.parametrize("colluding", [1, 3])
 def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
-    made = {"epsilon": 1.0, "delta": 1e-6, "n_parties": 9, "n_features": 2, "alpha": 0.1}
-    alone, shared = PartyAverage(**made), PartyAverage(**made, colluding=colluding)
+    alone, shared = (
+        noised_average(
+            PartyBudget(epsilon=1.0, delta=1e-6, n_parties=9, colluding=sharing),
+            n_features=2,
+            alpha=0.1,
+        )
+        for sharing in (0, colluding)
+    )
     assert isinstance(shared.noise.law, Gaussian)
     assert shared.noise.law.sigma == pytest.approx(alone.noise.laws[0].sigma, rel=0.05)
     assert shared.guarantee().delta == 1e-6
@@ -184,7 +193,7 @@ def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
 
 def test_a_delta_for_parties_must_promise_something():
     with pytest.raises(InvalidParameter, match="number of parties"):
-        PartyAverage(epsilon=1.0, delta=0.2, n_parties=5, n_features=2, alpha=0.1)
+        noised_average(PartyBudget(epsilon=1.0, delta=0.2, n_parties=5), n_features=2, alpha=0.1)
 
 
 def test_hidden_sizes_have_a_delta_too():

@@ -20,7 +20,7 @@ from confrere.data.frame import BoundedRows, into_ball
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
-from confrere.methods.expansion import noised_coefficients
+from confrere.methods.average import noised_coefficients
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source

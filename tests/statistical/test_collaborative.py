@@ -9,7 +9,7 @@ from confrere.audit.adversary import log_density
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SOLVER_SHARE
-from confrere.methods.expansion import noised_coefficients, pack
+from confrere.methods.average import noised_coefficients, pack
 from confrere.solver.descent import curvature, residual
 from confrere_federation.parties import Frame
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa

@@ -154,7 +154,7 @@ def test_means_are_rounded_by_half_a_step_at_most():
 
 
 def test_how_many_parties_there_are_is_not_hidden():
-    with pytest.raises(InvalidParameter, match="how many there are is public"):
+    with pytest.raises(InvalidParameter, match="unit and neighbours"):
         FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.ADD_REMOVE, Unit.PARTY)
 
 

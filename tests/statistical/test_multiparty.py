@@ -6,7 +6,7 @@ from scipy import stats
 
 from confrere.audit import Pair, audit_function
 from confrere.kernel.streams import SeededSource
-from confrere.methods.voting import WHOLE, PartyCells, PartyStatistic, Tally
+from confrere.methods.votes import WHOLE, PartyBudget, Tally, noised_cells
 from confrere_federation.parties import Frame, Voting
 
 M, N = 5, 12
@@ -50,9 +50,9 @@ def draws(voting, side, count, source):
 
 def whitened(mechanism, noise):
     """Return noise in the coordinates in which it is round, and its rate there."""
-    if not isinstance(mechanism, PartyStatistic):
+    if mechanism.axes is None:
         return noise, mechanism.noise.laws[0].rate
-    axes, directions = mechanism.shape
+    axes, directions = mechanism.axes
     return noise @ directions / axes, mechanism.noise.laws[0].rate
 
 
@@ -116,12 +116,9 @@ def test_an_audit_sees_a_third_of_the_noise(name):
     assert result.epsilon > 1.0
 
 
-CELLS = {"epsilon": 1.0, "n_parties": 4, "n_cells": 2}
-
-
 def totals_of_cells(**settings):
     """The mechanism, and what is added up when a party moves from one entry to another."""
-    mechanism = PartyCells(**CELLS | settings)
+    mechanism = noised_cells(PartyBudget(epsilon=1.0, n_parties=4, **settings), n_cells=2)
     uploads = np.zeros((4, *mechanism.shape), dtype=np.int64)
     uploads[:, 0, 0] = WHOLE
     moved = uploads.copy()

@@ -10,9 +10,14 @@ from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import ROUNDING_SHARE, HiddenSize, LatticeStep, Part, Point
 from confrere.mechanisms.noised import counts
-from confrere.methods.average import noised_minimiser
-from confrere.methods.expansion import noised_coefficients
-from confrere.methods.voting import PartyAverage, PartyStatistic, PartyVotes, Tally
+from confrere.methods.average import noised_coefficients, noised_minimiser
+from confrere.methods.votes import (
+    PartyBudget,
+    Tally,
+    noised_average,
+    noised_statistic,
+    noised_votes,
+)
 from tests.statistical.test_geometry import body_of
 from tests.world import ball, groups, paid
 
@@ -44,10 +49,15 @@ ACTS = {
         groups([BODY, BODY], (50.0, 60.0), (0.4, 0.6), n_samples=12, classes=3),
         ([BODY.coordinates(X), BODY.coordinates(X)], CODES),
     ),
-    "average": (PartyAverage(epsilon=1.0, n_parties=3, n_features=3, alpha=0.1), (np.ones(3),)),
-    "statistic": (PartyStatistic(epsilon=1.0, n_parties=3, rows=X), (TALLY,)),
+    "average": (
+        noised_average(PartyBudget(epsilon=1.0, n_parties=3), n_features=3, alpha=0.1),
+        (np.ones(3),),
+    ),
+    "statistic": (noised_statistic(PartyBudget(epsilon=1.0, n_parties=3), rows=X), (TALLY,)),
     "votes": (
-        PartyVotes(epsilon=1.0, n_parties=3, n_auxiliary=12, n_features=3, alpha=0.1),
+        noised_votes(
+            PartyBudget(epsilon=1.0, n_parties=3), n_auxiliary=12, n_features=3, alpha=0.1
+        ),
         (TALLY, X),
     ),
 }

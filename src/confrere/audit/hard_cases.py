@@ -28,7 +28,7 @@ from confrere.estimators import (
     TransferStackingClassifier,
 )
 from confrere.ledger import Ledger
-from confrere.methods.expansion import LINEAR_SHARE, worst_angle
+from confrere.methods.average import LINEAR_SHARE, worst_angle
 
 #: Log-odds of the declared base rate: at them a positive record's residual is one.
 _RARE = -30.0

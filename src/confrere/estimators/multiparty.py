@@ -40,7 +40,6 @@ from confrere.methods.votes import (
     group_rows,
     local_of,
     stack_tables,
-    tables_of_parties,
 )
 from confrere.model import Linear, Model
 
@@ -267,13 +266,13 @@ class MultipartyClassifier(LinearClassifier):
         encoder = self._encoder()
         if encoder is not None:
             X, y = self._encoded_parties(encoder, X, y)
-        if tables_of_parties(X):
+        if isinstance(X, list | tuple) and any(getattr(table, "ndim", 0) == 2 for table in X):
             classes = self._classes(np.concatenate([np.ravel(part) for part in y]))
+            if encoder is not None:
+                return stack_tables(X, y, party, classes, None)
             width = None if auxiliary is None else int(np.shape(auxiliary)[1])
-            width = X[0].shape[1] if encoder is not None else width
             parties = stack_tables(X, y, party, classes, width)
-            if encoder is None:
-                self._checked(parties.X[:1])
+            self._checked(parties.X[:1])
             return parties
         if encoder is not None:
             return group_rows(X, y, party, self._classes(y))

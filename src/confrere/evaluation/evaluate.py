@@ -19,7 +19,6 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.data.cells import encode_labels
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, Together, check_epsilon, shares
 from confrere.kernel.ledger import Origin
 from confrere.kernel.release import paying
@@ -144,41 +143,6 @@ class Evaluation(Shown):
         note = f"{self.confidence:.0%} intervals, each by itself; paid: {self.guarantee}.{seeded}"
         title = f"Quality on {self.n_samples} records"
         return Panel(title, [Table(columns, told, columns[2:], pictures=("",))], note)
-
-    def plot_calibration(self, ax: Any = None) -> Any:
-        """Draw observed against predicted shares of positives; returns the axes."""
-        plt = extra("plot", "matplotlib.pyplot")
-
-        if self.calibration is None:
-            raise InvalidParameter("metrics did not ask for 'calibration'.")
-        if ax is None:
-            _, ax = plt.subplots(figsize=(4.8, 4.8), layout="constrained")
-        bins = self.calibration
-        middles = np.array([(each.low + each.high) / 2 for each in bins])
-        values = np.array([each.positive.value for each in bins])
-        limits = np.array([[each.positive.low, each.positive.high] for each in bins])
-        ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls="--", label="calibrated")
-        known = limits[:, 1] - limits[:, 0] < 0.99
-        ax.errorbar(
-            middles[known],
-            values[known],
-            yerr=np.abs(limits[known].T - values[known]),
-            fmt="o",
-            color="#0072b2",
-            capsize=2,
-            label=f"observed, {self.confidence:.0%} intervals",
-        )
-        if not known.all():
-            unknown = middles[~known]
-            label = "too few records for the noise"
-            ax.plot(unknown, np.full(len(unknown), 0.02), "x", color="0.6", label=label)
-        ax.set(
-            xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="share of positives"
-        )
-        ax.set_title(str(self.guarantee), fontsize=10)
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
-        ax.spines[["top", "right"]].set_visible(False)
-        return ax
 
 
 #: Noise beyond this many scales has probability below 1e-12 and is left out of sums.

@@ -21,13 +21,14 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.data.codes import Coded
 from confrere.data.encoding import SchemaEncoder
-from confrere.errors import InvalidData
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import Apart, Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import HiddenSize, Picked, RowCount
-from confrere.mechanisms.secure_sum import SecureSum, Vectors
-from confrere.methods.plan import LabelledTable
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.methods.plan import LabelledTable, Term
 from confrere.solver.row_blocks import Engine
 
 Rows = Any  #: As encoded: an array, or what is read like one
@@ -127,6 +128,14 @@ class Sizes:
         """Records behind what is averaged."""
         return sum(self.counts.values())
 
+    def check_delta(self, delta: float) -> None:
+        """Refuse a delta that promises nothing to the records of one of the parties."""
+        largest = max(self.counts, key=self.counts.__getitem__)
+        try:
+            check_delta(delta, self.counts[largest])
+        except InvalidParameter as error:
+            raise InvalidParameter(f"{error} The largest party is {largest!r}.") from None
+
     @property
     def hidden(self) -> bool:
         """Whether parties' numbers of records are not public."""
@@ -196,13 +205,16 @@ def _sum(rows: Floats) -> Floats:
     return np.asarray(np.add.accumulate(rows, axis=0)[-1])
 
 
-class Asked:
+class Asked(ABC):
     """What every party is asked for, the same of all."""
 
-    operation: ClassVar[str]  #: How it is asked for, and its noise told apart where it is seeded
+    @property
+    @abstractmethod
+    def operation(self) -> str:
+        """How it is asked for, and its noise told apart where it is seeded."""
 
 
-class Measured(Asked, ABC):
+class Measured(Asked):
     """What is asked of rows; by a party's size it is a measurement."""
 
     @abstractmethod
@@ -219,6 +231,8 @@ class Measured(Asked, ABC):
 class AskedOfRows(Measured):
     """What is asked of rows that are hidden by a relation."""
 
+    gives: ClassVar[tuple[str, ...]]  #: What an answer's arrays are called
+
     n_classes: int = 2
     neighbours: str = "replace-one"  #: The relation that an answer's guarantee speaks of
     declared: int = 0  #: Under add-remove: what stands for every party's number of records
@@ -227,6 +241,31 @@ class AskedOfRows(Measured):
         """Return a party's number of records, or under add-remove what stands for all of them."""
         hidden = self.neighbours == Neighbours.ADD_REMOVE
         return HiddenSize(self.declared) if hidden else n_samples
+
+    @abstractmethod
+    def mechanism(self, n_samples: int) -> Any:
+        """Return the measurement that a party of that size runs, which knows its price."""
+
+    @abstractmethod
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+        """Return what the measurement samples from."""
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        drawn = source.draw(self.mechanism(len(y)), self.seen(X, y, engine))
+        return {name: each[0] for name, each in zip(self.gives, drawn, strict=True)}
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what parties of these sizes are promised: they hold disjoint records."""
+        prices = [self.mechanism(n).guarantee() for n in sorted(set(sizes.counts.values()))]
+        return over_parties(prices, len(sizes.counts))
+
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return every party's measurement, and what it sees."""
+        return [
+            Term(name, self.mechanism(len(y)), self.seen(X, y))
+            for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
+        ]
 
 
 class AskedSum(Measured):
@@ -244,6 +283,15 @@ class AskedSum(Measured):
         Where its number of records is not public, ``picked`` draws which of them it uses.
         """
 
+    def guarantee(self, sizes: Sizes) -> Guarantee:  # noqa: ARG002
+        """Return what parties are promised."""
+        return self.mechanism.guarantee()
+
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:  # noqa: ARG002
+        """Return the sum, and what parties add to it."""
+        vectors = [self.vector(X, y) for X, y in parties.members()]
+        return [Term("sum", self.mechanism, np.stack(vectors))]
+
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         return self.upload(lambda picked: self.vector(X, y, picked), source)
@@ -256,12 +304,7 @@ class AskedSum(Measured):
     @override
     def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
         vectors = [partial(self.vector, X, y) for X, y in parties.members()]
-        return {"sum": add_up(self.mechanism, zip(names, vectors, strict=True), source)}
-
-
-def add_up(made: SecureSum, vectors: Iterable[tuple[str, Vectors]], source: RandomSource) -> Floats:
-    """Return the sum of what parties add, each with noise from a stream of its own."""
-    return source.draw(made.of_named, vectors)
+        return {"sum": source.draw(self.mechanism.of_named, zip(names, vectors, strict=True))}
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Several organisations, one model: what their protocols share, and the average of their releases.
+"""Several organisations, one model: what their protocols share, averages and expanded losses.
 
 Coordinates are made once sizes are known, a prior is a point in them, and what may be spent is one
 allowance: of a ball or a schema, of two classes or more, whatever the protocol asks of parties.
 
-Proofs: docs/proofs/averaging.md, docs/proofs/output_perturbation.md and, of a prior that parties
-answer about first, docs/proofs/prior_check.md.
+Proofs: docs/proofs/averaging.md, docs/proofs/output_perturbation.md, of coefficients (OFAA)
+docs/proofs/functional_mechanism.md and, of a prior that parties answer about first,
+docs/proofs/prior_check.md.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ from confrere.mechanisms.measurements import (
     relation_of,
     row_promise,
 )
-from confrere.mechanisms.noised import coordinate_rounding
+from confrere.mechanisms.noised import coordinate_rounding, roundings, row_products
 from confrere.methods.allowance import SOLVER, Allowance, Alpha, Near, free_ridge, ridge_for
 from confrere.methods.asking import (
     Arrays,
     Ask,
     AskedOfRows,
+    AskedSum,
     Combine,
     Labels,
     PartyRows,
@@ -65,7 +67,6 @@ from confrere.methods.asking import (
     combine_weights,
     in_process,
     known_sizes,
-    over_parties,
     relation,
 )
 from confrere.methods.geometry import LOG_ODDS, SchemaGeometry
@@ -150,6 +151,8 @@ class Collaboration(ABC):
 
     def at(self, sizes: Sizes) -> Self:
         """Return the same in coordinates that are made for parties of these public sizes."""
+        if self.delta:
+            sizes.check_delta(self.delta)
         frame, prior, near = self.frame, self.prior, self.near
         scale = self.feature_scale
         if isinstance(prior, Prior) and np.any(prior.coef):
@@ -161,16 +164,21 @@ class Collaboration(ABC):
         return replace(self, frame=frame, prior=point, near=near, feature_scale=None)
 
     @abstractmethod
-    def guarantee(self, sizes: Sizes) -> Guarantee:
-        """Return what is promised, for parties of these public sizes."""
-
-    @abstractmethod
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
         """Ask parties of these sizes, or of these names, and return what is made of it."""
 
     @abstractmethod
+    def asked(self, sizes: Sizes) -> AskedOfRows | AskedSum:
+        """Return what every party is asked first, once coordinates are made for these sizes."""
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what is promised, for parties of these public sizes."""
+        first = self.at(sizes).asked(sizes).guarantee(sizes)
+        return replace(first, epsilon=self.epsilon, delta=self.delta)
+
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         """Return the mechanisms and what they see."""
+        return self.at(sizes).asked(sizes).terms(parties, sizes)
 
     def run_many(
         self, parties: PartyRows, sizes: Sizes, source: RandomSource, count: int
@@ -243,6 +251,7 @@ class Weights(AskedOfRows):
     """A party's weights, with noise in the objective."""
 
     operation: ClassVar[str] = "objective"
+    gives: ClassVar[tuple[str, ...]] = ("weights",)
 
     frame: Coordinates  #: Public; noise is shaped like a body's rows
     epsilon: float  #: What one answer may spend
@@ -258,8 +267,8 @@ class Weights(AskedOfRows):
             raise InvalidParameter("alpha: under add-remove neighbours a ridge must not follow n.")
         return max(self.ridge, n_samples * self.alpha)
 
+    @override
     def mechanism(self, n_samples: int) -> PartyMechanism:
-        """Return what a party of that size runs, which knows its price."""
         if n_samples not in self._made:
             self._made[n_samples] = self._make(n_samples)
         return self._made[n_samples]
@@ -279,15 +288,9 @@ class Weights(AskedOfRows):
             solver=SOLVER,
         )
 
-    def seen(self, rows: Any, y: Labels) -> Any:
-        """Return what is sampled from."""
-        return [rows], y
-
     @override
-    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        rows = self.frame.rows(X) if engine is None else self.frame.lazy(X, engine)
-        ((weights,),) = source.draw(self.mechanism(len(y)), self.seen(rows, y))
-        return {"weights": weights}
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+        return [self.frame.rows(X) if engine is None else self.frame.lazy(X, engine)], y
 
     def each_party(self, sizes: Sequence[int]) -> EachParty:
         """Return what many parties of these sizes run."""
@@ -321,28 +324,27 @@ class NoisedMinimiser(Weights):
         )
 
     @override
-    def seen(self, rows: Any, y: Labels) -> Any:
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+        (rows,), y = super().seen(X, y, engine)
         return rows, y
 
     @override
     def each_party(self, sizes: Sequence[int]) -> EachParty:
         def value(X: Floats, y: Floats, starts: Offsets, sizes: Offsets) -> Floats:
             L2(X.shape[1]).certify(X)
-            loss, places = loss_of(2, self.cap), np.unique(sizes, return_inverse=True)
+            loss, (kinds, places) = loss_of(2, self.cap), np.unique(sizes, return_inverse=True)
             loss.check_labels(y)
-            ridges = [self.ridge_for(size) for size in places[0].tolist()]
-            tolerances = [
-                _tolerance(self.count(size), X.shape[1], ridge, loss, self.centre)
-                for size, ridge in zip(places[0].tolist(), ridges, strict=True)
-            ]
+            ridges = np.array([self.ridge_for(size) for size in kinds.tolist()])
+            counts = zip(map(self.count, kinds.tolist()), ridges.tolist(), strict=True)
+            every = [_tolerance(n, X.shape[1], ridge, loss, self.centre) for n, ridge in counts]
             return certified_parties(
                 SOLVER,
                 (X, y, starts),
                 loss=loss,
-                ridge=np.array(ridges)[places[1]],
+                ridge=ridges[places],
                 linear=np.zeros((len(sizes), X.shape[1])),
                 centre=self.centre,
-                tolerance=np.array(tolerances)[places[1]],
+                tolerance=np.array(every)[places],
             )
 
         return replace(super().each_party(sizes), value=value)
@@ -419,19 +421,23 @@ class PriorQuestion(AskedOfRows):
     """How far a prior holds on a party's records, with noise."""
 
     operation: ClassVar[str] = "check"
+    gives: ClassVar[tuple[str, ...]] = ("prior",)
 
     prior: Prior
     epsilon: float
 
+    @override
     def mechanism(self, n_samples: int) -> PriorCheck:
-        """Return what a party of that size runs."""
         count = self.count(n_samples)
         return self.prior.check(self.epsilon, count, Neighbours(self.neighbours))
 
     @override
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+        return self.prior.scores(X), y
+
+    @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        measured = self.mechanism(len(y)).measurement
-        ((told,),) = source.draw(measured, (self.prior.scores(X), y))
+        ((told,),) = source.draw(self.mechanism(len(y)).measurement, self.seen(X, y))
         return {"prior": told.astype(np.float64)}
 
 
@@ -533,17 +539,15 @@ class Averaging(Collaboration):
         )
 
     @override
+    def asked(self, sizes: Sizes) -> Weights:
+        return self.request(self.round_epsilons[0], sizes, self.centre)
+
+    @override
     def guarantee(self, sizes: Sizes) -> Guarantee:
-        if self.checked:
-            price = self.after(self.check(sizes).before).guarantee(sizes)
-            return replace(price, epsilon=self.epsilon, theorem=THEOREM)
-        made = self.at(sizes)
-        request = made.request(self.round_epsilons[0], sizes, made.centre)
-        prices = [
-            replace(request.mechanism(n).guarantee(), epsilon=self.epsilon, delta=self.delta)
-            for n in sorted(set(sizes.counts.values()))
-        ]
-        return over_parties(prices, len(sizes.counts))
+        if not self.checked:
+            return super().guarantee(sizes)
+        price = self.after(self.check(sizes).before).guarantee(sizes)
+        return replace(price, epsilon=self.epsilon, theorem=THEOREM)
 
     @override
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
@@ -565,16 +569,12 @@ class Averaging(Collaboration):
             there = {name: counts[name] for name in told.names}
             before = centre
             centre = combine_weights(told.arrays["weights"], list(there.values()), self.combine)
-            if plan.settled(step, before, centre) and not told.made_up:
+            # So near to the average of the round before that this may be the last.
+            moved = math.inf if not step or before is None else np.linalg.norm(centre - before)
+            if moved < self.stop_below and not told.made_up:
                 break
         assert centre is not None
         return Combined(plan.space, centre, there, known)
-
-    def settled(self, step: int, before: Floats | None, after: Floats) -> bool:
-        """Whether the average of a round is so near to the one before that it may be the last."""
-        if step == 0 or before is None:
-            return False
-        return float(np.linalg.norm(after - before)) < self.stop_below
 
     @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
@@ -585,13 +585,7 @@ class Averaging(Collaboration):
             raise InvalidParameter(
                 "rounds: releases that follow one another have no simple density."
             )
-        made = self.at(sizes)
-        request = made.request(self.round_epsilons[0], sizes, made.centre)
-        named = zip(sizes.counts, parties.members(), strict=True)
-        return [
-            Term(name, request.mechanism(len(y)), request.seen(made.space.rows(X), y))
-            for name, (X, y) in named
-        ]
+        return super().terms(parties, sizes)
 
     # --- a prior that is checked ------------------------------------------------------------------
 
@@ -620,7 +614,7 @@ class Averaging(Collaboration):
         """Return every party's check."""
         asked = self.prior_question(sizes)
         return [
-            check_term(f"prior, {name}", asked.mechanism(len(y)), (asked.prior.scores(X), y))
+            check_term(f"prior, {name}", asked.mechanism(len(y)), asked.seen(X, y))
             for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
         ]
 
@@ -645,3 +639,225 @@ class Averaging(Collaboration):
             for i, row in zip(mine, drawn, strict=True):
                 runs[i] = row
         return np.hstack([answers, np.vstack(runs)])
+
+
+# --- coefficients of an expanded loss -------------------------------------------------------------
+
+_EXPANDED = "docs/proofs/functional_mechanism.md"
+
+_UNIT_ROUNDOFF = 2.0**-53
+
+#: Weights come from ``v``: less noise there helps more than in the curvature ``M``.
+LINEAR_SHARE = 0.7
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExpandedLoss(AskedOfRows):
+    """Coefficients of a party's expanded loss."""
+
+    operation: ClassVar[str] = "coefficients"
+
+    gives: ClassVar[tuple[str, ...]] = ("linear", "quadratic")
+
+    frame: Coordinates
+    epsilon: float
+    linear_share: float = LINEAR_SHARE
+    delta: float = 0.0
+
+    @override
+    def mechanism(self, n_samples: int) -> Point:
+        return noised_coefficients(
+            epsilon=self.epsilon,
+            n_samples=self.count(n_samples),
+            n_features=self.frame.size,
+            linear_share=self.linear_share,
+            n_classes=self.n_classes,
+            delta=self.delta,
+        )
+
+    @override
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+        return self.frame.rows(X), y
+
+
+def noised_coefficients(
+    *,
+    epsilon: float,
+    n_samples: RowCount,
+    n_features: int,
+    n_classes: int = 2,
+    delta: float = 0.0,
+    # How much of epsilon goes to ``v``; measured, and near where both together are cheapest.
+    linear_share: float = LINEAR_SHARE,
+) -> Point:
+    """Return noise on ``v = -(1/2) sum y x`` and ``M = (1/8) sum x x'``.
+
+    They are the coefficients of ``sum log(1 + exp(-y w.x))`` expanded to second order at zero:
+    ``v.w + w'Mw``. Everything computed from them afterwards is post-processing. Of K > 2 classes
+    the softmax loss has ``v = sum (1/K - e_c) x'``, a matrix whose columns sum to zero, and
+    ``M = sum x x'/(2K)``, the same for every class. ``M`` is in the ``d(d+1)/2`` coordinates of
+    symmetric matrices, see :func:`unpack`.
+    """
+    if not 0 < linear_share < 1:
+        raise InvalidParameter("linear_share must lie strictly between 0 and 1.")
+    most, shares = largest_count(n_samples), (linear_share, 1 - linear_share)
+    lengths, moves = part_lengths(n_classes), largest_moves(n_classes, relation_of(n_samples))
+    # Bound on the error of a float sum of n vectors of norm at most one.
+    rounding = 2 * most * (roundings(most) + 4) * _UNIT_ROUNDOFF
+    turned = coordinate_rounding(most * lengths[0], n_classes)
+    off_v = 2 * (lengths[0] * rounding + turned) / moves[0]
+    off_m = 2 * lengths[1] * rounding / moves[1]
+    together = 1.0  # one row alone moves both as far as it can
+    if relation_of(n_samples) is Neighbours.REPLACE_ONE:
+        together = (joint_gaussian_move if delta else joint_move)(linear_share)
+    # Moves of v and M, each over its own largest, by their shares; with a delta their squares.
+    off = math.hypot(off_v, off_m) if delta else linear_share * off_v + shares[1] * off_m
+    sizes = n_features * (n_classes - 1), n_features * (n_features + 1) // 2
+
+    def value(X: Rows, y: Labels) -> tuple[Floats, Floats]:
+        loss_of(n_classes).check_labels(y)
+        quadratic = pack(row_products(X, X) * lengths[1])
+        if n_classes == 2:
+            return -0.5 * row_products(X, y), quadratic
+        errors = np.full((len(y), n_classes), 1 / n_classes)
+        errors[np.arange(len(y)), np.asarray(y, dtype=np.intp)] -= 1
+        return row_products(errors, X), quadratic
+
+    return Point(
+        promise=row_promise(epsilon, n_samples, _EXPANDED, delta=delta),
+        sensitivity=together + off,
+        parts=tuple(
+            Part(size, most * length + rounding, share, move, classes)
+            for size, length, share, move, classes in zip(
+                sizes, lengths, shares, moves, (n_classes, 2), strict=True
+            )
+        ),
+        value=value,
+        n_samples=n_samples,
+        rows=L2(n_features),
+    )
+
+
+def part_lengths(n_classes: int) -> tuple[float, float]:
+    """Return the largest norms of one record's part of ``v`` and of ``M``."""
+    k = n_classes
+    return (1 / 2, 1 / 8) if k == 2 else (math.sqrt(1 - 1 / k), 1 / (2 * k))
+
+
+def largest_moves(n_classes: int, relation: Neighbours) -> tuple[float, float]:
+    """Return how far one record moves ``v`` and ``M``; a replaced one not both together.
+
+    Opposite rows of one label move ``v`` by twice its part; ``||xx' - zz'|| <= sqrt 2``. A row
+    that comes or goes moves either by its part.
+    """
+    on_v, on_m = part_lengths(n_classes)
+    if relation is Neighbours.ADD_REMOVE:
+        return on_v, on_m
+    return 2 * on_v, math.sqrt(2) * on_m
+
+
+def worst_angle(share: float) -> float:
+    """Return the angle ``t`` at which ``s sin(t/2) + (1-s) sin t`` is largest.
+
+    With ``c = cos(t/2)`` that is ``sqrt(1 - c^2) (s + 2 (1-s) c)``, largest where
+    ``4 (1-s) c^2 + s c = 2 (1-s)``.
+    """
+    rest = 1 - share
+    return 2 * math.acos(4 * rest / (share + math.sqrt(share**2 + 32 * rest**2)))
+
+
+def joint_move(share: float) -> float:
+    """Return how far one record moves ``v`` and ``M`` together, by their shares: at most one."""
+    angle = worst_angle(share)
+    return share * math.sin(angle / 2) + (1 - share) * math.sin(angle)
+
+
+def joint_gaussian_move(share: float) -> float:
+    """Return the same for Gaussian noise: the root of ``s sin^2(t/2) + (1-s) sin^2 t`` at most.
+
+    With ``u = sin^2(t/2)`` that is ``s u + 4 (1-s) u (1-u)``, largest at ``(4 - 3s)/(8 (1-s))`` or
+    at one.
+    """
+    rest = 4 * (1 - share)
+    u = min(1.0, (share + rest) / (2 * rest))
+    return math.sqrt(share * u + rest * u * (1 - u))
+
+
+def pack(matrix: Floats) -> Floats:
+    """Return a symmetric matrix as coordinates whose Euclidean norm is its Frobenius norm."""
+    rows, columns = np.triu_indices(len(matrix))
+    factors = np.where(rows == columns, 1.0, math.sqrt(2))
+    return np.asarray(matrix[rows, columns] * factors)
+
+
+def unpack(coordinates: Floats, size: int) -> Floats:
+    """Return the symmetric matrix of :func:`pack`'s coordinates."""
+    rows, columns = np.triu_indices(size)
+    factors = np.where(rows == columns, 1.0, math.sqrt(0.5))
+    matrix = np.zeros((size, size))
+    matrix[rows, columns] = coordinates * factors
+    matrix[columns, rows] = coordinates * factors
+    return matrix
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Expansion(Collaboration):
+    """Every party releases the coefficients of its expanded loss once; their sum is minimised.
+
+    The automatic ``alpha`` is the larger of the public rule and the typical size of the noise in
+    the curvature.
+    """
+
+    linear_share: float = LINEAR_SHARE  #: Of epsilon, for the linear coefficients
+
+    @override
+    def asked(self, sizes: Sizes) -> ExpandedLoss:
+        return ExpandedLoss(
+            frame=self.space,
+            epsilon=self.epsilon,
+            linear_share=self.linear_share,
+            delta=self.delta,
+            n_classes=self.n_classes,
+            **relation(sizes),
+        )
+
+    def ridge(self, sizes: Sizes) -> float:
+        """Return the public ridge."""
+        frame, size = self.space, self.space.size
+        if self.alpha != "auto":
+            return sizes.total * float(self.alpha)
+        budget = self.epsilon * self.linear_share
+        rule = max(free_ridge(budget), size**3 / (sizes.total * budget**2))
+        if isinstance(frame, BodyFrame):
+            rule = frame.ridge
+        mechanism = self.asked(sizes).mechanism(max(sizes.counts.values()))
+        # Coordinates of M are entries times sqrt(2); a symmetric matrix of entries sigma has norm
+        # 2 sigma sqrt(d), and the curvature is 2M.
+        entry = mechanism.deviations[1] / math.sqrt(2)
+        return max(4 * entry * math.sqrt(size * len(sizes.counts)), rule)
+
+    @override
+    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
+        sizes = yield from known_sizes(sizes, self.delta)
+        made = self.at(sizes)
+        told = yield Ask(made.asked(sizes), sizes.counts)
+        weights = minimise_quadratic(  # post-processing
+            told.arrays["linear"].sum(axis=0),
+            unpack(told.arrays["quadratic"].sum(axis=0), made.space.size),
+            ridge=made.ridge(sizes),
+            prior=made.centre,
+        )
+        return Combined(made.space, weights, {name: sizes.counts[name] for name in told.names})
+
+
+def minimise_quadratic(
+    linear: Floats, quadratic: Floats, *, ridge: float, prior: Floats | None = None
+) -> Floats:
+    """Minimise ``v.w + w'Mw + (L/2)||w - u||^2`` with M's negative eigenvalues set to zero.
+
+    Of several classes, with one row of ``linear`` each, every one by itself.
+    """
+    centre = np.zeros_like(linear) if prior is None else prior
+    eigenvalues, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
+    curvature = 2 * np.maximum(eigenvalues, 0.0) + ridge
+    return np.asarray((((ridge * centre - linear) @ vectors) / curvature) @ vectors.T)

@@ -41,8 +41,7 @@ from confrere.methods.allowance import (
     ridge_for,
     slope_of,
 )
-from confrere.methods.average import Averaging, Collaboration
-from confrere.methods.expansion import Expansion
+from confrere.methods.average import Averaging, Collaboration, Expansion
 from confrere.methods.geometry import (
     LOG_ODDS,
     Geometry,

@@ -67,12 +67,13 @@ class HalfWhite:
     """
 
     rows: Floats  #: Public rows
-    centred: bool  #: Whether rows are taken from their mean, and a model may have an intercept
+    #: The public constant of an intercept: with one, rows are taken from their mean.
+    constant: float = 0.0
 
     @cached_property
     def mean(self) -> Floats:
         """What is subtracted."""
-        return self.rows.mean(axis=0) if self.centred else np.zeros(self.rows.shape[1])
+        return self.rows.mean(axis=0) if self.constant else np.zeros(self.rows.shape[1])
 
     @cached_property
     def turn(self) -> Floats:
@@ -125,6 +126,38 @@ class HalfWhite:
         sums = _sums_by(places, points, len(cells))
         means = sums / np.maximum(sizes, 1)[:, None] - middle
         return float((sizes @ means**2).sum()) / spread if spread > 0 else 1.0
+
+    def model(
+        self,
+        places: Labels,  # The rows' cells
+        shares: Floats,  # As released
+        deviation: float,  # Of the noise on one share
+        n_parties: int,  # How many parties stand behind them, with a row at least each
+        alpha: float | None,  # The ridge; None to let the shares choose
+    ) -> tuple[Floats, float]:
+        """Return weights of rows and of the constant, ``(d,)`` or ``(K, d)``, and their ridge."""
+        n_cells, n_classes = shares.shape
+        sizes = np.bincount(places, minlength=n_cells) / len(self.rows)
+        # A class's part of a cell is uncertain besides: private and public rows are samples.
+        even = (1 - 1 / n_classes) / n_classes
+        sampled = sizes * even * (1 / n_parties + 1 / len(self.rows))
+        seen, intercept = self.coordinates(self.rows), self.constant > 0
+        weights, ridge = fit_shares(
+            seen,
+            places,
+            shares,
+            deviation**2 + sampled + 1e-12,
+            intercept=intercept,
+            ridges=RIDGES if alpha is None else (alpha,),
+            stretches=self.stretches,
+        )
+        if n_classes > 2:  # two are ranked by scores, which a sharper border makes coarser
+            weights = learn_again(seen, weights, intercept=intercept)
+        turned = weights[:, : self.turn.shape[1]] @ self.turn.T
+        if intercept:
+            intercepts = weights[:, -1] - turned @ self.mean
+            turned = np.hstack([turned, intercepts[:, None] / self.constant])
+        return (turned[1] - turned[0] if n_classes == 2 else turned), ridge
 
 
 def _k_means(points: Floats, count: int) -> Floats:

@@ -21,7 +21,7 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.errors import InvalidParameter, OperationRefused
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.losses import Labels, loss_of
 from confrere.mechanisms.measurements import Picked, largest_count, some_rows
 from confrere.mechanisms.noised import (
@@ -75,40 +75,6 @@ _HIGHEST = 1e300
 
 #: Columns that hardly vary are told apart down to this mean square.
 _SMALLEST = 1e-9
-
-
-class NoisedDescent:
-    """Descent with momentum on noised gradients; post-processing of what was released.
-
-    Of more than two classes gradients are in coordinates where columns sum to zero.
-    """
-
-    def __init__(
-        self,
-        centre: Floats,  # Start, and what the ridge pulls towards
-        ridge: Floats,  # Of all records together
-        metric: Floats,  # Public curvature of every coordinate, ridge included
-        n_classes: int = 2,
-    ) -> None:
-        self.weights = centre.copy()
-        self._n_classes = n_classes
-        self._centre, self._ridge, self._metric = centre, ridge, metric
-        self._velocity = np.zeros_like(centre)
-        self._sum, self._steps = np.zeros_like(centre), 0
-
-    def take(self, gradient: Floats) -> None:
-        """Take a step by the noised gradient of the loss at the present weights."""
-        pull = as_weights(gradient, self._n_classes)
-        pulled = pull + self._ridge * (self.weights - self._centre)
-        self._velocity = _MOMENTUM * self._velocity + pulled / self._metric
-        self.weights = self.weights - _STEP * self._velocity
-        self._steps += 1
-        self._sum += self._steps * self.weights
-
-    @property
-    def average(self) -> Floats:
-        """Weights of all steps, later ones counting more."""
-        return np.asarray(self._sum / (self._steps * (self._steps + 1) / 2))
 
 
 def as_weights(released: Floats, n_classes: int) -> Floats:
@@ -169,7 +135,7 @@ class Sums(Collaboration):
             delta=self.delta,
             size=self.space.size * (self.n_classes - 1),
             sensitivity=changed * move,
-            n_parties=_enough(sizes, self.colluding),
+            n_parties=len(sizes.counts),
             fewest=fewest_of(len(sizes.counts), self.quorum),
             colluding=self.colluding,
             releases=self.rounds + self.reserve,
@@ -181,13 +147,6 @@ class Sums(Collaboration):
         """Return the most records that a party adds up."""
         return largest_count(sizes.count(max(sizes.counts.values())))
 
-    def used(self, X: Any, y: Labels, sizes: Sizes, picked: Picked | None) -> tuple[Any, Labels]:
-        """Return a party's bounded rows that it uses: all of them, where their number is public."""
-        rows = self.space.rows(X)
-        return (
-            (rows, y) if picked is None else some_rows(rows, y, picked(sizes.count(len(y)), len(y)))
-        )
-
     def among(self, sizes: Sizes | Sequence[str]) -> Self:
         """Return the same with a number for those who may collude.
 
@@ -195,10 +154,6 @@ class Sums(Collaboration):
         """
         count = len(sizes.counts if isinstance(sizes, Sizes) else sizes)
         return replace(self, colluding=colluders_of(self.colluding, count, self.quorum))
-
-    @override
-    def guarantee(self, sizes: Sizes) -> Guarantee:
-        return self.at(sizes).mechanism(sizes).guarantee()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -263,9 +218,9 @@ class OneMessage(Sums):
     @override
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
         plan = self.among(sizes)
-        sizes = yield from known_sizes(sizes)
+        sizes = yield from known_sizes(sizes, self.delta)
         plan = plan.at(sizes)
-        told = yield Ask(Minimiser(plan, sizes), sizes.counts)
+        told = yield Ask(plan.asked(sizes), sizes.counts)
         there, whole = _whole(told, sizes)
         return Combined(plan.space, plan.weights_of(whole, sizes), there)
 
@@ -284,9 +239,8 @@ class OneMessage(Sums):
         return self.centre + factor * as_weights(released, self.n_classes)
 
     @override
-    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        asked = Minimiser(self.at(sizes), sizes)
-        return [Term("sum", asked.mechanism, _vectors(asked, parties))]
+    def asked(self, sizes: Sizes) -> Minimiser:
+        return Minimiser(self, sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -340,97 +294,87 @@ class GradientRounds(Sums):
         own = 1 / (known * np.maximum(self.squares, _SMALLEST) * _OWN_VARIANCE)
         return np.maximum(max(_LEAST_RIDGE / mu, size / (known * _PRIOR_VARIANCE)), own)
 
-    def descent(self, sizes: Sizes) -> NoisedDescent:
-        """Return the descent at its start, for whoever adds up."""
-        ridge = self.ridge(sizes)
-        metric = sizes.total * self.curvature * self.squares + ridge
-        return NoisedDescent(self.centre, ridge, metric, self.n_classes)
-
     @override
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
         plan = self.among(sizes)
-        sizes = yield from known_sizes(sizes)
+        sizes = yield from known_sizes(sizes, self.delta)
         plan = plan.at(sizes)
-        descent = plan.descent(sizes)
+        # Descent with momentum on noised gradients; post-processing of what was released.
+        ridge = plan.ridge(sizes)
+        metric = sizes.total * plan.curvature * plan.squares + ridge
+        weights, total = plan.centre.copy(), np.zeros(plan.shape)
+        velocity = np.zeros(plan.shape)
         for step in range(plan.rounds):
-            asked = Gradient(plan, sizes, descent.weights, step)
+            asked = Gradient(plan, sizes, weights, step)
             told = yield Ask(asked, sizes.counts, step, later=plan.rounds - step - 1)
             there, whole = _whole(told, sizes)
-            descent.take(whole)
-        return Combined(plan.space, descent.average, there)
+            pulled = as_weights(whole, plan.n_classes) + ridge * (weights - plan.centre)
+            velocity = _MOMENTUM * velocity + pulled / metric
+            weights = weights - _STEP * velocity
+            total += (step + 1) * weights  # later ones count more
+        average = np.asarray(total / (plan.rounds * (plan.rounds + 1) / 2))
+        return Combined(plan.space, average, there)
 
     @override
-    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        # At public weights every round is like the first.
-        return self.terms_at(parties, sizes, self.at(sizes).centre)
+    def asked(self, sizes: Sizes) -> Gradient:
+        return Gradient(self, sizes, self.centre)  # at public weights every round is like the first
 
     def terms_at(self, parties: PartyRows, sizes: Sizes, weights: Floats) -> list[Term]:
         """Return one round's sum, at weights that everybody knows."""
-        asked = Gradient(self.at(sizes), sizes, weights)
-        return [Term("sum", asked.mechanism, _vectors(asked, parties))]
+        return Gradient(self.at(sizes), sizes, weights).terms(parties, sizes)
 
 
 @dataclass(frozen=True, eq=False)
-class Minimiser(AskedSum):
+class _Addend(AskedSum):
+    """What a party adds to a sum of parties whose sizes are known."""
+
+    plan: Sums  #: In coordinates that are made for the sizes
+    sizes: Sizes
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        return self.plan.mechanism(self.sizes)
+
+    def used(self, X: Rows, y: Labels, picked: Picked | None) -> tuple[Any, Labels]:
+        """Return a party's bounded rows that it uses: all of them, where their number is public."""
+        rows, count = self.plan.space.rows(X), self.sizes.count(len(y))
+        return (rows, y) if picked is None else some_rows(rows, y, picked(count, len(y)))
+
+
+@dataclass(frozen=True, eq=False)
+class Minimiser(_Addend):
     """A party's minimiser, near public weights."""
 
     operation: ClassVar[str] = "minimiser"
 
-    plan: OneMessage  #: In coordinates that are made for the sizes
-    sizes: Sizes
-
-    @cached_property
-    @override
-    def mechanism(self) -> SecureSum:
-        return self.plan.mechanism(self.sizes)
+    plan: OneMessage
 
     @override
     def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
-        used = self.plan.used(X, y, self.sizes, picked)
         counted = self.sizes.part if self.sizes.hidden else len(y)
-        return self.plan.message(*used, self.sizes, counted)
+        return self.plan.message(*self.used(X, y, picked), self.sizes, counted)
 
 
 @dataclass(frozen=True, eq=False)
-class Gradient(AskedSum):
+class Gradient(_Addend):
     """A party's gradient at public weights."""
 
     operation: ClassVar[str] = "gradient"
 
-    plan: GradientRounds  #: In coordinates that are made for the sizes
-    sizes: Sizes
+    plan: GradientRounds
     weights: Floats
     round: int = 0
 
-    @cached_property
-    @override
-    def mechanism(self) -> SecureSum:
-        return self.plan.mechanism(self.sizes)
-
     @override
     def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
-        return self.plan.message(*self.plan.used(X, y, self.sizes, picked), self.weights)
-
-
-def _vectors(asked: AskedSum, parties: PartyRows) -> Floats:
-    return np.stack([asked.vector(X, y) for X, y in parties.members()])
+        return self.plan.message(*self.used(X, y, picked), self.weights)
 
 
 def _whole(told: Told, sizes: Sizes) -> tuple[dict[str, int], Floats]:
     """Return who is in a sum, and the sum as if everyone were: they stand for who is not."""
     there = {name: sizes.counts[name] for name in told.names}
     return there, np.asarray(told.arrays["sum"] * (sizes.total / sum(there.values())))
-
-
-def _enough(sizes: Sizes, colluding: Colluding) -> int:
-    """Return the number of parties, if it is one that can hide anything."""
-    count, least = len(sizes.counts), 1 if colluding == "auto" else colluding
-    if count <= least:
-        raise InvalidParameter(
-            f"method='sums' with colluding={colluding} needs at least {least + 1} parties: a sum "
-            "of fewer hides nobody."
-        )
-    return count
 
 
 class Hides(StrEnum):
@@ -460,6 +404,12 @@ class Hides(StrEnum):
     def neighbours(self) -> Neighbours:
         """How."""
         return Neighbours.ADD_REMOVE if self is Hides.PRESENCE else Neighbours.REPLACE_ONE
+
+    def moved(self, counts: FactCounts) -> int:
+        """Return how far such a change moves the sums that facts are learned from, in L1."""
+        if self is Hides.PARTY:
+            return counts.party_sensitivity
+        return counts.sensitivity if self is Hides.RECORD else counts.longest + STEPS
 
 
 @dataclass(frozen=True)
@@ -492,15 +442,10 @@ class CountedSum:
 
     def facts(self, counts: FactCounts, hides: Hides) -> SecureSum:
         """Return the sums from which facts of a schema are learned."""
-        moved = {
-            Hides.RECORD: counts.sensitivity,
-            Hides.PRESENCE: counts.longest + STEPS,
-            Hides.PARTY: counts.party_sensitivity,
-        }[hides]
         return replace(
             self.records(hides.neighbours),
             size=counts.size + (hides is Hides.PRESENCE),
-            sensitivity=float(moved),
+            sensitivity=float(hides.moved(counts)),
             largest=float(self.largest * STEPS),
             unit=hides.unit,
         )

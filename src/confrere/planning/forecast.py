@@ -29,8 +29,9 @@ variance is so much less apart. It is cautious: columns that tell the same lose 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -65,21 +66,42 @@ _WEIGHTS = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
 #: Draws behind an expectation: its own error is then below .002.
 DRAWS = 4_000
 
+#: Most records that :meth:`Forecast.samples_for_excess` looks for.
+_MOST_SAMPLES = 10**12
+
+#: Of a picture.
+_EPSILONS = np.geomspace(0.05, 10, 16)
+_COLOURS = ("#56b4e9", "#0072b2", "#003a5d")
+
 
 @dataclass(frozen=True, slots=True)
 class Population:
     """What is guessed about the data."""
 
-    area: float  #: What the best linear score reaches, between 1/2 and 1
+    auc: float  #: What the best linear score reaches, between 1/2 and 1
     base_rate: float  #: Share of positive rows
     decay: float  #: How fast the principal variances fall; 0 is not at all
-    row_norm: float  #: Root mean square norm of rows, the constant aside, where the bound is one
-    constant: float  #: The public constant of the intercept
+    row_norm: float  #: Root mean square norm of rows as a share of their bound
+    constant: float  #: The public constant of the intercept, which takes its part of the bound
+
+    def __post_init__(self) -> None:
+        check_positive(self.row_norm, "row_norm")
+        if not 0.5 < self.auc < 1:
+            raise InvalidParameter("auc must lie strictly between 0.5 and 1.")
+        if not 0 < self.base_rate < 1:
+            raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
+        if not 0 <= self.decay <= 3:
+            raise InvalidParameter("decay must lie between 0 and 3.")
+
+    @property
+    def length(self) -> float:
+        """Root mean square norm of rows, the constant aside, where the bound is one."""
+        return self.row_norm * math.sqrt(1 - self.constant**2)
 
     @property
     def distance(self) -> float:
         """Distance of the classes along the best score, in its standard deviations."""
-        return math.sqrt(2) * float(special.ndtri(self.area))
+        return math.sqrt(2) * float(special.ndtri(self.auc))
 
     @property
     def between(self) -> float:
@@ -88,52 +110,39 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseTerm:
-    """The noise in one objective, for rows in the unit ball."""
+class PlannedObjective:
+    """One perturbed objective, for rows in the unit ball, and its share of the signal."""
 
     name: str  #: Which objective
+    n_features: int
     size: int  #: Dimension of the noise, the constant included
-    #: Its density is proportional to ``exp(-rate ||b||)``; of Gaussian noise one over sigma.
+    #: Its density is proportional to ``exp(-rate ||b||)``; of Gaussian noise one over sigma; at
+    #: infinity there is none.
     rate: float
     ridge: float  #: ``L`` of the summed objective
-    gaussian: bool = False  #: Whether there is a delta to pay with
+    cap: float = 1.0  #: Largest slope of the loss
+    #: Where noise goes: of a random norm into the gradients of every party (``"norm"``) or normal
+    #: (``"own normal"``), normal into the gradient of all records (``"normal"``), or of a random
+    #: norm onto the weights themselves, once for all parties (``"weights"``).
+    law: Literal["norm", "own normal", "normal", "weights"] = "norm"
+    signal: float = 1.0  #: Share of the signal that is in its features
 
     @property
     def mean(self) -> float:
         """Expected norm of the noise."""
-        return float(stats.chi.mean(self.size) if self.gaussian else self.size) / self.rate
+        return float(stats.chi.mean(self.size) if "normal" in self.law else self.size) / self.rate
 
     def quantile(self, probability: float) -> float:
         """Return the norm that the noise stays below with this probability."""
-        law = stats.chi if self.gaussian else stats.gamma
+        law = stats.chi if "normal" in self.law else stats.gamma
         return float(law.ppf(probability, self.size)) / self.rate
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedObjective:
-    """One perturbed objective: features, noise rate and dimension, ridge, share of the signal.
-
-    ``noise_size`` counts the constant as well; a rate of infinity has no noise. ``cap`` is the
-    largest slope of the loss. ``law`` says where noise goes: of a random norm into the gradients of
-    every party (``"norm"``) or normal (``"own normal"``), normal into the gradient of all records
-    (``"normal"``), or of a random norm onto the weights themselves, once for all parties
-    (``"weights"``).
-    """
-
-    n_features: int
-    noise_size: int
-    rate: float
-    ridge: float
-    signal: float
-    cap: float = 1.0
-    law: Literal["norm", "own normal", "normal", "weights"] = "norm"
 
     @property
     def coordinate_noise(self) -> float:
         """Variance of one coordinate of the noise."""
         if math.isinf(self.rate):
             return 0.0
-        return (1.0 if "normal" in self.law else self.noise_size + 1) / self.rate**2
+        return (1.0 if "normal" in self.law else self.size + 1) / self.rate**2
 
     def in_weights(self, stiffness: Floats) -> Floats:
         """Return the factor from noise to weights, per band."""
@@ -160,76 +169,69 @@ class _Settled:
     def solve(self, pulls: Floats) -> Floats:
         """Return how weights along every band's difference answer to pulls ``(draws, bands)``."""
         loose = pulls / self.stiffness
-        return np.asarray(loose - np.outer(loose @ self.mu, self.coupling * self._loose_mu))
+        return np.asarray(
+            loose - np.outer(loose @ self.mu, self.coupling * (self.mu / self.stiffness))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class WorkingModel:
+    """What objectives make of a population: scores, noise in them, and how they rank."""
+
+    objectives: Sequence[PlannedObjective]  #: One per group of features; their signals sum to one
+    population: Population
+    n_samples: int  #: Records of every party behind the objectives
+    n_parties: int = 1  #: Models that are averaged
+
+    @cached_property
+    def _settled(self) -> list[tuple[PlannedObjective, _Settled]]:
+        bands = zip(self.objectives, _bands(self.objectives, self.population), strict=True)
+        return [
+            (each, _settle(each, *found, self.n_samples, self.population)) for each, found in bands
+        ]
+
+    def area(self, draws: int = DRAWS) -> float:
+        """Return the expected area under the curve of a released model, from a fixed seed."""
+        generator = np.random.default_rng(0)
+        pull, square = np.zeros(draws), np.zeros(draws)
+        for each, settled in self._settled:
+            noise, stray_noise = _noise(each, settled.size, self.n_parties, draws, generator)
+            spread = settled.error / math.sqrt(self.n_parties)
+            error = generator.normal(size=noise.shape) * spread
+            rest = settled.size - 1
+            stray_error = spread * np.sqrt(_squares(rest, draws, generator))
+            angle = _cosine(rest, draws, generator)
+            stray_noise = stray_noise * each.in_weights(settled.stiffness)
+            stray_error = stray_error / settled.stiffness
+            stray = stray_noise**2 + stray_error**2 + 2 * angle * stray_noise * stray_error
+            if each.law == "weights":
+                straight = settled.mean + settled.solve(error) + noise
+            else:
+                straight = settled.mean + settled.solve(error + noise)
+            pull += straight @ settled.mu
+            square += (straight**2 + np.maximum(stray, 0)) @ settled.v
+        return float(np.mean(special.ndtr(pull / np.sqrt(2 * square))))
 
     @property
-    def _loose_mu(self) -> Floats:
-        return self.mu / self.stiffness
+    def margin(self) -> float:
+        """Half of what parts the classes' mean rows in score, without noise."""
+        return sum(float(settled.mean @ settled.mu) / 2 for _, settled in self._settled)
 
+    @property
+    def spread(self) -> float:
+        """Standard deviation that noise adds to the score of a row at the declared bound.
 
-def expected_area(
-    objectives: Sequence[PlannedObjective],  # One per group of features; their signals sum to one
-    population: Population,  # What is guessed about the data
-    *,
-    n_samples: int,  # Records of every party behind the objectives
-    n_parties: int,  # Models that are averaged
-    draws: int = DRAWS,  # Of the expectation, from a fixed seed
-) -> float:
-    """Return the expected area under the curve of a released model."""
-    generator = np.random.default_rng(0)
-    pull, square = np.zeros(draws), np.zeros(draws)
-    for each, bands in zip(objectives, _bands(objectives, population), strict=True):
-        settled = _settle(each, *bands, n_samples, population)
-        noise, stray_noise = _noise(each, settled.size, n_parties, draws, generator)
-        spread = settled.error / math.sqrt(n_parties)
-        error = generator.normal(size=noise.shape) * spread
-        rest = settled.size - 1
-        stray_error = spread * np.sqrt(_squares(rest, draws, generator))
-        angle = _cosine(rest, draws, generator)
-        stray_noise = stray_noise * each.in_weights(settled.stiffness)
-        stray_error = stray_error / settled.stiffness
-        stray = stray_noise**2 + stray_error**2 + 2 * angle * stray_noise * stray_error
-        if each.law == "weights":
-            straight = settled.mean + settled.solve(error) + noise
-        else:
-            straight = settled.mean + settled.solve(error + noise)
-        pull += straight @ settled.mu
-        square += (straight**2 + np.maximum(stray, 0)) @ settled.v
-    return float(np.mean(special.ndtr(pull / np.sqrt(2 * square))))
-
-
-def expected_margin(
-    objectives: Sequence[PlannedObjective], population: Population, *, n_samples: int
-) -> float:
-    """Return half of what parts the classes' mean rows in score, without noise."""
-    margin = 0.0
-    for each, bands in zip(objectives, _bands(objectives, population), strict=True):
-        settled = _settle(each, *bands, n_samples, population)
-        margin += float(settled.mean @ settled.mu) / 2
-    return margin
-
-
-def noise_in_scores(
-    objectives: Sequence[PlannedObjective],
-    population: Population,
-    *,
-    n_samples: int,
-    n_parties: int,
-) -> float:
-    """Return the variance that noise adds to the score of a row of norm one.
-
-    The noise is divided by ridge plus curvature; an average of parties has less of it. A row's
-    squared length lies in directions in proportion to their variances.
-    """
-    total = length = 0.0
-    for each, bands in zip(objectives, _bands(objectives, population), strict=True):
-        settled = _settle(each, *bands, n_samples, population)
-        lengths = settled.size * settled.v
-        noise = each.coordinate_noise * each.in_weights(settled.stiffness) ** 2
-        own = each.law in ("norm", "own normal")
-        total += float(lengths @ noise) / (n_parties if own else 1)
-        length += float(lengths.sum())
-    return total / length
+        The noise is divided by ridge plus curvature; an average of parties has less of it. A row's
+        squared length lies in directions in proportion to their variances.
+        """
+        total = length = 0.0
+        for each, settled in self._settled:
+            lengths = settled.size * settled.v
+            noise = each.coordinate_noise * each.in_weights(settled.stiffness) ** 2
+            own = each.law in ("norm", "own normal")
+            total += float(lengths @ noise) / (self.n_parties if own else 1)
+            length += float(lengths.sum())
+        return math.sqrt(total / length * (1 - self.population.constant**2))
 
 
 def _bands(
@@ -251,7 +253,7 @@ def _bands(
         share = each.signal * size * total / (size @ total)
         within = total / (1 + population.between * population.distance**2 * share / size)
         found.append((size, total, within, share))
-    scale = population.row_norm**2 / sum(float(size @ total) for size, total, _, _ in found)
+    scale = population.length**2 / sum(float(size @ total) for size, total, _, _ in found)
     return [
         (size, scale * within, population.distance * np.sqrt(scale * within * share))
         for size, _, within, share in found
@@ -331,9 +333,9 @@ def _noise(
         # A mean of many is nearly normal.
         spread = math.sqrt(each.coordinate_noise / n_parties)
         return spread * first, spread * np.sqrt(others)
-    constant = _squares(np.array([each.noise_size - size.sum()]), draws, generator)
+    constant = _squares(np.array([each.size - size.sum()]), draws, generator)
     total = np.sqrt((first**2 + others).sum(axis=1) + constant[:, 0])
-    factor = generator.gamma(each.noise_size, 1 / each.rate, size=draws) / total
+    factor = generator.gamma(each.size, 1 / each.rate, size=draws) / total
     return factor[:, None] * first, factor[:, None] * np.sqrt(others)
 
 
@@ -352,229 +354,26 @@ def _cosine(dimensions: Floats, draws: int, generator: np.random.Generator) -> F
     return np.where(dimensions > 0, first / length, 0.0)
 
 
-#: Most records that :meth:`Forecast.samples_for_excess` looks for.
-_MOST_SAMPLES = 10**12
-
 #: How fast principal variances fall where nothing is said: between questionnaires and images.
 DECAY = 0.75
 
 
+def fewest(enough: Callable[[int], bool], start: int, most: int, what: str) -> int:
+    """Return the least number that is enough, where every larger one is."""
+    low, high = 0, start
+    while not enough(high):
+        low, high = high, 4 * high
+        if high > most:
+            raise CalibrationError(f"no number of {what} that low.")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 @dataclass(frozen=True, kw_only=True)
 class Forecast(Shown):
-    """What to expect of a private fit. Nothing in it comes from data."""
-
-    #: ``n``, ``d``: records per party, and features.
-    n: int
-    d: int
-    #: ``epsilon``, ``delta``: what every party spends.
-    epsilon: float
-    parties: int  #: Models that are averaged, each of ``n`` records
-    groups: int  #: Groups of features of the low level; 1 is plain private logistic regression
-    #: Share of the signal in every feature; None is the same for all.
-    importance: tuple[float, ...] | None
-    area: float  #: What a model without privacy and with unlimited data would reach
-    base_rate: float  #: Share of positive rows
-    decay: float  #: How fast the variances of the table's principal directions fall
-    row_norm: float  #: Root mean square norm of rows, as a share of the declared bound
-    loss: Literal["logistic", "capped"]  #: The loss
-    terms: tuple[NoiseTerm, ...]  #: The noise of every objective
-    samples_used: int  #: Records behind the objectives; a stack keeps some for its high level
-    delta: float
-    _signals: tuple[float, ...]
-    _features: tuple[int, ...]
-    _constant: float
-
-    @property
-    def margin_spread(self) -> float:
-        """Standard deviation that noise adds to the score of a row at the declared bound."""
-        return math.sqrt(
-            noise_in_scores(
-                self._objectives([term.rate for term in self.terms]),
-                self._population,
-                n_samples=self.samples_used,
-                n_parties=self.parties,
-            )
-            * (1 - self._constant**2)
-        )
-
-    @property
-    def margin(self) -> float:
-        """Score of a class's mean row without noise, to be compared with the spread."""
-        return expected_margin(
-            self._objectives([term.rate for term in self.terms]),
-            self._population,
-            n_samples=self.samples_used,
-        )
-
-    def excess(self, delta: float = 0.01) -> float:
-        """Bound the mean objective above its minimum, on one party's records.
-
-        ``||b||^2 / (2 L n)`` at the noise's quantile; true with probability ``1 - delta``.
-        """
-        share = delta / len(self.terms)
-        squares = [term.quantile(1 - share) ** 2 / term.ridge for term in self.terms]
-        return math.fsum(squares) / (2 * self.samples_used)
-
-    def samples_for_excess(self, excess: float, delta: float = 0.01) -> int:
-        """Return the fewest records per party at which :meth:`excess` is at most ``excess``."""
-        check_positive(excess, "excess")
-        low, high = 0, self.n
-        while self.resized(high).excess(delta) > excess:
-            low, high = high, 4 * high
-            if high > _MOST_SAMPLES:
-                raise CalibrationError("no number of records brings the excess that low.")
-        while high - low > 1:
-            middle = (low + high) // 2
-            try:
-                enough = self.resized(middle).excess(delta) <= excess
-            except ValueError:
-                enough = False  # too few rows for every part of a stack
-            low, high = (low, middle) if enough else (middle, high)
-        return high
-
-    def expected_auc(self) -> float:
-        """Return the expected area under the curve, under the working model."""
-        return self._expected([term.rate for term in self.terms])
-
-    def auc_without_noise(self) -> float:
-        """Return the same without the noise: what sampling and the ridge alone leave."""
-        return self._expected([math.inf] * len(self.terms))
-
-    def resized(self, n: int, epsilon: float | None = None) -> Forecast:
-        """Return the plan for another number of records, and perhaps another price."""
-        return plan(
-            n=n,
-            d=self.d,
-            epsilon=self.epsilon if epsilon is None else epsilon,
-            delta=self.delta,
-            parties=self.parties,
-            groups=self.groups,
-            importance=self.importance,
-            auc=self.area,
-            base_rate=self.base_rate,
-            decay=self.decay,
-            row_norm=self.row_norm,
-            loss=self.loss,
-        )
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self._sizes} each",
-            *(
-                f"{term.name}: ||b|| about {term.mean:.4g}, below {term.quantile(0.99):.4g} in 99% "
-                f"of runs (ridge {term.ridge:.4g})"
-                for term in self.terms
-            ),
-            f"noise in a score: {self.margin_spread:.3g} (standard deviation), where a typical "
-            f"margin is {self.margin:.3g}",
-            f"excess objective below {self.excess():.3g} in 99% of runs",
-            f"expected AUC {self.expected_auc():.3f}; {self.auc_without_noise():.3f} without "
-            f"noise; {self.area:.3f} at best",
-        ]
-        return "\n".join(lines)
-
-    @override
-    def view(self) -> Panel:
-        facts = ((one.name, one.mean, one.quantile(0.99), one.ridge) for one in self.terms)
-        noise = [(name, *(f"{number:.4g}" for number in rest)) for name, *rest in facts]
-        names = ("noise of", "about", "below, in 99% of runs", "ridge")
-        expected, without = self.expected_auc(), self.auc_without_noise()
-        told = {
-            "expected AUC": f"{expected:.3f}; {without:.3f} without noise; {self.area:.3f} at best",
-            "": Span(self.area, expected, expected),
-            "noise in a score": f"{self.margin_spread:.3g}, where a typical margin is "
-            f"{self.margin:.3g}",
-        }
-        parts = [Pairs(told), Table(names, noise, names[1:])]
-        note = "From public sizes alone; nothing was spent."
-        return Panel(f"Forecast: {self._sizes} each", parts, note)
-
-    @property
-    def _sizes(self) -> str:
-        price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
-        return f"{self.parties} x {self.n} records, {self.d} features, {price}"
-
-    def pure(self) -> Forecast:
-        """Return the plan without a delta, to see what it buys."""
-        return replace(self, delta=0.0).resized(self.n)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw expected quality against epsilon, for several numbers of records."""
-        plt = extra("plot", "matplotlib.pyplot")
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-        for factor, colour in zip((0.25, 1, 4), _COLOURS, strict=True):
-            n = max(1, round(self.n * factor))
-            areas = [self.resized(n, epsilon).expected_auc() for epsilon in _EPSILONS]
-            ax.plot(_EPSILONS, areas, color=colour, label=f"n = {n}")
-            free = self.resized(n, _EPSILONS[-1]).auc_without_noise()
-            ax.plot(_EPSILONS[-1] * 1.15, free, "<", color=colour, clip_on=False)
-        ax.axhline(self.area, color="0.6", lw=1, ls="--", label="best linear model")
-        ax.plot(self.epsilon, self.expected_auc(), "o", color=_COLOURS[1], label="this plan")
-        ax.plot([], [], "<", color="0.5", label="without noise")
-        ax.set_xscale("log")
-        ax.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
-        ax.set_xlim(_EPSILONS[0], _EPSILONS[-1])
-        ax.set_ylim(0.48, min(1.0, self.area + 0.04))
-        who = "" if self.parties == 1 else f", {self.parties} parties"
-        what = "" if self.groups == 1 else f", {self.groups} groups"
-        ax.set(xlabel="epsilon", ylabel="expected AUC", title=f"{self.d} features{who}{what}")
-        ax.legend(frameon=False, fontsize=8, loc="lower right")
-        ax.spines[["top", "right"]].set_visible(False)
-        return ax
-
-    def _objectives(self, rates: Sequence[float]) -> list[PlannedObjective]:
-        return [
-            PlannedObjective(
-                features,
-                term.size,
-                rate,
-                term.ridge,
-                signal,
-                slope_of(self.loss),
-                "own normal" if term.gaussian else "norm",
-            )
-            for features, term, rate, signal in zip(
-                self._features, self.terms, rates, self._signals, strict=True
-            )
-        ]
-
-    @property
-    def _population(self) -> Population:
-        return Population(
-            area=self.area,
-            base_rate=self.base_rate,
-            decay=self.decay,
-            row_norm=self.row_norm * math.sqrt(1 - self._constant**2),
-            constant=self._constant,
-        )
-
-    def _expected(self, rates: Sequence[float]) -> float:
-        return expected_area(
-            self._objectives(rates),
-            self._population,
-            n_samples=self.samples_used,
-            n_parties=self.parties,
-        )
-
-
-def plan(
-    *,
-    n: int,
-    d: int,
-    epsilon: float = 1.0,
-    delta: float = 0.0,
-    parties: int = 1,
-    groups: int = 1,
-    importance: Sequence[float] | None = None,
-    auc: float = 0.85,
-    base_rate: float = 0.5,
-    decay: float = DECAY,
-    row_norm: float = 1.0,
-    loss: Literal["logistic", "capped"] = "capped",
-) -> Forecast:
-    """Plan a private fit without touching data.
+    """What to expect of a private fit, planned without touching data.
 
     Parameters
     ----------
@@ -602,91 +401,202 @@ def plan(
     loss : {"capped", "logistic"}, default="capped"
         The loss.
     """
-    check_epsilon(epsilon)
-    check_positive(row_norm, "row_norm")
-    if not 0.5 < auc < 1:
-        raise InvalidParameter("auc must lie strictly between 0.5 and 1.")
-    if not 0 < base_rate < 1:
-        raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
-    if not 0 <= decay <= 3:
-        raise InvalidParameter("decay must lie between 0 and 3.")
-    if min(n, d, parties, groups) < 1:
-        raise InvalidParameter("n, d, parties and groups must be at least 1.")
-    if groups > 1 and parties > 1:
-        raise InvalidParameter("groups of features are planned for one party at a time.")
-    if importance is not None and len(importance) != d:
-        raise InvalidParameter(f"importance must have one entry per feature ({d}).")
-    if groups > 1:
-        made = _stack(n, d, (epsilon, delta), groups, importance, loss)
-    else:
-        made = _linear(n, d, (epsilon, delta), parties, loss)
-    return Forecast(
-        n=n,
-        d=d,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        parties=parties,
-        groups=groups,
-        importance=None if importance is None else tuple(float(a) for a in importance),
-        area=auc,
-        base_rate=base_rate,
-        decay=decay,
-        row_norm=row_norm,
-        loss=loss,
-        **made,
-    )
+
+    n: int
+    d: int
+    epsilon: float = 1.0
+    delta: float = 0.0
+    parties: int = 1
+    groups: int = 1
+    importance: Sequence[float] | None = None
+    auc: float = 0.85
+    base_rate: float = 0.5
+    decay: float = DECAY
+    row_norm: float = 1.0
+    loss: LossName = "capped"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if min(self.n, self.d, self.parties, self.groups) < 1:
+            raise InvalidParameter("n, d, parties and groups must be at least 1.")
+        if self.groups > 1 and self.parties > 1:
+            raise InvalidParameter("groups of features are planned for one party at a time.")
+        if self.importance is not None and len(self.importance) != self.d:
+            raise InvalidParameter(f"importance must have one entry per feature ({self.d}).")
+        _ = self._population, self.terms  # say so if there are none
+
+    @cached_property
+    def _planned(self) -> tuple[Any, float]:
+        """What runs, and the constant that its rows have."""
+        if self.groups > 1:
+            model = FeatureStackingClassifier(
+                epsilon=self.epsilon,
+                delta=self.delta,
+                n_groups=self.groups,
+                importance=self.importance,
+                loss=self.loss,
+            )
+            made: Any = model.plan(PublicFacts(n_samples=self.n, n_features=self.d))
+            return made, made.maps.constant
+        frame = Frame(self.d)
+        if self.parties == 1:
+            allowed = allowance(self.epsilon, self.n, delta=self.delta, loss=self.loss)
+            return plan_linear(allowed, frame).mechanism, frame.constant
+        averaging = Averaging(
+            frame=frame, epsilon=self.epsilon, delta=self.delta, cap=slope_of(self.loss)
+        )
+        sizes = Sizes({f"party {k}": self.n for k in range(self.parties)})
+        return averaging.asked(sizes).mechanism(self.n), frame.constant
+
+    @cached_property
+    def terms(self) -> tuple[PlannedObjective, ...]:
+        """The noise of every objective."""
+        (made, _), stacked = self._planned, self.groups > 1
+        name = "one model" if self.parties == 1 else "every party's model"
+        acts = made.low[0].acts if stacked else (made.act,)
+        return tuple(
+            PlannedObjective(
+                f"group {k}" if stacked else name,
+                len(made.maps.groups[k]) if stacked else self.d,
+                act.n_features,
+                act.law.rate,
+                act.ridge,
+                slope_of(self.loss),
+                "own normal" if self.delta else "norm",
+                float(made.importances[k]) if stacked else 1.0,
+            )
+            for k, act in enumerate(acts)
+        )
+
+    @property
+    def samples_used(self) -> int:
+        """Records behind the objectives; a stack keeps some for its high level."""
+        return int(self._planned[0].low[0].n_samples) if self.groups > 1 else self.n
+
+    @cached_property
+    def _population(self) -> Population:
+        return Population(self.auc, self.base_rate, self.decay, self.row_norm, self._planned[1])
+
+    def _model(self, terms: Sequence[PlannedObjective]) -> WorkingModel:
+        return WorkingModel(terms, self._population, self.samples_used, self.parties)
+
+    @property
+    def margin_spread(self) -> float:
+        """Standard deviation that noise adds to the score of a row at the declared bound."""
+        return self._model(self.terms).spread
+
+    @property
+    def margin(self) -> float:
+        """Score of a class's mean row without noise, to be compared with the spread."""
+        return self._model(self.terms).margin
+
+    def excess(self, delta: float = 0.01) -> float:
+        """Bound the mean objective above its minimum, on one party's records.
+
+        ``||b||^2 / (2 L n)`` at the noise's quantile; true with probability ``1 - delta``.
+        """
+        share = delta / len(self.terms)
+        squares = [term.quantile(1 - share) ** 2 / term.ridge for term in self.terms]
+        return math.fsum(squares) / (2 * self.samples_used)
+
+    def samples_for_excess(self, excess: float, delta: float = 0.01) -> int:
+        """Return the fewest records per party at which :meth:`excess` is at most ``excess``."""
+        check_positive(excess, "excess")
+
+        def enough(n: int) -> bool:
+            try:
+                return self.resized(n).excess(delta) <= excess
+            except ValueError:
+                return False  # too few rows for every part of a stack
+
+        return fewest(enough, self.n, _MOST_SAMPLES, "records brings the excess")
+
+    def expected_auc(self) -> float:
+        """Return the expected area under the curve, under the working model."""
+        return self._model(self.terms).area()
+
+    def auc_without_noise(self) -> float:
+        """Return the same without the noise: what sampling and the ridge alone leave."""
+        return self._model([replace(term, rate=math.inf) for term in self.terms]).area()
+
+    def resized(self, n: int, epsilon: float | None = None) -> Forecast:
+        """Return the plan for another number of records, and perhaps another price."""
+        return replace(self, n=n, epsilon=self.epsilon if epsilon is None else epsilon)
+
+    def pure(self) -> Forecast:
+        """Return the plan without a delta, to see what it buys."""
+        return replace(self, delta=0.0)
+
+    @property
+    def _expected(self) -> str:
+        expected, without = self.expected_auc(), self.auc_without_noise()
+        return f"{expected:.3f}; {without:.3f} without noise; {self.auc:.3f} at best"
+
+    @property
+    def _sizes(self) -> str:
+        price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
+        return f"{self.parties} x {self.n} records, {self.d} features, {price} each"
+
+    def __str__(self) -> str:
+        lines = [
+            self._sizes,
+            *(
+                f"{term.name}: ||b|| about {term.mean:.4g}, below {term.quantile(0.99):.4g} in 99% "
+                f"of runs (ridge {term.ridge:.4g})"
+                for term in self.terms
+            ),
+            f"noise in a score: {self.margin_spread:.3g} (standard deviation), where a typical "
+            f"margin is {self.margin:.3g}",
+            f"excess objective below {self.excess():.3g} in 99% of runs",
+            f"expected AUC {self._expected}",
+        ]
+        return "\n".join(lines)
+
+    @override
+    def view(self) -> Panel:
+        facts = ((one.name, one.mean, one.quantile(0.99), one.ridge) for one in self.terms)
+        noise = [(name, *(f"{number:.4g}" for number in rest)) for name, *rest in facts]
+        names = ("noise of", "about", "below, in 99% of runs", "ridge")
+        expected = self.expected_auc()
+        told = {
+            "expected AUC": self._expected,
+            "": Span(self.auc, expected, expected),
+            "noise in a score": f"{self.margin_spread:.3g}, where a typical margin is "
+            f"{self.margin:.3g}",
+        }
+        parts = [Pairs(told), Table(names, noise, names[1:])]
+        note = "From public sizes alone; nothing was spent."
+        return Panel(f"Forecast: {self._sizes}", parts, note)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw expected quality against epsilon, for several numbers of records."""
+        plt = extra("plot", "matplotlib.pyplot")
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+        for factor, colour in zip((0.25, 1, 4), _COLOURS, strict=True):
+            n = max(1, round(self.n * factor))
+            areas = [self.resized(n, epsilon).expected_auc() for epsilon in _EPSILONS]
+            ax.plot(_EPSILONS, areas, color=colour, label=f"n = {n}")
+            free = self.resized(n, _EPSILONS[-1]).auc_without_noise()
+            ax.plot(_EPSILONS[-1] * 1.15, free, "<", color=colour, clip_on=False)
+        ax.axhline(self.auc, color="0.6", lw=1, ls="--", label="best linear model")
+        ax.plot(self.epsilon, self.expected_auc(), "o", color=_COLOURS[1], label="this plan")
+        ax.plot([], [], "<", color="0.5", label="without noise")
+        ax.set_xscale("log")
+        ax.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
+        ax.set_xlim(_EPSILONS[0], _EPSILONS[-1])
+        ax.set_ylim(0.48, min(1.0, self.auc + 0.04))
+        who = "" if self.parties == 1 else f", {self.parties} parties"
+        what = "" if self.groups == 1 else f", {self.groups} groups"
+        ax.set(xlabel="epsilon", ylabel="expected AUC", title=f"{self.d} features{who}{what}")
+        ax.legend(frameon=False, fontsize=8, loc="lower right")
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
 
 
-def _linear(
-    n: int, d: int, price: tuple[float, float], parties: int, loss: LossName
-) -> dict[str, Any]:
-    """Return the noise of plain private regression at every party, ridges for their average."""
-    frame = Frame(d)
-    epsilon, delta = price
-    mechanism: Any
-    if parties > 1:
-        averaging = Averaging(frame=frame, epsilon=epsilon, delta=delta, cap=slope_of(loss))
-        sizes = Sizes({f"party {k}": n for k in range(parties)})
-        mechanism = averaging.request(epsilon, sizes, None).mechanism(n)
-    else:
-        mechanism = plan_linear(allowance(epsilon, n, delta=delta, loss=loss), frame).mechanism
-    act = mechanism.act
-    name = "one model" if parties == 1 else "every party's model"
-    return {
-        "terms": (NoiseTerm(name, act.n_features, act.law.rate, act.ridge, delta > 0),),
-        "samples_used": n,
-        "_signals": (1.0,),
-        "_features": (d,),
-        "_constant": frame.constant,
-    }
-
-
-def _stack(
-    n: int,
-    d: int,
-    price: tuple[float, float],
-    groups: int,
-    importance: Sequence[float] | None,
-    loss: LossName,
-) -> dict[str, Any]:
-    """Return the noise of a stack's low level."""
-    epsilon, delta = price
-    model = FeatureStackingClassifier(
-        epsilon=epsilon, delta=delta, n_groups=groups, importance=importance, loss=loss
-    )
-    made: Any = model.plan(PublicFacts(n_samples=n, n_features=d))
-    (low,) = made.low
-    return {
-        "terms": tuple(
-            NoiseTerm(f"group {k}", act.n_features, act.law.rate, act.ridge, delta > 0)
-            for k, act in enumerate(low.acts)
-        ),
-        "samples_used": low.n_samples,
-        "_signals": tuple(float(share) for share in made.importances),
-        "_features": tuple(len(group) for group in made.maps.groups),
-        "_constant": made.maps.constant,
-    }
-
+#: Plan a private fit without touching data.
+plan = Forecast
 
 _FORMS: dict[Literal["lines", "curves"], Form] = {"lines": "linear", "curves": "curves"}
 
@@ -754,7 +664,3 @@ def plan_schema(
         used=found["curves" if form == "curves" else "lines", delta > 0],
         ball=schema.has_importances,
     )
-
-
-_EPSILONS = np.geomspace(0.05, 10, 16)
-_COLOURS = ("#56b4e9", "#0072b2", "#003a5d")

@@ -16,11 +16,19 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from confrere.data.frame import Frame
-from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_epsilon, check_positive
+from confrere.mechanisms.measurements import Point
 from confrere.methods.public_cells import HalfWhite
-from confrere.methods.votes import CellRows, Voting, cells_for
-from confrere.methods.voting import PartyCells, PartyVotes
+from confrere.methods.votes import (
+    PartyBudget,
+    PartyTotal,
+    Voting,
+    cells_for,
+    noised_cells,
+    noised_votes,
+)
+from confrere.planning.forecast import fewest
 
 #: Two classes take cells where so many times as much of the public rows' spread is between cells as
 #: in a cloud without clusters.
@@ -46,15 +54,17 @@ class VotesForecast:
     reference_norm: float
 
     @property
-    def _mechanism(self) -> PartyVotes:
-        return PartyVotes(
-            epsilon=self.epsilon,
-            n_parties=self.parties,
+    def _budget(self) -> PartyBudget:
+        return PartyBudget(epsilon=self.epsilon, n_parties=self.parties, n_classes=self.n_classes)
+
+    @property
+    def _mechanism(self) -> PartyTotal:
+        return noised_votes(
+            self._budget,
             n_auxiliary=self.auxiliary,
             n_features=self.d + 1,
             alpha=self.alpha,
             labels=self.method,
-            n_classes=self.n_classes,
         )
 
     @property
@@ -64,7 +74,9 @@ class VotesForecast:
 
     def noise(self, probability: float) -> float:
         """Return the length that the noise on the weights stays below with this probability."""
-        (law,) = self._mechanism.noise.laws
+        noise = self._mechanism.noise
+        assert isinstance(noise, Point)
+        (law,) = noise.laws
         return float(stats.gamma.ppf(probability, law.size, scale=1 / law.rate))
 
     def privacy_term(self, delta: float = 0.01) -> float:
@@ -94,16 +106,12 @@ class VotesForecast:
         Votes of a majority do not become quieter with their number: then there may be none.
         """
         check_positive(excess, "excess")
-        low, high = 0, self.parties
-        while replace(self, parties=high).privacy_term(delta) > excess:
-            low, high = high, 4 * high
-            if high > _MOST_PARTIES:
-                raise CalibrationError("no number of parties brings the noise that low.")
-        while high - low > 1:
-            middle = (low + high) // 2
-            enough = replace(self, parties=middle).privacy_term(delta) <= excess
-            low, high = (low, middle) if enough else (middle, high)
-        return high
+        return fewest(
+            lambda count: replace(self, parties=count).privacy_term(delta) <= excess,
+            self.parties,
+            _MOST_PARTIES,
+            "parties brings the noise",
+        )
 
     @property
     def cells(self) -> int:
@@ -113,13 +121,8 @@ class VotesForecast:
     @property
     def cell_noise(self) -> float:
         """Standard deviation of the noise on a share of a cell and class, over its mean size."""
-        mechanism = PartyCells(
-            epsilon=self.epsilon,
-            n_parties=self.parties,
-            n_cells=self.cells,
-            n_classes=self.n_classes,
-        )
-        return mechanism.deviation * self.cells * self.n_classes
+        deviation = noised_cells(self._budget, n_cells=self.cells).deviation
+        return deviation * self.cells * self.n_classes
 
     def __str__(self) -> str:
         return "\n".join(
@@ -209,11 +212,12 @@ def choose_votes(
     if n_parties < 1 or n_classes < 2:
         raise InvalidParameter("n_parties must be at least 1 and n_classes at least 2.")
     frame = Frame(rows.shape[1], data_norm=max(1e-12, float(np.linalg.norm(rows, axis=1).max())))
-    public = CellRows(np.asarray(frame.rows(rows)), frame.constant)
-    cells = public.partition(cells_for(epsilon, n_parties, len(rows), n_classes))
+    inside = np.ascontiguousarray(np.asarray(frame.rows(rows))[:, :-1])
+    public = HalfWhite(inside, frame.constant)
+    cells = public.cells(cells_for(epsilon, n_parties, len(rows), n_classes))
     explained = public.explained(cells)
-    normal = np.random.default_rng(0).normal(size=(len(rows), public.view.turn.shape[1]))
-    cloud = HalfWhite(normal, centred=True)
+    normal = np.random.default_rng(0).normal(size=(len(rows), public.turn.shape[1]))
+    cloud = HalfWhite(normal, frame.constant)
     clustered = explained / cloud.explained(cloud.cells(len(cells)))
     better = n_classes > 2 or clustered >= CLUSTERED
     return VotesChoice(

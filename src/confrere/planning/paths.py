@@ -18,13 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from scipy import special
 
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import check_epsilon, check_positive
+from confrere.kernel.guarantee import check_epsilon
 from confrere.mechanisms.measurements import Objective
 from confrere.mechanisms.secure_sum import Colluding
 from confrere.methods.allowance import DRIFT, mean_curvature, noise_variance, precision_of
@@ -32,14 +32,7 @@ from confrere.methods.asking import Sizes
 from confrere.methods.average import CHECK_SHARE, Averaging
 from confrere.methods.priors import PriorCheck, check_share
 from confrere.methods.sums import GradientRounds, OneMessage
-from confrere.planning.forecast import (
-    DECAY,
-    PlannedObjective,
-    Population,
-    expected_area,
-    noise_in_scores,
-    plan,
-)
+from confrere.planning.forecast import DECAY, Forecast, PlannedObjective, Population, WorkingModel
 
 Path = Literal["experts alone", "one organisation", "main to branches", "many centres"]
 
@@ -71,8 +64,7 @@ class Recommendation:
     @property
     def best(self) -> ExpectedPath:
         """The path that asks least, of those that are expected to be about as good as any."""
-        most = max(one.auc for one in self.expected)
-        return next(one for one in self.expected if one.auc >= most - _SAME)
+        return _first_of_the_best(self.expected)
 
     def __str__(self) -> str:
         lines = [f"{one.path}: expected AUC {one.auc:.3f}, {one.how}" for one in self.expected]
@@ -139,11 +131,20 @@ def recommend(
         how = f"CollaborativeClassifier({near}epsilon=...)"
         found.append(ExpectedPath("many centres", area(total), how))
     check = PriorCheck(epsilon=share * epsilon, n_samples=n, base_rate=base_rate)
+    plain = Forecast(n=n, d=d, epsilon=epsilon, auc=auc, base_rate=base_rate)
     return Recommendation(
         expected=tuple(found),
-        without_prior=plan(n=n, d=d, epsilon=epsilon, auc=auc, base_rate=base_rate).expected_auc(),
+        without_prior=plain.expected_auc(),
         verifiable=check.before.verifiable if known else None,
     )
+
+
+E = TypeVar("E", ExpectedPath, "Expectation")
+
+
+def _first_of_the_best(expected: Sequence[E]) -> E:
+    most = max(one.auc for one in expected)
+    return next(one for one in expected if one.auc >= most - _SAME)
 
 
 def _left_open(apart: float, prior_auc: float | None) -> float:
@@ -184,17 +185,14 @@ class Choice:
     @property
     def best(self) -> Expectation:
         """The simplest way that is expected to be about as good as any."""
-        most = max(one.auc for one in self.expected)
-        return next(one for one in self.expected if one.auc >= most - _SAME)
+        return _first_of_the_best(self.expected)
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """Arguments of :class:`~confrere.CollaborativeClassifier`, and of a study's method."""
-        if self.best.way == "average":
-            return {"method": "average", "epsilon": self.epsilon}
-        if self.best.way == "one message":
-            return {"method": "sums", "epsilon": self.epsilon}
-        return {"method": "sums", "epsilon": self.epsilon, "delta": self.delta}
+        method = "average" if self.best.way == "average" else "sums"
+        spent = {"delta": self.delta} if self.best.way == "rounds" else {}
+        return {"method": method, "epsilon": self.epsilon, **spent}
 
     def __str__(self) -> str:
         said = ", ".join(f"{name} = {value!r}" for name, value in self.settings.items())
@@ -241,102 +239,60 @@ def choose(
         How many parties may pool what they know; by default a minority.
     """
     check_epsilon(epsilon)
-    check_positive(row_norm, "row_norm")
     if len(sizes) < 2 or min(sizes) < 1:
         raise InvalidParameter("sizes must hold at least two parties with at least one record.")
     if d < 1:
         raise InvalidParameter("d must be at least 1.")
-    if not 0.5 < auc < 1 or not 0 < base_rate < 1 or not 0 <= decay <= 3:
-        raise InvalidParameter(
-            "auc must lie between 0.5 and 1, base_rate between 0 and 1, decay from 0 to 3."
-        )
     frame = Frame(d)
     counts = Sizes({f"party {k}": int(n) for k, n in enumerate(sizes)})
-    population = Population(
-        area=auc,
-        base_rate=base_rate,
-        decay=decay,
-        row_norm=row_norm * (1 - frame.constant**2) ** 0.5,
-        constant=frame.constant,
-    )
+    population = Population(auc, base_rate, decay, row_norm, frame.constant)
     common: dict[str, Any] = {"frame": frame, "epsilon": epsilon, "cap": _CAP}
     bent = min(0.2, 0.88 * base_rate * (1 - base_rate))
     shared: dict[str, Any] = {"colluding": colluding, "curvature": bent}
-    found = [
-        _average(Averaging(**common), counts, population),
-        _one_message(OneMessage(**common, **shared), counts, population),
+    made: list[Averaging | OneMessage | GradientRounds] = [
+        Averaging(**common),
+        OneMessage(**common, **shared),
     ]
     if delta > 0:
-        rounds = GradientRounds(**common, **shared, delta=delta)
-        found.append(_rounds(rounds, counts, population))
+        made.append(GradientRounds(**common, **shared, delta=delta))
     return Choice(
         records=counts.total,
         parties=len(sizes),
         features=d,
         epsilon=float(epsilon),
         delta=float(delta),
-        expected=tuple(found),
+        expected=tuple(_expected(one, counts, population) for one in made),
     )
-
-
-def _average(plan: Averaging, sizes: Sizes, population: Population) -> Expectation:
-    # Weighted by records, unequal parties are worth as many equal ones as their squares say.
-    alike = sizes.total**2 / sum(n * n for n in sizes.counts.values())
-    each, count = max(1, round(sizes.total / alike)), max(1, round(alike))
-    mechanism = plan.request(plan.epsilon, sizes, None).mechanism(each)
-    assert isinstance(mechanism, Objective)
-    objective = PlannedObjective(
-        plan.space.n_features,
-        mechanism.act.n_features,
-        mechanism.rate,
-        mechanism.act.ridge,
-        1.0,
-        _CAP,
-    )
-    why = f"noise of a release of its own at each of {len(sizes.counts)} parties, averaged"
-    return _expected("average", objective, population, each, count, why)
-
-
-def _one_message(plan: OneMessage, sizes: Sizes, population: Population) -> Expectation:
-    mechanism = plan.mechanism(sizes)
-    count = len(sizes.counts)
-    objective = PlannedObjective(
-        plan.space.n_features,
-        plan.space.size,
-        mechanism.rate * (mechanism.parts / mechanism.n_parties) ** 0.5,
-        plan.ridge(sizes) / count,
-        1.0,
-        _CAP,
-        "weights",
-    )
-    why = "noise of one sum on the weights, whatever the number of parties, and a ridge against it"
-    each = max(1, sizes.total // count)
-    return _expected("one message", objective, population, each, count, why)
-
-
-def _rounds(plan: GradientRounds, sizes: Sizes, population: Population) -> Expectation:
-    mechanism = plan.mechanism(sizes)
-    objective = PlannedObjective(
-        plan.space.n_features,
-        plan.space.size,
-        mechanism.releases**0.5 / mechanism.deviation,
-        float(plan.ridge(sizes)[0]),
-        1.0,
-        _CAP,
-        "normal",
-    )
-    why = f"noise of {plan.rounds} sums of gradients, as if one curator had all records"
-    return _expected("rounds", objective, population, sizes.total, 1, why)
 
 
 def _expected(
-    way: Way,
-    objective: PlannedObjective,
-    population: Population,
-    n_samples: int,
-    n_parties: int,
-    why: str,
+    plan: Averaging | OneMessage | GradientRounds, sizes: Sizes, population: Population
 ) -> Expectation:
-    sized: dict[str, Any] = {"n_samples": n_samples, "n_parties": n_parties}
-    noise = noise_in_scores([objective], population, **sized) * (1 - population.constant**2)
-    return Expectation(way, expected_area([objective], population, **sized), noise**0.5, why)
+    """Return what one way is expected to bring parties of these sizes."""
+    features, size, count = plan.space.n_features, plan.space.size, len(sizes.counts)
+    way: Way
+    model: tuple[Any, ...]
+    if isinstance(plan, Averaging):
+        # Weighted by records, unequal parties are worth as many equal ones as their squares say.
+        alike = sizes.total**2 / sum(n * n for n in sizes.counts.values())
+        each, alike = max(1, round(sizes.total / alike)), max(1, round(alike))
+        mechanism = plan.asked(sizes).mechanism(each)
+        assert isinstance(mechanism, Objective)
+        act = mechanism.act
+        way, model = "average", (act.n_features, act.law.rate, act.ridge, _CAP)
+        why = f"noise of a release of its own at each of {count} parties, averaged"
+    elif isinstance(plan, OneMessage):
+        summed = plan.mechanism(sizes)
+        rate = summed.rate * (summed.parts / summed.n_parties) ** 0.5
+        way, model = "one message", (size, rate, plan.ridge(sizes) / count, _CAP, "weights")
+        each, alike = max(1, sizes.total // count), count
+        why = "noise of one sum on the weights, whatever the number of parties, and a ridge "
+        why += "against it"
+    else:
+        summed = plan.mechanism(sizes)
+        rate = summed.releases**0.5 / summed.deviation
+        way, model = "rounds", (size, rate, float(plan.ridge(sizes)[0]), _CAP, "normal")
+        each, alike = sizes.total, 1
+        why = f"noise of {plan.rounds} sums of gradients, as if one curator had all records"
+    found = WorkingModel([PlannedObjective(way, features, *model)], population, each, alike)
+    return Expectation(way, found.area(), found.spread, why)

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
-from confrere.methods.voting import count_votes
+from confrere.methods.votes import count_votes
 from confrere.solver.parties import solve_parties
 from confrere_federation.parties import Frame
 

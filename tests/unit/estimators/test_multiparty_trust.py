@@ -9,7 +9,7 @@ from confrere.audit import exact_audit, hardest_case
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.methods.voting import PartyStatistic, Tally
+from confrere.methods.votes import PartyBudget, Tally, noised_statistic
 
 SUMMED = ("statistic", "cells", "weights")
 
@@ -69,7 +69,8 @@ def test_the_price_of_collusion_is_noise():
     """Everyone draws as if so many were not there: variance is M/(M - t), and .1 of their own."""
     rows = np.eye(3) / 2
     noises = {
-        t: PartyStatistic(epsilon=1.0, n_parties=12, rows=rows, colluding=t) for t in (0, 1, 6)
+        t: noised_statistic(PartyBudget(epsilon=1.0, n_parties=12, colluding=t), rows=rows)
+        for t in (0, 1, 6)
     }
     base = noises[0].deviation
     assert noises[1].deviation / base == pytest.approx(np.sqrt(12 / 11 + 0.1), rel=0.01)
@@ -82,6 +83,6 @@ def test_wrong_sums_are_refused():
         summed.run_total_many(np.zeros(3), source=SeededSource(0), count=1)
     tally = Tally(np.ones(3, dtype=np.int64), 3, 3)
     with pytest.raises(InvalidData, match="other parties"):
-        PartyStatistic(epsilon=1.0, n_parties=4, rows=np.eye(3) / 2, colluding=1).sample(
-            tally, SeededSource(0)
-        )
+        noised_statistic(
+            PartyBudget(epsilon=1.0, n_parties=4, colluding=1), rows=np.eye(3) / 2
+        ).sample(tally, SeededSource(0))

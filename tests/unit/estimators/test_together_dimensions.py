@@ -12,8 +12,7 @@ from confrere.kernel.losses import loss_of
 from confrere.mechanisms.measurements import HiddenSize
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
-from confrere.methods.average import noised_minimiser
-from confrere.methods.expansion import noised_coefficients
+from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.geometry import SchemaGeometry
 from confrere.schema import Category, Number, PublicSchema
 from tests.world import ball

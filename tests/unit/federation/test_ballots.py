@@ -7,6 +7,7 @@ from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
+from confrere.methods.plan import coefficients
 from confrere_federation.parties import (
     OPERATIONS,
     Answers,
@@ -82,7 +83,7 @@ def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_clas
     model = MultipartyClassifier(
         data_norm=1.5, random_state=7, classes=np.unique(labels).tolist(), **settings
     ).fit(X, labels, party=OWNER, auxiliary=AUXILIARY)
-    coef, intercept = elected.plan.coefficients(elected.released.weights)
+    coef, intercept = coefficients(elected.plan.frame, elected.released.weights)
     np.testing.assert_array_equal(coef, model.coef_)
     np.testing.assert_array_equal(intercept, model.intercept_)
     assert elected.released.alpha == model.alpha_
@@ -122,7 +123,7 @@ def test_an_absent_party_is_what_a_faulty_one_is(settings):
             return super().ask(*args, **kw) | {"p4": PartyError("Unreachable")}
 
     elected = poll(Absent(parties()), plan(**settings), random_state=7)
-    coef, _ = elected.plan.coefficients(elected.released.weights)
+    coef, _ = coefficients(elected.plan.frame, elected.released.weights)
     np.testing.assert_array_equal(coef, model.coef_)
     assert elected.left_out == {"p4": "Unreachable"}
     assert set(elected.receipts) == {f"p{k}" for k in range(M) if k != 4}

@@ -8,7 +8,7 @@ from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.methods.expansion import joint_move, noised_coefficients, unpack, worst_angle
+from confrere.methods.average import joint_move, noised_coefficients, unpack, worst_angle
 from confrere_federation.parties import Expansion, Frame, LocalFederation, collaborate
 
 

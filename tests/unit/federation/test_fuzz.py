@@ -43,7 +43,7 @@ def questions():
     requests = {
         "objective": request_for(objective).write(),
         "output": request_for(output).write(),
-        "coefficients": request_for(Expansion(frame=frame, epsilon=0.5).request(SIZES)).write(),
+        "coefficients": request_for(Expansion(frame=frame, epsilon=0.5).asked(SIZES)).write(),
         "errors": Payload({"epsilon": 0.5, "intercept": 0.0}, {"coef": np.ones(3)}),
         "size": Payload(),
     }

@@ -101,8 +101,8 @@ def test_all_votes_turned_round_attain_the_sensitivity():
     """Rows whose signs a party's ballot can follow: the bound is not a loose one."""
     voting = plan(method="statistic")
     mechanism = voting.mechanism(M)
-    values, directions = np.linalg.eigh(mechanism.rows.T @ mechanism.rows)
-    score = mechanism.rows @ directions[:, np.argmax(values)]
+    values, directions = np.linalg.eigh(voting.rows.T @ voting.rows)
+    score = voting.rows @ directions[:, np.argmax(values)]
     moved = mechanism.part(score > 0) - mechanism.part(score <= 0)
     assert 0.7 * mechanism.sensitivity <= np.linalg.norm(moved) <= mechanism.sensitivity
 
@@ -111,8 +111,8 @@ def test_of_three_classes_a_turned_ballot_moves_more_than_two_classes_pay_for():
     """The factor of the square root of two is needed: without it this move would be unpaid."""
     voting = plan(method="statistic", n_classes=3)
     mechanism = voting.mechanism(M)
-    values, directions = np.linalg.eigh(mechanism.rows.T @ mechanism.rows)
-    first = mechanism.rows @ directions[:, np.argmax(values)] > 0
+    values, directions = np.linalg.eigh(voting.rows.T @ voting.rows)
+    first = voting.rows @ directions[:, np.argmax(values)] > 0
     moved = mechanism.part(np.where(first, 1, 2)) - mechanism.part(np.where(first, 2, 1))
     of_two = plan(method="statistic").mechanism(M).sensitivity
     assert of_two < np.linalg.norm(moved) <= mechanism.sensitivity

@@ -46,7 +46,7 @@ def examples():
     yield PriorQuestion(prior=prior, epsilon=0.1)
     yield asked
     yield Averaging(**common, delta=1e-6, perturb="output").request(0.5, SIZES, None)
-    yield Expansion(**common).request(SIZES)
+    yield Expansion(**common).asked(SIZES)
     one, rounds = OneMessage(**common), GradientRounds(**common, delta=1e-6, rounds=3)
     yield Minimiser(replace(one, prior=np.ones(D + 1)), SIZES)
     yield Gradient(rounds, SIZES, rounds.centre, 1)

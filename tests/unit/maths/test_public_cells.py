@@ -13,11 +13,11 @@ ROWS = CENTRES[PLACES] + 0.05 * RNG.normal(size=(500, 4))
 
 
 def test_clusters_that_are_there_are_found():
-    cells = HalfWhite(ROWS, centred=True).cells(5)
+    cells = HalfWhite(ROWS, constant=1.0).cells(5)
     found = cells.of(ROWS)
     for place in range(5):
         assert len(set(found[place == PLACES])) == 1
-    assert HalfWhite(ROWS, centred=True).explained(cells) > 0.9
+    assert HalfWhite(ROWS, constant=1.0).explained(cells) > 0.9
 
 
 @pytest.mark.parametrize("turned", ["signs", "order", "rotation"])
@@ -28,13 +28,13 @@ def test_cells_do_not_depend_on_the_coordinates(turned):
         "order": np.eye(4)[[2, 0, 3, 1]],
         "rotation": np.linalg.qr(RNG.normal(size=(4, 4)))[0],
     }
-    plain = HalfWhite(ROWS, centred=True).cells(12).of(ROWS)
+    plain = HalfWhite(ROWS, constant=1.0).cells(12).of(ROWS)
     other = ROWS @ maps[turned]
-    np.testing.assert_array_equal(HalfWhite(other, centred=True).cells(12).of(other), plain)
+    np.testing.assert_array_equal(HalfWhite(other, constant=1.0).cells(12).of(other), plain)
 
 
 def test_any_numbers_have_a_cell():
-    cells = HalfWhite(ROWS, centred=True).cells(5)
+    cells = HalfWhite(ROWS, constant=1.0).cells(5)
     strange = np.array([[np.nan] * 4, [np.inf] * 4, [1e308] * 4, [-1e308, 1e308, 0, 0]])
     assert set(cells.of(strange)) <= set(range(5))
     huge = Cells(np.full((3, 4), 1e300), np.zeros(3))
@@ -44,7 +44,7 @@ def test_any_numbers_have_a_cell():
 @pytest.mark.parametrize("rows", [np.ones((40, 3)), np.ones((1, 1)), np.zeros((5, 2))])
 @pytest.mark.parametrize("centred", [True, False])
 def test_rows_that_are_all_the_same_are_one_cell(rows, centred):
-    view = HalfWhite(rows, centred=centred)
+    view = HalfWhite(rows, constant=float(centred))
     cells = view.cells(4)
     assert len(cells) == 1
     shares = np.array([[0.3, 0.7]])
@@ -59,7 +59,7 @@ def test_shares_of_a_model_give_it_back(n_classes):
     true = RNG.normal(size=(n_classes, 5))
     true -= true.mean(axis=0)
     Z = RNG.normal(size=(4000, 4))
-    cells = HalfWhite(Z, centred=True).cells(80).of(Z)
+    cells = HalfWhite(Z, constant=1.0).cells(80).of(Z)
     P = special.softmax(Z @ true[:, :4].T + true[:, 4], axis=1)
     shares = np.stack([P[cells == c].sum(axis=0) for c in range(80)]) / len(Z)
     weights, ridge = fit_shares(Z, cells, shares, np.full(80, 1e-10), intercept=True)

@@ -12,12 +12,13 @@ from scipy.special import expit, lambertw
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.losses import Softmax
-from confrere.methods.voting import (
-    PartyVotes,
+from confrere.methods.votes import (
+    PartyBudget,
+    Tally,
     auxiliary_radius,
     count_votes,
     largest_norm,
-    majority_labels,
+    noised_votes,
     soft_sensitivity,
     statistic_sensitivity,
 )
@@ -140,7 +141,8 @@ def test_one_party_between_tied_votes_moves_the_vote_by_two_largest_norms(alpha,
     released = []
     for mine in (1.0, -1.0):
         ensemble = np.vstack([others, [[0.0, mine, 0.0]]])
-        labels = majority_labels(count_votes(ensemble, auxiliary), n_parties)
+        votes = count_votes(ensemble, auxiliary)
+        labels = 2 * Tally(votes, n_parties, n_parties).majority - 1
         released.append(solve(auxiliary, labels, alpha))
     moved = np.linalg.norm(released[0] - released[1])
     assert 2 * R * (1 - 1e-6) < moved <= 2 * R * ROUNDING
@@ -316,6 +318,6 @@ def test_rows_outside_the_ball_are_refused(X, kind):
 
 @pytest.mark.parametrize("wrong", [{"radius": 1.5}, {"radius": 0.5, "auxiliary_private": True}])
 def test_a_radius_that_no_rows_have_or_that_looks_at_private_ones_is_refused(wrong):
-    facts = {"epsilon": 1.0, "n_parties": 5, "n_auxiliary": 9, "n_features": 2, "alpha": 0.1}
+    facts = {"n_auxiliary": 9, "n_features": 2, "alpha": 0.1}
     with pytest.raises(InvalidParameter):
-        PartyVotes(**facts | wrong)
+        noised_votes(PartyBudget(epsilon=1.0, n_parties=5), **facts | wrong)

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
-from confrere.methods.voting import (
+from confrere.methods.votes import (
+    _statistic_rounding,
     minimise_weighted,
-    statistic_rounding,
     vote_statistic,
     weighted_tolerance,
 )
@@ -64,4 +64,4 @@ def test_rounding_of_a_statistic_is_below_its_bound():
     exact = fractions.astype(np.longdouble) @ X / 3000
     computed = vote_statistic(X.astype(np.float64), fractions)
     error = float(np.linalg.norm(np.asarray(computed - exact, dtype=np.float64)))
-    assert error < statistic_rounding(3000)
+    assert error < _statistic_rounding(3000)

@@ -9,8 +9,7 @@ from confrere.kernel.guarantee import RELATIONS, Neighbours
 from confrere.kernel.losses import Logistic, loss_of
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import HiddenSize
-from confrere.methods.average import noised_minimiser
-from confrere.methods.expansion import noised_coefficients
+from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.solver.descent import minimise
 
 LOGISTIC = loss_of(2)

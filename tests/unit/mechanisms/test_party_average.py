@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from confrere.errors import InvalidData
 from confrere.kernel.losses import Softmax
 from confrere.kernel.streams import SeededSource
-from confrere.methods.voting import PartyAverage, largest_norm
+from confrere.methods.votes import PartyBudget, largest_norm, noised_average
 from confrere.solver.parties import solve_parties
 
 
 def make(n_parties=4, d=3, alpha=0.01, epsilon=1.0, **kw):
-    return PartyAverage(epsilon=epsilon, n_parties=n_parties, n_features=d, alpha=alpha, **kw)
+    budget = PartyBudget(epsilon=epsilon, n_parties=n_parties, n_classes=kw.pop("n_classes", 2))
+    return noised_average(budget, n_features=d, alpha=alpha, **kw)
 
 
 def norms(uploads):
@@ -31,7 +32,7 @@ def test_no_upload_is_longer_than_the_bound(scale, n_classes, normalise, seed):
     mechanism = make(n_classes=n_classes, normalise=normalise)
     uploads = scale * np.random.default_rng(seed).normal(size=(6, *mechanism.shape))
     clipped = mechanism.clipped(uploads)
-    assert np.all(norms(clipped) <= mechanism.norm)
+    assert np.all(norms(clipped) <= mechanism.reach)
     if n_classes > 2:
         uploads = uploads - uploads.mean(axis=1, keepdims=True)
     if normalise and 0 < scale < 1e200:
@@ -53,7 +54,7 @@ def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alp
     else:
         W = solve_parties(rows, np.array([0, 1]), [0, 1, 2], Softmax(3), alpha=alpha).W
     np.testing.assert_allclose(mechanism.clipped(W), W, rtol=1e-5, atol=1e-9)
-    assert norms(W).max() == pytest.approx(mechanism.norm, rel=1e-4)
+    assert norms(W).max() == pytest.approx(mechanism.reach, rel=1e-4)
 
 
 def test_what_was_not_clipped_is_refused():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from confrere import MultipartyClassifier
 from confrere.errors import InvalidData
 from confrere.kernel.streams import SeededSource
-from confrere.methods.voting import WHOLE, PartyCells, shares_of_parties
+from confrere.methods.votes import WHOLE, PartyBudget, noised_cells, shares_of_parties
 
 
 @settings(max_examples=60, deadline=None)
@@ -32,7 +32,9 @@ def test_every_party_gives_away_the_same_and_in_proportion(sizes, shape, seed):
         np.add.at(counts, (cells[own], codes[own]), 1)
         assert np.abs(shares[k] - WHOLE * counts / size).max() < 1
         assert (shares[k][counts == 0] == 0).all()
-    mechanism = PartyCells(epsilon=1.0, n_parties=len(sizes), n_cells=shape[0], n_classes=shape[1])
+    mechanism = noised_cells(
+        PartyBudget(epsilon=1.0, n_parties=len(sizes), n_classes=shape[1]), n_cells=shape[0]
+    )
     np.testing.assert_array_equal(mechanism.clipped(shares), shares)
 
 
@@ -47,13 +49,13 @@ def test_every_party_gives_away_the_same_and_in_proportion(sizes, shape, seed):
     ids=["too much", "negative", "wraps around", "wraps around at once"],
 )
 def test_what_nobody_can_have_counts_as_nothing(upload):
-    mechanism = PartyCells(epsilon=1.0, n_parties=3, n_cells=2)
+    mechanism = noised_cells(PartyBudget(epsilon=1.0, n_parties=3), n_cells=2)
     sent = np.array([upload, [[0, WHOLE], [0, 0]]], dtype=np.int64)
     assert mechanism.clipped(sent).tolist() == [[[0, 0], [0, 0]], [[0, WHOLE], [0, 0]]]
 
 
 def test_what_is_not_a_sum_of_uploads_is_refused():
-    mechanism = PartyCells(epsilon=1.0, n_parties=3, n_cells=2)
+    mechanism = noised_cells(PartyBudget(epsilon=1.0, n_parties=3), n_cells=2)
     source = SeededSource(0)
     with pytest.raises(InvalidData, match="shape"):
         mechanism.sample(np.zeros((3, 2)), source)
@@ -63,7 +65,7 @@ def test_what_is_not_a_sum_of_uploads_is_refused():
     with pytest.raises(InvalidData, match="whole number"):
         mechanism.clipped(np.zeros((1, 2, 2)))
     with pytest.raises(InvalidData, match="cell"):
-        PartyCells(epsilon=1.0, n_parties=3, n_cells=0)
+        noised_cells(PartyBudget(epsilon=1.0, n_parties=3), n_cells=0)
 
 
 def clustered(rng, n, n_classes):

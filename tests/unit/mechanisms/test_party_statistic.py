@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
 from confrere.kernel.streams import SeededSource
-from confrere.methods.voting import PartyStatistic, Tally, auxiliary_radius, vote_statistic
+from confrere.methods.votes import (
+    PartyBudget,
+    Tally,
+    auxiliary_radius,
+    noised_statistic,
+    vote_statistic,
+)
 
 
 def unit_rows(n, d, seed=0, flat=1.0):
@@ -16,7 +22,7 @@ def unit_rows(n, d, seed=0, flat=1.0):
 
 
 def whitened(mechanism, difference):
-    axes, directions = mechanism.shape
+    axes, directions = mechanism.axes
     return float(np.linalg.norm(np.atleast_2d(difference) @ directions / axes))
 
 
@@ -34,10 +40,12 @@ def test_no_party_moves_the_statistic_out_of_the_ellipsoid(
 ):
     rng = np.random.default_rng(seed)
     X, M = unit_rows(n_rows, n_features, seed, flat), 7
-    mechanism = PartyStatistic(epsilon=1.0, n_parties=M, rows=X, n_classes=n_classes, radius=radius)
+    mechanism = noised_statistic(
+        PartyBudget(epsilon=1.0, n_parties=M, n_classes=n_classes), rows=X, radius=radius
+    )
     ballots = rng.integers(n_classes, size=(M + 1, n_rows))
     # The worst change for the first direction: vote by the sign of what a row adds to it.
-    pull = X @ mechanism.shape[1][:, -1] > 0
+    pull = X @ mechanism.axes[1][:, -1] > 0
     ballots[0], ballots[-1] = pull, ~pull
     codes = np.eye(n_classes, dtype=np.int64)[ballots]
     votes = [codes[:M].sum(axis=0), codes[1:].sum(axis=0)]
@@ -50,7 +58,7 @@ def test_no_party_moves_the_statistic_out_of_the_ellipsoid(
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_orthogonal_rows_reach_every_axis(n_classes):
     X = np.vstack([np.eye(4) * [[1.0], [0.5], [0.3], [0.1]]] * 5)
-    mechanism = PartyStatistic(epsilon=1.0, n_parties=9, rows=X, n_classes=n_classes)
+    mechanism = noised_statistic(PartyBudget(epsilon=1.0, n_parties=9, n_classes=n_classes), rows=X)
     change = np.ones(len(X)) / 9
     if n_classes == 3:
         change = np.outer(change, [1.0, -1.0, 0.0])
@@ -61,31 +69,31 @@ def test_orthogonal_rows_reach_every_axis(n_classes):
 
 def test_the_ellipsoid_lies_within_the_spectral_ball():
     X = unit_rows(500, 10, flat=0.05)
-    ellipsoid = PartyStatistic(epsilon=1.0, n_parties=100, rows=X)
-    ball = PartyStatistic(epsilon=1.0, n_parties=100, rows=X, radius="spectral")
-    unit = PartyStatistic(epsilon=1.0, n_parties=100, rows=X, radius="unit")
-    assert ball.shape[0][0] == auxiliary_radius(X) < unit.shape[0][0] == 1.0
-    assert np.all(ellipsoid.shape[0] < 1.0001 * ball.shape[0][0])
-    volume = [float(np.sum(np.log(m.shape[0] * m.sensitivity))) for m in (ellipsoid, ball)]
+    ellipsoid = noised_statistic(PartyBudget(epsilon=1.0, n_parties=100), rows=X)
+    ball = noised_statistic(PartyBudget(epsilon=1.0, n_parties=100), rows=X, radius="spectral")
+    unit = noised_statistic(PartyBudget(epsilon=1.0, n_parties=100), rows=X, radius="unit")
+    assert ball.axes[0][0] == auxiliary_radius(X) < unit.axes[0][0] == 1.0
+    assert np.all(ellipsoid.axes[0] < 1.0001 * ball.axes[0][0])
+    volume = [float(np.sum(np.log(m.axes[0] * m.sensitivity))) for m in (ellipsoid, ball)]
     assert volume[0] < volume[1] - 5
     assert ellipsoid.sensitivity == pytest.approx(1 / 100, rel=1e-4)
 
 
 def test_the_declared_deviation_is_that_of_the_noise():
     X = unit_rows(60, 3, flat=0.2)
-    mechanism = PartyStatistic(epsilon=0.5, n_parties=4, rows=X)
+    mechanism = noised_statistic(PartyBudget(epsilon=0.5, n_parties=4), rows=X)
     tally = Tally(np.zeros(60, dtype=np.int64), 4, 4)
     noise = np.stack([mechanism.sample(tally, SeededSource(k))[0][0] for k in range(4000)])
-    axes, directions = mechanism.shape
+    axes, directions = mechanism.axes
     np.testing.assert_allclose(
         (noise @ directions / axes).std(axis=0), mechanism.deviation, rtol=0.1
     )
 
 
 def test_what_is_released_lies_on_a_grid():
-    mechanism = PartyStatistic(epsilon=1.0, n_parties=4, rows=unit_rows(20, 3))
+    mechanism = noised_statistic(PartyBudget(epsilon=1.0, n_parties=4), rows=unit_rows(20, 3))
     released = mechanism.sample(Tally(np.arange(20) % 5, 4, 4), SeededSource(0))[0][0]
-    axes, directions = mechanism.shape
+    axes, directions = mechanism.axes
     steps = released @ directions / axes / mechanism.noise.steps[0].spacing
     # Turning the axes back and forth again costs a few roundings, no more.
     np.testing.assert_allclose(steps, np.rint(steps), atol=1e-14 * np.abs(steps).max())
@@ -95,11 +103,11 @@ def test_what_is_released_lies_on_a_grid():
 @pytest.mark.parametrize("rows", [np.zeros((3, 2)), np.ones((3, 2)), np.empty((0, 2)), np.ones(3)])
 def test_rows_that_carry_no_votes_are_refused(rows):
     with pytest.raises(InvalidData):
-        PartyStatistic(epsilon=1.0, n_parties=4, rows=rows)
+        noised_statistic(PartyBudget(epsilon=1.0, n_parties=4), rows=rows)
 
 
 def test_a_tally_of_others_is_refused():
-    mechanism = PartyStatistic(epsilon=1.0, n_parties=4, rows=unit_rows(5, 2))
+    mechanism = noised_statistic(PartyBudget(epsilon=1.0, n_parties=4), rows=unit_rows(5, 2))
     for tally in (Tally(np.zeros(5, dtype=int), 3, 3), Tally(np.ones((5, 3), dtype=int), 3, 4)):
         with pytest.raises(InvalidData, match="declared"):
             mechanism.sample(tally, SeededSource(0))

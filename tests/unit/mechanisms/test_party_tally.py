@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidData
-from confrere.methods.voting import Tally
+from confrere.methods.votes import Tally
 
 
 def test_a_left_out_party_is_half_a_vote_for_either_side():

@@ -1,5 +1,7 @@
 """Noise on the model of the votes: worst cases of the whole computation, solver included."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,20 +9,18 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.methods.voting import PartyVotes, Tally, largest_norm, soft_sensitivity
+from confrere.methods.votes import PartyBudget, Tally, largest_norm, noised_votes, soft_sensitivity
 
 
 def make(n_parties=5, n=20, d=3, alpha=0.1, epsilon=1.0, **kw):
-    return PartyVotes(
-        epsilon=epsilon, n_parties=n_parties, n_auxiliary=n, n_features=d, alpha=alpha, **kw
-    )
+    budget = PartyBudget(epsilon=epsilon, n_parties=n_parties, n_classes=kw.pop("n_classes", 2))
+    return noised_votes(budget, n_auxiliary=n, n_features=d, alpha=alpha, **kw)
 
 
 def model(mechanism, tally, rows):
     """The released model without its noise."""
-    from dataclasses import replace
-
-    return replace(mechanism, epsilon=1e12).sample((tally, rows), SeededSource(0))[0][0]
+    loud = replace(mechanism, budget=replace(mechanism.budget, epsilon=1e12))
+    return loud.sample((tally, rows), SeededSource(0))[0][0]
 
 
 def unit_rows(n, d, seed=0):
@@ -115,7 +115,7 @@ def test_a_private_row_and_a_party_together_move_no_further():
 
 
 def test_wrong_settings_and_rows_are_refused():
-    for kw in ({"labels": "hard"}, {"alpha": 0.0}, {"epsilon": np.inf}):
+    for kw in ({"alpha": 0.0}, {"epsilon": np.inf}):
         with pytest.raises(InvalidParameter):
             make(**kw)
     with pytest.raises(InvalidData):

@@ -5,10 +5,12 @@ import pytest
 
 from confrere import CollaborativeClassifier
 from confrere.demo import ruijin_like
+from confrere.errors import InvalidParameter
 from confrere.kernel.losses import Logistic
 from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
-from confrere.methods.asking import PartyRows, Sizes, in_process
+from confrere.methods.asking import PartyRows, Sizes, Told, in_process
+from confrere.methods.average import Averaging, Expansion
 from confrere.methods.plan import linear_frame
 from confrere.methods.sums import GradientRounds, OneMessage
 
@@ -111,3 +113,11 @@ def test_the_audit_sees_the_whole_price_of_one_message():
     _, neighbour = model.prepare(other, y, party=party)
     (one,), (two,) = plan.terms(data)[0].densities(), plan.terms(neighbour)[0].densities()
     assert 0.9 * 0.99 <= one.loss(two) <= 1.0
+
+
+@pytest.mark.parametrize("kind", [Averaging, Expansion, GradientRounds])
+def test_a_delta_that_promises_nothing_to_one_party_is_refused_by_name(kind):
+    asked = kind(frame=frame(), epsilon=1.0, delta=1e-6).steps(["a", "b"])
+    next(asked)
+    with pytest.raises(InvalidParameter, match=r"^delta .*'b'"):
+        asked.send(Told(("a", "b"), {"size": np.array([100, 10**10])}))

@@ -9,7 +9,7 @@ from scipy import stats
 from confrere import MultipartyClassifier
 from confrere.errors import ConfrereError
 from confrere.kernel.streams import SeededSource
-from confrere.methods.voting import PartyVotes, Tally, minimise_weighted
+from confrere.methods.votes import PartyBudget, Tally, minimise_weighted, noised_votes
 from confrere.planning import choose_votes, plan_votes
 from tests.world import each
 
@@ -50,8 +50,12 @@ def test_noise_adds_no_more_to_the_risk_than_planned():
     rows = rng.normal(size=(200, 4)) / 8
     rows[:, 3] = 0.4
     made = plan_votes(parties=50, auxiliary=200, d=3, epsilon=1.0, alpha=0.05)
-    mechanism = PartyVotes(
-        epsilon=1.0, n_parties=50, n_auxiliary=200, n_features=4, alpha=0.05, radius=1.0
+    mechanism = noised_votes(
+        PartyBudget(epsilon=1.0, n_parties=50),
+        n_auxiliary=200,
+        n_features=4,
+        alpha=0.05,
+        radius=1.0,
     )
     votes = rng.integers(0, 51, size=200)
     fractions = votes / 50

@@ -7,8 +7,7 @@ from typing import Any
 #: messages needs neither tables nor arithmetic.
 _PLACES = {
     "confrere.data.frame": "Frame",
-    "confrere.methods.average": "Averaging",
-    "confrere.methods.expansion": "Expansion",
+    "confrere.methods.average": "Averaging Expansion",
     "confrere.methods.votes": "Released Voting",
     "confrere_federation.engines.carrier": "Answering Carrier",
     f"{__name__}.answers": "Answers",

@@ -44,8 +44,7 @@ from confrere.methods.asking import (
 )
 from confrere.methods.average import Collaboration, Combined
 from confrere.methods.sums import Hides
-from confrere.methods.votes import Polled, Voting
-from confrere.methods.voting import Tally, accumulate_votes
+from confrere.methods.votes import Polled, Tally, Voting, accumulate_votes
 from confrere_federation.parties import requests
 from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.federation import Federation, checked

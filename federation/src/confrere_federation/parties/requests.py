@@ -52,7 +52,7 @@ from confrere.ledger import Receipt
 from confrere.mechanisms.measurements import Objective, Picked, Point
 from confrere.mechanisms.noised import counts
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, colluders_of
-from confrere.methods import average, expansion, votes
+from confrere.methods import average, votes
 from confrere.methods.asking import (
     Arrays,
     Asked,
@@ -75,7 +75,7 @@ from confrere.methods.sums import (
     Minimiser,
     OneMessage,
 )
-from confrere.methods.voting import WHOLE, Radius
+from confrere.methods.votes import WHOLE, Radius
 from confrere.model.models import readable_rows, scores
 from confrere_federation.parties.masks import Announcement, Masking, Masks, SumContext, add_masked
 from confrere_federation.parties.messages import (
@@ -473,10 +473,11 @@ def install(
     **facts: Any,  # As :class:`Operation` has them
 ) -> type[Operation]:
     """Make an operation known; a party's policy still decides whether it is allowed."""
-    name = about.operation
+    told = {"operation": about.operation, "answers": getattr(about, "gives", ()), **facts}
+    name = told["operation"]
     if name in _installed:
         raise InvalidParameter(f"operation {name!r} is already installed.")
-    told = {"__doc__": about.__doc__, "operation": name, "about": about, "kinds": kinds, **facts}
+    told |= {"__doc__": about.__doc__, "about": about, "kinds": kinds}
     _installed[name] = type(about.__name__, (base,), told)
     return _installed[name]
 
@@ -578,14 +579,12 @@ install(
     {**_MODEL, "epsilon": EPSILON, **_BOUNDED, **_RELATED},
     _Check,
     two_classes=True,
-    answers=("prior",),
 )
-install(average.Weights, _WEIGHTS, answers=("weights",))
-install(average.NoisedMinimiser, _WEIGHTS, answers=("weights",))
+install(average.Weights, _WEIGHTS)
+install(average.NoisedMinimiser, _WEIGHTS)
 install(
-    expansion.ExpandedLoss,
+    average.ExpandedLoss,
     {**_SPENT, "linear_share": number(float, above=0.0, below=1.0), **_RELATED, "delta": _PURE},
-    answers=("linear", "quadratic"),
 )
 
 
@@ -836,7 +835,7 @@ class _Polled(Operation):
             alpha=alpha if weights else "auto",
             local_alpha=1e-4 if weights else alpha,
             partition=None if cells is None else Cells(cells, told["offsets"]),
-            trust="sum" if cls.about is votes.Added else "coordinator",
+            trust="sum" if issubclass(cls, SumOperation) else "coordinator",
         )
         asked = voting.asked(told.get("n_parties", 1))
         if asked.operation != cls.operation:
@@ -966,13 +965,16 @@ _TOLD = {
 }
 _OWN = {"alpha": _POSITIVE}
 
+_BALLOT = {**_TOLD, **_OWN, "auxiliary_private": FLAG}
+
+for _operation, _sent, _kinds in (
+    ("ballot", "ballot", _BALLOT),
+    ("upload", "weights", {**_TOLD, **_OWN}),
+    ("shares", "shares", _TOLD),
+):
+    install(votes.Polled, _kinds, UnnoisedPoll, operation=_operation, answers=(_sent,))
 install(
-    votes.Polled, {**_TOLD, **_OWN, "auxiliary_private": FLAG}, UnnoisedPoll, answers=("ballot",)
-)
-install(votes.Uploaded, {**_TOLD, **_OWN}, UnnoisedPoll, answers=("weights",))
-install(votes.Shared, _TOLD, UnnoisedPoll, answers=("shares",))
-install(
-    votes.Added,
+    votes.Polled,
     {
         **_POLLED,
         "method": one_of("statistic", "cells", "weights"),
@@ -984,6 +986,7 @@ install(
         "spacing": _POSITIVE,
     },
     _PartyShare,
+    operation="party_share",
 )
 
 

@@ -8,14 +8,13 @@ seeded, so that nothing of it can be released.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier
 from confrere.methods.plan import PublicFacts
-from confrere.methods.votes import MultipartyPlan, Total, Voting
-from confrere.methods.voting import PartyAverage, PartyVotes
+from confrere.methods.votes import MultipartyPlan, PartyTotal, Voting
 
 #: As the attained sensitivities, these are raised by more than rounding may have taken off.
 _RAISED = 1 + 1e-14
@@ -43,41 +42,23 @@ def printed_average_sensitivity(alpha: float, n_parties: int, *, n_classes: int 
     return 2 * (1.0 if n_classes == 2 else math.sqrt(2)) / (n_parties * alpha) * _RAISED
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrintedVotes(PartyVotes):
-    """The model of votes, with noise for the published sensitivity."""
-
-    @property
-    def exact(self) -> float:
-        """The published bound, whatever the auxiliary rows."""
-        return printed_soft_sensitivity(
-            self.alpha,
-            1 if self.labels == "vote" else self.n_parties,
-            n_classes=self.n_classes,
-            private_auxiliary=self.n_auxiliary if self.auxiliary_private else None,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrintedAverage(PartyAverage):
-    """The mean of weights, with noise for the published sensitivity."""
-
-    @property
-    def sensitivity(self) -> float:
-        """The published bound, and what floats add."""
-        printed = printed_average_sensitivity(self.alpha, self.n_parties, n_classes=self.n_classes)
-        return printed + self.rounding
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrintedVoting(Voting):
     """Votes and weights of parties as published."""
 
-    def mechanism(self, n_parties: int) -> Total:
-        """Return what noises what so many parties send."""
+    def mechanism(self, n_parties: int) -> PartyTotal:
+        """Return what noises what so many parties send, whatever the auxiliary rows."""
         made = super().mechanism(n_parties)
-        kind = PrintedAverage if isinstance(made, PartyAverage) else PrintedVotes
-        return kind(**_settings(made))
+        if self.method == "weights":
+            printed = printed_average_sensitivity(made.alpha, n_parties, n_classes=self.n_classes)
+        else:
+            printed = printed_soft_sensitivity(
+                made.alpha,
+                1 if self.method == "vote" else n_parties,
+                n_classes=self.n_classes,
+                private_auxiliary=len(self.rows) if self.auxiliary_private else None,
+            )
+        return replace(made, moved=printed)
 
 
 class PrintedMultiparty(MultipartyClassifier):
@@ -97,7 +78,3 @@ class PrintedMultiparty(MultipartyClassifier):
                 "random_state must be a seed: what is printed is only simulated here."
             )
         return super().plan(facts)
-
-
-def _settings(mechanism: Any) -> dict[str, Any]:
-    return {each.name: getattr(mechanism, each.name) for each in fields(mechanism) if each.init}
