@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import learned_facts
 from confrere.audit import Pair, audit_function
 from confrere.data.fact_counts import STEPS, FactCounts, MomentSums
 from confrere.errors import InvalidParameter
@@ -14,6 +13,7 @@ from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.streams import SeededSource
 from confrere.learned_facts import FactsPlan
 from confrere.mechanisms.measurements import Point
+from confrere.methods import sums
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -94,7 +94,7 @@ def test_what_add_remove_forgets_is_found(forgotten, monkeypatch):
     if forgotten == "the square":
         monkeypatch.setattr(MomentSums, "longest", property(lambda self: STEPS))
     else:
-        monkeypatch.setattr(learned_facts, "STEPS", 0)
+        monkeypatch.setattr(sums, "STEPS", 0)
     plan = FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.ADD_REMOVE)
     table = records((100, 130, "a", "m", "yes"))
     there, gone = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -217,21 +217,12 @@ class MultipartyClassifier(LinearClassifier):
             intercept_scale=self.intercept_scale,
             feature_scale=self.feature_scale,
         )
+        asked, names = self.get_params(deep=False), {one.name for one in fields(Voting)}
         voting = self._protocol(
             frame=frame,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            method=self.method,
             auxiliary=facts.auxiliary,
             n_classes=facts.n_classes,
-            alpha=self.alpha,
-            local_alpha=self.local_alpha,
-            radius=self.radius,
-            auxiliary_private=self.auxiliary_private,
-            normalise=self.normalise,
-            trust=self.trust,
-            colluding=self.colluding,
-            reserve=self.reserve,
+            **{name: value for name, value in asked.items() if name in names},
         )
         return MultipartyPlan(
             voting=voting,
