@@ -9,10 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from confrere.arrays import Floats
 from confrere.data.codes import FEW, Coded
@@ -173,36 +175,25 @@ class BodyFrame:
         A theorem speaks of the rows' map into *this* body, so any body will do that keeps its rows
         in the unit ball, and whose roots are so far from singular that the map can be certified.
         """
-        names = ("sizes", "groups", "shares", "turns")
-        found: list[Any] = [facts.get(name) for name in names]
-        sizes, groups, shares, turns = found
-        plain = (
-            facts.keys() == {"norm", "ridge", "scale", "constant", *names}
-            and type(facts["norm"]) is str
-            and all(isinstance(one, list) for one in found)
-            and all(found[:3])
-            and all(type(one) is int and 1 <= one <= LARGEST_FACTOR for one in sizes)
-            and all(isinstance(one, list) and len(one) == 2 for one in turns)
-            and all(type(m) is int and 1 <= m <= LARGEST_FACTOR for one in turns for m in one)
-            and all(type(one) is int for one in groups)
-            and all(type(one) is float for one in (*shares, facts["ridge"], facts["scale"]))
-            and type(facts["constant"]) is bool
-        )
-        if not plain or roots is None or roots.dtype != np.float64 or roots.ndim != 1:
+        try:
+            sent = _SENT.validate_python(facts)
+        except ValidationError:
+            sent = None
+        if sent is None or roots is None or roots.dtype != np.float64 or roots.ndim != 1:
             raise InvalidParameter("a body has sizes, groups and shares of factors, and roots.")
-        shapes = [*((size, size) for size in sizes), *map(tuple, turns)]
+        shapes = [*((size, size) for size in sent["sizes"]), *map(tuple, sent["turns"])]
         ends = np.cumsum([rows * columns for rows, columns in shapes])
         if len(roots) != ends[-1] or not np.isfinite(roots).all():
             raise InvalidParameter("a body has a finite square root of every factor.")
         parts = np.split(roots, ends[:-1])
         read = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-        body = Body(tuple(read[: len(sizes)]), tuple(groups), tuple(shares))
+        count = len(sent["sizes"])
+        body = Body(tuple(read[:count]), tuple(sent["groups"]), tuple(sent["shares"]))
         with np.errstate(all="ignore"):
             if not body.margin <= LARGEST_MARGIN:
                 raise InvalidParameter("the roots of a body must be far from singular.")
-        turned = tuple(read[len(sizes) :])
-        named = {name: facts[name] for name in ("ridge", "scale", "constant", "norm")}
-        return cls(body, turns=turned, **named)
+        how = (sent["ridge"], sent["scale"], sent["constant"])
+        return cls(body, *how, tuple(read[count:]), sent["norm"])
 
     def weighted(self, factors: ArrayLike | None) -> tuple[BodyFrame, float]:
         """Return the frame with columns multiplied by public factors, and the reach that it had.
@@ -284,6 +275,27 @@ class BodyFrame:
             point[: self.body.size - self.constant] = given
         pairs = zip(self.body.parts, self.body.roots, strict=True)
         return np.concatenate([root**2 @ point[part] for part, root in pairs])
+
+
+_Length = Annotated[int, Field(ge=1, le=LARGEST_FACTOR)]
+
+
+class _Sent(TypedDict):
+    """What :meth:`BodyFrame.facts` says, as somebody else has sent it."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
+
+    norm: Literal["body", "l1"]
+    ridge: float
+    scale: float
+    constant: bool
+    sizes: Annotated[list[_Length], Field(min_length=1)]
+    groups: Annotated[list[int], Field(min_length=1)]
+    shares: Annotated[list[float], Field(min_length=1)]
+    turns: list[Annotated[list[_Length], Field(min_length=2, max_length=2)]]
+
+
+_SENT = TypeAdapter(_Sent)
 
 
 def l1_reach(roots: Sequence[Floats]) -> float:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from confrere.arrays import Floats
 from confrere.data.cells import MISSING_TEXTS, declared_columns
 from confrere.data.codes import Coded, PackedCodes, stored
-from confrere.data.features import BodyBlock, Encoded, Form
+from confrere.data.features import BodyBlock, Encoded, Form, Told
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         norm = check_clip_norm(asked)
         return self.schema.rms_norm if norm == "rms" else norm
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Told:
         """Return the same map in the closed language that a release carries.
 
         ``na`` are texts that mean missing in every column, for readers without this library;

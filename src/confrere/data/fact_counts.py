@@ -9,7 +9,6 @@ Proof: docs/proofs/learned_facts.md.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -40,27 +39,27 @@ LEAST_SHARE = 0.001
 
 
 @dataclass(frozen=True)
-class ColumnSums(ABC):
-    """What is counted of one column."""
+class ColumnSums:
+    """What is counted of one column: of this one, how many cells are missing and nothing else."""
 
     column: str
     gaps: bool  #: Whether missing cells are counted too, in the last entry
     feature: Any  #: What is declared of it
 
     @property
-    @abstractmethod
     def own(self) -> int:
         """Entries without the one that counts missing cells."""
+        return 0
 
     @property
-    @abstractmethod
     def moved(self) -> int:
         """How far, in L1, one cell's vector can be from another's, both of them present."""
+        return 0
 
     @property
-    @abstractmethod
     def longest(self) -> int:
         """The L1 norm of a present cell's vector at most."""
+        return 0
 
     @property
     def size(self) -> int:
@@ -72,9 +71,10 @@ class ColumnSums(ABC):
         """How far one record moves the sums, in L1: a missing cell has nothing but its count."""
         return max(self.moved, self.longest + STEPS) if self.gaps else self.moved
 
-    @abstractmethod
     def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
         """Return ``(own, rows)`` integers, and which cells are missing."""
+        absent = self.feature.vertices(cells) == self.feature.size - 1
+        return np.zeros((0, len(absent)), dtype=np.int64), absent
 
     def sums(self, cells: Cells, party: NDArray[np.intp] | None = None) -> Integers:
         """Return the column's sums; refuse what encoding would refuse, and quote nothing.
@@ -92,6 +92,10 @@ class ColumnSums(ABC):
         totals = np.zeros((int(party.max()) + 1, len(counted)), dtype=np.int64)
         np.add.at(totals, party, counted.T)
         return totals
+
+    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:  # noqa: ARG002
+        """Return what noised sums of so many records say, beside the share of missing cells."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -221,30 +225,6 @@ class ShareSums(ColumnSums):
         return {"base_rate" if isinstance(self.feature, Label) else "share": told[0]}
 
 
-@dataclass(frozen=True)
-class GapSums(ColumnSums):
-    """How many cells are missing, and nothing else."""
-
-    feature: Feature
-
-    own = moved = longest = 0
-
-    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return which cells are missing."""
-        if isinstance(self.feature, Number):
-            absent = _places_in_bounds(self.feature, cells)[1]
-        else:
-            absent = _declared_places(self.feature, cells)[1]
-        return np.zeros((0, len(absent)), dtype=np.int64), absent
-
-    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:  # noqa: ARG002
-        """Return nothing: the share of missing cells is every column's own."""
-        return {}
-
-
-AnySums = MomentSums | CellSums | ShareSums | GapSums
-
-
 def _places_in_bounds(feature: Number | Ordered, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
     """Return where cells lie between the bounds, from -1 to 1, and which are missing."""
     if isinstance(feature, Ordered):
@@ -306,14 +286,14 @@ class FactCounts:
             )
 
     @property
-    def columns(self) -> tuple[AnySums, ...]:
+    def columns(self) -> tuple[ColumnSums, ...]:
         """What is counted, column by column; of none twice what is missing."""
         return tuple(self._counts())
 
-    def _counts(self) -> Iterator[AnySums]:
+    def _counts(self) -> Iterator[ColumnSums]:
         for feature in self.schema.features:
             gaps = feature.missing is not None
-            found: list[AnySums] = []
+            found: list[ColumnSums] = []
             if isinstance(feature, Number):
                 if feature.sd is None:
                     found.append(MomentSums(feature.column, gaps, feature))
@@ -329,7 +309,7 @@ class FactCounts:
                 if known is None:
                     found.append(ShareSums(feature.column, gaps, feature))
             if not found and feature.has_indicator and feature.missing_share is None:
-                found.append(GapSums(feature.column, True, feature))
+                found.append(ColumnSums(feature.column, True, feature))
             yield from found
         outcome = self.schema.outcome
         if outcome is not None and outcome.positive is not None and outcome.base_rate is None:

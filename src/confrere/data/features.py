@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, final
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,9 @@ HAIR = 1e-12
 #: How columns are encoded: for a ball, or for a body, with straight lines or with curves.
 Form: TypeAlias = Literal["standardised", "linear", "curves"]
 
+#: A column in the closed language, as plain values.
+Told: TypeAlias = dict[str, Any]
+
 #: In microseconds: before it every moment has a date, and doubles tell a minute from the next.
 _LAST_DAY = 1_900 * UNITS["years"]
 
@@ -123,7 +126,17 @@ class Encoded:
     #: basis numbers, ``present`` is what follows them where the cell has a value: the indicator of
     #: a missing one, or nothing. ``missing`` and ``unknown`` are all numbers of a cell that has no
     #: value, or none that is declared; None refuses it.
-    told: dict[str, Any]
+    told: Told
+
+
+class Basis(NamedTuple):
+    """What becomes of the vertices of one raw column that have a value, before it is scaled."""
+
+    numbers: Floats
+    centre: Sequence[float]
+    scale: Sequence[float]
+    block: BodyBlock
+    told: Told  #: What else is told of it
 
 
 def declared_number(column: str, key: str, value: object) -> float:
@@ -318,8 +331,8 @@ class Feature(Declared, ABC):
         """Return which vertex each cell is; refuse those that the schema does not allow."""
 
     @abstractmethod
-    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
-        """Return basis numbers, their centre and scale, the block, and what else is told."""
+    def _encoded(self, form: Form) -> Basis:
+        """Return what becomes of declared values, or points."""
 
     def _own_names(self) -> tuple[str, ...]:
         """Return the names of the encoded columns, without the indicator."""
@@ -637,22 +650,28 @@ class Number(Feature):
         return math.log1p(value - self.bounds[0]) if self.log else value
 
     @override
-    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
-        known = self.mean is not None
+    def _encoded(self, form: Form) -> Basis:
+        known, shaped = self.mean is not None, form != "standardised"
         (centre, scale), clip, u = self.moments(), self.bounds, self.points()
         bottom, top = self._reached(REACH)
-        knots: tuple[float, ...] = ()
-        block = BodyBlock(1, "number", 1.0 if known and form == "standardised" else SPREAD)
-        if form != "standardised":
-            knots = tuple(map(self._place, self.knots(form == "curves")))
-            if not knots and self.log and known:
+        knots = tuple(map(self._place, self.knots(form == "curves"))) if shaped else ()
+        if not knots and shaped and known:
+            if self.log:
                 knots = (bottom, top)  # a clip would move where the logarithm starts
-            if not knots and known:
+            else:
                 clip, scale = (bottom, top), max(top - centre, centre - bottom) * (1 + HAIR)
-        if not self.log:
-            u = np.clip(u, *clip)
+        u = u if self.log else np.clip(u, *clip)
+        told = self._told(clip, knots)
+        if not knots:
+            block = BodyBlock(1, "number", 1.0 if known and not shaped else SPREAD)
+            return Basis(u[:, None], (centre,), (scale,), block, told)
+        m, middle = len(knots), centre if known else (bottom + top) / 2
+        block = BodyBlock(m, "curve", 1 / m, line_at(knots, middle, top, bottom), known)
+        return Basis(_hats(u, knots), (0.0,) * m, (1.0,) * m, block, told)
+
+    def _told(self, clip: tuple[float, float], knots: tuple[float, ...]) -> Told:
         grid, steps = self._grid()
-        told = {
+        return {
             "kind": self.kind,
             "na": [int(token) if isinstance(token, bool) else token for token in self.na],
             "clip": list(clip),
@@ -660,14 +679,8 @@ class Number(Feature):
             "grid": list(grid),
             "steps": steps,
             "knots": list(knots),
+            **({} if self.dates is None else {"dates": list(self._clock())}),
         }
-        if self.dates is not None:
-            told["dates"] = self._clock()
-        if not knots:
-            return u[:, None], (centre,), (scale,), block, told
-        m, middle = len(knots), centre if known else (bottom + top) / 2
-        block = BodyBlock(m, "curve", 1 / m, line_at(knots, middle, top, bottom), known)
-        return _hats(u, knots), (0.0,) * m, (1.0,) * m, block, told
 
 
 def line_at(
@@ -736,14 +749,12 @@ class Discrete(Feature):
         places[places < 0] += self.size
         return places
 
-    def _told(self, kind: str, **more: object) -> dict[str, Any]:
+    def _told(self, kind: str, **more: object) -> Told:
         return {"codes": self.codes(), "unknown": None, "kind": kind, **more}
 
-    def _scored(
-        self, scores: Floats, centre: float, scale: float, block: BodyBlock
-    ) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+    def _scored(self, scores: Floats, centre: float, scale: float, block: BodyBlock) -> Basis:
         told = self._told("score", scores=scores.tolist())
-        return scores[:, None], (centre,), (scale,), block, told
+        return Basis(scores[:, None], (centre,), (scale,), block, told)
 
     @override
     def _settle_missing(self, value: object) -> Value:
@@ -835,7 +846,7 @@ class Ordered(Discrete):
         return {level: place for place, level in enumerate(self.levels)}
 
     @override
-    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+    def _encoded(self, form: Form) -> Basis:
         scores, (centre, scale) = self.ranks(), self.moments()
         known = self.mean is not None or self.shares is not None
         if form == "standardised":
@@ -885,7 +896,7 @@ class Flag(Discrete):
         return dict.fromkeys(self.false, 0) | dict.fromkeys(self.true, 1)
 
     @override
-    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+    def _encoded(self, form: Form) -> Basis:
         # In a body from end to end of the interval: an answer is as far from the other as noise
         # allows. What is rare often matters much, so its share says nothing about how much it can.
         share = 0.5 if self.share is None or form != "standardised" else self.share
@@ -982,14 +993,14 @@ class Category(Discrete):
         return {bucket: place for place, bucket in enumerate(self._buckets())}
 
     @override
-    def _encoded(self, form: Form) -> tuple[Floats, Any, Any, BodyBlock, dict[str, Any]]:
+    def _encoded(self, form: Form) -> Basis:
         count, told = len(self._buckets()), self._told("one-hot")
         if form != "standardised":
             block = BodyBlock(count, "category", 1 / count)
-            return np.eye(count), (0.0,) * count, (1.0,) * count, block, told
+            return Basis(np.eye(count), (0.0,) * count, (1.0,) * count, block, told)
         shares = np.array((1 / count,) * count if self.shares is None else self.shares)
         scale = np.sqrt(shares * (1 - shares)).tolist()
-        return np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told
+        return Basis(np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told)
 
     @override
     def _unknown(self, own: Floats) -> Floats | None:

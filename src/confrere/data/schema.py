@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
-from datetime import date, time
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar, final
@@ -68,19 +67,19 @@ def parse_bounded(text: str) -> dict[str, Any]:
         raise TooDeep(f"it has more than {_MOST_TABLES} tables")
     try:
         found = tomllib.loads(text)
-        level: list[Any] = [found]
-        for _ in range(_DEEPEST):
-            tables = [one.values() if isinstance(one, dict) else one for one in level]
-            level = [one for each in tables if not isinstance(each, _LEAVES) for one in each]
-        if level:
-            raise RecursionError
+        _check_depth(found, _DEEPEST)
     except RecursionError:
         raise TooDeep(f"it has more than {_DEEPEST} values within one another") from None
     return found
 
 
-#: What has nothing in it, of what TOML can hold.
-_LEAVES = (str, bool, int, float, date, time)
+def _check_depth(value: object, left: int) -> None:
+    if not left:
+        raise RecursionError
+    inside = value.values() if isinstance(value, dict) else value
+    for one in inside if isinstance(value, dict | list) else ():  # type: ignore[attr-defined]
+        _check_depth(one, left - 1)
+
 
 #: What a receipt must say for a price to be known.
 _NEEDED = {"ledger_id", "row", "account", "guarantee", "hash", "simulated"}
@@ -104,10 +103,12 @@ class PaidFacts:
         if not self.receipts:
             raise SchemaError("paid.receipts: what was paid for has a receipt.")
         for receipt in self.receipts.values():
-            whole = isinstance(receipt, Mapping) and receipt.keys() >= _NEEDED
-            price = receipt["guarantee"] if whole else None
-            epsilon: Any = price.get("epsilon") if isinstance(price, Mapping) else None
-            if type(epsilon) not in (int, float) or not epsilon > 0:
+            try:
+                epsilon = receipt["guarantee"]["epsilon"]
+                whole = receipt.keys() >= _NEEDED and type(epsilon) in (int, float)
+            except (TypeError, LookupError, AttributeError):
+                whole, epsilon = False, 0
+            if not whole or not epsilon > 0:
                 raise SchemaError("paid.receipts: a receipt does not say who paid what.")
         keys = {str(column): tuple(map(str, own)) for column, own in learned.items()}
         object.__setattr__(self, "learned", dict(sorted(keys.items())))
@@ -169,6 +170,18 @@ def _plain(value: Any) -> Any:
 
 #: What facts are read into, by their kind.
 _KINDS: dict[str, type[Feature]] = {one.kind: one for one in (Number, Ordered, Category, Flag)}
+
+
+def _entries(features: object) -> list[Mapping[str, Any]]:
+    """Return a list of facts, from a list or from a table of column to facts."""
+    if isinstance(features, Mapping):
+        for column, entry in features.items():
+            if not isinstance(entry, Mapping):
+                raise SchemaError(f"column {column!r}: its facts must be a table.")
+        return [{"column": column, **entry} for column, entry in features.items()]
+    if isinstance(features, list) and all(isinstance(entry, Mapping) for entry in features):
+        return features
+    raise SchemaError("features must be a table of columns.")
 
 
 def _read_feature(facts: dict[str, Any]) -> Feature:
@@ -244,15 +257,13 @@ def feature_of(column: str, kind: str, facts: str) -> Feature:
             raise SchemaError(f"column {column!r}: bounds are written LOW..HIGH, like 18..100.")
         return Number(column, bounds=bounds)
     values = tuple(plain_value(value) for value in facts.split("|") if value.strip())
-    if kind == "flag" and len(values) == 2:
-        return Flag(column, true=values[:1], false=values[1:])
-    if kind == "flag":
-        raise SchemaError(f"column {column!r}: a flag needs two values, yes first: YES|NO.")
-    if len(values) < 2:
-        raise SchemaError(f"column {column!r}: name at least two values, with | between them.")
     if kind == "ordered":
         return Ordered(column, levels=values)
-    return Category(column, values=values)
+    if kind == "category":
+        return Category(column, values=values)
+    if len(values) != 2:
+        raise SchemaError(f"column {column!r}: a flag needs two values, yes first: YES|NO.")
+    return Flag(column, true=values[:1], false=values[1:])
 
 
 def plain_value(word: str) -> Value:
@@ -309,7 +320,7 @@ def missing_facts(schema: PublicSchema) -> tuple[MissingFact, ...]:
         }
         for fact, there in lacks.items():
             lacking[fact] += [one.column] * there
-    if outcome is not None and not outcome.classes and outcome.base_rate is None:
+    if outcome is not None and (outcome.classes, outcome.base_rate) == (None, None):
         lacking["base_rate"].append(outcome.column)
     encoded = len(schema.feature_names)
     return tuple(
@@ -528,7 +539,8 @@ class PublicSchema(Shown):
             for key in dict.fromkeys([*ours, *theirs])
             if ours.get(key) != theirs.get(key) and (key[0] in here) == (key[0] in there)
         ]
-        if [one for one in here if one in there] != [one for one in there if one in here]:
+        both = {*here} & {*there}
+        if list(filter(both.__contains__, here)) != list(filter(both.__contains__, there)):
             lines.append("features: the order differs")
         if self.paid != other.paid:
             lines.append("paid: other facts were paid for, or by other receipts")
@@ -592,18 +604,11 @@ class PublicSchema(Shown):
         shared = {key: facts[key] for key in ("na", "missing") if key in facts}
         known = {"label", "clip_norm", "note", "features", "paid", *shared}
         _refuse_unknown("the schema", facts, known)
-        features, paid, label = facts.get("features"), facts.get("paid", []), facts.get("label")
-        if isinstance(features, Mapping):
-            if not all(isinstance(entry, Mapping) for entry in features.values()):
-                strange = next(k for k, one in features.items() if not isinstance(one, Mapping))
-                raise SchemaError(f"column {strange!r}: its facts must be a table.")
-            features = [{"column": column, **entry} for column, entry in features.items()]
-        if not isinstance(features, list) or not all(isinstance(f, Mapping) for f in features):
-            raise SchemaError("features must be a table of columns.")
+        paid, label = facts.get("paid", []), facts.get("label")
         if not isinstance(paid, list):
             raise SchemaError("paid must be a list of tables: learned and receipts.")
         return cls(
-            tuple(_read_feature({**shared, **one}) for one in features),
+            tuple(_read_feature({**shared, **one}) for one in _entries(facts.get("features"))),
             None if label is None else _build(Label, "label", label),
             facts.get("clip_norm", "rms"),
             facts.get("note", ""),

@@ -22,6 +22,7 @@ from contextlib import closing, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -46,7 +47,7 @@ from confrere.data.cells import (
 )
 from confrere.data.codes import PackedCodes
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.spill import MappedRows, SpillFolder
+from confrere.data.spill import MappedRows, SpillFolder, file_stamp
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
 from confrere.solver.row_blocks import Engine, Sums
@@ -159,15 +160,7 @@ class Files(RowTable):
         self.files = sorted(place.rglob(pattern)) if place.is_dir() else [place]
         if not self.files:
             raise InvalidData(f"the folder {self.name} holds no {pattern} file.")
-        self._stamps = {file: self._stamp(file) for file in self.files}
-
-    @staticmethod
-    def _stamp(file: Path) -> tuple[int, int]:
-        try:
-            found = file.stat()
-        except OSError as error:
-            raise InvalidData(f"{file.name} cannot be read ({error.strerror}).") from None
-        return found.st_size, found.st_mtime_ns
+        self._stamps = {file: file_stamp(file) for file in self.files}
 
     @override
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
@@ -178,7 +171,7 @@ class Files(RowTable):
 
     def unchanged(self, file: Path, when: str) -> None:
         """Refuse a file that is not as it was."""
-        if self._stamp(file) != self._stamps[file]:
+        if file_stamp(file) != self._stamps[file]:
             raise InvalidData(f"{file.name} changed {when}.")
 
     @abstractmethod
@@ -534,18 +527,18 @@ def gathered(
     labels: list[Array] = []
     folder: SpillFolder | None = None
     first: Sequence[Array] = ()
-    done = 0
+    done, least = 0, expected or 0
     with _bar(expected) as tell:
         for arrays, some in blocks:
             done += len(arrays[0])
             labels += [] if some is None else [some]
             kept.append(arrays)
-            each = sum(array.nbytes for array in arrays) / max(1, len(arrays[0]))
-            if folder is None and each * max(done, expected or 0) > _IN_MEMORY:
+            each = sum(map(attrgetter("nbytes"), arrays)) / max(1, len(arrays[0]))
+            if folder is None and each * max(done, least) > _IN_MEMORY:
                 folder, first = SpillFolder(), arrays
             if folder is not None:
                 for k, pieces in enumerate(zip(*kept, strict=True)):
-                    folder.append(f"rows-{k}", np.concatenate(pieces), expected or done)
+                    folder.append(f"rows-{k}", np.concatenate(pieces), max(done, least))
                 kept.clear()
             tell(done)
     found: list[Any] = [np.concatenate(pieces) for pieces in zip(*kept, strict=True)]

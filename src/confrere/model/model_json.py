@@ -20,6 +20,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from confrere.arrays import Floats
+from confrere.data.features import Told
 from confrere.data.schema import PublicSchema
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
 from confrere.model.models import Clip, Encoder, Facts, Linear, LowLevelModel, Model, Stack, wrong
@@ -209,30 +210,27 @@ def _example_rows(model: Model) -> Floats:
     return np.asarray(rows)
 
 
-def raw_examples(encoding: dict[str, Any]) -> list[dict[str, Any]]:
+def raw_examples(encoding: Told) -> list[dict[str, Any]]:
     """Return raw rows by arithmetic: inside and outside of bounds, missing, unknown."""
-    rows: list[dict[str, Any]] = [{} for _ in range(5)]
-    for j, column in enumerate(encoding["columns"]):
-        for i, row in enumerate(rows):
-            cell: Any
-            if column["kind"] == "number":
-                low, high = column["clip"]
-                most = 1.0 if "dates" in column else 3.0
-                share = most if i == 4 else ((7 * i + 3 * j) % 11) / 10
-                cell = float(f"{low + (high - low) * share:.6g}")
-                if "dates" in column:
-                    unit, since = column["dates"]
-                    after = timedelta(microseconds=round(since + unit * cell))
-                    cell = (datetime(1970, 1, 1) + after).isoformat()
-            else:
-                texts = {place: text for text, place in reversed(column["codes"].items())}
-                cell = texts[(2 * i + j) % (max(texts) + 1)]
-                if i == 4 and column["unknown"] is not None:
-                    cell = f"no {column['column']} that is declared"
-            if i == 3 and column["missing"] is not None:
-                cell = None
-            row[column["column"]] = cell
-    return rows
+    columns = encoding["columns"]
+    return [{one["column"]: _cell(one, i, j) for j, one in enumerate(columns)} for i in range(5)]
+
+
+def _cell(column: Told, i: int, j: int) -> object:
+    if i == 3 and column["missing"] is not None:
+        return None
+    if column["kind"] != "number":
+        if i == 4 and column["unknown"] is not None:
+            return f"no {column['column']} that is declared"
+        texts = {place: text for text, place in reversed(column["codes"].items())}
+        return texts[(2 * i + j) % (max(texts) + 1)]
+    low, high = column["clip"]
+    share = 3.0 if i == 4 else ((7 * i + 3 * j) % 11) / 10
+    if "dates" not in column:
+        return float(f"{low + (high - low) * share:.6g}")
+    unit, since = column["dates"]
+    after = since + unit * (low + (high - low) * min(share, 1.0))
+    return (datetime(1970, 1, 1) + timedelta(microseconds=round(after))).isoformat()
 
 
 #: Larger releases are refused on both sides.

@@ -24,7 +24,7 @@ from scipy import sparse, special
 from confrere.arrays import Floats
 from confrere.data.codes import Coded
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.features import Form
+from confrere.data.features import Form, Told
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
@@ -101,7 +101,7 @@ class Encoder:
 
     schema: PublicSchema  #: The public facts about raw columns
     #: The same as a program in the closed language, for whoever does not have this library.
-    encoding: dict[str, Any]
+    encoding: Told
     #: ``weighted``, ``power``: how importances became weights; see
     #: :class:`~confrere.schema.SchemaEncoder`.
     weighted: bool
@@ -172,7 +172,8 @@ class Encoder:
         Raises InvalidRelease if it is not, or the names are not the schema's.
         """
         own = cls.of(given.transformer())
-        if not given.same_encoding(own):
+        told, facts = ([one.weighted, one.power] for one in (given, own))
+        if not given.same_encoding(own) or not _alike(told, facts):
             raise InvalidRelease("the model is wrong: encoder.encoding is not that of its schema.")
         if given.labels not in (None, own.labels):
             raise InvalidRelease("the model is wrong: encoder.labels are not those of its schema.")

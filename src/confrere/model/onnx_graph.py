@@ -17,11 +17,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from confrere.data.cells import MISSING, meaning
+from confrere.data.features import Told
 from confrere.model.models import LARGEST, Clip, Linear, LowLevelModel, Model, Stack
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
@@ -34,9 +35,6 @@ _ML, _ML_OPSET = "ai.onnx.ml", 2
 _TYPES = {np.dtype(np.float64): _DOUBLE, np.dtype(np.int64): _INT64}
 #: The axis of columns.
 _COLUMNS = np.array([1], dtype=np.int64)
-
-#: What becomes of a raw column, in the closed language that a release carries.
-Column: TypeAlias = Mapping[str, Any]
 
 
 def onnx_bytes(model: Model) -> bytes:
@@ -251,7 +249,7 @@ def _varint(value: int) -> bytes:
     return bytes([*found, value])
 
 
-def encoded_rows(graph: Graph, encoding: Mapping[str, Any]) -> str:
+def encoded_rows(graph: Graph, encoding: Told) -> str:
     """Add what turns raw columns into bounded rows."""
     parts = []
     for column in encoding["columns"]:
@@ -268,13 +266,13 @@ def encoded_rows(graph: Graph, encoding: Mapping[str, Any]) -> str:
     return graph.add("Div", rows, graph.add("Max", norms, least))
 
 
-def _row(column: Column, cell: str) -> np.ndarray:
+def _row(column: Told, cell: str) -> np.ndarray:
     """Return what a cell that is missing or unknown becomes; NaN where it is refused."""
     width = len(column["centre"]) + len(column["present"])
     return np.array([(math.nan,) * width if column[cell] is None else column[cell]])
 
 
-def _number(graph: Graph, column: Column) -> list[str]:
+def _number(graph: Graph, column: Told) -> list[str]:
     x = column["column"]
     absent = graph.add("IsNaN", x)
     for token in column["na"]:
@@ -294,7 +292,7 @@ def _number(graph: Graph, column: Column) -> list[str]:
     return _with_missing(graph, column, absent, scaled)
 
 
-def _scaled(graph: Graph, column: Column, basis: str) -> str:
+def _scaled(graph: Graph, column: Told, basis: str) -> str:
     centred = graph.add("Sub", basis, np.array([column["centre"]]))
     return graph.add("Div", centred, np.array([column["scale"]]))
 
@@ -321,7 +319,7 @@ def _hats(graph: Graph, u: str, knots: Sequence[float]) -> str:
     return graph.add("Concat", *hats, axis=1)
 
 
-def _with_missing(graph: Graph, column: Column, absent: str, scaled: str) -> list[str]:
+def _with_missing(graph: Graph, column: Told, absent: str, scaled: str) -> list[str]:
     """Return the encoded parts: those of the value, then the indicator of a missing one."""
     own = len(column["centre"])
     missing = _row(column, "missing")
@@ -331,7 +329,7 @@ def _with_missing(graph: Graph, column: Column, absent: str, scaled: str) -> lis
     return parts
 
 
-def _text(graph: Graph, column: Column, na: Sequence[str]) -> list[str]:
+def _text(graph: Graph, column: Told, na: Sequence[str]) -> list[str]:
     known = {**dict.fromkeys(na, MISSING), **column["codes"]}
     count = 1 + max(column["codes"].values())
     unknown = count + 1
