@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+#: Of a file: bytes, or what writes them.
+Content = bytes | Callable[[IO[bytes]], object]
 
 
-def write_new(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_new(path: Path, content: Content, *, mode: int = 0o600) -> None:
     """Make a file unless it is there: of two processes that make it at the same time, one does.
 
     Raises FileExistsError if it is there; it stays as it is.
@@ -20,7 +24,7 @@ def write_new(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     flush_folder(path.parent)
 
 
-def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_whole(path: Path, content: Content, *, mode: int = 0o600) -> None:
     """Write a file in place of what is there, of which nobody ever sees half."""
     with _drafted(path, content, mode) as draft:
         draft.replace(path)
@@ -52,12 +56,12 @@ def flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _drafted(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+def _drafted(path: Path, content: Content, mode: int) -> Iterator[Path]:
     """Have the content on disk under another name, which is gone afterwards."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content)
+            file.write(content) if isinstance(content, bytes) else content(file)
             file.flush()
             os.fsync(file.fileno())
         yield draft

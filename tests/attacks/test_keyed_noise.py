@@ -6,19 +6,53 @@ either, and who asks again must not learn from equal bytes whether a record has 
 """
 
 import hashlib
+import os
 import pickle
-from contextlib import suppress
+import shutil
+import stat
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from confrere import Guarantee, Ledger
-from confrere.errors import InvalidParameter, LedgerError, Unpaid
+from confrere.errors import (
+    ConfrereError,
+    FederationError,
+    InvalidParameter,
+    LedgerError,
+    OperationRefused,
+    Unpaid,
+    WitnessMismatch,
+)
 from confrere.kernel import release, streams
 from confrere.kernel.release import NoiseKey, mac, paying
-from confrere.mechanisms.measurements import Point
+from confrere.mechanisms.measurements import Part, Point
 from confrere.mechanisms.noised import counts
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.methods.asking import Sizes
+from confrere_federation.parties import (
+    Answers,
+    Averaging,
+    Books,
+    Frame,
+    LocalParty,
+    Payload,
+    Policy,
+    serve,
+    serving,
+    summing,
+)
+from confrere_federation.parties.masks import Masking
+from confrere_federation.parties.protocols import ObjectiveWeights
+from confrere_federation.parties.snapshots import Snapshots
+from tests.unit.federation.conftest import make_data
+from tests.unit.federation.summers import FOUR, Summers
+from tests.world import ball
 
 SECRET = bytes(range(32))
 ONE = Guarantee(1.0)
@@ -199,3 +233,333 @@ class TestTheFence:
             ticket.draw(Keeps(promise=made.promise, sensitivity=1), np.array([5]))
             with pytest.raises(Unpaid):
                 kept[0].words(1)
+
+
+# -- what each part of a key is for, with it and without ------------------------------------------
+
+
+@pytest.fixture
+def weak(monkeypatch):
+    """Leave what a draw is for, its law and its value out of keys: the context is all there is."""
+    monkeypatch.setattr(
+        NoiseKey, "of", lambda self, number, purpose: mac(self._key, b"%d" % number)
+    )
+
+    def bound(self, purpose, *values):
+        number = b"%d" % next(self._parts)
+        own = release._Drawn(self._purse, None, None if self.key is None else mac(self.key, number))
+        own._whole = self._whole
+        return own
+
+    monkeypatch.setattr(release._Drawn, "bound", bound)
+
+
+def point(epsilon):
+    promise = Guarantee(epsilon, theorem="docs/proofs/output_perturbation.md")
+    return Point(promise=promise, sensitivity=1.0, parts=(Part(3, 10.0),))
+
+
+def noised(ledger, made, value, *context):
+    """What a party that says so much of a question in its key releases of a value."""
+    with paying(ledger, "a", made.guarantee(), purpose="x", keyed=keyed(*context)) as ticket:
+        return ticket.draw(made, value)[0][0]
+
+
+VALUE = np.array([1.0, -2.0, 3.0])
+
+
+def by_two_prices(ledger):
+    """Attack: the same question at epsilon 1 and 2; noise of equal words is half as long."""
+    one, two = noised(ledger, point(1.0), VALUE, "q"), noised(ledger, point(2.0), VALUE, "q")
+    return 2 * two - one - VALUE
+
+
+def by_another_map(ledger):
+    """Attack: the same question before and after an upgrade that computes something else."""
+    before, after = (noised(ledger, point(1.0), v, "q") for v in (VALUE, 2 * VALUE))
+    return (after - before) - VALUE
+
+
+def by_a_column(ledger):
+    """Attack: the same question with one more record."""
+    without, with_it = (noised(ledger, point(1.0), v, "q") for v in (0 * VALUE, VALUE))
+    return (with_it - without) - VALUE
+
+
+ATTACKS = [by_two_prices, by_another_map, by_a_column]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_left_out_of_the_key_it_gives_the_exact_value(ledger, weak, attack):
+    assert np.abs(attack(ledger)).max() < 1e-6
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_with_the_whole_key_it_gives_noise(ledger, attack):
+    """Even where a question's own words are the same: law and value are the kernel's to bind."""
+    assert np.abs(attack(ledger)).max() > 1e-3
+
+
+def test_an_objective_s_noise_follows_from_version_ridge_and_centre(ledger, monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(60, 3)) / 6
+    signs = np.where(rows[:, 0] > 0, 1.0, -1.0)
+
+    def minimised(**facts):
+        made = ball(3, **{"ridge": 5.0} | facts)
+        drawn = []
+        with monkeypatch.context() as patched:
+            law = type(made.act.law)
+            patched.setattr(law, "draw", lambda own, *to: drawn.append(real(own, *to)) or drawn[-1])
+            noised(ledger, made, ([rows], signs), "q", "rows")
+        return drawn[0]
+
+    real = type(ball(3, ridge=5.0).act.law).draw
+    first = minimised()
+    assert np.array_equal(first, minimised())
+    others = [minimised(ridge=5.5), minimised(centre=np.ones(3)), minimised(epsilon=1.1)]
+    monkeypatch.setattr(release, "version", lambda _: "another")
+    others.append(minimised())
+    for other in others:
+        assert np.abs(first / np.linalg.norm(first) - other / np.linalg.norm(other)).max() > 1e-3
+
+
+SUM = SecureSum(
+    epsilon=1.0, size=3, sensitivity=1.0, n_parties=4, fewest=3, largest=10.0, releases=2
+)
+
+
+def upload(book, party, roster, secret=SECRET):
+    """A party's part of a sum before its masks, keyed by party and roster."""
+    more = {"secret": secret, "drawn": [party, *roster]}
+    terms = {"purpose": "x", "event": SUM.event(), "keyed": keyed("run", "rows", **more)}
+    with paying(book, "a", SUM.guarantee(), **terms) as ticket:
+        return ticket.draw(SUM.share, VALUE)[0]
+
+
+def test_a_roster_that_is_left_out_shows_one_party_under_one_share(ledger):
+    def apart(*rosters):
+        sums = [
+            sum(upload(ledger, name, told, mac(SECRET, name.encode())) for name in names)
+            for names, told in zip(("abcd", "abc"), rosters, strict=True)
+        ]
+        return SUM.decode(sums[0] - sums[1])
+
+    alone = SUM.decode(upload(ledger, "d", ["all"], mac(SECRET, b"d")))
+    assert np.array_equal(apart(["all"], ["all"]), alone)
+    assert np.abs(apart(["a", "b", "c", "d"], ["a", "b", "c"]) - alone).max() > 1e-3
+
+
+def test_two_parties_with_one_secret_and_equal_rows_know_each_other_s_share(ledger):
+    """Attack: one image, started at two organisations, with the secret in it."""
+    left_out = [upload(ledger, "", ["a", "b", "c"]) for _ in "ab"]
+    assert np.array_equal(*left_out)
+    own = [upload(ledger, party, ["a", "b", "c"]) for party in "ab"]
+    assert np.abs(SUM.decode(own[0] - own[1])).max() > 1e-3
+
+
+# -- a party that is asked again, restored or run twice -------------------------------------------
+
+
+class Clinic:
+    """A party in a folder, which can be copied, put back, and lose parts."""
+
+    def __init__(self, folder, *, changed=False, snapshot="1", name="clinic", until=None):
+        self.folder, books = folder, folder / "books"
+        books.mkdir(parents=True, exist_ok=True)
+        X, y = make_data(50)
+        if changed:
+            X[7], y[7] = -X[7], -y[7]
+        ledger = Ledger(books / "ledger", witness=folder / "witness")
+        if not ledger.accounts():
+            ledger.open_account("study", epsilon=10.0)
+        allowed = Policy.anything(unit="record", neighbours="replace-one")
+        rows = Snapshots.at(books / "keys" / "noise.secret", books / "rows", snapshot, until)
+        told = {"ledger": ledger, "account": "study", "policy": allowed, "snapshots": rows}
+        self.party = LocalParty(name, X, y, Books(**told, answers=Answers(books / "answers")))
+
+    def ask(self, run="run", epsilon=0.5):
+        plan = Averaging(frame=Frame(3), epsilon=epsilon)
+        asked = ObjectiveWeights.of(plan.request(epsilon, Sizes({"clinic": 50}), None))
+        return serve("objective", asked.write(), self.party, run=run)
+
+    def weights(self, *about, **asked):
+        return self.ask(*about, **asked).arrays["weights"].tobytes()
+
+    @property
+    def spent(self):
+        return self.party.books.ledger.spent("study")
+
+    def lose(self, *names):
+        for name in names:
+            place = self.folder / "books" / name
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+
+
+def copied(folder, to):
+    """A copy on another machine, whose witness is its own."""
+    shutil.copytree(folder / "books", to / "books")
+    return to
+
+
+def test_restored_volumes_and_two_machines_give_the_same_bytes(tmp_path):
+    """Attack: four restores were four draws, and the ledger showed one; so were two copies."""
+    Clinic(tmp_path / "first")
+    yesterday = [copied(tmp_path / "first", tmp_path / f"copy{k}") for k in range(3)]
+    given = {Clinic(place).weights() for place in (tmp_path / "first", *yesterday)}
+    assert len(given) == 1
+    assert len({Clinic(place).weights("other") for place in yesterday}) == 1
+    fresh = Clinic(tmp_path / "new")  # an image has no secret: everybody's first start makes one
+    assert fresh.weights() not in given
+
+
+def test_a_restored_volume_is_noticed_all_the_same(tmp_path):
+    """Its ledger has forgotten other questions: the witness stays."""
+    Clinic(tmp_path / "a")
+    shutil.copytree(tmp_path / "a/books", tmp_path / "yesterday")
+    Clinic(tmp_path / "a").ask()
+    shutil.rmtree(tmp_path / "a/books")
+    shutil.copytree(tmp_path / "yesterday", tmp_path / "a/books")
+    with pytest.raises(WitnessMismatch):
+        Clinic(tmp_path / "a").ask()
+
+
+def test_an_answer_file_that_is_lost_is_made_again_from_the_snapshot(tmp_path):
+    first = Clinic(tmp_path).ask().encode()
+    for changed in (False, True):
+        clinic = Clinic(tmp_path, changed=changed)
+        clinic.lose("answers")
+        clinic = Clinic(tmp_path, changed=changed)
+        assert clinic.ask().encode() == first, "receipt and all"
+        assert clinic.spent == 0.5
+
+
+def told(clinic):
+    try:
+        return clinic.ask().encode()
+    except ConfrereError as error:
+        return type(error), str(error), getattr(error, "reason", None)
+
+
+@pytest.mark.parametrize("lost", [(), ("answers",), ("rows",), ("answers", "rows")], ids=str)
+@pytest.mark.parametrize("killed", [False, True])
+def test_who_asks_again_does_not_learn_whether_a_record_has_changed(tmp_path, lost, killed):
+    seen = []
+    Clinic(tmp_path / "start")
+    with monkeypatched(killed):
+        clinic = Clinic(tmp_path / "start")
+        with suppress(KeyboardInterrupt):
+            clinic.ask()
+    for changed in (False, True):
+        clinic = Clinic(copied(tmp_path / "start", tmp_path / f"{changed}"), changed=changed)
+        clinic.lose(*lost)
+        seen.append(told(Clinic(tmp_path / f"{changed}", changed=changed)))
+        assert clinic.spent == 0.5
+    if isinstance(seen[0], bytes):
+        assert Payload.decode(seen[0]).digest == Payload.decode(seen[1]).digest
+    else:
+        assert seen[0] == seen[1]
+    refuses = "rows" in lost and (killed or "answers" in lost)
+    assert (seen[0][-1] == "snapshot") == refuses
+
+
+@contextmanager
+def monkeypatched(killed):
+    """Be interrupted between the charge and the answer."""
+    if not killed:
+        yield
+        return
+    with patch.object(Answers, "keep", side_effect=KeyboardInterrupt):
+        yield
+
+
+def test_recomputed_of_the_rows_there_are_equal_bytes_tell_that_none_has_changed(tmp_path):
+    """The attack that snapshots are for, on a party without: with certainty, at any epsilon."""
+    seen = []
+    for changed in (False, True):
+        Clinic(tmp_path / f"{changed}")
+        shutil.copytree(tmp_path / f"{changed}/books/keys", tmp_path / f"keys{changed}")
+        first = Clinic(tmp_path / f"{changed}").weights()
+        shutil.rmtree(tmp_path / f"{changed}/books")
+        shutil.copytree(tmp_path / f"keys{changed}", tmp_path / f"{changed}/books/keys")
+        shutil.rmtree(tmp_path / f"{changed}/witness")
+        seen.append(Clinic(tmp_path / f"{changed}", changed=changed).weights() == first)
+    assert seen == [True, False]
+
+
+def test_another_snapshot_is_another_charge_and_tells_nothing_of_what_stayed(tmp_path):
+    first = Clinic(tmp_path).weights()
+    later = Clinic(tmp_path, snapshot="2")
+    assert later.weights("next") != first, "though no record has changed"
+    assert later.spent == 1.0
+    assert Clinic(tmp_path, snapshot="1").weights() == first
+    later.lose("answers")
+    for changed in (False, True):
+        with pytest.raises(LedgerError, match="another charge"):  # it was paid of the first one
+            Clinic(tmp_path, snapshot="2", changed=changed).ask()
+
+
+def test_when_its_approval_has_ended_a_snapshot_is_gone_and_its_name_used(tmp_path):
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    first = Clinic(tmp_path, until=soon).weights()
+    (rows,) = (tmp_path / "books/rows").iterdir()
+    assert stat.S_IMODE(rows.stat().st_mode) == 0o600
+    assert Clinic(tmp_path, until=soon + timedelta(days=1)).weights("longer") == first
+    Clinic(tmp_path)
+    assert rows.stat().st_size
+    os.utime(rows, (0, 0))
+    clinic = Clinic(tmp_path)
+    assert not rows.stat().st_size
+    assert clinic.weights() == first, "what was sent is still in the answer file"
+    with pytest.raises(OperationRefused, match="Name a new snapshot"):
+        clinic.ask("new")
+    assert Clinic(tmp_path, snapshot="2").ask("new")
+
+
+def test_the_order_of_rows_and_the_party_s_identity_key_do_not_redraw(tmp_path):
+    Clinic(tmp_path / "first")
+    other = Clinic(copied(tmp_path / "first", tmp_path / "other"))
+    order = np.random.default_rng(1).permutation(50)
+    party = other.party
+    key = Ed25519PrivateKey.generate()
+    other.party = replace(
+        party, X=party.X[order], y=party.y[order], masking=Masking("clinic", key, {})
+    )
+    assert other.weights() == Clinic(tmp_path / "first").weights()
+    assert Clinic(tmp_path / "first", name="b").weights("b") != other.weights()
+
+
+def test_the_secret_is_its_owner_s_alone_and_another_file_is_refused(tmp_path):
+    Clinic(tmp_path)
+    secret = tmp_path / "books/keys/noise.secret"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    secret.write_bytes(b"x" * 31)
+    with pytest.raises(FederationError, match="secret"):
+        Clinic(tmp_path)
+
+
+def test_a_restored_party_of_a_sum_gives_the_same_value_under_fresh_masks(tmp_path, monkeypatch):
+    """Never a second draw: of all files, a value under masks that others do not undo."""
+    values = []
+    monkeypatch.setattr(
+        serving, "hidden", lambda made, masks: values.append(made) or summing.hidden(made, masks)
+    )
+    (tmp_path / "there").mkdir()
+    there = Summers(tmp_path / "there")
+    evidence = there.begun()
+    shutil.copytree(tmp_path / "there", tmp_path / "yesterday")
+    masked = []
+    for witness in ("now", "then", "late"):
+        (tmp_path / witness).mkdir()
+        monkeypatch.setenv("CONFRERE_WITNESS", str(tmp_path / witness))
+        shutil.rmtree(tmp_path / "there")
+        shutil.copytree(tmp_path / "yesterday", tmp_path / "there")
+        for name in FOUR:
+            there.restart(name)
+        names = FOUR[:3] if witness == "late" else FOUR
+        roster = [there.announcement(name, evidence) for name in names]
+        masked.append(there.words(there.share("a", roster, evidence)))
+    first, second, third = (made.arrays["masked"] for made in values)
+    assert np.array_equal(first, second)
+    assert not np.array_equal(masked[0], masked[1])
+    apart = there.mechanism().decode((first - third).view(np.uint64))
+    assert np.abs(apart).max() > 1e-3, "another roster is another draw"

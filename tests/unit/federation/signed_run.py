@@ -23,6 +23,7 @@ from confrere_federation.parties.grant import Grant
 from confrere_federation.parties.messages import Question, refused
 from confrere_federation.parties.protocols import with_quorum
 from confrere_federation.parties.signed import PartySession
+from confrere_federation.parties.snapshots import Snapshots
 from tests.unit.federation.conftest import make_data
 
 STUDY = "5" * 64
@@ -121,6 +122,7 @@ class Organisations:
             account="study",
             policy=grant.policy,
             answers=Answers(self.folder / f"{name}.answers"),
+            snapshots=Snapshots.at(self.folder / f"{name}.secret", self.folder / f"{name}.rows"),
         )
         seed = self.names.index(name)
         return LocalParty(name, *make_data(self.sizes[name], COLUMNS, seed), books)

@@ -29,6 +29,7 @@ from confrere_federation.parties.grant import Policy
 from confrere_federation.parties.masks import Masking
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.requests import Operation, PartyFacts
+from confrere_federation.parties.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from confrere_federation.parties.requests import RawRows
@@ -50,6 +51,9 @@ class Books:
         The file that every answer is in before it leaves; a temporary one by default.
     limit : Limit, optional
         A cap on all that may ever be spent on these data, besides the account's own.
+    snapshots : Snapshots, optional
+        What its noise follows from, and which rows are paid for: between machines. Where one
+        process has all parties, noise is the system's.
     """
 
     ledger: Ledger
@@ -57,6 +61,7 @@ class Books:
     account: str | None = None
     answers: Answers = field(default_factory=Answers)
     limit: Limit | None = None
+    snapshots: Snapshots | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.ledger, Ledger) or not isinstance(self.policy, Policy):
@@ -130,7 +135,7 @@ class LocalParty:
             X, y = self.encode(encoder)  # both: a query may give rows in another order
             if len(y) != len(self.y):
                 raise InvalidData("the table has changed since it was read; start the party again.")
-            self._encoded[:] = [(wanted, replace(self, X=X, y=y))]
+            self._encoded[:] = [(wanted, replace(self, X=X, y=y, encoding=wanted))]
         return self._encoded[0][1]
 
     @cached_property

@@ -21,7 +21,7 @@ from confrere.errors import (
 )
 from confrere.kernel.guarantee import Guarantee, PrivacyEvent
 from confrere.kernel.ledger import Origin
-from confrere.kernel.release import Ticket, free_ticket, paying
+from confrere.kernel.release import NoiseKey, Ticket, free_ticket, paying
 from confrere.ledger import Receipt
 from confrere.methods.sums import check_try
 from confrere_federation.parties.answers import Key
@@ -42,6 +42,7 @@ from confrere_federation.parties.requests import (
     announce,
     hidden,
     installed,
+    roster_of,
 )
 
 _MAX_STEP = 1_000_000
@@ -135,7 +136,8 @@ def answer(question: Question, local: LocalParty) -> Payload:
             if summed is not None:
                 masks = agreed_masks(summed, question, local)
                 terms = _terms(summed, local, question.step)
-            ticket = stack.enter_context(_paying(local, key, price, question, terms))
+            local, noise = _settled(question, asked, key, price, local)
+            ticket = stack.enter_context(_paying(local, key, price, question, terms, noise))
             receipt = None if price is None else ticket.receipt
             if summed is not None and receipt is not None:
                 _recognise(receipt, local, key)
@@ -189,7 +191,8 @@ def _paying(
     key: Key,
     price: Guarantee | None,
     question: Question,
-    sums: PrivacyEvent | None = None,
+    sums: PrivacyEvent | None,
+    noise: NoiseKey | None,
 ) -> Iterator[Ticket]:
     """Pay for an answer, once per key; nothing is due for public facts.
 
@@ -201,13 +204,12 @@ def _paying(
     if price is None:
         yield free_ticket(simulation)
         return
-    columns = key if sums is None else key[:2]
     step = key.step if sums is None else None
     with paying(
         books.ledger,
         books.account,
         price,
-        key=hashlib.sha256("\n".join([local.name, *map(str, columns)]).encode()).hexdigest(),
+        key=_charge_key(local, key, summed=sums is not None),
         purpose=f"answer {key.operation} in a federation",
         event=sums,
         origin=Origin(run=key.run, party=local.name, step=step, trust=books.policy.trust),
@@ -216,8 +218,50 @@ def _paying(
         approval=books.policy.approval,
         limit=books.limit,
         resumes=True,
+        keyed=noise,
     ) as ticket:
         yield ticket
+
+
+def _charge_key(local: LocalParty, key: Key, *, summed: bool) -> str:
+    told = [local.name, *map(str, key[:2] if summed else key)]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+
+def _settled(
+    question: Question, asked: Operation, key: Key, price: Guarantee | None, local: LocalParty
+) -> tuple[LocalParty, NoiseKey | None]:
+    """Return the party with the rows that are paid for, and what noise on an answer follows from.
+
+    All that enters a value or its law is in it: equal noise on two values is their difference.
+    The request holds the statistic, norm, loss, ridge, centre, epsilon, delta, relation, declared
+    sizes and tries; the study's hash stands for schema, outcome, columns and units. In a sum a
+    party's part is drawn for one try of one run among one roster: of two rosters the difference
+    would be its part under one share. Masks are not drawn from it, and stay fresh.
+    """
+    snapshots, summed = local.books.snapshots, isinstance(asked, SumOperation)
+    if snapshots is None or price is None or local.simulated:
+        return local, None
+    paid = local.books.ledger.paid(_charge_key(local, key, summed=summed))
+    settled, rows = snapshots.settled(local, question.study, paid=paid)
+    if settled.price(asked) != price:
+        raise OperationRefused(
+            f"snapshot {snapshots.name!r} has another number of rows than the table has now; name "
+            "a new one.",
+            "snapshot",
+        )
+    told = [local.name, snapshots.name, question.study or "", asked.operation]
+    about = [part.encode() for part in told] + [rows, str(local.n_classes).encode()]
+    request = asked.write().encode()
+    if not isinstance(asked, SumOperation):
+        return settled, NoiseKey(snapshots.secret, [b"own noise", *about, request])
+    masking, made = local.masking, asked.mechanism
+    assert masking is not None  # it has agreed on masks with all of the roster
+    own = masking.identity.public_key().public_bytes_raw()
+    others = (masking.identities[one.party] for one in roster_of(question.payload))
+    numbers = f"try {question.step} shares {made.parts} fewest {made.roster}".encode()
+    drawn = [request, numbers, own, *sorted(one.public_bytes_raw() for one in others)]
+    return settled, NoiseKey(snapshots.secret, [b"sum", question.run.encode(), *about], drawn)
 
 
 def _recognise(receipt: Receipt, local: LocalParty, key: Key) -> None:

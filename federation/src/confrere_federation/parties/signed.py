@@ -138,6 +138,10 @@ class PartySession(Generic[T]):
             raise InvalidParameter("books: their policy must be the grant's.")
         if public_line(self._key.public_key()) != public_line(self._keys[self.name]):
             raise InvalidParameter("key: it is not the key that the study names for this party.")
+        if books.snapshots is None and not self._local.simulated:
+            raise InvalidParameter(
+                "books: between machines noise follows from a key; give snapshots."
+            )
         account = next(a for a in books.ledger.accounts() if a.name == books.account)
         if account.epsilon is None:
             raise InvalidParameter(

@@ -4,7 +4,8 @@
 study calls a party's data what it likes; the party says which of its data sets they are. A data set
 has one ledger, to which every study adds, whatever it calls the data and whenever it comes::
 
-    keys/  peers.toml  policy.toml  datasets.toml  ledgers/<data set>.ledger  studies/<study>/
+    keys/  peers.toml  policy.toml  datasets.toml  studies/<study>/
+    ledgers/<data set>.ledger  snapshots/<data set>/
 
 **A classifier of a party's own**, where a study has parties vote: whatever it has installed. All of
 its data are protected together, whatever it computes of them. So its name stands in the party's
@@ -24,6 +25,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,6 +49,7 @@ from confrere.ledger import Decision, LedgerReader
 from confrere.mechanisms.secure_sum import fewest_of
 from confrere.release.signing import fingerprint
 from confrere.trust import OWN_NOISE, Trust
+from confrere_federation.parties.snapshots import Snapshots
 from confrere_federation.studies.study_file import (
     Digest,
     FileTable,
@@ -79,6 +82,7 @@ lifetime_epsilon = 3.0                # for every data set, over all studies, fo
 # data = { connection = "...", sql = "SELECT ..." }   # or a query, in place of path
 # unit_column = "patient_id"          # a study that counts others than these is not answered
 # sha256 = "..."                      # of a table that does not change
+# snapshot = "2026-11"                # its state by your calendar: what is paid for stays as it was
 """,
 }
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
@@ -113,6 +117,7 @@ class DataSet(FileTable):
     #: Whose rows they are: a study that counts other units is not answered.
     unit_column: Text | None = None
     sha256: Digest | None = None  #: Of a file that does not change
+    snapshot: Name = "1"  #: What the organisation calls the state of its rows that is paid for now
 
 
 class _DataSets(FileTable):
@@ -376,6 +381,19 @@ class Local(FileTable):
     #: ``unit_column``, ``sha256``: what the home says about that table.
     unit_column: Text | None = None
     sha256: Digest | None = None
+    #: What the organisation calls the state of its rows that is paid for now. Named by a calendar,
+    #: whether or not rows change; another name is another charge.
+    snapshot: Name = "1"
+
+    def snapshots(self, until: datetime) -> Snapshots:
+        """Return what its noise follows from, in the home, or beside a ledger that is in none."""
+        beside, home = self.ledger_path, self.ledger_path.parent.parent
+        secret, folder = (
+            (beside.with_name(f"{beside.name}.{self.party}.{end}") for end in ("secret", "rows"))
+            if self.dataset is None
+            else (home / "keys" / "noise.secret", home / "snapshots" / self.dataset)
+        )
+        return Snapshots.at(secret, folder, self.snapshot, until)
 
     @property
     def has_table(self) -> bool:
@@ -414,7 +432,7 @@ def read_local(path: str | Path) -> Local:
 
 def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Return what the organisation's home says about the data set that a local file names."""
-    told = ("data_path", "data", "dialect", "ledger_path", "policy", "peers")
+    told = ("data_path", "data", "dialect", "ledger_path", "policy", "peers", "snapshot")
     twice = [key for key in told if key in values]
     if twice:
         raise StudyError(
@@ -431,6 +449,7 @@ def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
         "dialect": None if one.dialect is None else asdict(one.dialect),
         "unit_column": one.unit_column,
         "sha256": one.sha256,
+        "snapshot": one.snapshot,
         "policy": home.policy(),
         "peers": home.peers(),
     }

@@ -813,10 +813,12 @@ def local_party(
     rows: Rows,
     policy: Policy,
     auxiliary: NDArray[np.float64] | None = None,
+    until: datetime | None = None,
 ) -> LocalParty:
     """Return a party with its rows and books; its account is open once a limit covers the price.
 
     Where it is to vote on auxiliary rows and has a classifier of its own, that is trained first.
+    Between machines, where an approval lasts ``until``, what is paid for is kept until then.
     """
     party, price = study.party(local.party), price_of(study)
     assert policy.runs is not None
@@ -835,6 +837,7 @@ def local_party(
         policy=policy,
         answers=Answers(_answer_file(local)),
         limit=budget.for_life,
+        snapshots=None if until is None or study.simulated else local.snapshots(until),
     )
     return LocalParty(
         party.name,

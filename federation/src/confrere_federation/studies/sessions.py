@@ -314,7 +314,8 @@ def party_session(
     if local.ledger_path.is_file():
         LedgerReader.look(local.ledger_path).check_agreed(study.sha256, agreed.approval)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
-    answering = local_party(study, local, rows_of(study, local), agreed.policy, given.rows(study))
+    rows, asked = rows_of(study, local), given.rows(study)
+    answering = local_party(study, local, rows, agreed.policy, asked, agreed.expires)
     return PartySession(
         answering,
         agreed,
