@@ -677,8 +677,9 @@ _RECORDS = {
     Neighbours.ADD_REMOVE: ("declared number of records",),
 }
 FLOATS = "floats: rounding of the noise and its far tails (total variation below 1e-15)"
+RANDOM = "noise: AES-256 and HMAC-SHA256 are not broken, and secrets stay where the rows are"
 #: What every promise about records assumes.
-ASSUMPTIONS = ("each person is in at most one record", FLOATS)
+ASSUMPTIONS = ("each person is in at most one record", FLOATS, RANDOM)
 
 
 def public_facts(neighbours: Neighbours, *more: str) -> tuple[str, ...]:

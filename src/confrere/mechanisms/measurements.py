@@ -48,6 +48,7 @@ from confrere.kernel.accountants import (
 )
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
+    RANDOM,
     Apart,
     GaussianMinimisers,
     GaussianPoint,
@@ -475,6 +476,7 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
 GAUSSIAN_ASSUMPTIONS = (
     "each person is in at most one record",
     "tails of 104-bit uniforms (total variation below 1e-17)",
+    RANDOM,
 )
 
 

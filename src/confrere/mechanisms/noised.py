@@ -16,6 +16,7 @@ from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     FACTS,
     FLOATS,
+    RANDOM,
     Guarantee,
     Neighbours,
     Unit,
@@ -33,6 +34,7 @@ _PARTIES = (
     _OWN,
     "whoever adds up what parties send adds the noise, and keeps the sums to itself",
     FLOATS,
+    RANDOM,
 )
 
 

@@ -21,6 +21,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import gaussian_delta, gaussian_mu
 from confrere.kernel.guarantee import (
+    RANDOM,
     Guarantee,
     Neighbours,
     SharedSums,
@@ -439,7 +440,8 @@ def sum_assumptions(
     return (
         f"at most {colluding} of {those} pool what they know, with the coordinator or without"
         + more,
-        "towards the coordinator: X25519, HKDF and AES-256 are not broken",
+        "towards the coordinator: X25519 and HKDF are not broken",
+        RANDOM,
         "floats move a share of the noise by less than one lattice step (measured)",
         "nothing about truth: one party that lies moves the sum as far as all could together",
     )

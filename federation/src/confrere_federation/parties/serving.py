@@ -19,7 +19,7 @@ from confrere.errors import (
     OperationRefused,
     Unpaid,
 )
-from confrere.kernel.guarantee import Guarantee, PrivacyEvent
+from confrere.kernel.guarantee import Guarantee, Neighbours, PrivacyEvent, Unit
 from confrere.kernel.ledger import Origin
 from confrere.kernel.release import NoiseKey, Ticket, free_ticket, paying
 from confrere.ledger import Receipt
@@ -244,7 +244,9 @@ def _settled(
         return local, None
     paid = local.books.ledger.paid(_charge_key(local, key, summed=summed))
     settled, rows = snapshots.settled(local, question.study, paid=paid)
-    if settled.price(asked) != price:
+    policy = local.books.policy
+    told_sizes = (policy.unit, policy.neighbours) == (Unit.RECORD, Neighbours.REPLACE_ONE)
+    if told_sizes and len(settled.y) != len(local.y):
         raise OperationRefused(
             f"snapshot {snapshots.name!r} has another number of rows than the table has now; name "
             "a new one.",

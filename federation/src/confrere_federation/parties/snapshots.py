@@ -79,7 +79,7 @@ class Snapshots:
 
         Raises OperationRefused if they are gone.
         """
-        encoding = "" if party.encoding is None else canonical(party.encoding.to_dict())
+        encoding = "" if party.encoding is None else canonical(party.encoding)
         told = (part.encode() for part in (self.name, party.name, study or "", encoding))
         place = self.folder / f"{self.name}-{mac(self.secret, b'snapshot', *told).hex()[:32]}.npz"
         if place not in self._held:
