@@ -43,12 +43,12 @@ from confrere_federation.parties import (
     LocalParty,
     Payload,
     Policy,
+    requests,
     serve,
     serving,
-    summing,
 )
 from confrere_federation.parties.masks import Masking
-from confrere_federation.parties.protocols import ObjectiveWeights
+from confrere_federation.parties.requests import request_for
 from confrere_federation.parties.snapshots import Snapshots
 from tests.unit.federation.conftest import make_data
 from tests.unit.federation.summers import FOUR, Summers
@@ -379,7 +379,7 @@ class Clinic:
 
     def ask(self, run="run", epsilon=0.5):
         plan = Averaging(frame=Frame(3), epsilon=epsilon)
-        asked = ObjectiveWeights.of(plan.request(epsilon, Sizes({"clinic": 50}), None))
+        asked = request_for(plan.request(epsilon, Sizes({"clinic": 50}), None))
         return serve("objective", asked.write(), self.party, run=run)
 
     def weights(self, *about, **asked):
@@ -550,7 +550,7 @@ def test_a_restored_party_of_a_sum_gives_the_same_value_under_fresh_masks(tmp_pa
     """Never a second draw: of all files, a value under masks that others do not undo."""
     values = []
     monkeypatch.setattr(
-        serving, "hidden", lambda made, masks: values.append(made) or summing.hidden(made, masks)
+        serving, "hidden", lambda made, masks: values.append(made) or requests.hidden(made, masks)
     )
     (tmp_path / "there").mkdir()
     there = Summers(tmp_path / "there")

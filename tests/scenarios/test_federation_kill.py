@@ -23,6 +23,7 @@ from confrere_federation.parties import (
     serve,
 )
 from confrere_federation.parties.requests import request_for
+from confrere_federation.parties.snapshots import Snapshots
 
 EPSILON = 0.5
 
@@ -40,6 +41,7 @@ def party_in(folder: Path) -> LocalParty:
             epsilon_per_run=EPSILON,
         ),
         answers=Answers(folder / "answers"),
+        snapshots=Snapshots.at(folder / "secret", folder / "rows"),
     )
     return LocalParty("clinic", X, np.where(X[:, 0] > 0, 1.0, -1.0), books)
 
@@ -55,7 +57,11 @@ def answer(run: str, party: LocalParty) -> bytes:
 def die_at(folder: Path, run: str, place: str, sent: Path) -> None:
     """Answer, but be killed just before or after the named step."""
     owner, name, when = place.split(".")
+<<<<<<< HEAD
     target = {"ledger": Store, "answers": Answers}[owner]
+=======
+    target = {"ledger": LedgerWriter, "answers": Answers, "snapshots": Snapshots}[owner]
+>>>>>>> f656c5d2 (Kill a party between its snapshot, its charge and its draw in tests)
     original = getattr(target, name)
 
     def fatal(*args, **kwargs):
@@ -72,7 +78,9 @@ PLACES = [
     f"{owner}.{name}.{when}"
     for owner, name in (
         ("answers", "claim"),
+        ("snapshots", "_read"),
         ("ledger", "charge"),
+        ("ledger", "note_draw"),
         ("answers", "keep"),
         ("ledger", "mark"),
     )
