@@ -57,11 +57,7 @@ def answer(run: str, party: LocalParty) -> bytes:
 def die_at(folder: Path, run: str, place: str, sent: Path) -> None:
     """Answer, but be killed just before or after the named step."""
     owner, name, when = place.split(".")
-<<<<<<< HEAD
-    target = {"ledger": Store, "answers": Answers}[owner]
-=======
-    target = {"ledger": LedgerWriter, "answers": Answers, "snapshots": Snapshots}[owner]
->>>>>>> f656c5d2 (Kill a party between its snapshot, its charge and its draw in tests)
+    target = {"ledger": Store, "answers": Answers, "snapshots": Snapshots}[owner]
     original = getattr(target, name)
 
     def fatal(*args, **kwargs):
