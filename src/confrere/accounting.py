@@ -85,40 +85,8 @@ def total(releases: Iterable[Entry | Guarantee], *, delta: float, step: float = 
         epsilon = min(epsilon, plain.epsilon)
     if math.isinf(epsilon):
         raise InvalidParameter("delta is below what the releases spend beyond any epsilon.")
-    return Guarantee(
-        epsilon=max(epsilon, step),
-        delta=delta,
-        unit=plain.unit,
-        neighbours=plain.neighbours,
-        theorem=plain.theorem,
-        public=plain.public,
-        assumptions=(*plain.assumptions, _ASSUMPTION),
-    )
-
-
-@dataclass(frozen=True)
-class _Promised:
-    """A release of which nothing but the promise is known."""
-
-    epsilon: float
-    delta: float
-
-    def losses(self, tools: _Tools) -> Any:
-        parameters = tools.common.DifferentialPrivacyParameters(self.epsilon, self.delta)
-        return tools.distributions.from_privacy_parameters(parameters, tools.step)
-
-
-@dataclass(frozen=True)
-class _OnPoint:
-    """Gaussian noise on a computed vector: its profile is exact."""
-
-    mu: float
-
-    def delta(self, epsilon: ArrayLike) -> Floats:
-        return gaussian_delta(epsilon, self.mu)
-
-
-_Noise = GaussianLoss | _OnPoint
+    assumed = (*plain.assumptions, _ASSUMPTION)
+    return replace(plain, epsilon=max(epsilon, step), delta=delta, assumptions=assumed)
 
 
 @dataclass(frozen=True)
@@ -129,7 +97,7 @@ class _GaussianFit:
     of the low level or in the high level.
     """
 
-    levels: frozenset[_Noise]
+    levels: frozenset[GaussianLoss | float]  # a number is sensitivity over sigma of a point
     output_epsilon: float
 
     def losses(self, tools: _Tools) -> Any:
@@ -145,12 +113,12 @@ class _GaussianFit:
         hull = _lower_hull(np.exp(places * tools.step), deltas)
         pmf = tools.pmf.create_pmf_pessimistic_connect_dots(tools.step, places[hull], deltas[hull])
         minimiser = tools.distributions.PrivacyLossDistribution(pmf)
-        return minimiser.compose(_Promised(self.output_epsilon, 0.0).losses(tools))
+        return minimiser.compose(tools.promised(self.output_epsilon, 0.0))
 
     def _last(self, tools: _Tools) -> int:
         """Return the first dot, doubling, beyond which hardly any loss lies."""
         last = 64
-        while max(float(one.delta(last * tools.step)) for one in self.levels) > tools.beyond:
+        while max(float(_delta(one, last * tools.step)) for one in self.levels) > tools.beyond:
             last *= 2
             if last * tools.step > 500:
                 raise InvalidParameter("a release promises too little to be composed.")
@@ -167,26 +135,37 @@ class _Tools:
     step: float
     beyond: float
 
+    def promised(self, epsilon: float, delta: float) -> Any:
+        """Return losses of a release of which nothing but the promise is known."""
+        parameters = self.common.DifferentialPrivacyParameters(epsilon, delta)
+        return self.distributions.from_privacy_parameters(parameters, self.step)
 
-def _kind(release: Entry | Guarantee) -> _Promised | _GaussianFit:
+
+def _delta(noise: GaussianLoss | float, epsilon: ArrayLike) -> Floats:
+    return gaussian_delta(epsilon, noise) if isinstance(noise, float) else noise.delta(epsilon)
+
+
+_Kind = tuple[float, float] | _GaussianFit
+
+
+def _kind(release: Entry | Guarantee) -> _Kind:
     if isinstance(release, Guarantee):
-        return _Promised(release.epsilon, release.delta)
+        return release.epsilon, release.delta
     event, price = release.event, release.guarantee
-    promised = _Promised(price.epsilon, price.delta)
     parts = event.parts if isinstance(event, PartsApart) else (event,)
     levels = [_level(each, price) for each in parts]
     spent = {each.output_epsilon for each in parts if isinstance(each, _GAUSSIAN)}
     # A release that paid for more than this one fit, such as a check before it, spends less on it.
     if None in levels or len(spent) != 1:
-        return promised
+        return price.epsilon, price.delta
     return _GaussianFit(frozenset(filter(None, levels)), spent.pop())
 
 
-def _level(event: PrivacyEvent | None, price: Guarantee) -> _Noise | None:
+def _level(event: PrivacyEvent | None, price: Guarantee) -> GaussianLoss | float | None:
     """Return the loss of a release's noise, if it gives the very delta that was paid."""
-    found: _Noise
+    found: GaussianLoss | float
     if isinstance(event, GaussianPoint):
-        found = _OnPoint(event.mu)
+        found = event.mu
     elif isinstance(event, GaussianMinimisers):
         exposure = Exposure(
             loss=loss_of(event.n_classes, event.cap),
@@ -198,16 +177,16 @@ def _level(event: PrivacyEvent | None, price: Guarantee) -> _Noise | None:
         found = GaussianLoss(exposure, event.sigmas)
     else:
         return None
-    spent = float(found.delta(price.epsilon - event.output_epsilon))
+    spent = float(_delta(found, price.epsilon - event.output_epsilon))
     return found if math.isclose(spent, price.delta, rel_tol=_AGREES) else None
 
 
-def _composed(kinds: Counter[_Promised | _GaussianFit], delta: float, step: float) -> float:
+def _composed(kinds: Counter[_Kind], delta: float, step: float) -> float:
     """Return epsilon of all of them together."""
     tools = _load(step, beyond=_BEYOND * delta / kinds.total())
     whole = tools.distributions.identity(step)
     for kind, count in kinds.items():
-        one = kind.losses(tools)
+        one = kind.losses(tools) if isinstance(kind, _GaussianFit) else tools.promised(*kind)
         whole = whole.compose(one.self_compose(count) if count > 1 else one)
     return float(whole.get_epsilon_for_delta(delta))
 
@@ -233,7 +212,7 @@ def _load(step: float, beyond: float) -> _Tools:
     return _Tools(common, distributions, pmf, step, beyond)
 
 
-def profile(noise: _Noise, epsilon: ArrayLike) -> Floats:
+def profile(noise: GaussianLoss | float, epsilon: ArrayLike) -> Floats:
     """Return a bound on delta that is good at small epsilons too, where releases compose.
 
     A replaced record is one that goes and one that comes: between the two lies a data set that
@@ -241,8 +220,8 @@ def profile(noise: _Noise, epsilon: ArrayLike) -> Floats:
     several blocks of two classes, the Jacobian apart, no test does better than between two
     Gaussians: they compose as those do.
     """
-    bound = noise.delta(epsilon)
-    if isinstance(noise, _OnPoint):
+    bound = _delta(noise, epsilon)
+    if isinstance(noise, float):
         return bound
     relation = noise.exposure.neighbours
     if len(noise.sigmas) > 1:

@@ -66,18 +66,11 @@ class Account:
     def of(cls, log: Pages, name: str) -> Self:
         """Read the rows about an account."""
         balance = log.balance(name)
-        rows = list(map(log.row, log.changes[name]))
-        terms = balance.terms
+        rows, terms = list(map(log.row, log.changes[name])), balance.terms
+        kinds = ("opened" if row.kind == "account" else row.kind for row in rows)
         history = tuple(
-            Change(
-                row=row.seq,
-                time=row.time,
-                kind="opened" if row.kind == "account" else row.kind,
-                epsilon=(said := said_by(row)).epsilon,
-                delta=said.delta,
-                reason=said.reason,
-            )
-            for row in rows
+            Change(row.seq, row.time, kind, said.epsilon, said.delta, said.reason)
+            for row, kind, said in zip(rows, kinds, map(said_by, rows), strict=True)
         )
         return cls(
             name=name,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack, final
+from typing import Any, Literal, Unpack, final
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -22,7 +22,6 @@ from confrere.kernel.guarantee import (
     check_code,
     check_delta,
     check_relation,
-    exact,
     plus,
 )
 from confrere.kernel.ledger import (
@@ -92,12 +91,6 @@ class LedgerReader(Shown):
     def __hash__(self) -> int:
         return hash(self.path)
 
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
     def paid(self, key: str) -> bool:
         """Whether something was charged under a key."""
         with self._store.reading() as log:
@@ -113,11 +106,10 @@ class LedgerReader(Shown):
 
         With ``guarantee``, an account that counts something else, or is frozen, is refused too.
         """
+        if guarantee is not None:
+            self.affords(account, guarantee)
         with self._store.reading() as log:
-            name = self._store.payer(log, account)
-            if guarantee is not None and name in log.balances:
-                _covers(log.balance(name), guarantee)
-            return name
+            return self._store.payer(log, account)
 
     def affords(self, account: str | None, guarantee: Guarantee) -> bool:
         """Whether the caps cover ``guarantee`` now; another process may be quicker to charge.
@@ -125,7 +117,10 @@ class LedgerReader(Shown):
         An account that counts another unit or other neighbours raises: no cap would ever cover it.
         """
         balance = self._balance(account)
-        return balance is None or _covers(balance, guarantee)
+        try:
+            return balance is None or bool(balance.after(guarantee, now()))
+        except BudgetExceeded:
+            return False
 
     def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
         """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges."""
@@ -219,9 +214,15 @@ class LedgerReader(Shown):
     def by_study(self) -> dict[tuple[str, str, str], Decimal]:
         """Return the epsilon spent by account, study id and study hash; "" where none."""
         with self._store.reading() as log:
-            sums = _studies.setdefault(log, _Studies())
-            sums.catch_up(log)
-            return dict(sums.spent)
+            read, spent = _studies.get(log, (0, {}))
+            for row in log.rows(read):
+                if row.kind == "charge":
+                    said: Charge = said_by(row)
+                    study = ("", "") if said.study is None else (said.study.id, said.study.sha256)
+                    asked = (said.account, study[0] or "", study[1])
+                    spent[asked] = plus(spent.get(asked, Decimal(0)), said.guarantee.amount.epsilon)
+            _studies[log] = log.tail.seq, spent
+            return dict(spent)
 
     def decisions(self) -> list[Decision]:
         """Return who said no to a study, or took that back, and why."""
@@ -449,31 +450,6 @@ def _session_ledger() -> Ledger:
     return Ledger()
 
 
-def _covers(balance: Balance, guarantee: Guarantee) -> bool:
-    """Whether the caps cover a price now; raises where none ever would."""
-    try:
-        balance.after(guarantee, now())
-    except BudgetExceeded:
-        return False
-    return True
-
-
-class _Studies:
-    """What studies have spent, added up as rows come."""
-
-    def __init__(self) -> None:
-        self.spent: dict[tuple[str, str, str], Decimal] = {}
-        self._read = 0
-
-    def catch_up(self, log: Pages) -> None:
-        for row in log.rows(self._read):
-            self._read = row.seq
-            if row.kind == "charge":
-                said: Charge = said_by(row)
-                study = ("", "") if said.study is None else (said.study.id or "", said.study.sha256)
-                asked = (said.account, *study)
-                paid = exact(said.guarantee.epsilon)
-                self.spent[asked] = plus(self.spent.get(asked, Decimal(0)), paid)
-
-
-_studies: WeakKeyDictionary[Pages, _Studies] = WeakKeyDictionary()
+#: What studies have spent, added up as rows come, and how many rows that is of.
+_studies: WeakKeyDictionary[Pages, tuple[int, dict[tuple[str, str, str], Decimal]]]
+_studies = WeakKeyDictionary()

@@ -42,7 +42,8 @@ def witnessed(
     path: str | os.PathLike[str], *, witness: str | os.PathLike[str] | None = None
 ) -> dict[str, Any]:
     """Show what a witness remembers of a ledger, beside what the file says; nothing is refused."""
-    store, kept = _of(path, witness)
+    kept = Witness(witness_folder(witness))
+    store = Store(Path(path).resolve(), kept)
     found: Head | None = None
     complaint: str | None = None
     try:
@@ -62,14 +63,6 @@ def witnessed(
     }
 
 
-def _of(
-    path: str | os.PathLike[str], witness: str | os.PathLike[str] | None
-) -> tuple[Store, Witness]:
-    store = Store.at(path, witness)
-    assert store.witness is not None
-    return store, store.witness
-
-
 def reset_witness(
     path: str | os.PathLike[str], *, reason: str, witness: str | os.PathLike[str] | None = None
 ) -> dict[str, float]:
@@ -79,7 +72,8 @@ def reset_witness(
     what it paid for has left. A ledger that is not there is made anew. Returned is the epsilon that
     was booked, by account.
     """
-    store, kept = _of(path, witness)
+    kept = Witness(witness_folder(witness))
+    store = Store(Path(path).resolve(), kept)
     said = Reset(reason)
     store.create()
     with store.writing(checked=False) as log:
