@@ -178,7 +178,7 @@ def warn_about_cap(ledger: Ledger, account: str | None) -> None:
     """Warn if nothing limits what is spent; of the session's own ledger, log it once."""
     if ledger.ephemeral:
         _log_once(logging.INFO, "charged to a ledger that goes with this process: no cap holds.")
-    elif not ledger.capped(account):
+    elif math.isinf(ledger.left(account)):
         name = "the account" if account is None else f"account {account!r}"
         warnings.warn(
             f"{name} has no cap: nothing limits what is spent on these records. Open one with a "

@@ -40,6 +40,10 @@ class Change:
     reason: str | None
 
 
+#: What an account has as it was opened, or as it was last raised.
+_TERMS = ("name", "epsilon", "delta", "unit", "neighbours", "period")
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """One budget and what became of it."""
@@ -73,17 +77,12 @@ class Account:
             for row, kind, said in zip(rows, kinds, map(said_by, rows), strict=True)
         )
         return cls(
-            name=name,
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            unit=terms.unit,
-            neighbours=terms.neighbours,
+            **{one: getattr(terms, one) for one in _TERMS},
             spent=at_least(balance.paid.epsilon),
             left=left_of(balance),
             opened=rows[0].time,
             frozen=balance.frozen,
             history=history,
-            period=terms.period,
             counted=at_least(balance.counted.epsilon),
             years=_years(log, name),
         )

@@ -164,11 +164,6 @@ class LedgerReader(Shown):
             name = self._store.payer(log, account)
             return log.balance(name) if name in log.balances else None
 
-    def capped(self, account: str | None = None) -> bool:
-        """Whether anything limits what can be charged."""
-        balance = self._balance(account)
-        return balance is not None and (balance.caps is not None or balance.frozen is not None)
-
     def entry(self, receipt: Receipt) -> Entry:
         """Return what a receipt was given for, and how it ended so far."""
         with self._store.reading() as log:
@@ -359,10 +354,9 @@ class Ledger(LedgerReader):
             )
         if epsilon is None and check_delta(delta) != 0:
             raise InvalidParameter("delta is a cap beside the one on epsilon: give epsilon too.")
-        if unit not in tuple(Unit):
-            raise InvalidParameter("unit must be 'record' or 'party': what an account adds up.")
-        counted = (Unit(unit), check_relation(neighbours))
-        asked = Opened(name, epsilon, delta, *counted, period, reason)
+        caps = {"epsilon": epsilon, "delta": delta, "period": period}
+        counted = {"unit": unit, "neighbours": check_relation(neighbours)}
+        asked = Opened.from_dict({"name": name, "reason": reason, **caps, **counted})
         with self._store.writing() as log:
             if name not in log.balances:
                 self._store.append(log, "account", asked)
