@@ -104,7 +104,7 @@ def world(tmp_path_factory):
             place / name, sign_with=place / "key", party="main", study=place / f"{name}.toml"
         )
     receipts["failed"] = charged(ledger, STUDY, None)
-    ledger.mark_failed(receipts["failed"], code="SolverError")
+    ledger._store.mark(receipts["failed"], code="SolverError")
     receipts["open"] = charged(ledger, STUDY, None)
     receipts["nameless"] = charged(ledger, STUDY, None)
     ledger.mark_released(receipts["nameless"])

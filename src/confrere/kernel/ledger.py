@@ -798,8 +798,9 @@ class Store:
             seal = None if charge.origin is None else charge.origin.noise
             return Payment(charge.guarantee, receipt.row not in log.marks, sums, made, seal)
 
-    def mark(self, receipt: Receipt, kind: Literal["released", "failed"], end: End) -> None:
-        """Note whether what was paid for was made, and what it hashes to; it stays charged."""
+    def mark(self, receipt: Receipt, *, digest: str | None = None, code: str | None = None) -> None:
+        """Note what was made of what was paid for, or the code of why not; it stays charged."""
+        end, kind = End(receipt.row, digest, code), "released" if code is None else "failed"
         with self.writing() as log:
             log.charge_of(receipt)
             if receipt.row not in log.marks:

@@ -30,7 +30,7 @@ from typing_extensions import override
 
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
 from confrere.kernel.guarantee import Amount, Guarantee, SharedSums, Split, Unit, check_split
-from confrere.kernel.ledger import End, Origin, Payment, Receipt, Store, Terms
+from confrere.kernel.ledger import Origin, Payment, Receipt, Store, Terms
 from confrere.kernel.log import canonical
 from confrere.kernel.streams import Measurement, R, RandomSource, SeededSource, T
 
@@ -499,7 +499,7 @@ def paying(
                 _fail(book, receipt, purse, error)
             raise
         if _counted(book, receipt, purse).open:
-            book.mark(receipt, "released", End(receipt.row))
+            book.mark(receipt)
     finally:
         purse.end()  # and not before: who waits finds how it ended
 
@@ -520,7 +520,7 @@ def _fail(book: Store, receipt: Receipt, purse: _Purse, error: BaseException) ->
     code = name if re.fullmatch(r"[A-Za-z]\w{0,63}", name, re.ASCII) else "Error"
     try:
         if _counted(book, receipt, purse).open:
-            book.mark(receipt, "failed", End(receipt.row, code=code))
+            book.mark(receipt, code=code)
     except LedgerError as second:
         error.add_note(f"The ledger could not be told that row {receipt.row} failed: {second}")
 

@@ -19,7 +19,6 @@ from confrere.kernel.guarantee import (
     Neighbours,
     Unit,
     at_least,
-    check_code,
     check_delta,
     check_relation,
     plus,
@@ -29,7 +28,6 @@ from confrere.kernel.ledger import (
     Balance,
     Charge,
     ChargeApproval,
-    End,
     Opened,
     Pages,
     Receipt,
@@ -181,12 +179,13 @@ class LedgerReader(Shown):
         *,
         last: int | None = None,  # Only that many, from the end, and the last one first
         skip: int = 0,  # After leaving out so many from the end
+        step: int = 1,  # One of so many
     ) -> list[Entry]:
         """Return the charges of one account, or of all, with how they ended."""
         with self._store.reading() as log:
             rows = log.charged(account)
             if last is not None:
-                rows = rows[::-1][skip : skip + last]
+                rows = rows[::-1][skip : skip + last : step]
             return [Entry.read(log, row) for row in rows]
 
     def entry_at(self, row: int) -> Entry | None:
@@ -232,10 +231,8 @@ class LedgerReader(Shown):
 
     def sampled(self, account: str, most: int = 200) -> list[Entry]:
         """Return charges of an account, evenly over all of them, the last one among them."""
-        with self._store.reading() as log:
-            rows = log.charged(account)
-            step = max(1, math.ceil(len(rows) / most))
-            return [Entry.read(log, row) for row in rows[::-1][::step][::-1]]
+        step = max(1, math.ceil(self.count(account) / most))
+        return self.entries(account, last=self.count(account), step=step)[::-1]
 
     def to_csv(self) -> str:
         """Return every charge as CSV, and every decision about a study."""
@@ -280,10 +277,8 @@ class Ledger(LedgerReader):
 
     Notes
     -----
-    Every row is a line and carries the hash of the row before it, so a row that was changed,
-    removed, inserted or moved shows when the file is opened. Somebody who may write the file can
-    cut rows from its end, restore an older copy, rewrite all of it with fresh hashes, or make it
-    anew, and the result is a valid chain: that shows against the witness, at every opening and
+    A row that was changed, removed, inserted or moved shows when the file is opened. Rows cut from
+    its end, an older copy, or a file made anew show against the witness, at every opening and
     before every charge. Somebody who may write both can still do it; against them, compare with
     the heads that release cards and receipts carry, by ``verify(head=...)``. Nor does a ledger
     stop anyone from using the data without charging.
@@ -313,11 +308,7 @@ class Ledger(LedgerReader):
 
     def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
         """Note that what was paid for was made, and optionally what it hashes to."""
-        self._store.mark(receipt, "released", End(receipt.row, digest))
-
-    def mark_failed(self, receipt: Receipt, *, code: str) -> None:
-        """Note that what was paid for was not made; it stays charged."""
-        self._store.mark(receipt, "failed", End(receipt.row, code=check_code(code, "code")))
+        self._store.mark(receipt, digest=digest)
 
     def note_model(self, receipt: Receipt, *, digest: str) -> None:
         """Note a model that was made of what was paid for, by which releases are verified."""

@@ -25,7 +25,7 @@ def original(tmp_path_factory):
     first = ledger.charge("a", Guarantee(0.4), purpose="fit", key="k")
     ledger.mark_released(first, digest="00ff")
     second = ledger.charge("b", Guarantee(0.5, unit="party"), purpose="fit")
-    ledger.mark_failed(second, code="SolverFailed")
+    ledger._store.mark(second, code="SolverFailed")
     ledger.raise_cap("a", epsilon=1.0, reason="a second study")
     ledger.freeze("b", reason="done")
     ledger.charge("a", Guarantee(0.3), purpose="fit")
