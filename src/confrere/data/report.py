@@ -398,12 +398,7 @@ class DataReport(Shown):
         """Return the names and rows of a table of counts per column; zeros are left empty."""
         names = ("column", "kind", "missing", "outside", "undeclared", "constant")
         return names, [
-            (
-                one.column,
-                one.kind,
-                *(getattr(one, name) or "" for name in names[2:5]),
-                "yes" if one.constant else "",
-            )
+            (*(getattr(one, name) or "" for name in names[:5]), "yes" * one.constant)
             for one in self.columns
         ]
 

@@ -656,13 +656,13 @@ def _checked_features(features: object) -> tuple[Feature, ...]:
     found = tuple(features)
     _refuse_twice([feature.column for feature in found], "column")
     _refuse_twice([name for feature in found for name in feature.names], "encoded column")
-    declaring = [feature for feature in found if feature.importance is not None]
-    if declaring and len(declaring) < len(found):
-        silent = next(feature.column for feature in found if feature.importance is None)
+    told = [feature.importances for feature in found]
+    if any(told) and None in told:
+        silent = found[told.index(None)].column
         raise SchemaError(
             f"column {silent!r} declares no importance, but others do: declare all or none."
         )
-    if declaring and not any(max(feature.importances or (0,)) > 0 for feature in declaring):
+    if any(told) and not any(any(own or ()) for own in told):
         raise SchemaError("at least one importance must be above 0.")
     return found
 
@@ -671,11 +671,6 @@ def _refuse_twice(names: list[str], what: str) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise SchemaError(f"{what} declared twice: {', '.join(map(repr, twice))}.")
-
-
-_YES_NO = ({"yes", "no"}, {"y", "n"})
-_OTHER = "other"
-_TAILS = (0.005, 0.995)
 
 
 class PublicDataOnlyWarning(UserWarning):
@@ -736,18 +731,13 @@ def draft_schema(
         stacklevel=2,
     )
     skipped = {*exclude} | (set() if label is None else {label.column})
-    features: list[Feature] = []
-    left_out: list[str] = []
-    for column in names:
-        if column in skipped:
-            continue
-        code = column in categories
-        cells = declared_columns(public_table, [column])[column]
-        feature = _drafted(str(column), cells, max_categories, code=code)
-        if feature is None:
-            left_out.append(str(column))
-        else:
-            features.append(feature)
+    columns = declared_columns(public_table, [name for name in names if name not in skipped])
+    drafted = {
+        str(name): _drafted(str(name), cells, max_categories, code=name in categories)
+        for name, cells in columns.items()
+    }
+    features = tuple(feature for feature in drafted.values() if feature is not None)
+    left_out = ", ".join(name for name, feature in drafted.items() if feature is None)
     if not features:
         raise SchemaError("no column of the table can be drafted.")
     if label is not None and label.positive is not None and label.base_rate is None:
@@ -756,8 +746,8 @@ def draft_schema(
     note = f"Drafted from a public table of {n_rows_of(public_table)} rows"
     note += f" ({source})" if source else ""
     note += "; to be read and corrected by a person."
-    note += f" Left out: {', '.join(left_out)}." if left_out else ""
-    return PublicSchema(tuple(features), label, note=note)
+    note += f" Left out: {left_out}." if left_out else ""
+    return PublicSchema(features, label, note=note)
 
 
 def _drafted(column: str, cells: Cells, max_categories: int, *, code: bool) -> Feature | None:
@@ -788,7 +778,7 @@ def _drafted(column: str, cells: Cells, max_categories: int, *, code: bool) -> F
     if all(isinstance(one, float) for one in counts):
         x = np.repeat(np.array([*counts]), [*counts.values()])
         return _drafted_number(column, x, missing)
-    if {str(value).lower() for value in counts} in _YES_NO:
+    if {str(value).lower() for value in counts} in ({"yes", "no"}, {"y", "n"}):
         no, yes = sorted(counts, key=lambda value: str(value).lower() in ("yes", "y"))
         return Flag(column, true=yes, false=no, share=_share(counts[yes] / present), **missing)
     return _drafted_category(column, counts, max_categories, missing)
@@ -807,13 +797,12 @@ def _drafted_category(
     shares = [counts[value] / present for value in kept]
     unknown: Any = ZEROS
     if not few:
-        named = next((value for value in kept if str(value).lower() == _OTHER), None)
-        unknown = _OTHER if named is None else named
+        unknown = next((value for value in kept if str(value).lower() == "other"), "other")
         rest = 1 - sum(shares)
-        if named is None:
-            shares.append(rest)
+        if unknown in kept:
+            shares[kept.index(unknown)] += rest
         else:
-            shares[kept.index(named)] += rest
+            shares.append(rest)
     rounded = tuple(_share(share) for share in shares)
     return Category(column, values=tuple(kept), shares=rounded, unknown=unknown, **missing)
 
@@ -821,7 +810,7 @@ def _drafted_category(
 def _drafted_number(column: str, x: np.ndarray[Any, Any], missing: dict[str, Any]) -> Number:
     if not np.isfinite(x).all():
         raise InvalidData(f"column {column!r}: the public table has infinite values.")
-    lo, hi = np.quantile(x, _TAILS)
+    lo, hi = np.quantile(x, (0.005, 0.995))
     if lo == hi:  # nearly constant: the tails are all there is
         lo, hi = x.min(), x.max()
     digits = 1 - math.floor(math.log10(hi - lo))
@@ -829,12 +818,9 @@ def _drafted_number(column: str, x: np.ndarray[Any, Any], missing: dict[str, Any
     low, high = math.floor(lo / step) * step, math.ceil(hi / step) * step
     bounds = (round(low, digits), round(high, digits))
     clipped = np.clip(x, *bounds)
-    mean = min(max(_rounded(float(clipped.mean())), bounds[0]), bounds[1])
-    return Number(column, bounds=bounds, mean=mean, sd=_rounded(float(clipped.std())), **missing)
-
-
-def _rounded(number: float) -> float:
-    return float(f"{number:.3g}")
+    mean, sd = (float(f"{number:.3g}") for number in (clipped.mean(), clipped.std()))
+    mean = min(max(mean, bounds[0]), bounds[1])
+    return Number(column, bounds=bounds, mean=mean, sd=sd, **missing)
 
 
 def _share(share: float) -> float:

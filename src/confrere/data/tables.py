@@ -15,10 +15,9 @@ import os
 import re
 import socket
 import sqlite3
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -51,6 +50,7 @@ from confrere.data.spill import MappedRows, SpillFolder, file_stamp
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
 from confrere.solver.row_blocks import Engine, Sums
+from confrere.views import progress_bar
 
 Array: TypeAlias = NDArray[Any]
 
@@ -528,7 +528,8 @@ def gathered(
     folder: SpillFolder | None = None
     first: Sequence[Array] = ()
     done, least = 0, expected or 0
-    with _bar(expected) as tell:
+    shown = (expected or _IN_MEMORY) >= 2**20
+    with progress_bar("decoding rows", least, shown=shown) as tell:
         for arrays, some in blocks:
             done += len(arrays[0])
             labels += [] if some is None else [some]
@@ -626,17 +627,3 @@ def _small(column: str, values: Container) -> Array:
     if labels.dtype.kind in "biuf" and bool(((labels == 0) | (labels == 1)).all()):
         return labels.astype(np.int8)
     return labels
-
-
-@contextmanager
-def _bar(expected: int | None) -> Iterator[Callable[[int], object]]:
-    """Give what is told how many rows are done: a bar where a person watches and waits."""
-    if not sys.stderr.isatty() or (expected or _IN_MEMORY) < 2**20:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("decoding rows", total=expected)
-        yield lambda done: bar.update(task, completed=done)

@@ -98,12 +98,9 @@ def _clip(told: dict[str, Any]) -> Clip | None:
 
 
 def _encoder(told: dict[str, Any]) -> Encoder:
-    labels = told["labels"]
-    more: dict[str, Any] = {
-        "schema": PublicSchema.from_dict(told["schema"]),
-        "labels": None if labels is None else tuple(labels),
-    }
-    return Encoder.checked(Encoder(**{**told, **more}))
+    labels = None if told["labels"] is None else tuple(told["labels"])
+    schema = PublicSchema.from_dict(told["schema"])
+    return Encoder.checked(Encoder(**{**told, "schema": schema, "labels": labels}))
 
 
 def _differing(own: Any, given: Any, where: str = "model") -> str | None:
