@@ -21,6 +21,7 @@ from confrere.errors import CompositionError, InvalidData, InvalidParameter, Led
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import Payment, Receipt, Store
+from confrere.kernel.log import held
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
 from confrere.ledger import LedgerReader
@@ -602,7 +603,7 @@ class TestProcessesThatResume:
 
     def test_a_lock_makes_no_ledger(self, book):
         book.path.rename(book.path.with_name("moved"))
-        with pytest.raises(FileNotFoundError), book._store.held(1):
+        with pytest.raises(FileNotFoundError), held(book.path, 1):
             pass
         assert not book.path.exists()
 

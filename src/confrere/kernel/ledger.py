@@ -65,7 +65,6 @@ from confrere.kernel.log import (
     Row,
     canonical,
     create,
-    held,
     now,
     rolled_back,
     transaction,
@@ -682,10 +681,6 @@ class Store:
                 kept.check_place(log.ledger_id, self.path)
                 kept.keep_place(log, self.path)
         return self
-
-    def held(self, row: int) -> AbstractContextManager[None]:
-        """Be the only process that draws for a charge."""
-        return held(self.path, row)
 
     def reading(self) -> AbstractContextManager[Pages]:
         """Show one consistent state of the rows."""

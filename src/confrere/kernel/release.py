@@ -31,7 +31,7 @@ from typing_extensions import override
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
 from confrere.kernel.guarantee import Amount, Guarantee, SharedSums, Split, Unit, check_split
 from confrere.kernel.ledger import Origin, Payment, Receipt, Store, Terms
-from confrere.kernel.log import canonical
+from confrere.kernel.log import canonical, held
 from confrere.kernel.streams import Measurement, R, RandomSource, SeededSource, T
 
 #: Up to so many words, keying a stream costs more than it saves.
@@ -149,7 +149,7 @@ class _Purse:
             _UNDER_WAY[self._place] = threading.get_ident()
         self._held = ExitStack()
         try:
-            self._held.enter_context(book.held(receipt.row))
+            self._held.enter_context(held(book.path, receipt.row))
             payment = book.payment(receipt)
             if not payment.open and payment.sums is None:
                 payment = payment._replace(open=seal is not None and payment.noise == seal)

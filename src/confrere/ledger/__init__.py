@@ -1,8 +1,7 @@
 """The append-only record of what was spent."""
 
 from confrere.kernel.ledger import ChargeApproval, Receipt
-from confrere.ledger.accounts import Account, Limit
-from confrere.ledger.entries import Decision, Entry
+from confrere.ledger.accounts import Account, Decision, Entry, Limit
 from confrere.ledger.ledger import Ledger, LedgerReader, default_ledger, payer
 from confrere.ledger.witness import reset_witness, witnessed
 

@@ -37,9 +37,7 @@ from confrere.kernel.ledger import (
     study_of,
 )
 from confrere.kernel.log import ONE_AT_A_TIME, now, reread
-from confrere.ledger import entries as views
-from confrere.ledger.accounts import Account, account_table, charge_table, left_of
-from confrere.ledger.entries import Decision, Entry
+from confrere.ledger import accounts as views
 from confrere.views import Panel, Shown
 
 #: Accounts of a view at most; the rest is said to be there.
@@ -58,10 +56,7 @@ class LedgerReader(Shown):
 
     @staticmethod
     def look(path: str | os.PathLike[str]) -> LedgerReader:
-        """Return a ledger that is only looked at: nothing is made, and no witness is told.
-
-        What a witness remembers is then compared by :func:`~confrere.ledger.witnessed`.
-        """
+        """Return a ledger that is only looked at: nothing is made, and no witness is asked."""
         return LedgerReader(Store(Path(path).resolve(), None))
 
     @property
@@ -135,7 +130,7 @@ class LedgerReader(Shown):
     def left(self, account: str | None = None) -> float:
         """Return the epsilon that can still be charged; infinite without a cap."""
         balance = self._balance(account)
-        return math.inf if balance is None else left_of(balance)
+        return math.inf if balance is None else views.left_of(balance)
 
     def head(self) -> str:
         """Return the hash of the last row; kept elsewhere, it shows a ledger that was cut."""
@@ -162,16 +157,16 @@ class LedgerReader(Shown):
             name = self._store.payer(log, account)
             return log.balance(name) if name in log.balances else None
 
-    def entry(self, receipt: Receipt) -> Entry:
+    def entry(self, receipt: Receipt) -> views.Entry:
         """Return what a receipt was given for, and how it ended so far."""
         with self._store.reading() as log:
             log.charge_of(receipt)
-            return Entry.read(log, receipt.row)
+            return views.Entry.read(log, receipt.row)
 
-    def accounts(self) -> list[Account]:
+    def accounts(self) -> list[views.Account]:
         """Return every account with what it has spent, in the order of opening."""
         with self._store.reading() as log:
-            return [Account.of(log, name) for name in log.balances]
+            return [views.Account.of(log, name) for name in log.balances]
 
     def entries(
         self,
@@ -180,19 +175,19 @@ class LedgerReader(Shown):
         last: int | None = None,  # Only that many, from the end, and the last one first
         skip: int = 0,  # After leaving out so many from the end
         step: int = 1,  # One of so many
-    ) -> list[Entry]:
+    ) -> list[views.Entry]:
         """Return the charges of one account, or of all, with how they ended."""
         with self._store.reading() as log:
             rows = log.charged(account)
             if last is not None:
                 rows = rows[::-1][skip : skip + last : step]
-            return [Entry.read(log, row) for row in rows]
+            return [views.Entry.read(log, row) for row in rows]
 
-    def entry_at(self, row: int) -> Entry | None:
+    def entry_at(self, row: int) -> views.Entry | None:
         """Return the charge in a row, with how it ended; None if the row holds none."""
         with self._store.reading() as log:
             found = log.at(row)
-            return Entry.read(log, row) if found and found.kind == "charge" else None
+            return views.Entry.read(log, row) if found and found.kind == "charge" else None
 
     def count(self, account: str | None = None) -> int:
         """Return the number of charges of one account, or of all."""
@@ -218,18 +213,18 @@ class LedgerReader(Shown):
             _studies[log] = log.tail.seq, spent
             return dict(spent)
 
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[views.Decision]:
         """Return who said no to a study, or took that back, and why."""
         with self._store.reading() as log:
             return views.decisions(log)
 
-    def refusal(self, study_sha256: str) -> Decision | None:
+    def refusal(self, study_sha256: str) -> views.Decision | None:
         """Return the no to a study that stands, if one does."""
         with self._store.reading() as log:
             last = views.decisions(log, study_sha256)[-1:]
         return last[0] if last and last[0].stops else None
 
-    def sampled(self, account: str, most: int = 200) -> list[Entry]:
+    def sampled(self, account: str, most: int = 200) -> list[views.Entry]:
         """Return charges of an account, evenly over all of them, the last one among them."""
         step = max(1, math.ceil(self.count(account) / most))
         return self.entries(account, last=self.count(account), step=step)[::-1]
@@ -246,12 +241,12 @@ class LedgerReader(Shown):
     @override
     def view(self) -> Panel:
         accounts, count = self.accounts(), self.count()
-        some = account_table(accounts[:_MOST]) if accounts else "no account yet"
+        some = views.account_table(accounts[:_MOST]) if accounts else "no account yet"
         more = f"; {len(accounts) - _MOST} more accounts" if len(accounts) > _MOST else ""
         where = "in memory: it goes with this process" if self.ephemeral else self.path.name
         note = f"{where}; {count} charges{more}; head {self.head()[:12]}"
         return Panel(
-            "Ledger", [some, *([charge_table(self.entries(last=5))] if count else [])], note
+            "Ledger", [some, *([views.charge_table(self.entries(last=5))] if count else [])], note
         )
 
 
@@ -300,10 +295,7 @@ class Ledger(LedgerReader):
         simulated: bool = False,
         **terms: Unpack[Terms],
     ) -> Receipt:
-        """Pay for a release; when this returns, the price is on disk; if it raises, not a bit is.
-
-        Without an account the only one pays. What was paid under a key is not paid again.
-        """
+        """Pay for a release: when this returns, the price is on disk, and if it raises, nothing."""
         return self._store.charge(account, guarantee, simulated=simulated, **terms)
 
     def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
