@@ -175,16 +175,6 @@ class LineCarrier:
             pass
         return sorted(self._here)
 
-    def await_parties(self, names: list[str], timeout: float) -> list[str]:
-        """Wait until all of these are connected; return who is not when the time is up."""
-        deadline = time.monotonic() + timeout
-        while True:
-            missing = [name for name in names if name not in self.connected()]
-            left = deadline - time.monotonic()
-            if not missing or left <= 0:
-                return missing
-            self._hear(left)
-
     def exchange(
         self, questions: Mapping[str, bytes], timeout: float | None = None
     ) -> dict[str, bytes | str]:
@@ -302,9 +292,9 @@ def carrying(
 
 def _no_port(host: str, port: int) -> EngineFailed:
     """Say why nobody can listen there."""
-    why = "nobody knows why"
+    why, family = "nobody knows why", socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket.create_server((host, port), family=_family(host)).close()
+        socket.create_server((host, port), family=family).close()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             return EngineFailed(
@@ -316,10 +306,6 @@ def _no_port(host: str, port: int) -> EngineFailed:
         f"cannot listen on {host}:{port} ({why}); give an address of this machine and a port that "
         "you may use."
     )
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _gone() -> EngineFailed:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pwd
 import re
 import tarfile
 import tempfile
@@ -280,10 +279,13 @@ def read_nodes(folder: str | os.PathLike[str], study: Study) -> dict[str, Path]:
 def admit(folder: str | os.PathLike[str], study: Study, request: KeyRequest) -> None:
     """Let a party in by the certificate of its request; the one before, if any, is revoked.
 
-    The request must be signed by the key that the study names for the party.
+    The request must be signed by the key that the study names for the party, as its own or as the
+    one after it.
     """
-    expected = study.party(request.party).key
-    if expected is None or fingerprint(expected) != request.fingerprint:
+    known, named = {request.fingerprint}, study.party(request.party).key
+    if request.follows is not None:
+        known.add(fingerprint(request.follows))
+    if named is None or fingerprint(named) not in known:
         raise SignatureError(
             f"request of {request.party}: the study names another key for this party; compare "
             "fingerprints by telephone."
@@ -298,18 +300,17 @@ def admit(folder: str | os.PathLike[str], study: Study, request: KeyRequest) -> 
     text = certificate_text(request.certificate)
     if path.exists() and certificate_text(read_certificate(path)) == text:
         return
-    revoke(place, request.party, missing_ok=True)
+    if path.exists():
+        revoke(place, request.party)
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(path, text.encode(), mode=0o644)
 
 
-def revoke(folder: str | os.PathLike[str], party: str, *, missing_ok: bool = False) -> None:
+def revoke(folder: str | os.PathLike[str], party: str) -> None:
     """Take a party's certificate back: it is never accepted again, under any name."""
     place = Path(folder)
     path = place / f"{party}.pem"
     if not path.is_file():
-        if missing_ok:
-            return
         raise InvalidParameter(f"there is no certificate of {party} in {place.name}.")
     # The list first: a kill in between leaves a certificate that is refused, not one let in.
     with (place / REVOKED).open("a", encoding="ascii") as stream:
@@ -340,9 +341,8 @@ class OpenedKit:
     participant: str  #: Whose it is: a party's name, or ``"coordinator"``
     fingerprint: str  #: Of the key that signed it
     study_sha256: str
-    files: Mapping[str, bytes]  #: Mapping of name to bytes. What was signed.
-    #: Mapping of name to bytes. What is made here of it: README, unit and, for a party, its local
-    #: file.
+    files: Mapping[str, bytes]  #: What was signed, by name
+    #: What is made here of it, by name: README, unit and, for a party, its local file.
     pages: Mapping[str, bytes]
 
 
@@ -492,16 +492,13 @@ def open_kit(
     """Check a kit; write its files and what is made of them into a folder of its owner's alone.
 
     A party's go into its home, under the study's id: every study finds the same keys, policy and
-    ledgers there. A folder that holds the study already (of an older version, or a coordinator's)
-    gets the kit's own files anew. Returns the kit and the folder.
+    ledgers there. A folder that holds the study already gets the kit's own files anew. Returns the
+    kit and the folder.
     """
     kit = show_kit(path, expected)
     own, pages = kit.participant == COORDINATOR, kit.pages
     place = Path(into) if into is not None else Path() if own else home_folder()
-    if not own and (place / "study.toml").exists():
-        _check_own_keys(place, kit)
-        pages = {}  # of an older version, whose parties had no home: they stay as they are
-    elif not own:
+    if not own:
         _check_own_keys(Home(place).keys, kit)
         home = open_home(place)
         study, key = study_from_bytes(kit.files["study.toml"]), kit.files["coordinator.pub"]
@@ -580,14 +577,9 @@ def _pages(
 
 def service_commands() -> list[list[str]]:
     """Return the commands by which root makes the user and the folders that units name."""
-    folders = [SERVICE, f"{SERVICE}-witness"]
     user = ["useradd", "--system", "--home-dir", SERVICE, "--shell", "/usr/sbin/nologin"]
-    made = ["install", "-d", "-m", "0700", "-o", "confrere", "-g", "confrere", *folders]
-    try:
-        pwd.getpwnam("confrere")
-    except KeyError:
-        return [[*user, "confrere"], made]
-    return [made]
+    made = ["install", "-d", "-m", "0700", "-o", "confrere", "-g", "confrere"]
+    return [[*user, "confrere"], [*made, SERVICE, f"{SERVICE}-witness"]]
 
 
 def _write(path: Path, files: Mapping[str, bytes], key: Ed25519PrivateKey) -> Path:

@@ -92,6 +92,7 @@ class PartySession(Generic[T]):
         self._share = share
         self._one_at_a_time = threading.Lock()
         self._seen: set[str] = set()
+        self._opened: dict[bytes, Step] = {}  # the last question's evidence, whose signatures hold
         self.finished = False  #: Whether there is nothing more to do
         self._released = False
         #: "waiting", "asked", "answered", "released", "left out" or "withdrawn by ...": for people
@@ -157,7 +158,11 @@ class PartySession(Generic[T]):
         if question.run not in self._grant.runs:
             raise OperationRefused("the run is not one that was agreed to.", "run")
         self._local.books.ledger.check_agreed(question.study, self._grant.approval)
-        steps = [Step.open(one, self._coordinator, self._keys) for one in evidence]
+        self._opened = {
+            one: self._opened.get(one) or Step.open(one, self._coordinator, self._keys)
+            for one in evidence
+        }
+        steps = [self._opened[one] for one in evidence]
         for step in steps:
             if (step.question.run, step.question.study) != (question.run, question.study):
                 raise OperationRefused("the evidence is of another run or study.", "evidence")
