@@ -12,7 +12,13 @@ from confrere.cli.envelope import Answer, Option, command, tell, wrote
 from confrere.cli.options import confirm, pairs
 from confrere.errors import StudyError
 from confrere.views import Word
-from confrere_federation.commands.key_access import signing_key, stopped_by_services
+from confrere_federation.commands.key_access import (
+    Agreed,
+    LocalFile,
+    Released,
+    signing_key,
+    stopped_by_services,
+)
 from confrere_federation.commands.studies import receipt_table, words_of
 from confrere_federation.engines.keys import (
     authority_in,
@@ -47,9 +53,7 @@ from confrere_federation.studies.study_file import Study, read_study
 def approve(
     study: Path,
     *,
-    local: Annotated[Path, Option("The party's local file.", envvar="CONFRERE_LOCAL")] = Path(
-        "local.toml"
-    ),
+    local: LocalFile = Path("local.toml"),
     ledger: Path | None = None,
     grant: Annotated[Path, "The file to write."] = Path("grant.json"),
     name: str | None = None,
@@ -67,7 +71,7 @@ def approve(
             metavar="NAME=SHA256:...",
         ),
     ] = None,
-    yes: Annotated[bool, "Agree to the price without asking."] = False,
+    yes: Agreed = False,
 ) -> Answer:
     """Agree to what a study asks of a party, once, at its price.
 
@@ -123,7 +127,7 @@ def coordinator(
         Path | None, "The folder of its TLS certificate; by default made where it works."
     ] = None,
     auxiliary: Path | None = None,
-    out: Annotated[Path | None, Option("Where the release goes.", envvar="CONFRERE_OUT")] = None,
+    out: Released = None,
 ) -> Answer:
     """Ask the parties of a study, write the release of what they gave, and hand it to them.
 

@@ -1,4 +1,4 @@
-"""Keys that commands open: locked ones by a service's variable or a question, never a flag."""
+"""What commands between machines take and open: locked keys by a variable or a question."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from confrere.cli.envelope import Option
 from confrere.errors import StudyError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+LocalFile = Annotated[Path, Option("The party's local file.", envvar="CONFRERE_LOCAL")]
+Released = Annotated[Path | None, Option("Where the release goes.", envvar="CONFRERE_OUT")]
+Agreed = Annotated[bool, "Agree to the price without asking."]
 
 #: Where services put the passphrases of keys; people are asked for them.
 NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable

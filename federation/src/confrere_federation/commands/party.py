@@ -14,6 +14,9 @@ from confrere.cli.envelope import Answer, Option, command, tell
 from confrere.errors import FederationError, StudyRefused
 from confrere_federation.commands.key_access import (
     NODE_PASSPHRASE,
+    Agreed,
+    LocalFile,
+    Released,
     passphrase_of,
     stopped_by_services,
 )
@@ -28,9 +31,7 @@ def party(
     coordinator: Annotated[str, Option("Where it listens.", metavar="HOST:PORT")],
     authority: Annotated[Path, "The coordinator's ca.pem."],
     node_key: Annotated[Path, "The private node key: keys node makes one."],
-    local: Annotated[Path, Option("The party's local file.", envvar="CONFRERE_LOCAL")] = Path(
-        "local.toml"
-    ),
+    local: LocalFile = Path("local.toml"),
     ledger: Path | None = None,
     grant: Annotated[Path, "What was approved; without one it is asked for."] = Path("grant.json"),
     folder: Annotated[Path, "Its files: state, journal, log."] = Path("confrere-party"),
@@ -40,8 +41,8 @@ def party(
     name: str | None = None,
     reason: str | None = None,
     justification: str | None = None,
-    out: Annotated[Path | None, Option("Where the release goes.", envvar="CONFRERE_OUT")] = None,
-    yes: Annotated[bool, "Agree to the price without asking."] = False,
+    out: Released = None,
+    yes: Agreed = False,
     same_mount: Annotated[
         bool, "As a service, start though ledger and witness share a mount."
     ] = False,

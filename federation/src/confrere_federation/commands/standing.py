@@ -11,7 +11,7 @@ from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import pairs
 from confrere.errors import StudyError
 from confrere.kernel.ledger import witness_folder
-from confrere.ledger import Ledger, LedgerReader
+from confrere.ledger import Account, Ledger, LedgerReader
 from confrere.ledger.accounts import account_table, charge_table
 from confrere.views import Pairs, Table
 from confrere_federation.progress import read_progress, summary
@@ -39,12 +39,7 @@ def home(
     own = open_home(folder or home_folder())
     for name, table in pairs(data, "--data").items():
         own.add(name, table, unit_column)
-    books = {
-        name: LedgerReader.look(own.ledger_of(name)).accounts()
-        if own.ledger_of(name).is_file()
-        else []
-        for name in own.datasets()
-    }
+    books = {name: _accounts(own.ledger_of(name)) for name in own.datasets()}
     studies = sorted(one.parent.name for one in own.studies.glob("*/study.toml"))
     told = {
         "keys": own.keys,
@@ -74,14 +69,16 @@ def home(
     )
 
 
+def _accounts(ledger: Path) -> list[Account]:
+    return LedgerReader.look(ledger).accounts() if ledger.is_file() else []
+
+
 def _make_service() -> Answer:
     from confrere_federation.kits import SERVICE, service_commands
 
-    commands = service_commands()
-    if os.geteuid() != 0:
-        lines = "; ".join(" ".join(words) for words in commands)
-        raise StudyError(f"--service: root makes a user and folders: {lines}.")
-    for words in commands:
+    for words in service_commands():
+        if os.geteuid() != 0:
+            raise StudyError("--service: root makes a user and folders: give it by sudo.")
         # Ours, word by word; 9 says that the user is there.
         if subprocess.run(words, check=False).returncode not in (0, 9):  # noqa: S603
             raise StudyError(f"--service: it ended there: {' '.join(words)}.")

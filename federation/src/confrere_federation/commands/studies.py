@@ -180,10 +180,10 @@ def fit(
     Shows the price first and asks for the amount to be typed. Every party's own ledger is charged
     before any noise is drawn; a plan pays once, and carried out again it gives the same.
     """
-    if study is None and plan is None:
-        raise typer.BadParameter("give a study file or --plan.", param_hint="'STUDY'")
     agreed = None if plan is None else read_plan(plan)
-    path = study if study is not None else agreed.study_path if agreed else Path()
+    path = agreed.study_path if study is None and agreed is not None else study
+    if path is None:
+        raise typer.BadParameter("give a study file or --plan.", param_hint="'STUDY'")
     found = read_study(path)
     alone = found.alone
     locals_ = gather_locals(

@@ -32,9 +32,11 @@ from confrere.planning import plan
 from confrere.release import Release, load_rehearsal, read_additions, read_folder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
+from confrere_federation.desk.gathered import Facts
 from confrere_federation.studies.local_file import Local, gather_locals, standing_refusal
 from confrere_federation.studies.running import check_table, has_answered, make_plan, price_of
 from confrere_federation.studies.sessions import (
+    Earlier,
     approve_study,
     changed_facts,
     earlier_grants,
@@ -48,8 +50,6 @@ from confrere_federation.studies.study_file import (
     trust_of,
     trust_words,
 )
-
-Facts = dict[str, Any]
 
 #: What operations are, for people.
 _QUESTIONS = {
@@ -164,21 +164,22 @@ def _decided(study: Study, file: Path, local: Local) -> Facts:
             state = "answered"
         expires = grant.expires.isoformat()
         said = {"justification": None, **grant.approval.to_dict(), "expires": expires}
-    changes = None
-    if before is not None:
-        told = [] if before.study is None else changed_facts(before.study, study.content)
-        changes = {
-            "approved": before.grant.approved_at.isoformat()[:10],
-            "study": before.grant.study_id,
-            "epsilon": before.grant.epsilon_per_run,
-            "known": before.study is not None,
-            "keys": [[key, _text(old), _text(new)] for key, old, new in told],
-        }
+    changes = None if before is None else _changes(before, study)
     return {"state": state, "said": said, "changes": changes}
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+def _changes(before: Earlier, study: Study) -> Facts:
+    def text(value: object) -> str | None:
+        return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+    told = [] if before.study is None else changed_facts(before.study, study.content)
+    return {
+        "approved": before.grant.approved_at.isoformat()[:10],
+        "study": before.grant.study_id,
+        "epsilon": before.grant.epsilon_per_run,
+        "known": before.study is not None,
+        "keys": [[key, text(old), text(new)] for key, old, new in told],
+    }
 
 
 @plainly

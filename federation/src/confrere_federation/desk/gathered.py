@@ -35,6 +35,9 @@ from confrere.kernel.log import FIRST_BYTES
 from confrere.ledger import Account, LedgerReader, witnessed
 from confrere_federation.progress import STATUS, read_progress, summary
 
+#: What is shown of something: plain values.
+Facts = dict[str, Any]
+
 #: How deep folders are looked through, and how many entries are looked at in all.
 _DEPTH = 4
 _MOST = 20_000
@@ -225,24 +228,30 @@ def person_totals(
         for account in book.accounts:
             kind = (str(account.unit or "not said"), str(account.neighbours or "not said"))
             groups.setdefault(kind, []).append((book, account))
-    found = []
-    for kind, members in groups.items():
-        paid, recent, unknown, names = Decimal(0), Decimal(0), 0, set[str]()
-        for book, account in members:
-            own = [(sha, e) for (name, _, sha), e in book.by_study.items() if name == account.name]
-            known = {sha: studies[sha] for sha, _ in own if sha in studies}
-            rows = {sha: known[sha].rows if sha in known else 1 for sha, _ in own}
-            for sha, epsilon in own:
-                paid = plus(paid, epsilon * rows[sha])
-            names |= {one.unit for one in known.values()}
-            # Which of a year's charges were whose study's is not kept: the largest factor is safe.
-            spent = Decimal(repr(account.years.get(this, 0.0)))
-            recent = plus(recent, spent * max(rows.values(), default=1))
-            unknown += len(known) < len(rows)
-        people = next(iter(names)) if len(names) == 1 else kind[0]
-        amounts = at_least(paid), at_least(min(recent, paid))
-        found.append(PersonTotal(*kind, people, *amounts, len(members), unknown))
-    return found
+    return [_total(kind, members, studies, this) for kind, members in groups.items()]
+
+
+def _total(
+    kind: tuple[str, str],
+    members: list[tuple[Book, Account]],
+    studies: Mapping[str, StudyUnit],
+    year: int,
+) -> PersonTotal:
+    paid, recent, unknown, names = Decimal(0), Decimal(0), 0, set[str]()
+    for book, account in members:
+        own = [(sha, e) for (name, _, sha), e in book.by_study.items() if name == account.name]
+        known = {sha: studies[sha] for sha, _ in own if sha in studies}
+        rows = {sha: known[sha].rows if sha in known else 1 for sha, _ in own}
+        for sha, epsilon in own:
+            paid = plus(paid, epsilon * rows[sha])
+        names |= {one.unit for one in known.values()}
+        # Which of a year's charges were whose study's is not kept: the largest factor is safe.
+        spent = Decimal(repr(account.years.get(year, 0.0)))
+        recent = plus(recent, spent * max(rows.values(), default=1))
+        unknown += len(known) < len(rows)
+    people = next(iter(names)) if len(names) == 1 else kind[0]
+    amounts = at_least(paid), at_least(min(recent, paid))
+    return PersonTotal(*kind, people, *amounts, len(members), unknown)
 
 
 def share(account: Account) -> float | None:
@@ -262,7 +271,7 @@ _LAST_LINES = 20
 _LOG_BYTES = 8192
 
 
-def run_facts(place: Place, now: datetime | None = None) -> dict[str, Any] | None:
+def run_facts(place: Place, now: datetime | None = None) -> Facts | None:
     """Return how far a run is; None if its folder does not say."""
     told = read_progress(place.path)
     if told is None:
@@ -277,7 +286,7 @@ def run_facts(place: Place, now: datetime | None = None) -> dict[str, Any] | Non
     return facts
 
 
-def _time_left(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _time_left(facts: Mapping[str, Any], now: datetime) -> Facts:
     """Say how long answers are still waited for, and whether the run has fallen silent."""
     state = facts["state"]
     over = state.startswith(("released", "failed", "left out"))
@@ -368,7 +377,7 @@ class ClerkProcess:
         self._one_at_a_time = ThreadPoolExecutor(1, "confrere-clerk")
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
-        self._known: OrderedDict[Hashable, Future[dict[str, Any]]] = OrderedDict()
+        self._known: OrderedDict[Hashable, Future[Facts]] = OrderedDict()
         self._closed = False
 
     def ask(
@@ -378,18 +387,16 @@ class ClerkProcess:
         *args: Any,
         state: Hashable = None,  # What the answer depends on besides; None remembers nothing
         **facts: Any,
-    ) -> dict[str, Any]:
+    ) -> Facts:
         """Call a function of the clerk there, unless it is known what it says in this state."""
         return self._begun(function, args, facts, state).result()
 
-    def known(self, function: str, *args: Any, state: Hashable) -> dict[str, Any] | None:
+    def known(self, function: str, *args: Any, state: Hashable) -> Facts | None:
         """Return what :meth:`ask` would, if it is known; else None, and find it out meanwhile."""
         begun = self._begun(function, args, {}, state)
         return begun.result() if begun.done() else None
 
-    def _begun(
-        self, function: str, args: Any, facts: Any, state: Hashable
-    ) -> Future[dict[str, Any]]:
+    def _begun(self, function: str, args: Any, facts: Any, state: Hashable) -> Future[Facts]:
         key = (function, repr(args), state)
         found = None if state is None else self._known.get(key)
         if found is None or (found.done() and found.result() is _GONE):
@@ -444,7 +451,7 @@ class ClerkProcess:
         self._line = Connection(ours.detach())
         return self._line
 
-    def _asked(self, function: str, args: Any, facts: Any) -> dict[str, Any]:
+    def _asked(self, function: str, args: Any, facts: Any) -> Facts:
         for _ in range(2):  # it may have gone home just when it was asked
             if self._closed:
                 break
@@ -452,7 +459,7 @@ class ClerkProcess:
             try:
                 line.send((function, args, facts))
                 if line.poll(_ANSWER_SECONDS):
-                    answer: dict[str, Any] = line.recv()
+                    answer: Facts = line.recv()
                     return answer
                 self._end()
                 return {"fault": "it took too long."}
@@ -510,45 +517,45 @@ class Desk:
             known = self._books[place.id] = (state, read_book(place))
         return known[1]
 
-    def verified(self, book: Book) -> dict[str, Any] | None:
+    def verified(self, book: Book) -> Facts | None:
         """Return whether every row and sum of a ledger is right; None while that is worked out."""
         if book.verified is not None:
             return {"rows": book.verified}
         return self.clerk.known("verified", str(book.place.path), state=book.head)
 
-    def composed(self, book: Book, account: str | None, delta: float) -> dict[str, Any]:
+    def composed(self, book: Book, account: str | None, delta: float) -> Facts:
         """Return what an account's charges promise together."""
         return self.clerk.ask("composed", str(book.place.path), account, delta, state=book.head)
 
-    def ask(self, function: str, place: Place, *more: str) -> dict[str, Any]:
+    def ask(self, function: str, place: Place, *more: str) -> Facts:
         """Return what the clerk says of a study, or of what a party has of it."""
         state = self._around(place.path)
         return self.clerk.ask(function, str(place.path), *more, state=state)
 
-    def study(self, place: Place) -> dict[str, Any]:
+    def study(self, place: Place) -> Facts:
         """Return a study in words, and how it stands at every party here."""
         return {"place": place, "name": place.path.name, **self.ask("study_facts", place)}
 
-    def studies(self) -> list[dict[str, Any]]:
+    def studies(self) -> list[Facts]:
         """Return all studies."""
         return [self.study(place) for place in self.contents().studies]
 
-    def release(self, place: Place) -> dict[str, Any]:
+    def release(self, place: Place) -> Facts:
         """Return what is shown of a release."""
         inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
         facts = self.clerk.ask("release_facts", str(place.path), state=state_of(*inside))
         return {"place": place, "name": place.path.name, **facts}
 
-    def releases(self) -> list[dict[str, Any]]:
+    def releases(self) -> list[Facts]:
         """Return all releases."""
         return [self.release(place) for place in self.contents().releases]
 
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> list[Facts]:
         """Return all runs that say how far they are."""
         found = (run_facts(place) for place in self.contents().runs)
         return [one for one in found if one is not None]
 
-    def paid_rows(self) -> dict[tuple[str, int], dict[str, Any]]:
+    def paid_rows(self) -> dict[tuple[str, int], Facts]:
         """Return which release a ledger's row paid for, by the ledger's own name and the row."""
         return {
             (receipt["ledger_id"], receipt["row"]): one
@@ -573,7 +580,7 @@ class Desk:
 
     def decide(
         self, place: Place, party: str, sha256: str, *, agree: bool, words: dict[str, str]
-    ) -> dict[str, Any]:
+    ) -> Facts:
         """Write a grant or note a refusal; a locked key is asked for in the terminal."""
         study = self.study(place)
         standing = study.get("parties", {}).get(party)
@@ -603,7 +610,7 @@ class Desk:
         )
 
     @staticmethod
-    def grant_name(study: dict[str, Any], party: str) -> str:
+    def grant_name(study: Facts, party: str) -> str:
         """Return where a grant goes: beside the study, named for the party if several live here."""
         return "grant.json" if len(study["parties"]) == 1 else f"grant-{party}.json"
 

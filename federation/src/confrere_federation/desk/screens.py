@@ -33,6 +33,7 @@ from confrere_federation.desk import pictures
 from confrere_federation.desk.gathered import (
     Book,
     Desk,
+    Facts,
     Place,
     changes,
     last_lines,
@@ -360,7 +361,7 @@ def _number(text: str | None, usual: float) -> float:
     return found if math.isfinite(found) else -1.0
 
 
-def _states(studies: list[dict[str, Any]]) -> list[str]:
+def _states(studies: list[Facts]) -> list[str]:
     return [one["state"] for study in studies for one in study.get("parties", {}).values()]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from confrere.errors import EngineFailed, InvalidParameter
-from confrere_federation.desk.gathered import Desk
+from confrere_federation.desk.gathered import AskPassphrase, Desk
 from confrere_federation.desk.guarding import Doorkeeper
 from confrere_federation.desk.screens import make_app
 
@@ -18,27 +18,19 @@ _SHORTEST_SECRET = 32
 
 
 def serve_desk(
-    folders: Sequence[Path],  # Where ledgers, studies, releases and runs lie
+    folders: Sequence[Path],
     *,
-    # ``host``, ``port``: where to listen; port 0 takes a free one. Other than this machine's own
-    # address only with a sign-in in front.
     host: str = "127.0.0.1",
     port: int = 0,
-    # Further names, with ports, by which the desk may be called: the front's.
     names: Sequence[str] = (),
-    # The header in which an organisation's own sign-in names who is there.
     header: str | None = None,
-    # A Unix socket to listen on instead, for the sign-in: its owner and group can connect.
     at_socket: Path | None = None,
-    # A file, its owner's alone, with what the sign-in sends besides to show that it is the one.
     secret: Path | None = None,
-    # A file of the names, one in a line, that may decide about studies behind a sign-in.
     approvers: Path | None = None,
-    # Is given what to print: the address, and the next one once it was used.
-    tell: Callable[[str], None],
-    ask_passphrase: Callable[[str], str | None] | None = None,  # See :class:`Desk`
+    tell: Callable[[str], None],  # Is given what to print: the address, and the next one
+    ask_passphrase: AskPassphrase | None = None,
 ) -> None:
-    """Serve the desk until it is stopped."""
+    """Serve the desk until it is stopped; what is said here is the command's to explain."""
     import uvicorn
 
     if not _own(host) and header is None:

@@ -129,12 +129,12 @@ class KeyRequest:
 
 
 def make_request(
-    # Gets ``<party>.key``, ``node.key``, public halves, ``<party>.request``; nothing is overwritten
-    folder: str | os.PathLike[str],
-    party: str,  # Its name in the study
-    passphrase: str | None = None,  # What the node key is locked with
+    folder: str | os.PathLike[str], party: str, passphrase: str | None = None
 ) -> KeyRequest:
-    """Make a party's keys in a folder of its own, and its request."""
+    """Make a party's keys in a folder of its own, and its request; nothing is overwritten.
+
+    The passphrase is what the node key is locked with.
+    """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     if (place / "node.key").exists():  # before half of it is made
@@ -331,9 +331,6 @@ def _digest(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
-# The kits.
-
-
 @dataclass(frozen=True)
 class OpenedKit:
     """A kit whose signature holds."""
@@ -346,11 +343,8 @@ class OpenedKit:
     pages: Mapping[str, bytes]
 
 
-def study_with_keys(
-    content: bytes,  # The study file; a party that has a key already must have this one
-    keys: Mapping[str, str],  # Mapping of party to key line
-) -> Study:
-    """Return a study with every party's public key in it."""
+def study_with_keys(content: bytes, keys: Mapping[str, str]) -> Study:
+    """Return a study with every party's public key in it; one that is there must be the same."""
     study = study_from_bytes(content)
     missing = {party.name for party in study.parties if party.key is None}
     lines, inside = [], False
@@ -439,12 +433,11 @@ def make_kits(
     return written
 
 
-def show_kit(
-    path: str | os.PathLike[str],  # The archive
-    # The fingerprint that this key must have: compared before anything else of it is read.
-    expected: str | None = None,
-) -> OpenedKit:
-    """Check a kit against the key that it says it is signed by, and write nothing."""
+def show_kit(path: str | os.PathLike[str], expected: str | None = None) -> OpenedKit:
+    """Check a kit against the key that it says it is signed by, and write nothing.
+
+    The fingerprint that is expected of this key is compared before anything else of it is read.
+    """
     files = _members(Path(path))
     signature, sums = files.pop(SIGNATURE, None), files.pop(SUMS, None)
     needed = {"coordinator.pub", "study.toml", ADDRESS}
@@ -481,13 +474,10 @@ def _names(participant: str, study: Study) -> set[str]:
 
 def open_kit(
     path: str | os.PathLike[str],  # The archive
-    # The party's home, which is made if it is not there; or the coordinator's folder. By default
-    # the organisation's home, or where one is.
+    # The party's home, made if it is not there, or the coordinator's folder; None is where one is
     into: str | os.PathLike[str] | None,
     expected: str,  # The coordinator's fingerprint, ``SHA256:...``, as it was told by telephone
-    *,
-    # Which of its data sets the party answers for; by default the only one.
-    dataset: str | None = None,
+    dataset: str | None = None,  # Which of its data sets it is about; by default the only one
 ) -> tuple[OpenedKit, Path]:
     """Check a kit; write its files and what is made of them into a folder of its owner's alone.
 

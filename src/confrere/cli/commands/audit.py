@@ -60,11 +60,7 @@ def audit(
     case = hardest_case(find_method(method).make(epsilon=epsilon))
     if exact:
         found = exact_audit(case.estimator, case.pairs)
-        data: dict[str, Any] = {
-            "epsilon": found.epsilon,
-            "claimed": found.claimed,
-            "refuted": found.refuted,
-        }
+        data = {"epsilon": found.epsilon, "claimed": found.claimed, "refuted": found.refuted}
         text = f"epsilon >= {found.epsilon:.4f} (claimed {found.claimed:g}), {found.where}"
         return _answer(text, data)
     result = sampled(case.estimator, case.pairs, runs=runs, records=records, whole_fits=whole_fits)

@@ -33,9 +33,7 @@ def evaluate(
     ] = None,
     measured_on: Annotated[str | None, "On which records, in words that give nothing away."] = None,
     label: Annotated[str | None, "The label's column, where the release has no schema."] = None,
-    unit_column: Annotated[
-        str | None, "Whose row it is, if not as the release's study says."
-    ] = None,
+    unit_column: Annotated[str | None, "Whose row it is, if not as its study says."] = None,
     yes: bool = False,
 ) -> Answer:
     """Measure accuracy, AUC and calibration on private rows, with intervals, for an epsilon.
@@ -50,10 +48,8 @@ def evaluate(
     X, y = evaluation_rows(release, found, table, label=label, unit_column=unit_column)
     two = len(found.model.classes) == 2
     metrics: list[Any] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
-    told = {
-        "pays for": ", ".join(metrics),
-        "signed": "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}",
-    }
+    by = "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}"
+    told = {"pays for": ", ".join(metrics), "signed": by}
     payer = agreed_payer(book, account, Guarantee(epsilon), told, what="evaluation", yes=yes)
     encoder = found.model.encoder
     outcome = None if encoder is None else encoder.schema.outcome

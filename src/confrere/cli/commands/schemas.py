@@ -105,9 +105,7 @@ def draft(
         warnings.simplefilter("ignore", PublicDataOnlyWarning)
         schema = draft_schema(
             frame,
-            label=None
-            if label is None
-            else Label(label, positive=tuple(map(plain_value, positive or ()))),
+            label=None if label is None else _label(label, positive),
             exclude=exclude or (),
             categories=category or (),
             max_categories=max_categories,
