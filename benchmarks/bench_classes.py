@@ -129,18 +129,11 @@ def one_norm(model: Any, table: Table, epsilon: float, seed: int) -> float:
     plan = made.plan(facts)
     act = plan.mechanism.act
     rho = pure_rate(allowance(epsilon, 1).budget, replace(plan.mechanism.exposure, one_norm=True))
-    act = replace(act, law=Pure(L2((count - 1) * act.n_features), rho))
-    source = SeededSource(seed)
-    found = certified(
-        plan.mechanism.solver,
-        plan.frame.rows(table.X),
-        table.y,
-        loss=act.loss,
-        ridge=act.ridge,
-        linear=act.weights_of(act.law.draw(source, 1)),
-        centre=None,
-        tolerance=act.tolerance,
-    )
+    act = replace(act, law=Pure(L2((count - 1) * act.norm.size), rho))
+    source, solver = SeededSource(seed), plan.mechanism.solver
+    linear = act.weights_of(act.law.draw(source, 1))
+    problems = act.problems(solver.rows(plan.frame.rows(table.X)), table.y, linear)
+    found = certified(solver, problems, act.tolerance).reshape(linear.shape)
     (released,) = act.output_step.release(found, source)
     coef, intercept = coefficients(plan.frame, released)
     return float(((table.tested @ coef.T + intercept).argmax(axis=1) == table.truth).mean())

@@ -29,7 +29,7 @@ from benchmarks.tables import LOADERS
 from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.arrays import Floats
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import SecureSum
 from confrere.planning import choose
 from confrere_federation.parties.masks import SumContext, SumKey
 from confrere_research.packaged_schemas import load_schema

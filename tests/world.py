@@ -15,6 +15,7 @@ from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import Columns, HiddenSize, Objective, RowCount
 from confrere.methods.allowance import SOLVER
+from confrere.methods.votes import PartyTotal
 
 #: Which changes are hidden.
 RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
@@ -69,6 +70,13 @@ def objective(*, norm: Norm, ridge: float, centre: Any = None, **facts: Any) -> 
 def near(made: Objective, centre: Any) -> Objective:
     """The same around a public point."""
     return replace(made, blocks=(replace(made.blocks[0], centre=centre),))
+
+
+def released(made: PartyTotal, data: Any, source: Any, count: int = 1) -> Any:
+    """What a total of parties is after noise, so many times, in the shape that is wanted."""
+    value = made.value(*data) if isinstance(data, tuple) else made.value(data)
+    (noised,) = made.noise.sample(value, source, count)
+    return made.turned(noised)
 
 
 def groups(

@@ -29,10 +29,10 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, payer
-from confrere.mechanisms.measurements import Point
-from confrere.mechanisms.noised import counts, party_guarantee
+from confrere.mechanisms.measurements import Point, counts
 from confrere.methods.asking import party_codes
 from confrere.methods.sums import Hides
+from confrere.methods.votes import PartyBudget
 
 THEOREM = "docs/proofs/learned_facts.md"
 
@@ -70,8 +70,8 @@ class FactsPlan:
         """Return the price, without touching data."""
         public = ("bounds", "declared values", "which facts are learned")
         if self.hides is Hides.PARTY:
-            made = party_guarantee(self.epsilon, THEOREM, auxiliary=None)
-            return replace(made, public=("number of parties", *public))
+            made = PartyBudget(epsilon=self.epsilon, n_parties=1).promise("weights")
+            return replace(made, theorem=THEOREM, public=("number of parties", *public))
         return replace(counts(self.epsilon, 1, self.neighbours, public).promise, theorem=THEOREM)
 
     def summed(self, table: Any, party: Any = None) -> tuple[NDArray[np.int64], int]:

@@ -31,9 +31,7 @@ from confrere.errors import (
 )
 from confrere.kernel import release, streams
 from confrere.kernel.release import NoiseKey, mac, paying
-from confrere.mechanisms.measurements import Part, Point
-from confrere.mechanisms.noised import counts
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import Part, Point, SecureSum, counts
 from confrere.methods.asking import Sizes
 from confrere_federation.parties import (
     Answers,

@@ -103,7 +103,7 @@ class TestEveryEstimator:
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
         from confrere.mechanisms import measurements
-        from confrere.mechanisms.secure_sum import SecureSum, Share
+        from confrere.mechanisms.measurements import SecureSum, Share
 
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")

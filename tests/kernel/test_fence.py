@@ -25,9 +25,7 @@ from confrere.kernel.log import held
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
 from confrere.ledger import LedgerReader
-from confrere.mechanisms.measurements import HiddenSize, Part, Point
-from confrere.mechanisms.noised import counts
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import HiddenSize, Part, Point, SecureSum, counts
 from tests.world import ball, paid
 
 RNG = np.random.default_rng(0)
@@ -289,9 +287,9 @@ class TestOneSampleForOnePrice:
         point = Point(promise=ONE, sensitivity=1.0, parts=(Part(1, 9.0),))
         for made, rows in (
             (sums.share, np.ones((1000, 1))),
-            (sums.of_named, [("a", np.ones((1000, 1)))]),
-            (sums.of_named, [("a", np.ones(1)), ("b", np.ones(1))]),
-            (sums.of_named, [("a", np.ones(1))] * 3),
+            (sums, [("a", np.ones((1000, 1)))]),
+            (sums, [("a", np.ones(1)), ("b", np.ones(1))]),
+            (sums, [("a", np.ones(1))] * 3),
             (point, np.array([1.0, 2.0, 5.0])),
         ):
             with paid(made.guarantee()) as ticket, pytest.raises(InvalidData):

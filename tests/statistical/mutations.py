@@ -39,8 +39,8 @@ from confrere.kernel.streams import (
     simulation_of,
 )
 from confrere.ledger import Ledger
-from confrere.mechanisms import measurements, secure_sum
-from confrere.mechanisms.measurements import Act, LatticeStep
+from confrere.mechanisms import measurements
+from confrere.mechanisms.measurements import Act, LatticeStep, Objective
 from confrere.methods import average, votes
 from confrere.methods.priors import PriorCheck
 from confrere.methods.votes import WHOLE, shares_of_parties
@@ -111,18 +111,14 @@ def _quieter_body(patch: Patch) -> None:
 
 def _rates(patch: Patch, factor: Callable[[str, Exposure], float]) -> None:
     """Multiply the rates that theorems find, by the norm and what a record is exposed by."""
-    real = accountants.theorem
+    real = Objective.__post_init__
 
-    def louder(blocks: str, norm: str, loss: Any, law: str) -> Any:
-        found = real(blocks, norm, loss, law)
-        return dataclasses.replace(
-            found,
-            rate=lambda *a: (
-                factor(norm, a[2]) * found.rate(*a) if law == "pure" else found.rate(*a)
-            ),
-        )
+    def louder(self: Objective) -> None:
+        real(self)
+        if not self.delta:
+            vars(self)["rate"] *= factor(self.blocks[0].norm.leaf, self.exposure)
 
-    patch(measurements, "theorem", louder)
+    patch(Objective, "__post_init__", louder)
 
 
 def _louder_body_rate(patch: Patch) -> None:
@@ -229,7 +225,7 @@ def _shared_classes(patch: Patch) -> None:
     real = Act.weights_of
 
     def shared(self: Act, drawn: Any) -> Any:
-        first = drawn[:, : self.n_features]
+        first = drawn[:, : self.norm.size]
         return real(self, np.tile(first, (1, drawn.shape[1] // first.shape[1])))
 
     patch(Act, "weights_of", shared)
@@ -331,14 +327,14 @@ def _draw_before_paying(patch: Patch) -> None:
 
 
 def _half_shares(patch: Patch) -> None:
-    real = secure_sum.l2_shares
-    patch(secure_sum, "l2_shares", lambda *a, **k: real(*a, **k) / 2)
+    real = measurements.l2_shares
+    patch(measurements, "l2_shares", lambda *a, **k: real(*a, **k) / 2)
 
 
 def _wrong_gamma(patch: Patch) -> None:
-    real = secure_sum.l2_shares
+    real = measurements.l2_shares
     patch(
-        secure_sum,
+        measurements,
         "l2_shares",
         lambda rho, size, parts, count, *, source: real(rho, size, 4 * parts, count, source=source),
     )

@@ -1,6 +1,7 @@
 """Noise on computed points, with a delta: the exact profile at the worst pair, and faults found."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,10 +161,11 @@ def test_a_whole_party_is_hidden_with_its_delta_and_no_more(name, monkeypatch):
     upload[0, ..., 0] = 1e9 if mechanism.n_classes == 2 else [1e9, -1e9, 0.0]
     first = mechanism.clipped(upload)[0]
     assert mechanism.guarantee().delta == DELTA
-    assert 0.98 * DELTA < profile(mechanism, (first,), (-first,)) <= DELTA
+    values = mechanism.value(first), mechanism.value(-first)
+    assert 0.98 * DELTA < profile(mechanism.noise, *values) <= DELTA
     real = measurements.gaussian_mu
     monkeypatch.setattr(measurements, "gaussian_mu", lambda *a: 1.05 * real(*a))
-    assert profile(mechanism, (first,), (-first,)) > DELTA
+    assert profile(replace(mechanism).noise, *values) > DELTA
 
 
 @pytest.mark.parametrize("radius", ["unit", "ellipsoid"])
@@ -173,7 +175,8 @@ def test_a_party_that_turns_all_its_votes_is_hidden_with_its_delta(radius):
         PartyBudget(epsilon=EPSILON, delta=DELTA, n_parties=3), rows=rows, radius=radius
     )
     first, second = (Tally(np.full(4, votes), 3, 3) for votes in (1, 2))
-    assert 0.98 * DELTA < profile(mechanism, (first,), (second,)) <= DELTA
+    values = (mechanism.value(tally) for tally in (first, second))
+    assert 0.98 * DELTA < profile(mechanism.noise, *values) <= DELTA
 
 
 @pytest.mark.parametrize("colluding", [1, 3])
@@ -186,8 +189,8 @@ def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
         )
         for sharing in (0, colluding)
     )
-    assert isinstance(shared.noise.law, Gaussian)
-    assert shared.noise.law.sigma == pytest.approx(alone.noise.laws[0].sigma, rel=0.05)
+    assert isinstance(shared.noise.noise_law, Gaussian)
+    assert shared.noise.noise_law.sigma == pytest.approx(alone.noise.laws[0].sigma, rel=0.05)
     assert shared.guarantee().delta == 1e-6
 
 

@@ -14,7 +14,7 @@ from confrere.evaluation.evaluate import (
     ratio,
 )
 from confrere.kernel.streams import SeededSource, discrete_laplace
-from confrere.mechanisms.noised import counts
+from confrere.mechanisms.measurements import counts
 
 REPEATS = [300, pytest.param(1_000, marks=pytest.mark.slow)]
 CONFIDENCE = 0.9

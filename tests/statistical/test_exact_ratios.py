@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from confrere.audit import exact_audit
+from confrere.audit.exact import minimiser
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import sum_zero_basis
 from confrere.mechanisms.measurements import SOLVER_SHARE
@@ -45,8 +46,10 @@ def keeps_its_epsilon(mechanism, above=1.06):
 @pytest.mark.parametrize("norm", NORMS)
 def test_one_objective(norm, loss, relation):
     classes, cap, ridge = LOSSES[loss]
-    settings = {"n_samples": row_count(60, relation), "neighbours": relation}
-    keeps_its_epsilon(groups([NORMS[norm]], [ridge], [1.0], classes=classes, cap=cap, **settings))
+    size = row_count(60, relation)
+    keeps_its_epsilon(
+        groups([NORMS[norm]], [ridge], [1.0], classes=classes, cap=cap, n_samples=size)
+    )
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -65,7 +68,6 @@ def test_two_groups_of_columns(shape, loss, relation):
             classes=classes,
             cap=cap,
             n_samples=row_count(60, relation),
-            neighbours=relation,
         )
     )
 
@@ -98,8 +100,7 @@ def test_the_density_that_is_compared_is_the_written_out_one(norm, classes):
     expected = -made.rate * length + np.linalg.slogdet(turn.T @ hessian @ turn)[1]
     made = near(made, np.reshape(centre, made.act.shape))
     (term,) = made.densities(([X], codes))
-    assert term.log_density((basis.T @ W).ravel()) == pytest.approx(expected)
+    assert term.log_density(W) == pytest.approx(expected)
     # What is released without noise is the minimiser that the density speaks of.
-    np.testing.assert_allclose(
-        term.noise(made.act.weights_of(term.minimiser()[None])), 0, atol=1e-5
-    )
+    found = made.act.weights_of(minimiser(term)[None])
+    np.testing.assert_allclose(term.noise(found), 0, atol=1e-5)

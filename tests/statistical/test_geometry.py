@@ -57,7 +57,6 @@ def mechanism_of(body, *, epsilon=1.0, ridge=0.4, cap=0.5, neighbours=Neighbours
         norm=body,
         ridge=ridge,
         loss=Logistic(cap),
-        neighbours=neighbours,
     )
 
 

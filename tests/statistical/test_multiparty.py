@@ -8,6 +8,7 @@ from confrere.audit import Pair, audit_function
 from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import WHOLE, PartyBudget, Tally, noised_cells
 from confrere_federation.parties import Frame, Voting
+from tests.world import released
 
 M, N = 5, 12
 FRAME = Frame(2, constant=0.0)
@@ -45,7 +46,7 @@ def draws(voting, side, count, source):
     """Return that many releases of one side."""
     mechanism = voting.mechanism(M)
     arguments = (side, voting.rows) if voting.method in ("soft", "vote") else (side,)
-    return mechanism.sample(arguments, source, count)[0]
+    return released(mechanism, arguments, source, count)
 
 
 def whitened(mechanism, noise):
@@ -129,7 +130,7 @@ def totals_of_cells(**settings):
 @pytest.mark.parametrize("settings", [{}, {"n_classes": 3}, {"colluding": 1}], ids=str)
 def test_shares_of_cells_cost_what_is_claimed_and_no_more(settings):
     mechanism, (first, second) = totals_of_cells(**settings)
-    (one,), (other,) = mechanism.densities(first), mechanism.densities(second)
+    (one,), (other,) = (mechanism.noise.densities(mechanism.value(t)) for t in (first, second))
     assert 1 - 2e-5 <= one.loss(other) <= 1.0
 
 
@@ -138,7 +139,7 @@ def test_noise_on_cells_has_the_law_that_the_proof_takes(colluding):
     """Discrete Laplace on whole pieces; with shares, what three of four of them make."""
     mechanism, (total, _) = totals_of_cells(colluding=colluding)
     count = 250 if colluding else 8000
-    (drawn,) = mechanism.sample(total, SeededSource(0), count)
+    drawn = released(mechanism, total, SeededSource(0), count)
     noise = ((drawn - total / (WHOLE * 4)) * WHOLE * 4).reshape(count, -1)
     if not colluding:
         np.testing.assert_allclose(noise, np.rint(noise), atol=1e-4)

@@ -4,12 +4,18 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter, Unpaid
-from confrere.kernel.guarantee import Guarantee, Neighbours
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import ROUNDING_SHARE, HiddenSize, LatticeStep, Part, Point
-from confrere.mechanisms.noised import counts
+from confrere.mechanisms.measurements import (
+    ROUNDING_SHARE,
+    HiddenSize,
+    LatticeStep,
+    Part,
+    Point,
+    counts,
+)
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.votes import (
     PartyBudget,
@@ -26,9 +32,16 @@ X = RNG.normal(size=(12, 3)) / 6
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 CODES = RNG.integers(0, 3, size=12)
 SIZES = {"epsilon": 1.0, "n_samples": 12, "ridge": 5.0}
-HIDDEN = SIZES | {"n_samples": HiddenSize(12), "neighbours": Neighbours.ADD_REMOVE}
+HIDDEN = SIZES | {"n_samples": HiddenSize(12)}
 BODY = body_of("prism", block=False)
 TALLY = Tally(np.arange(12) % 4, 3, 3)
+
+PARTIES = PartyBudget(epsilon=1.0, n_parties=3)
+
+
+def noised(made, *data):
+    return made.noise, made.value(*data)
+
 
 ACTS = {
     "objective": (ball(3, **SIZES), ([X], Y)),
@@ -49,17 +62,9 @@ ACTS = {
         groups([BODY, BODY], (50.0, 60.0), (0.4, 0.6), n_samples=12, classes=3),
         ([BODY.coordinates(X), BODY.coordinates(X)], CODES),
     ),
-    "average": (
-        noised_average(PartyBudget(epsilon=1.0, n_parties=3), n_features=3, alpha=0.1),
-        (np.ones(3),),
-    ),
-    "statistic": (noised_statistic(PartyBudget(epsilon=1.0, n_parties=3), rows=X), (TALLY,)),
-    "votes": (
-        noised_votes(
-            PartyBudget(epsilon=1.0, n_parties=3), n_auxiliary=12, n_features=3, alpha=0.1
-        ),
-        (TALLY, X),
-    ),
+    "average": noised(noised_average(PARTIES, n_features=3, alpha=0.1), np.ones(3)),
+    "statistic": noised(noised_statistic(PARTIES, rows=X), TALLY),
+    "votes": noised(noised_votes(PARTIES, n_auxiliary=12, n_features=3, alpha=0.1), TALLY, X),
 }
 
 
@@ -97,8 +102,7 @@ def test_many_runs_are_independent(name):
 def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch, name):
     """Low bits of floats would be in what leaves, or the rounded point itself."""
     mechanism, data = ACTS[name]
-    noise = getattr(mechanism, "noise", mechanism)
-    step = mechanism.act.output_step if hasattr(mechanism, "act") else noise.steps[0]
+    step = mechanism.act.output_step if hasattr(mechanism, "act") else mechanism.steps[0]
     spacing = step.spacing
     released = mechanism.sample(data, SeededSource(1), 3)[0][:, :1]
     assert np.array_equal(released / spacing, np.rint(released / spacing))

@@ -10,7 +10,8 @@ from confrere import (
     PrivateLogisticRegression,
     TransferClassifier,
 )
-from confrere.audit.exact import _climb, _largest
+from confrere.audit.exact import _climb, _largest, minimiser
+from confrere.errors import CompositionError
 from confrere.kernel.guarantee import Neighbours, exact
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import HiddenSize
@@ -55,7 +56,7 @@ def joint_loss(pair, belief_step, **settings):
 
         # Rows that score zero have the largest residual on both sides of the change.
         ends = [np.array([1e-3, 5.0]), np.array([-1e-3, -5.0])]
-        starts = [np.zeros(2), one[1].minimiser(), *ends]
+        starts = [np.zeros(2), minimiser(one[1]), *ends]
         best = max(best, *(_climb(ratio, start) for start in starts))
     return check + best
 
@@ -86,9 +87,13 @@ def unbounded_scores(patch):
     patch.setattr(priors.np, "clip", lambda values, *_: values)
 
 
-@pytest.mark.parametrize(
-    "fault", [half_sensitivity, fit_at_the_whole_price, unbounded_scores], ids=lambda f: f.__name__
-)
+def test_a_fit_at_the_whole_price_is_refused(monkeypatch):
+    fit_at_the_whole_price(monkeypatch)
+    with pytest.raises(CompositionError):
+        joint_loss(neighbours([-1.0, 0.0]), 48, epsilon=1.0)
+
+
+@pytest.mark.parametrize("fault", [half_sensitivity, unbounded_scores], ids=lambda f: f.__name__)
 def test_a_broken_rule_is_found(monkeypatch, fault):
     fault(monkeypatch)
     steps = (48, 74)
@@ -102,7 +107,8 @@ RELATIONS = [(Neighbours.REPLACE_ONE, N), (Neighbours.ADD_REMOVE, HiddenSize(N))
 @pytest.mark.parametrize(("relation", "size"), RELATIONS)
 @pytest.mark.parametrize("base_rate", [0.5, 0.11, 0.93])
 def test_no_record_moves_the_sum_further_than_the_sensitivity(relation, size, base_rate):
-    check = PriorCheck(epsilon=1.0, n_samples=size, base_rate=base_rate, neighbours=relation)
+    check = PriorCheck(epsilon=1.0, n_samples=size, base_rate=base_rate)
+    assert check.neighbours is relation
     worst = 0
     with np.errstate(all="ignore"):
         scores = np.array([1e300, -1e300, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.3, -0.49, 0.0])
@@ -181,7 +187,8 @@ SHARES = [(1 / 3, 1 / 3, 1 / 3), (0.7, 0.2, 0.1), (0.05, 0.05, 0.3, 0.6)]
 def test_of_several_classes_no_record_moves_the_sum_further_than_the_sensitivity(
     relation, size, rates
 ):
-    check = PriorCheck(epsilon=1.0, n_samples=size, rates=rates, strength=0.5, neighbours=relation)
+    check = PriorCheck(epsilon=1.0, n_samples=size, rates=rates, strength=0.5)
+    assert check.neighbours is relation
     ends = np.array([1e300, -1e300, np.inf, np.nan, 3.0, -3.0, 0.3])
     scores = np.random.default_rng(0).choice(ends, size=(300, len(rates)))
     scores[: len(rates)] = 9 * np.eye(len(rates))

@@ -11,8 +11,8 @@ from confrere.errors import InvalidData, InvalidParameter, Unpaid
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms import secure_sum
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms import measurements
+from confrere.mechanisms.measurements import SecureSum
 from tests.world import paid
 
 ACCEPTED = 1e-4
@@ -36,7 +36,7 @@ def worst_slope(rate, size, parts, shares):
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 50])
-@pytest.mark.parametrize("colluding", [1, 2, "auto"])
+@pytest.mark.parametrize("colluding", [1, 2, None])
 def test_what_colluders_leave_still_keeps_the_promise(size, colluding):
     sums = mechanism(size=size, n_parties=12, colluding=colluding)
     for shares in range(sums.parts, sums.n_parties + 1):
@@ -143,13 +143,13 @@ def test_what_is_released_has_the_law():
 @pytest.mark.parametrize("wrong", [lambda d, m: (d, m + 1), lambda d, m: (d, 2 * m)])
 def test_a_wrong_share_of_the_gamma_is_found(wrong, monkeypatch):
     """Mutation: shares of another shape, so that too few of them make the law."""
-    right = secure_sum.l2_shares
+    right = measurements.l2_shares
 
     def shares(rho, size, parts, count, *, source):
         size, parts = wrong(size, parts)
         return right(rho, size, parts, count, source=source)
 
-    monkeypatch.setattr(secure_sum, "l2_shares", shares)
+    monkeypatch.setattr(measurements, "l2_shares", shares)
     assert law_of_the_sum() < ACCEPTED
 
 
@@ -163,11 +163,11 @@ def integers_in_the_sum(runs=4000):
 
 def test_integer_noise_pays_for_roundings(monkeypatch):
     silent = lambda rho, size, parts, count, *, source: np.zeros((count, size))  # noqa: E731
-    monkeypatch.setattr(secure_sum, "l2_shares", silent)
+    monkeypatch.setattr(measurements, "l2_shares", silent)
     assert integers_in_the_sum() > ACCEPTED
     # Mutation: no integer noise at all.
     none = lambda scale, size, parts, count, *, source: np.zeros((count, size), np.int64)  # noqa: E731
-    monkeypatch.setattr(secure_sum, "integer_shares", none)
+    monkeypatch.setattr(measurements, "integer_shares", none)
     assert integers_in_the_sum() < ACCEPTED
 
 
@@ -210,18 +210,19 @@ def test_all_others_together_learn_no_more_than_the_second_price(n_parties, exac
     assert np.max(np.abs(np.log(near[both] / shifted[both]))) <= sums.alone
 
 
-@pytest.mark.parametrize("law", ["l2", "laplace", "integer", "gaussian"])
+@pytest.mark.parametrize("law", ["l2", "laplace", "integer", "Gaussian"])
 def test_what_a_party_adds_by_itself_has_its_law(law, monkeypatch):
     silent = lambda rate, size, parts, *rest, source: (  # noqa: E731
         real(rate, size, parts, *rest, source=source) * (parts == 1)
     )
-    real = secure_sum.laplace_shares if law == "laplace" else secure_sum.l2_shares
+    real = measurements.laplace_shares if law == "laplace" else measurements.l2_shares
     none = lambda scale, size, parts, count, *, source: np.zeros((count, size), np.int64)  # noqa: E731
-    sums = mechanism(law=law, n_parties=6, size=1, delta=1e-6 if law == "gaussian" else 0.0)
-    monkeypatch.setattr(secure_sum, real.__name__, silent)
-    monkeypatch.setattr(secure_sum, "integer_shares", none)
+    own = {"delta": 1e-6} if law == "Gaussian" else {"law": law}
+    sums = mechanism(n_parties=6, size=1, **own)
+    monkeypatch.setattr(measurements, real.__name__, silent)
+    monkeypatch.setattr(measurements, "integer_shares", none)
     monkeypatch.setattr(
-        secure_sum, "gaussian_shares", lambda s, d, m, count, *, source: np.zeros((count, d))
+        measurements, "gaussian_shares", lambda s, d, m, count, *, source: np.zeros((count, d))
     )
     added = sums.uploads(np.zeros((20_000, 1)), source=SeededSource(5)).view(np.int64)[:, 0]
     scale = sums.scale / sums.floor
@@ -232,7 +233,7 @@ def test_what_a_party_adds_by_itself_has_its_law(law, monkeypatch):
 
 
 def test_a_gaussian_share_alone_is_a_gaussian_mechanism():
-    rounds = mechanism(law="gaussian", delta=1e-6, releases=20, epsilon=0.5, n_parties=17)
+    rounds = mechanism(delta=1e-6, releases=20, epsilon=0.5, n_parties=17)
     mu = math.sqrt(20 * rounds.parts) * rounds.sensitivity * rounds.rate
     rounded = rounds.floor * rounds.epsilon * rounds.integer_share
     assert float(gaussian_delta(rounds.alone - rounded, mu)) <= 1e-6
@@ -242,20 +243,19 @@ def test_a_gaussian_share_alone_is_a_gaussian_mechanism():
 
 
 def test_gaussian_rounds_spend_what_they_say():
-    rounds = mechanism(law="gaussian", delta=1e-6, releases=20, epsilon=0.5, n_parties=17)
+    rounds = mechanism(delta=1e-6, releases=20, epsilon=0.5, n_parties=17)
     mu = math.sqrt(20) * rounds.sensitivity * rounds.rate
     assert float(gaussian_delta(rounds.continuous_epsilon, mu)) <= 1e-6
     assert float(gaussian_delta(rounds.continuous_epsilon, mu * 1.001)) > 1e-6
-    one = mechanism(law="gaussian", delta=1e-6, epsilon=0.5, n_parties=17)
+    one = mechanism(delta=1e-6, epsilon=0.5, n_parties=17)
     assert one.rate == pytest.approx(math.sqrt(20) * rounds.rate)
     assert rounds.scale == pytest.approx(20 * one.scale, rel=1e-3)
 
 
-@pytest.mark.parametrize("law", ["l2", "laplace", "gaussian"])
+@pytest.mark.parametrize("law", ["l2", "laplace", "Gaussian"])
 def test_the_sum_is_right_up_to_its_noise(law):
-    sums = mechanism(
-        law=law, size=3, n_parties=5, delta=1e-6 if law == "gaussian" else 0.0, largest=50.0
-    )
+    own = {"delta": 1e-6} if law == "Gaussian" else {"law": law}
+    sums = mechanism(size=3, n_parties=5, largest=50.0, **own)
     vectors = np.random.default_rng(0).normal(size=(5, 3))
     (released,) = sums.sample(vectors, SeededSource(3), 1000)
     assert released.mean(axis=0) == pytest.approx(vectors.sum(axis=0), abs=5 * sums.deviation / 30)
@@ -282,8 +282,8 @@ def test_the_price_says_who_must_not_collude():
     [
         ({"colluding": 0}, "colluding"),
         ({"n_parties": 1}, "n_parties"),
-        ({"delta": 1e-6}, "delta"),
-        ({"law": "gaussian"}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"law": "integer", "delta": 1e-6}, "delta"),
         ({"error": -1.0}, "error"),
         ({"largest": 1e300}, "largest"),
         ({"size": 0}, "size"),

@@ -224,7 +224,7 @@ def test_groups_with_a_delta_keep_it(clipping, relation):
     delta = 1e-2
     q = (0.5, 0.5) if clipping == "separate" else (0.5**0.5, 0.5**0.5)
     rows = (1.0, 1.0) if clipping == "separate" else (0.6, 0.8)
-    facts = {"delta": delta, "joint": clipping == "joint", "cap": 0.5, "neighbours": relation}
+    facts = {"delta": delta, "joint": clipping == "joint", "cap": 0.5}
     mechanism = groups([L2(1)] * 2, (40.0, 40.0), q, **facts, n_samples=row_count(60, relation))
     assert mechanism.guarantee().delta == delta
     found = delta_of_groups(mechanism, rows)
@@ -272,7 +272,6 @@ def test_every_corner_of_the_groups_residuals_is_a_gaussian_mechanism(shape, cla
         cap=0.5,
         delta=1e-5,
         n_samples=row_count(60, relation),
-        neighbours=relation,
     )
     # A row may be one long in every group: shares of the rate are those of its square.
     rates = [act.law.rate / mechanism.rate for act in mechanism.acts]

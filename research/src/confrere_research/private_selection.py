@@ -39,7 +39,7 @@ from confrere.kernel.guarantee import (
 )
 from confrere.kernel.streams import Measurement, RandomSource
 from confrere.mechanisms.measurements import Point
-from confrere.mechanisms.noised import counts as noised_counts
+from confrere.mechanisms.measurements import counts as noised_counts
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts, Term
 from confrere.methods.stacks import split_rows
 from confrere.model import Model

@@ -17,8 +17,7 @@ from scipy import stats
 from confrere.arrays import Floats
 from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
 from confrere.kernel.streams import RandomSource, SeededSource
-from confrere.mechanisms.measurements import PerturbedTerm, Point
-from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.measurements import Objective, SecureSum
 from confrere.methods.plan import Term
 
 _Part = tuple[str, Floats, Callable[[Floats], Floats]]
@@ -44,7 +43,7 @@ def noise_audit(
 
     That is the logarithm of the smallest p-value over that of one in 10^9, and what was tested.
     """
-    slow = any(_classes(term.mechanism) > 2 and _solved(term) for term in terms)
+    slow = any(_solved(term.mechanism) for term in terms)
     most = runs or (max(_LEAST, _SOLVED // len(terms)) if slow else RUNS)
     drawn: list[Floats] = []
     source, worst, count = SeededSource(random_state), (0.0, "nothing is noised"), 0
@@ -72,56 +71,28 @@ def noise_audit(
     return worst
 
 
-def _classes(mechanism: object) -> int:
-    loss = getattr(mechanism, "loss", mechanism)
-    return int(getattr(loss, "n_classes", 2))
-
-
-def _solved(term: Term) -> bool:
+def _solved(mechanism: object) -> bool:
     """Whether every run is a problem for the solver by itself."""
-    return not isinstance(term.mechanism, SecureSum) and not hasattr(term.mechanism, "noise")
+    return isinstance(mechanism, Objective) and mechanism.loss.n_classes > 2
 
 
 def _read_back(
     term: Term, source: RandomSource, count: int
 ) -> Iterator[tuple[str, Floats, Law | None]]:
     """Yield the noise behind each density of a term."""
-    summed = _summed(term.mechanism)
-    if summed is not None:
+    summed = term.mechanism
+    if isinstance(summed, SecureSum):
         # The law is that of as many shares as are counted on; more may be there, and parties' own.
         nothing = np.zeros((summed.parts * count, summed.size))
         shares = summed.uploads(nothing, source=source, own=False).reshape(count, summed.parts, -1)
-        law = SharedNoise(summed).law
-        yield term.name, summed.decode(shares.sum(axis=1, dtype=np.uint64)), law
+        yield term.name, summed.decode(shares.sum(axis=1, dtype=np.uint64)), summed.noise_law
         return
-    densities = term.densities()
-    added = getattr(term.mechanism, "noise", None)
-    if isinstance(added, Point):  # what follows it touches no data
-        point = np.hstack([density.point for density in densities if hasattr(density, "point")])
-        whole = point if added.parts else np.rint(point).astype(np.int64)
-        (released,) = added.sample(whole, source, count)
-    else:
-        released = term.run_many(source, count)
-    sizes = [
-        int(np.prod(density.made.shape)) if isinstance(density, PerturbedTerm) else density.released
-        for density in densities
-    ]
-    if sum(sizes) != released.shape[1]:
-        sizes = [released.shape[1] // len(densities)] * len(densities)
-    ends = np.cumsum(sizes)
-    for k, (density, end, size) in enumerate(zip(densities, ends, sizes, strict=True)):
-        mine = released[:, end - size : end]
+    densities, released = term.densities(), term.run_many(source, count)
+    ends = np.cumsum([density.released for density in densities])
+    for k, (density, end) in enumerate(zip(densities, ends, strict=True)):
+        mine = released[:, end - density.released : end]
         noise = np.array([density.noise(one) for one in mine])
-        law = density.law if hasattr(density, "law") else density.made.law
-        yield f"{term.name}, {k}" if len(densities) > 1 else term.name, noise, law
-
-
-def _summed(mechanism: object) -> SecureSum | None:
-    """Return the sum that a mechanism's noise is made in, if it is made of shares."""
-    if isinstance(mechanism, SecureSum):
-        return mechanism
-    noise = getattr(mechanism, "noise", None)
-    return noise.summed if isinstance(noise, SharedNoise) else None
+        yield f"{term.name}, {k}" if len(densities) > 1 else term.name, noise, density.law
 
 
 def _p_values(law: Law, noise: Floats) -> Iterator[tuple[str, float]]:

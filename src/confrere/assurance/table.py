@@ -38,8 +38,7 @@ from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegres
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
-from confrere.mechanisms.measurements import Objective
-from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.measurements import Objective, SecureSum
 from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging
 from confrere.methods.plan import Plan, Term
@@ -529,30 +528,21 @@ def _ratios(sides: Sides, seed: int) -> Shares:
     yield lost / claimed.epsilon, "two data sets"
 
 
-def _summed(mechanism: Any) -> SecureSum | None:
-    """Return the sum in which a mechanism's noise is made, if it is made of shares."""
-    if isinstance(mechanism, SecureSum):
-        return mechanism
-    noise = getattr(mechanism, "noise", None)
-    return noise.summed if isinstance(noise, SharedNoise) else None
-
-
 def _times(mechanism: Any) -> int:
     """Return how often whoever runs a study can ask for a release."""
-    summed = _summed(mechanism)
-    return 1 if summed is None else tries_let_through(summed)
+    return tries_let_through(mechanism) if isinstance(mechanism, SecureSum) else 1
 
 
 def _theorems(sides: Sides) -> Shares:
     for mechanism in sides.mechanisms:
-        yield from theorem_audit(_summed(mechanism) or mechanism)
+        yield from theorem_audit(mechanism)
 
 
 def _prices(row: AuditCase, sides: Sides, epsilon: float) -> Shares:
     """Yield what is spent over what is promised, however a run goes."""
     plan, claimed = sides.plan, sides.plan.guarantee()
     yield claimed.epsilon / epsilon, "what was asked for"
-    laws = {_law_of(density).name for term in sides.first for density in term.densities()}
+    laws = {density.law.name for term in sides.first for density in term.densities()}
     if row.law not in laws:
         yield math.inf, f"noise of {' and '.join(sorted(laws))}"
     if row.relation != str(claimed.neighbours):
@@ -570,10 +560,6 @@ def _prices(row: AuditCase, sides: Sides, epsilon: float) -> Shares:
     for summed, possible in _sums(row, sides):
         tries = tries_let_through(summed)
         yield max(tries / possible, possible / max(tries, 1e-9)), "sums that can be asked for"
-
-
-def _law_of(density: Any) -> Any:
-    return density.law if hasattr(density, "law") else density.made.law
 
 
 def _over(parts: Sequence[Guarantee], claimed: Guarantee) -> float:
@@ -603,9 +589,8 @@ def _sums(row: AuditCase, sides: Sides) -> Iterator[tuple[SecureSum, int]]:
     rounds = protocol.rounds if isinstance(protocol, OneMessage | GradientRounds) else 1
     tries = _RESERVE if row.option == "reserve" or row.method == "facts" else 0
     for mechanism in sides.mechanisms:
-        summed = _summed(mechanism)
-        if summed is not None:
-            yield summed, rounds + tries
+        if isinstance(mechanism, SecureSum):
+            yield mechanism, rounds + tries
 
 
 def _same(one: Any, other: Any) -> bool:

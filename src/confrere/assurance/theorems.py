@@ -21,8 +21,7 @@ from confrere.errors import OperationRefused
 from confrere.kernel.accountants import GaussianLoss
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import HiddenSize, LatticeStep, Objective
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import HiddenSize, LatticeStep, Objective, SecureSum
 from confrere.methods.sums import check_try
 
 #: Beyond what floats and a coarse Jacobian at a strong ridge can be off by.
@@ -124,7 +123,7 @@ def _sum_spends(mechanism: SecureSum) -> float:
         return moved / (mechanism.scale * mechanism.spacing) / mechanism.epsilon
     each = 1 + 2 * mechanism.error / mechanism.spacing + 3 * mechanism.n_parties
     rounded = tries * mechanism.size * each / mechanism.scale
-    if mechanism.law != "gaussian":
+    if not mechanism.delta:
         return (moved * mechanism.rate + rounded) / mechanism.epsilon
     mu = math.sqrt(tries) * mechanism.sensitivity * mechanism.rate
     return hockey_stick(mechanism.epsilon - rounded, mu) / mechanism.delta / ABOVE
@@ -138,7 +137,7 @@ def _alone_spends(mechanism: SecureSum) -> float:
         return moved / (scale * mechanism.spacing) / mechanism.alone
     each = 1 + 2 * mechanism.error / mechanism.spacing + 3
     rounded = tries * mechanism.size * each / scale
-    if mechanism.law != "gaussian":
+    if not mechanism.delta:
         return (moved * mechanism.rate * mechanism.floor + rounded) / mechanism.alone
     mu = math.sqrt(tries * mechanism.parts) * mechanism.sensitivity * mechanism.rate
     return hockey_stick(mechanism.alone - rounded, mu) / mechanism.delta / ABOVE

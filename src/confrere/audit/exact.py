@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,16 @@ from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.norms import L1, Body, Gaussian, Law
+from confrere.kernel.norms import L1, Body, Gaussian, row_norms
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import Act, NoisedPoint, Objective, PerturbedTerm
+from confrere.mechanisms.measurements import (
+    TOLERANCE,
+    Act,
+    NoisedPoint,
+    Objective,
+    PerturbedTerm,
+)
+from confrere.methods.allowance import SOLVER
 from confrere.methods.plan import Density
 from confrere.methods.priors import PriorCheck
 
@@ -176,7 +183,7 @@ def gaussian_move(
     opposite ways. Wherever the noise leads, their residuals are extreme: then the releases are two
     normal laws. Rows may be shorter than one, where groups share their length.
     """
-    d, scores = act.n_features, act.loss.n_scores
+    d, scores = act.norm.size, act.loss.n_scores
     draws = act.law.draw(SeededSource(0), 16) / act.ridge
     most = 0.0
     for lead in (0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())):
@@ -194,7 +201,8 @@ def gaussian_move(
         if relation is Neighbours.ADD_REMOVE:
             other = np.zeros(d)
         one, another = (
-            PerturbedTerm(length * x[None], np.array([label]), act, centre) for x in (first, other)
+            PerturbedTerm(length * x[None], np.array([label]), replace(act, centre=centre))
+            for x in (first, other)
         )
         most = max(most, _least_move(one, another, at))
     return most
@@ -203,7 +211,7 @@ def gaussian_move(
 def _least_move(one: Any, other: Any, at: Iterable[Floats]) -> float:
     """Return the least distance of the noises that releases need, in deviations of the noise."""
     moves = [float(np.linalg.norm(one.noise(w) - other.noise(w))) for w in at]
-    return min(moves) * float(one.made.law.rate)
+    return min(moves) * float(one.law.rate)
 
 
 def _audit_check(mechanism: PriorCheck) -> ExactAudit:
@@ -252,7 +260,7 @@ def loss_between(
     for one, other in zip(first, second, strict=True):
         if _same_rows(one, other):
             continue
-        if isinstance(_law(one), Gaussian):
+        if isinstance(one.law, Gaussian):
             squares += _gaussian_square(one, other)
         elif isinstance(one, NoisedPoint):
             assert isinstance(other, NoisedPoint)
@@ -276,16 +284,12 @@ def _same_rows(one: Any, other: Any) -> bool:
     )
 
 
-def _law(density: Density) -> Law:
-    return density.law if isinstance(density, NoisedPoint) else density.made.law
-
-
 def _gaussian_square(one: Density, other: Density) -> float:
     """Return the squared distance, in deviations, of what the noise is added to."""
     if isinstance(one, NoisedPoint):
         assert isinstance(other, NoisedPoint)
         return float(np.square(one.point - other.point).sum()) * one.law.rate**2
-    start, act = one.minimiser(), one.made
+    start, act = minimiser(one), one.made
     drawn = act.law.draw(SeededSource(0), 16) / act.ridge
     return _least_move(one, other, act.weights_of(start + drawn)) ** 2
 
@@ -294,6 +298,17 @@ def _terms(target: Any, data: Mapping[str, Any]) -> list[Density]:
     """Return what a classifier noises, made by its own scaling, clipping and splits."""
     plan, records = prepared(target, data)
     return [density for term in plan.terms(records) for density in term.densities()]
+
+
+def minimiser(term: PerturbedTerm) -> Floats:
+    """Return the minimiser without noise, in the coordinates of the noise."""
+    act = term.made
+    # Rows that break their bound are what an audit may be looking for.
+    longest = max(1.0, float(row_norms(term.X).max(initial=0.0)))
+    rows = SOLVER.rows(term.X, longest)
+    problem = act.problems(rows, term.y, np.zeros((1, *act.shape)))
+    W = SOLVER.solve(problem, max(TOLERANCE, 2 * problem.smallest_tolerance))
+    return np.asarray((act.class_basis.T @ W.reshape(act.loss.n_scores, -1)).ravel())
 
 
 def _largest(
@@ -306,12 +321,13 @@ def _largest(
     """Return the largest log ratio, first over second times ``sign``, over weights."""
 
     def ratio(w: Floats) -> float:
-        return sign * (first.log_density(w) - second.log_density(w))
+        (W,) = first.made.weights_of(w[None])
+        return sign * (first.log_density(W) - second.log_density(W))
 
-    starts = [first.minimiser(), second.minimiser()]
+    starts = [minimiser(first), minimiser(second)]
     generator = np.random.default_rng(seed)
     away = [
-        start + 10 ** generator.uniform(-1, 1.5) * generator.normal(size=first.size)
+        start + 10 ** generator.uniform(-1, 1.5) * generator.normal(size=first.law.size)
         for start in starts
         for _ in range(_STARTS)
     ]

@@ -100,13 +100,10 @@ def _faults(term: Term, seed: int) -> Iterator[tuple[str, str | None]]:
     kept = term.run_many(source, 1)[0]
     if len(steps) < len(densities) or sum(step.size for step in steps) != len(kept):
         return
-    unturned = getattr(densities[0], "unturned", None) or np.asarray
 
     def redrawn(fresh: int, count: int) -> Floats:
-        runs = [term.run_many(_Replayed(seed, fresh, k), 1)[0] for k in range(1, count + 1)]
-        return np.asarray(unturned(np.array(runs)))
+        return np.vstack([term.run_many(_Replayed(seed, fresh, k), 1) for k in range(1, count + 1)])
 
-    kept = np.asarray(unturned(kept[None, :]))[0]
     ends = np.cumsum([step.size for step in steps])
     tried = [redrawn(fresh, _FEW) for fresh in range(source.draws)]
     for k, (step, end) in enumerate(zip(steps, ends, strict=True)):

@@ -24,7 +24,7 @@ from confrere.kernel.ledger import Origin
 from confrere.kernel.release import paying
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, payer
-from confrere.mechanisms.noised import counts
+from confrere.mechanisms.measurements import counts
 from confrere.model import Model
 from confrere.release import quality_digest
 from confrere.views import Panel, Shown, Span, Table

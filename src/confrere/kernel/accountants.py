@@ -475,64 +475,55 @@ def _sharings(m: float, cap: float) -> tuple[Floats, Floats]:
 
 # --- what has a theorem ---------------------------------------------------------------------------
 
+#: What is released, the norm, the law, and the page that proves it, for both losses and relations:
+#: an objective of one block of columns, or of blocks that share the row's length or do not; noise
+#: on a computed point, whose own page says what moves it.
+_PROOFS = (
+    ("one", "L2", "pure", "objective_perturbation"),
+    ("one", "L1", "pure", "averaging"),
+    ("one", "Max", "pure", "geometry"),
+    ("one", "L2", "Gaussian", "gaussian"),
+    ("one", "Max", "Gaussian", "gaussian"),
+    ("apart", "L2", "pure", "feature_groups"),
+    ("apart", "L1", "pure", "feature_groups"),
+    ("apart", "Max", "pure", "feature_groups"),
+    ("apart", "L2", "Gaussian", "feature_groups"),
+    ("apart", "Max", "Gaussian", "feature_groups"),
+    ("joint", "L2", "pure", "feature_groups"),
+    ("joint", "L2", "Gaussian", "feature_groups"),
+    ("point", "L2", "pure", "output_step"),
+    ("point", "L1", "pure", "output_step"),
+    ("point", "L2", "Gaussian", "gaussian"),
+)
 
-@dataclass(frozen=True)
-class Theorem:
-    """Why a combination holds: the accountant, from budget, delta and exposure to a rate."""
-
-    rate: Callable[[float, float, Exposure], float]
-    page: str
-
-
-def _theorems() -> dict[tuple[str, str, str, str], Theorem]:
-    def pure(epsilon: float, _: float, exposure: Exposure) -> float:
-        return pure_rate(epsilon, exposure)
-
-    pages = {"L2": "objective_perturbation", "L1": "averaging", "Max": "geometry"}
-    found = {}
-    for blocks in ("one", "apart", "joint"):
-        for norm, page in pages.items():
-            for loss in ("Logistic", "Softmax"):
-                name = page if blocks == "one" else "feature_groups"
-                if blocks != "joint" or norm == "L2":
-                    found[blocks, norm, loss, "pure"] = Theorem(pure, f"docs/proofs/{name}.md")
-                if norm != "L1" and (blocks != "joint" or norm == "L2"):
-                    name = "gaussian" if blocks == "one" else "feature_groups"
-                    found[blocks, norm, loss, "Gaussian"] = Theorem(
-                        gaussian_rate, f"docs/proofs/{name}.md"
-                    )
-    return found
-
-
-#: How blocks share the row, their norm, the loss and the law, under both relations. Whatever
-#: releases an objective looks here, and nobody else refuses a combination.
-THEOREMS = _theorems()
+#: Whatever is released looks here, and nobody else refuses a combination.
+THEOREMS = {
+    (released, norm, loss, law): f"docs/proofs/{page}.md"
+    for released, norm, law, page in _PROOFS
+    for loss in ("Logistic", "Softmax")
+}
 
 #: Why what is not in the table is not: by what is refused, in the words of whoever asked.
 _MISSING = {
     "L1": "delta must be 0 with Laplace noise, which is pure: docs/proofs/averaging.md.",
     "joint": "clipping must be 'separate': a row may be at corners of all bodies at once, see "
     "docs/proofs/feature_groups.md.",
+    "point": "delta must be 0 for whole numbers, such as those of method='cells': Gaussian noise "
+    "would be more than integer noise, whatever delta below .004 epsilon is given, see "
+    "docs/proofs/cells.md.",
 }
 
 
-#: Of noise on a computed vector, by its norm and law; the page is that of the vector.
-POINTS = frozenset({("L2", "pure"), ("L2", "Gaussian"), ("L1", "pure")})
-
-
-def theorem_of_point(norm: str, law: str) -> None:
-    """Refuse noise on a computed vector that no page speaks of."""
-    if (norm, law) not in POINTS:
-        raise InvalidParameter(
-            "delta must be 0 for whole numbers, such as those of method='cells': Gaussian noise "
-            "would be more than integer noise, whatever delta below .004 epsilon is given, see "
-            "docs/proofs/cells.md."
-        )
-
-
-def theorem(blocks: str, norm: str, loss: Loss, law: str) -> Theorem:
-    """Return why a perturbed objective is private, or say which page tells why it is not."""
-    found = THEOREMS.get((blocks, norm, type(loss).__name__, law))
+def theorem(released: str, norm: str, delta: float, loss: str = "Logistic") -> str:
+    """Return the page that says why a release is private, or say which one tells why it is not."""
+    found = THEOREMS.get((released, norm, loss, "Gaussian" if delta else "pure"))
     if found is None:
-        raise InvalidParameter(_MISSING["joint" if blocks == "joint" else norm])
+        raise InvalidParameter(_MISSING.get(released, _MISSING["L1"]))
     return found
+
+
+def noise_rate(epsilon: float, delta: float, exposure: Exposure) -> float:
+    """Return the largest rate of noise that keeps a promise; with a delta it is Gaussian."""
+    if delta:
+        return gaussian_rate(epsilon, delta, exposure)
+    return pure_rate(epsilon, exposure)

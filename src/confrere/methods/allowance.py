@@ -101,7 +101,6 @@ class Allowance:
             n_samples=self.count,
             blocks=(Columns(norm, ridge, centre=centre),),
             loss=self.loss,
-            neighbours=self.relation,
             solver=SOLVER,
         )
 

@@ -26,8 +26,13 @@ from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import Apart, Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import HiddenSize, Picked, RowCount
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import (
+    HiddenSize,
+    Picked,
+    RowCount,
+    SecureSum,
+    honest_majority,
+)
 from confrere.methods.plan import LabelledTable, Term
 from confrere.solver.row_blocks import Engine
 
@@ -304,7 +309,38 @@ class AskedSum(Measured):
     @override
     def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
         vectors = [partial(self.vector, X, y) for X, y in parties.members()]
-        return {"sum": source.draw(self.mechanism.of_named, zip(names, vectors, strict=True))}
+        ((total,),) = source.draw(self.mechanism, zip(names, vectors, strict=True))
+        return {"sum": total}
+
+
+#: How many parties may pool what they know; "auto" is a minority of those of a sum.
+Colluding = int | Literal["auto"]
+
+
+def check_tries(reserve: int, quorum: float) -> None:
+    """Refuse numbers that say nothing about how often, and with how many, a sum may be tried."""
+    if reserve < 0:
+        raise InvalidParameter("reserve must be at least 0.")
+    if not 0 < quorum <= 1:
+        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
+
+
+def fewest_of(n_parties: int, quorum: float) -> int:
+    """Return how many of the parties make a sum."""
+    return max(1, math.ceil(quorum * n_parties - 1e-9))
+
+
+def quorum_of_sums(n_parties: int) -> float:
+    """Return the share of the parties that a sum needs where nobody says it: all but one.
+
+    Of two or three everybody is needed: fewer would leave no majority that hides anybody.
+    """
+    return 1.0 if n_parties <= 3 else (n_parties - 1) / n_parties
+
+
+def colluders_of(colluding: Colluding, n_parties: int, quorum: float) -> int:
+    """Return how many of the parties may pool what they know."""
+    return honest_majority(fewest_of(n_parties, quorum)) if colluding == "auto" else colluding
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:

@@ -46,11 +46,13 @@ from confrere.mechanisms.measurements import (
     Point,
     RowCount,
     check_centre,
+    coordinate_rounding,
     largest_count,
     relation_of,
+    roundings,
+    row_products,
     row_promise,
 )
-from confrere.mechanisms.noised import coordinate_rounding, roundings, row_products
 from confrere.methods.allowance import SOLVER, Allowance, Alpha, Near, free_ridge, ridge_for
 from confrere.methods.asking import (
     Arrays,
@@ -82,7 +84,12 @@ from confrere.methods.priors import (
     rest_of,
 )
 from confrere.model import Facts, Linear, PriorFacts
-from confrere.solver.certificate import certified, certified_parties, smallest_tolerance
+from confrere.solver.certificate import (
+    Problem,
+    certified,
+    certified_parties,
+    smallest_tolerance,
+)
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 
@@ -284,7 +291,6 @@ class Weights(AskedOfRows):
             n_samples=self.count(n_samples),
             blocks=(Columns(self.frame.bound, self.ridge_for(n_samples), centre=self.centre),),
             loss=loss_of(self.n_classes, self.cap),
-            neighbours=Neighbours(self.neighbours),
             solver=SOLVER,
         )
 
@@ -380,17 +386,10 @@ def noised_minimiser(
     def value(X: Rows, y: Labels) -> tuple[Floats]:
         """Return the certified minimiser, or else the centre."""
         loss.check_labels(y)
-        (found,) = certified(
-            SOLVER,
-            X,
-            y,
-            loss=loss,
-            ridge=ridge,
-            linear=np.zeros((1, *shape)),
-            centre=np.zeros(shape) if centre is None else centre,
-            tolerance=tolerance,
-        )
-        return (found,)
+        rows, nothing = SOLVER.rows(X), np.zeros((1, math.prod(shape)))
+        towards = nothing if centre is None else centre.reshape(1, -1)
+        problem = Problem(rows, rows.keep(y), loss, ridge, nothing, towards)
+        return (certified(SOLVER, problem, tolerance).reshape(shape),)
 
     return Point(
         promise=row_promise(epsilon, n_samples, _OUTPUT, delta=delta),
@@ -411,7 +410,7 @@ def _tolerance(
         size,
         ridge=ridge,
         centre_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
-        n_classes=loss.n_classes if loss.n_classes > 2 else None,
+        n_classes=loss.n_classes,
     )
     return max(TOLERANCE, smallest)
 
@@ -429,7 +428,7 @@ class PriorQuestion(AskedOfRows):
     @override
     def mechanism(self, n_samples: int) -> PriorCheck:
         count = self.count(n_samples)
-        return self.prior.check(self.epsilon, count, Neighbours(self.neighbours))
+        return self.prior.check(self.epsilon, count)
 
     @override
     def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
@@ -598,7 +597,7 @@ class Averaging(Collaboration):
         """Return the check of all parties together."""
         assert isinstance(self.prior, Prior)
         count = sizes.all_records
-        return self.prior.check(self.check_epsilon, count, sizes.neighbours, len(sizes.counts))
+        return self.prior.check(self.check_epsilon, count, len(sizes.counts))
 
     def prior_question(self, sizes: Sizes) -> PriorQuestion:
         """Return what every party is asked of the prior."""

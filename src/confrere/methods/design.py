@@ -527,7 +527,6 @@ class _Grouped:
             blocks=tuple(blocks),
             loss=own.loss,
             joint=joint,
-            neighbours=own.relation,
             solver=SOLVER,
         )
         sums = np.ones(count)  # the sum of the groups: the naive Bayes rule

@@ -34,7 +34,6 @@ from confrere.kernel.guarantee import (
     Then,
     at_most,
     check_epsilon,
-    check_relation,
     exact,
     minus,
     public_facts,
@@ -43,9 +42,9 @@ from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import (
     Point,
     RowCount,
-    check_row_count,
     declared_count,
     largest_count,
+    relation_of,
 )
 from confrere.methods.allowance import (
     DECLARED,
@@ -122,7 +121,6 @@ class PriorCheck:
     n_samples: RowCount
     base_rate: float = 0.5  #: Declared share of positive rows, ``pi``
     deviation: float = 1.0  #: Declared standard deviation of the prior's log odds
-    neighbours: Neighbours = Neighbours.REPLACE_ONE
     answers: int = 1  #: How many parties' answers are added up
     #: Of more than two classes: their declared shares, in place of ``base_rate``.
     rates: tuple[float, ...] | None = None
@@ -130,14 +128,17 @@ class PriorCheck:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        check_relation(self.neighbours)
         if not 0 < self.base_rate < 1:
             raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
         if self.rates is not None and not (min(self.rates) > 0 and self.strength > 0):
             raise InvalidParameter("rates and strength must be above 0 for several classes.")
         if not 0 < self.deviation < math.inf:
             raise InvalidParameter("prior must not score all rows alike.")
-        check_row_count(self.n_samples, self.neighbours)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which change is hidden."""
+        return relation_of(self.n_samples)
 
     @property
     def sensitivity(self) -> int:
@@ -396,9 +397,7 @@ class Prior:
         scores = row_scores(self.frame, weights, X) - self._moments[0]
         return scores if self.several else np.asarray(scores[:, 0])
 
-    def check(
-        self, epsilon: float, count: RowCount, neighbours: Neighbours, answers: int = 1
-    ) -> PriorCheck:
+    def check(self, epsilon: float, count: RowCount, answers: int = 1) -> PriorCheck:
         """Return the paid check of it, on so many records as far as that is public."""
         return PriorCheck(
             epsilon=epsilon,
@@ -407,7 +406,6 @@ class Prior:
             deviation=self.deviation,
             rates=self.rates,
             strength=self.strength or 0.0,
-            neighbours=neighbours,
             answers=answers,
         )
 
@@ -668,7 +666,7 @@ def plan_near(
     share = check_share(allowed.epsilon, allowed.records, **known, strength=prior.strength)
     spent = share * allowed.epsilon
     left = rest_of(allowed.epsilon, spent)
-    check = prior.check(spent, allowed.count, allowed.relation)
+    check = prior.check(spent, allowed.count)
 
     @cache
     def fitted(belief: Belief) -> ModelPlan:

@@ -23,29 +23,29 @@ from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.losses import Labels, loss_of
-from confrere.mechanisms.measurements import Picked, largest_count, some_rows
-from confrere.mechanisms.noised import (
+from confrere.mechanisms.measurements import (
+    Picked,
+    SecureSum,
     coordinate_rounding,
     coordinates,
     from_coordinates,
+    largest_count,
     roundings,
     row_products,
-)
-from confrere.mechanisms.secure_sum import (
-    Colluding,
-    SecureSum,
-    check_tries,
-    colluders_of,
-    fewest_of,
+    some_rows,
 )
 from confrere.methods.asking import (
     Ask,
     AskedSum,
+    Colluding,
     PartyRows,
     Protocol,
     Rows,
     Sizes,
     Told,
+    check_tries,
+    colluders_of,
+    fewest_of,
     known_sizes,
 )
 from confrere.methods.average import Collaboration, Combined
@@ -137,7 +137,7 @@ class Sums(Collaboration):
             sensitivity=changed * move,
             n_parties=len(sizes.counts),
             fewest=fewest_of(len(sizes.counts), self.quorum),
-            colluding=self.colluding,
+            colluding=colluders_of(self.colluding, len(sizes.counts), self.quorum),
             releases=self.rounds + self.reserve,
             neighbours=sizes.neighbours,
             **facts,
@@ -187,7 +187,7 @@ class OneMessage(Sums):
                 ridge=ridge * n / sizes.total,
                 linear_norm=0.0,
                 centre_norm=float(np.linalg.norm(self.centre)),
-                n_classes=self.n_classes if self.n_classes > 2 else None,
+                n_classes=self.n_classes,
             )
             for n in {max(told), min(told)}
         )
@@ -266,7 +266,7 @@ class GradientRounds(Sums):
         error = 4.0 * largest * roundings(largest) * float(np.finfo(np.float64).eps)
         error += coordinate_rounding(self.slope * largest, self.n_classes)
         facts = {"largest": self.slope * largest + error, "error": error}
-        return self._sum(sizes, self.slope, law="gaussian", **facts)
+        return self._sum(sizes, self.slope, **facts)
 
     def message(self, X: Floats, y: Labels, weights: Floats) -> Floats:
         """Return one party's gradient at the weights that everybody knows."""

@@ -31,7 +31,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -46,28 +46,45 @@ from confrere.arrays import Floats
 from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame, into_ball
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import check_delta, theorem_of_point
-from confrere.kernel.guarantee import Guarantee, Unit, check_bound, check_epsilon, check_positive
+from confrere.kernel.accountants import check_delta, theorem
+from confrere.kernel.guarantee import (
+    FACTS,
+    FLOATS,
+    RANDOM,
+    Guarantee,
+    Neighbours,
+    Unit,
+    check_bound,
+    check_epsilon,
+    check_positive,
+)
 from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import certify_rows
-from confrere.kernel.streams import Measurement, RandomSource
-from confrere.mechanisms.measurements import TOLERANCE, NoisedPoint, Part, Point
-from confrere.mechanisms.noised import (
+from confrere.kernel.streams import RandomSource
+from confrere.mechanisms.measurements import (
+    TOLERANCE,
+    Part,
+    Point,
+    SecureSum,
     coordinate_rounding,
     coordinates,
     from_coordinates,
-    party_guarantee,
-)
-from confrere.mechanisms.secure_sum import (
-    Colluding,
-    SecureSum,
-    SharedNoise,
-    check_tries,
-    colluders_of,
-    fewest_of,
+    sum_assumptions,
 )
 from confrere.methods.allowance import Alpha
-from confrere.methods.asking import MANY, Ask, Asked, Protocol, Told, drive, party_codes
+from confrere.methods.asking import (
+    MANY,
+    Ask,
+    Asked,
+    Colluding,
+    Protocol,
+    Told,
+    check_tries,
+    colluders_of,
+    drive,
+    fewest_of,
+    party_codes,
+)
 from confrere.methods.plan import Names, Plan, Term, linear_model
 from confrere.methods.public_cells import Cells, HalfWhite
 from confrere.model import Facts, Linear
@@ -422,6 +439,10 @@ WHOLE = 2**16
 _FLATTEST = 1e-6
 
 
+_OWN = "what a party sends depends on its own data alone"
+_COORDINATOR = "whoever adds up what parties send adds the noise, and keeps the sums to itself"
+
+
 class _Kind(NamedTuple):
     """What parties send by a method, and why noise on the total of it is private."""
 
@@ -460,15 +481,20 @@ class PartyBudget:
 
     def promise(self, method: Method, *, jointly: bool = False) -> Guarantee:
         """Return the price; ``jointly``: one auxiliary row may change together with the party."""
-        known = "number of auxiliary rows" if jointly else "auxiliary rows"
-        return party_guarantee(
-            self.epsilon,
-            _KINDS[method].theorem,
-            auxiliary=None if method == "weights" else known,
-            jointly=jointly,
-            colluding=self.colluding,
-            n_parties=self.n_parties,
+        auxiliary = "number of auxiliary rows" if jointly else "auxiliary rows"
+        known = () if method == "weights" else (auxiliary,)
+        trusted: tuple[str, ...] = (_COORDINATOR, FLOATS, RANDOM)
+        if self.colluding:
+            trusted = sum_assumptions(self.colluding, self.n_parties)
+        also = ("one auxiliary row may change together with the party",) if jointly else ()
+        return Guarantee(
+            epsilon=self.epsilon,
             delta=self.delta,
+            unit=Unit.PARTY,
+            neighbours=Neighbours.REPLACE_ONE,
+            theorem=_KINDS[method].theorem,
+            public=("number of parties", *FACTS, *known),
+            assumptions=(_OWN, *trusted, *also),
         )
 
 
@@ -478,7 +504,7 @@ def _check_sizes(*sizes: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PartyTotal(Measurement[Any, list[Floats]]):
+class PartyTotal:
     """A total to which every party adds a bounded part, with noise on it.
 
     What parties send, how long that is and how far one of them moves the total are data; so is what
@@ -502,9 +528,8 @@ class PartyTotal(Measurement[Any, list[Floats]]):
     #: From uploads, one per party, to what is added up: none moves it further than it may.
     clipped: Callable[[Sent], Sent] = np.asarray
     shape: tuple[int, ...] = ()  #: Of one upload
-    #: From noised totals, one per row, to what is wanted, and back to the coordinates of the noise.
+    #: From noised totals, one per row, to what is wanted.
     turned: Callable[[Floats], Floats]
-    unturned: Callable[[Floats], Floats] | None = None
     split: Floats | None = None  #: What evenly split votes make, which parts are without
     unit: float = 1.0  #: What the noise is divided by
     alpha: float = 0.0  #: Ridge behind what parties send, or behind a model that is noised
@@ -513,8 +538,7 @@ class PartyTotal(Measurement[Any, list[Floats]]):
     axes: tuple[Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
-        law = "Gaussian" if self.budget.delta else "pure"
-        theorem_of_point("L1" if self.method == "cells" else "L2", law)
+        theorem("point", "L1" if self.method == "cells" else "L2", self.budget.delta)
 
     @property
     def n_classes(self) -> int:
@@ -533,56 +557,35 @@ class PartyTotal(Measurement[Any, list[Floats]]):
         one = noise.deviations[0] if isinstance(noise, Point) else noise.deviation
         return one / self.unit
 
-    @override
-    def guarantee(self, units: int = 1) -> Guarantee:
-        return self.budget.promise(self.method, jointly=self.jointly).guarantee(units)
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return self.budget.promise(self.method, jointly=self.jointly)
 
     @cached_property
-    def noise(self) -> Point | SharedNoise:
+    def noise(self) -> Point | SecureSum:
         """Noise that a trusted coordinator adds, or that is made of the parties' shares."""
         budget, whole = self.budget, self.method == "cells"
         if not budget.colluding:
             parts = () if whole else (Part(self.size, self.reach),)
             return Point(promise=self.guarantee(), sensitivity=self.sensitivity, parts=parts)
-        return SharedNoise(
-            SecureSum(
-                epsilon=budget.epsilon,
-                law="gaussian" if budget.delta else "integer" if whole else "l2",
-                delta=budget.delta,
-                size=self.size,
-                sensitivity=self.sensitivity,
-                n_parties=budget.n_parties,
-                fewest=budget.fewest,
-                colluding=budget.colluding,
-                releases=budget.releases,
-                largest=self.largest,
-                unit=Unit.PARTY,
-            )
+        return SecureSum(
+            epsilon=budget.epsilon,
+            law="integer" if whole else "l2",
+            delta=budget.delta,
+            size=self.size,
+            sensitivity=self.sensitivity,
+            n_parties=budget.n_parties,
+            fewest=budget.fewest,
+            colluding=budget.colluding,
+            releases=budget.releases,
+            largest=self.largest,
+            unit=Unit.PARTY,
         )
 
     def of_parts(self, released: Floats) -> Floats:
         """Return what the noised sum of all parts says; who is not there is split, or zero."""
         (found,) = self.turned(released[None])
         return np.asarray(found if self.split is None else found + self.split)
-
-    @override
-    def sample(self, rows: Any, stream: RandomSource, count: int = 1) -> list[Floats]:
-        value, noise = self._value(rows), self.noise
-        if isinstance(noise, Point):
-            (released,) = noise.sample(value, stream, count)
-        else:
-            released = noise.release_many(value.astype(np.float64), stream, count)
-        return [self.turned(released)]
-
-    def densities(self, rows: Any) -> list[NoisedPoint]:
-        """Return what is noised, for an exact audit."""
-        value, noise = self._value(rows), self.noise
-        if isinstance(noise, Point):
-            return [replace(one, unturned=self.unturned) for one in noise.densities(value)]
-        return [NoisedPoint(value.astype(np.float64), noise.law, unturned=self.unturned)]
-
-    def _value(self, rows: Any) -> Sent:
-        return self.value(*rows) if isinstance(rows, tuple) else self.value(rows)
 
 
 def _check_tally(budget: PartyBudget, tally: Tally) -> None:
@@ -760,7 +763,6 @@ def noised_statistic(
         largest=2 / least / budget.n_parties,
         part=part,
         turned=turned,
-        unturned=lambda released: released @ inverse,
         split=even if k == 2 else None,
         axes=(axes, directions),
     )
@@ -940,7 +942,7 @@ class Voting:
             if getattr(self, name) not in choices:
                 raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
         if self.delta and self.method == "cells":
-            theorem_of_point("L1", "Gaussian")
+            theorem("point", "L1", self.delta)
         if self.frame.norm != "l2":
             raise InvalidParameter("votes are bounded in L2: use a frame with norm='l2'.")
         if self.trust == "sum" and self._noises_model:
@@ -991,9 +993,9 @@ class Voting:
     def shared(self, n_parties: int) -> SecureSum:
         """Return the sum of what so many parties send, where their shares make the noise."""
         noise = self.mechanism(n_parties).noise
-        if not isinstance(noise, SharedNoise):
+        if not isinstance(noise, SecureSum):
             raise InvalidParameter("trust: a coordinator adds the noise; nobody has a share.")
-        return noise.summed
+        return noise
 
     @cached_property
     def _public(self) -> HalfWhite:
@@ -1107,8 +1109,9 @@ class Voting:
 
     def noised(self, sent: Tally | Floats, n_parties: int, *, source: RandomSource) -> Floats:
         """Return what parties sent, added up, with noise."""
-        ((noised,),) = source.draw(self.mechanism(n_parties), self.inputs(sent))
-        return np.asarray(noised)
+        made = self.mechanism(n_parties)
+        (noised,) = source.draw(made.noise, made.value(*self.inputs(sent)))
+        return np.asarray(made.turned(noised)[0])
 
     def of_noised(self, noised: Floats, n_parties: int) -> Released:
         """Return the model: post-processing."""
@@ -1317,7 +1320,8 @@ class MultipartyPlan(Plan[MultipartyResult]):
             if plan.trust == "sum" and self._few and data.total is None:  # as between machines
                 stream = source.stream(ask.asked.operation, ask.step)
                 parts = zip(ask.to, self._parts(data), strict=True)
-                return Told((), {"sum": stream.draw(plan.shared(count).of_named, parts)})
+                ((total,),) = stream.draw(plan.shared(count), parts)
+                return Told((), {"sum": total})
             return Told((), {"noised": plan.noised(self.total(data), count, source=source)})
 
         released = drive(plan.steps([str(name) for name in data.names]), answer)
@@ -1342,8 +1346,8 @@ class MultipartyPlan(Plan[MultipartyResult]):
             raise InvalidParameter(
                 "local: only built-in classifiers of parties are audited this way."
             )
-        plan = self.voting
-        return [Term(plan.method, plan.mechanism(self.n_parties), plan.inputs(self.total(data)))]
+        plan, made = self.voting, self.voting.mechanism(self.n_parties)
+        return [Term(plan.method, made.noise, made.value(*plan.inputs(self.total(data))))]
 
     @property
     @override

@@ -458,7 +458,7 @@ class Forecast(Shown):
             PlannedObjective(
                 f"group {k}" if stacked else name,
                 len(made.maps.groups[k]) if stacked else self.d,
-                act.n_features,
+                act.norm.size,
                 act.law.rate,
                 act.ridge,
                 slope_of(self.loss),

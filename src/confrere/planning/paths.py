@@ -26,9 +26,8 @@ from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import check_epsilon
 from confrere.mechanisms.measurements import Objective
-from confrere.mechanisms.secure_sum import Colluding
 from confrere.methods.allowance import DRIFT, mean_curvature, noise_variance, precision_of
-from confrere.methods.asking import Sizes
+from confrere.methods.asking import Colluding, Sizes
 from confrere.methods.average import CHECK_SHARE, Averaging
 from confrere.methods.priors import PriorCheck, check_share
 from confrere.methods.sums import GradientRounds, OneMessage
@@ -279,7 +278,7 @@ def _expected(
         mechanism = plan.asked(sizes).mechanism(each)
         assert isinstance(mechanism, Objective)
         act = mechanism.act
-        way, model = "average", (act.n_features, act.law.rate, act.ridge, _CAP)
+        way, model = "average", (act.norm.size, act.law.rate, act.ridge, _CAP)
         why = f"noise of a release of its own at each of {count} parties, averaged"
     elif isinstance(plan, OneMessage):
         summed = plan.mechanism(sizes)

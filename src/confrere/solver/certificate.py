@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -99,12 +99,12 @@ def rounding_bound(
     *,
     row_norm: float,  # Public bound on the norm of every row
     weight_norm: float,  # Of the weights, or of their matrix, at which the gradient is computed
-    n_classes: int | None = None,  # Of the softmax objective; by default the binary one
+    n_classes: int = 2,
 ) -> float:
     """Bound the length of the error of the computed gradient of the summed loss; see above."""
     additions = _additions(n, d) + 16
     margin = row_norm * weight_norm
-    if n_classes is None:
+    if n_classes == 2:
         each = additions + (d + 4) * margin / 4
     else:
         K = n_classes
@@ -125,7 +125,7 @@ def smallest_tolerance(
     row_norm: float = 1.0,  # Bounds on norms: of a row, of ``linear``, of ``centre``
     linear_norm: float = 0.0,
     centre_norm: float = 0.0,
-    n_classes: int | None = None,  # Of the softmax objective; by default the binary one
+    n_classes: int = 2,
 ) -> float:
     r"""Return the smallest tolerance that every data set of this shape can be certified at.
 
@@ -135,8 +135,8 @@ def smallest_tolerance(
     and a zero gradient gives :math:`L \|w - u\| \le s n q + \|b\|` with :math:`s` the largest
     residual.
     """
-    at_centre = n * (math.log(n_classes or 2) + 2 * row_norm * centre_norm)
-    pull = n * row_norm * (1.0 if n_classes is None else math.sqrt(2))
+    at_centre = n * (math.log(n_classes) + 2 * row_norm * centre_norm)
+    pull = n * row_norm * (1.0 if n_classes == 2 else math.sqrt(2))
     reach = min(linear_norm + math.sqrt(linear_norm**2 + 2 * ridge * at_centre), linear_norm + pull)
     weight_norm = centre_norm + reach / ridge
     rounding = rounding_bound(n, d, row_norm=row_norm, weight_norm=weight_norm, n_classes=n_classes)
@@ -184,7 +184,7 @@ class RowSums(Protocol):
         """Return labels where whoever sums finds them."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """``sum_i l(W x_i) + (L/2)||W - U||^2 + <B, W>``: m of them, which share their rows."""
 
@@ -221,23 +221,19 @@ class Problem:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
         norms = np.sqrt([np.vecdot(A, A) for A in (W, W - self.centre, self.linear)])
         rows, k = self.rows, self.loss.n_classes
-        bounds = [
-            rounding_bound(
-                rows.n,
-                rows.d,
-                row_norm=rows.row_norm,
-                weight_norm=weight,
-                n_classes=k if k > 2 else None,
-            )
-            + penalty_rounding(self.ridge, offset, linear)
-            for weight, offset, linear in norms.T.tolist()
-        ]
-        return np.array(bounds)
+        return np.array(
+            [
+                rounding_bound(
+                    rows.n, rows.d, row_norm=rows.row_norm, weight_norm=weight, n_classes=k
+                )
+                + penalty_rounding(self.ridge, offset, linear)
+                for weight, offset, linear in norms.T.tolist()
+            ]
+        )
 
     @property
     def smallest_tolerance(self) -> float:
         """The smallest tolerance that can be certified, from public quantities alone."""
-        k = self.loss.n_classes
         return smallest_tolerance(
             self.rows.n,
             self.rows.d,
@@ -245,7 +241,7 @@ class Problem:
             row_norm=self.rows.row_norm,
             linear_norm=float(np.linalg.norm(self.linear, axis=1).max()),
             centre_norm=float(np.linalg.norm(self.centre, axis=1).max()),
-            n_classes=k if k > 2 else None,
+            n_classes=self.loss.n_classes,
         )
 
     def proved(self, W: Floats, tolerance: float) -> NDArray[np.bool_]:
@@ -272,46 +268,25 @@ class Solver(Protocol):
     solve_parties: Callable[..., Floats]
 
 
-def certified(
-    solver: Solver,
-    X: Rows,
-    y: Labels,
-    *,
-    loss: Loss,
-    ridge: float,
-    linear: Floats,
-    centre: Floats | None,
-    tolerance: float,
-) -> Floats:
+def certified(solver: Solver, problem: Problem, tolerance: float) -> Floats:
     """Return certified minimisers, one per linear term.
 
     What is not certified is the solution that there would be without rows, noise alone: a failure
     would be seen by everybody.
     """
-    flat = linear.reshape(len(linear), -1)
-    towards = np.broadcast_to(0.0 if centre is None else centre.ravel(), flat.shape)
-    found = np.array(towards - flat / ridge)
-    rows = solver.rows(X)
-    labels = rows.keep(y)
+    found = np.array(problem.centre - problem.linear / problem.ridge)
     # Of two classes all at once.
-    width = len(flat) if loss.n_scores == 1 else 1
-    for first in range(0, len(flat), width):
+    width = len(found) if problem.loss.n_scores == 1 else 1
+    for first in range(0, len(found), width):
         part = slice(first, first + width)
-        problem = Problem(
-            rows=rows,
-            labels=labels,
-            loss=loss,
-            ridge=ridge,
-            linear=flat[part],
-            centre=towards[part],
-        )
+        one = replace(problem, linear=problem.linear[part], centre=problem.centre[part])
         try:
-            W = solver.solve(problem, tolerance)
-            proved = problem.proved(W, tolerance)
+            W = solver.solve(one, tolerance)
+            proved = one.proved(W, tolerance)
         except UNSOLVED:
             continue
         found[part][proved] = W[proved]
-    return found.reshape(linear.shape)
+    return found
 
 
 def certified_parties(
@@ -327,17 +302,8 @@ def certified_parties(
     """Return the same of every party's own rows, two classes: one ridge and linear term each."""
     X, y, offsets = parties
     towards = np.broadcast_to(0.0 if centre is None else centre, linear.shape)
-    alone = towards - linear / ridge[:, None]
-    found = solver.solve_parties(
-        X,
-        y,
-        offsets,
-        ridge=ridge,
-        linear=linear,
-        centre=centre,
-        cap=loss.slope,
-        tolerance=tolerance,
-    )
+    terms = {"ridge": ridge, "linear": linear, "centre": centre, "tolerance": tolerance}
+    found = solver.solve_parties(X, y, offsets, cap=loss.slope, **terms)
     sizes = np.diff(offsets)
     scores = np.einsum("ij,ij->i", X, np.repeat(found, sizes, axis=0))
     errors = loss.residuals(scores[None, None], y)[0, 0]
@@ -353,15 +319,8 @@ def certified_parties(
     for party in np.flatnonzero(~proved):
         # A solver that took the party by itself has added up its rows in another order.
         own, one = slice(offsets[party], offsets[party + 1]), slice(party, party + 1)
-        rows = solver.rows(X[own])
-        problem = Problem(
-            rows=rows,
-            labels=rows.keep(y[own]),
-            loss=loss,
-            ridge=float(ridge[party]),
-            linear=linear[one],
-            centre=towards[one],
-        )
+        rows, L = solver.rows(X[own]), float(ridge[party])
+        problem = Problem(rows, rows.keep(y[own]), loss, L, linear[one], towards[one])
         if not problem.proved(found[one], float(tolerance[party])).all():
-            found[party] = alone[party]
+            found[party] = towards[party] - linear[party] / L
     return found

@@ -8,7 +8,7 @@ from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import SecureSum
 from confrere.methods.votes import PartyBudget, Tally, noised_statistic
 
 SUMMED = ("statistic", "cells", "weights")
@@ -59,7 +59,7 @@ def test_a_sum_that_is_added_up_already_has_the_same_law():
     summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
     vectors = np.tile([0.5, -0.25], (4, 1))
     (each,) = summed.sample(vectors, SeededSource(0), 3000)
-    total = summed.run_total_many(vectors.sum(axis=0), source=SeededSource(1), count=1000)
+    (total,) = summed.sample(vectors.sum(axis=0), SeededSource(1), 1000)
     for j in range(2):
         assert stats.ks_2samp(each[:, j], total[:, j]).pvalue > 1e-3
     np.testing.assert_allclose(total.std(axis=0), summed.deviation, rtol=0.1)
@@ -79,10 +79,10 @@ def test_the_price_of_collusion_is_noise():
 
 def test_wrong_sums_are_refused():
     summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
-    with pytest.raises(InvalidData, match="2 entries"):
-        summed.run_total_many(np.zeros(3), source=SeededSource(0), count=1)
+    with pytest.raises(InvalidData, match="vectors"):
+        summed.sample(np.zeros(3), SeededSource(0))
     tally = Tally(np.ones(3, dtype=np.int64), 3, 3)
     with pytest.raises(InvalidData, match="other parties"):
         noised_statistic(
             PartyBudget(epsilon=1.0, n_parties=4, colluding=1), rows=np.eye(3) / 2
-        ).sample(tally, SeededSource(0))
+        ).value(tally)

@@ -12,7 +12,7 @@ from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpa
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import SecureSum
 from confrere.methods import sums
 from confrere.methods.sums import Gradient, check_try
 from confrere.solver.certificate import UNSOLVED

@@ -8,7 +8,7 @@ from scipy import stats
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.measurements import SecureSum
 from confrere_federation.parties import LocalFederation, LocalParty, evaluation_together
 from confrere_federation.parties.protocols import ALL, guarantee_of
 from confrere_federation.parties.requests import ErrorsOfAll

@@ -10,6 +10,7 @@ from confrere.kernel.losses import Softmax
 from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import PartyBudget, largest_norm, noised_average
 from confrere.solver.parties import solve_parties
+from tests.world import released
 
 
 def make(n_parties=4, d=3, alpha=0.01, epsilon=1.0, **kw):
@@ -59,9 +60,9 @@ def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alp
 
 def test_what_was_not_clipped_is_refused():
     with pytest.raises(InvalidData, match="clipped"):
-        make().sample(np.full(3, 1e3), SeededSource(0))
+        released(make(), np.full(3, 1e3), SeededSource(0))
     with pytest.raises(InvalidData, match="shape"):
-        make().sample(np.ones(4), SeededSource(0))
+        released(make(), np.ones(4), SeededSource(0))
     for uploads in (np.full((2, 3), np.nan), np.ones((2, 4)), np.ones((2, 2, 3))):
         with pytest.raises(InvalidData, match="upload"):
             make().clipped(uploads)

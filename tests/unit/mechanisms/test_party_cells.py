@@ -9,6 +9,7 @@ from confrere import MultipartyClassifier
 from confrere.errors import InvalidData
 from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import WHOLE, PartyBudget, noised_cells, shares_of_parties
+from tests.world import released
 
 
 @settings(max_examples=60, deadline=None)
@@ -58,10 +59,10 @@ def test_what_is_not_a_sum_of_uploads_is_refused():
     mechanism = noised_cells(PartyBudget(epsilon=1.0, n_parties=3), n_cells=2)
     source = SeededSource(0)
     with pytest.raises(InvalidData, match="shape"):
-        mechanism.sample(np.zeros((3, 2)), source)
+        released(mechanism, np.zeros((3, 2)), source)
     for wrong in ([[-1, 0], [0, 0]], [[4 * WHOLE, 0], [0, 0]]):
         with pytest.raises(InvalidData, match="not clipped"):
-            mechanism.sample(np.array(wrong), source)
+            released(mechanism, np.array(wrong), source)
     with pytest.raises(InvalidData, match="whole number"):
         mechanism.clipped(np.zeros((1, 2, 2)))
     with pytest.raises(InvalidData, match="cell"):

@@ -14,6 +14,7 @@ from confrere.methods.votes import (
     noised_statistic,
     vote_statistic,
 )
+from tests.world import released
 
 
 def unit_rows(n, d, seed=0, flat=1.0):
@@ -83,7 +84,7 @@ def test_the_declared_deviation_is_that_of_the_noise():
     X = unit_rows(60, 3, flat=0.2)
     mechanism = noised_statistic(PartyBudget(epsilon=0.5, n_parties=4), rows=X)
     tally = Tally(np.zeros(60, dtype=np.int64), 4, 4)
-    noise = np.stack([mechanism.sample(tally, SeededSource(k))[0][0] for k in range(4000)])
+    noise = np.stack([released(mechanism, tally, SeededSource(k))[0] for k in range(4000)])
     axes, directions = mechanism.axes
     np.testing.assert_allclose(
         (noise @ directions / axes).std(axis=0), mechanism.deviation, rtol=0.1
@@ -92,9 +93,9 @@ def test_the_declared_deviation_is_that_of_the_noise():
 
 def test_what_is_released_lies_on_a_grid():
     mechanism = noised_statistic(PartyBudget(epsilon=1.0, n_parties=4), rows=unit_rows(20, 3))
-    released = mechanism.sample(Tally(np.arange(20) % 5, 4, 4), SeededSource(0))[0][0]
+    noised = released(mechanism, Tally(np.arange(20) % 5, 4, 4), SeededSource(0))[0]
     axes, directions = mechanism.axes
-    steps = released @ directions / axes / mechanism.noise.steps[0].spacing
+    steps = noised @ directions / axes / mechanism.noise.steps[0].spacing
     # Turning the axes back and forth again costs a few roundings, no more.
     np.testing.assert_allclose(steps, np.rint(steps), atol=1e-14 * np.abs(steps).max())
     assert np.abs(steps).max() > 1e9
@@ -110,4 +111,4 @@ def test_a_tally_of_others_is_refused():
     mechanism = noised_statistic(PartyBudget(epsilon=1.0, n_parties=4), rows=unit_rows(5, 2))
     for tally in (Tally(np.zeros(5, dtype=int), 3, 3), Tally(np.ones((5, 3), dtype=int), 3, 4)):
         with pytest.raises(InvalidData, match="declared"):
-            mechanism.sample(tally, SeededSource(0))
+            released(mechanism, tally, SeededSource(0))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import PartyBudget, Tally, largest_norm, noised_votes, soft_sensitivity
+from tests.world import released
 
 
 def make(n_parties=5, n=20, d=3, alpha=0.1, epsilon=1.0, **kw):
@@ -20,7 +21,7 @@ def make(n_parties=5, n=20, d=3, alpha=0.1, epsilon=1.0, **kw):
 def model(mechanism, tally, rows):
     """The released model without its noise."""
     loud = replace(mechanism, budget=replace(mechanism.budget, epsilon=1e12))
-    return loud.sample((tally, rows), SeededSource(0))[0][0]
+    return released(loud, (tally, rows), SeededSource(0))[0]
 
 
 def unit_rows(n, d, seed=0):
@@ -123,6 +124,6 @@ def test_wrong_settings_and_rows_are_refused():
     tally = Tally(np.zeros(20, dtype=int), 5, 5)
     for rows in (unit_rows(19, 3), 2 * unit_rows(20, 3)):
         with pytest.raises(InvalidData):
-            make().sample((tally, rows), SeededSource(0))
+            released(make(), (tally, rows), SeededSource(0))
     with pytest.raises(InvalidData):
-        make(4).sample((tally, unit_rows(20, 3)), SeededSource(0))
+        released(make(4), (tally, unit_rows(20, 3)), SeededSource(0))

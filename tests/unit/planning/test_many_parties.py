@@ -11,7 +11,7 @@ from confrere.errors import ConfrereError
 from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import PartyBudget, Tally, minimise_weighted, noised_votes
 from confrere.planning import choose_votes, plan_votes
-from tests.world import each
+from tests.world import each, released
 
 
 def test_terms_are_those_of_the_theorem_with_the_exact_quantile():
@@ -59,7 +59,7 @@ def test_noise_adds_no_more_to_the_risk_than_planned():
     )
     votes = rng.integers(0, 51, size=200)
     fractions = votes / 50
-    (noised,) = mechanism.sample((Tally(votes, 50, 50), rows), SeededSource(0), 300)
+    noised = released(mechanism, (Tally(votes, 50, 50), rows), SeededSource(0), 300)
 
     def risk(w):
         margins = rows @ w

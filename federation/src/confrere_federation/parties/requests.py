@@ -49,20 +49,20 @@ from confrere.errors import (
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
-from confrere.mechanisms.measurements import Objective, Picked, Point
-from confrere.mechanisms.noised import counts
-from confrere.mechanisms.secure_sum import Colluding, SecureSum, colluders_of
+from confrere.mechanisms.measurements import Objective, Picked, Point, SecureSum, counts
 from confrere.methods import average, votes
 from confrere.methods.asking import (
     Arrays,
     Asked,
     AskedSum,
+    Colluding,
     Labels,
     Measured,
     Reader,
     Rows,
     Size,
     Sizes,
+    colluders_of,
 )
 from confrere.methods.plan import Coordinates
 from confrere.methods.priors import Prior

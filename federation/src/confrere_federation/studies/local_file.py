@@ -46,7 +46,7 @@ from confrere.errors import OperationRefused, StudyError
 from confrere.files import write_new, write_whole
 from confrere.kernel.guarantee import Unit
 from confrere.ledger import Decision, LedgerReader
-from confrere.mechanisms.secure_sum import fewest_of
+from confrere.methods.asking import fewest_of
 from confrere.release.signing import fingerprint
 from confrere.trust import OWN_NOISE, Trust
 from confrere_federation.parties.snapshots import Snapshots

@@ -46,7 +46,7 @@ from confrere.errors import (
     StudyError,
 )
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, check_relation
-from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
+from confrere.methods.asking import colluders_of, quorum_of_sums
 from confrere.methods.sums import Hides
 from confrere.release.signing import public_line, read_key_line, read_public_key
 from confrere.trust import OWN_NOISE, Trust, TrustKind
