@@ -232,8 +232,8 @@ def declared_dates(column: str, key: str, value: object) -> str:
     """Return what dates are counted in: ``"days since 2020-01-01"``."""
     words = value.split(" since ") if isinstance(value, str) else []
     if len(words) != 2 or words[0] not in UNITS or not math.isfinite(moment(words[1])):
-        units = ", ".join(UNITS)
-        raise SchemaError(f'column {column!r}: {key} must be one of {units}, " since " and a day.')
+        told = f'{", ".join(UNITS)} since a day, such as "days since 2020-01-01"'
+        raise SchemaError(f"column {column!r}: {key} must be {told}.")
     return " since ".join(words)
 
 

@@ -110,7 +110,7 @@ def likely_conversion(feature: Number, x: Floats) -> Conversion | None:
     and spread; one with bounds alone must lie between them. Units that the column's name speaks of
     go before those of any quantity.
     """
-    if not len(x):
+    if not len(x) or feature.dates is not None:
         return None
     name = re.sub(r"[_\W]+", " ", feature.column).lower()
     named = [one for one in CONVERSIONS if one.words and re.search(one.words, name)]
@@ -144,7 +144,7 @@ def likely_sentinel(feature: Number, x: Floats) -> tuple[float, int] | None:
     It is one of :data:`SENTINELS`, it is in one row of a hundred or more, and it lies outside the
     bounds or far from all the other values.
     """
-    least = max(3, 0.01 * len(x))
+    least = max(3, 0.01 * len(x)) if feature.dates is None else np.inf
     lo, hi = feature.bounds
     best: tuple[float, int] | None = None
     for value in SENTINELS:

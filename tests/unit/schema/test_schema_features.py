@@ -8,7 +8,7 @@ import pytest
 
 from confrere.data.cells import as_cells
 from confrere.errors import InvalidData, SchemaError
-from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema, data_report
 
 
 def encode(feature, values):
@@ -42,6 +42,26 @@ def test_log_number_reads_mean_and_sd_on_the_logarithmic_scale():
     assert encode(feature, [math.e**2 - 1])[0, 0] == pytest.approx(0, abs=1e-12)
     with pytest.raises(SchemaError, match=r"'amount'.*logarithmic"):
         Number("amount", bounds=(0, 99), log=True, mean=50, sd=0.5)
+
+
+def test_dates_are_numbers_in_their_unit():
+    feature = Number("x", bounds=(0, 10), dates="days since 2024-02-25", missing=5)
+    cells = ["2024-02-25", "2024-03-01", "2024-03-06 00:00", "1990-01-01", "2024-03-01T02:00+02:00"]
+    expected = [-1, 0, 1, -1, 0]
+    assert encode(feature, cells).ravel().tolist() == expected
+    assert (
+        encode(feature, pd.to_datetime(cells[:4], format="ISO8601")).ravel().tolist()
+        == expected[:4]
+    )
+    assert encode(feature, [None]).tolist() == [[0]]
+    schema = PublicSchema([feature])
+    assert PublicSchema.from_toml(schema.to_toml()) == schema
+    rows = pd.DataFrame({"x": ["2024-02-26"] * 4 + ["1990-01-01"] * 4})
+    (finding,) = data_report(schema, rows).findings
+    assert finding.kind == "outside"
+    for strange in (["2024-02-30"], [3.0], ["tomorrow"]):
+        with pytest.raises(InvalidData, match=r"'x'.*no number"):
+            encode(feature, strange)
 
 
 def test_ordered_levels_use_ranks_scores_shares_or_moments():
@@ -142,6 +162,9 @@ BAD = {
     "outside the bounds": lambda: Number("x", bounds=(0, 1), mean=2, sd=1),
     "sd must be above 0": lambda: Number("x", bounds=(0, 1), mean=0.5, sd=0),
     "log must be": lambda: Number("x", bounds=(0, 1), log="yes"),
+    "dates must be hours": lambda: Number("x", bounds=(0, 1), dates="days after 2020-01-01"),
+    "since a day": lambda: Number("x", bounds=(0, 1), dates="days since today"),
+    "within 1,900 years": lambda: Number("x", bounds=(0, 9e5), dates="days since 2020-01-01"),
     "missing lies outside": lambda: Number("x", bounds=(0, 1), missing=7),
     "missing must be a finite number": lambda: Number("x", bounds=(0, 1), missing="drop"),
     "missing_share needs": lambda: Number("x", bounds=(0, 1), missing_share=0.1),
