@@ -237,7 +237,7 @@ class Coin(Measurement):
         return self.price.guarantee(units)
 
     def sample(self, rows, stream, count=1):
-        self.stream = stream
+        self.stream, self.part = stream, stream.stream("part", 0)
         return stream.words(count, rows)
 
 
@@ -257,6 +257,16 @@ class TestOneSampleForOnePrice:
             with pytest.raises(Unpaid):
                 ticket.draw(made, 3)
             assert ticket._purse.spent == (1.0, 0.0)
+
+    @pytest.mark.parametrize("seed", [None, 0])
+    def test_a_stream_that_it_hands_on_ends_with_it(self, seed):
+        """Seeded ones went on after their draw."""
+        made = Coin()
+        simulation = streams.simulation_of(seed)
+        with paying(Ledger(), None, ONE, purpose="x", simulation=simulation) as ticket:
+            ticket.draw(made, 3)
+            with pytest.raises(Unpaid):
+                made.part.words(1)
 
     def test_what_a_sum_is_computed_from_sees_no_stream(self):
         sums = SecureSum(epsilon=1.0, size=1, sensitivity=1.0, n_parties=3, largest=1.0)

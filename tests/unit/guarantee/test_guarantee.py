@@ -20,6 +20,7 @@ from confrere.kernel.guarantee import (
     chained,
     shares,
 )
+from tests.world import ball
 
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, True, "1", None])
@@ -140,6 +141,15 @@ class TestSeveralUnits:
         assert exact.delta == bound.delta == 1e-6
         assert gaussian_delta(exact.epsilon, units * mu) <= 1e-6
         assert units < exact.epsilon < bound.epsilon
+
+    @pytest.mark.parametrize("delta", [0.0, 1e-6])
+    def test_of_a_minimiser(self, delta):
+        made = ball(3, ridge=5.0, epsilon=0.5, delta=delta)
+        prices = [made.guarantee(units) for units in (1, 2, 4)]
+        assert [one.delta for one in prices] == [delta] * 3
+        for units, one in zip((1, 2, 4), prices, strict=True):
+            assert 0.5 * units <= one.epsilon < 0.65 * units
+            assert one.covers(prices[0])
 
     @pytest.mark.parametrize("bad", [0, -1, 1.5, True])
     def test_how_many(self, bad):
