@@ -298,11 +298,12 @@ def test_with_the_whole_key_it_gives_noise(ledger, attack):
     assert np.abs(attack(ledger)).max() > 1e-3
 
 
-def test_an_objective_s_noise_follows_from_version_ridge_and_centre(ledger, monkeypatch):
+def test_an_objective_s_noise_follows_from_version_ridge_centre_and_rows(ledger, monkeypatch):
+    """Rows, too: whoever says that others are the same has other noise on them."""
     rows = np.random.default_rng(0).normal(size=(60, 3)) / 6
     signs = np.where(rows[:, 0] > 0, 1.0, -1.0)
 
-    def minimised(**facts):
+    def minimised(rows=rows, signs=signs, **facts):
         made = ball(3, **{"ridge": 5.0} | facts)
         drawn = []
         with monkeypatch.context() as patched:
@@ -315,6 +316,8 @@ def test_an_objective_s_noise_follows_from_version_ridge_and_centre(ledger, monk
     first = minimised()
     assert np.array_equal(first, minimised())
     others = [minimised(ridge=5.5), minimised(centre=np.ones(3)), minimised(epsilon=1.1)]
+    others += [minimised(rows=np.vstack([-rows[:1], rows[1:]]))]
+    others += [minimised(signs=np.append(-signs[:1], signs[1:]))]
     monkeypatch.setattr(release, "version", lambda _: "another")
     others.append(minimised())
     for other in others:

@@ -16,7 +16,7 @@ import hmac
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -443,11 +443,12 @@ class _Drawn(RandomSource):
         return self._part(self._simulation.stream(label, step))
 
     @override
-    def bound(self, purpose: str, *values: ArrayLike) -> RandomSource:
+    def bound(self, purpose: str, *values: ArrayLike | Callable[[], ArrayLike]) -> RandomSource:
         if self.key is None:
             return self
         # Numbered: two parts of one release with equal values have noise of their own.
-        number, told = str(next(self._parts)).encode(), _told([*map(np.asarray, values)])
+        number = str(next(self._parts)).encode()
+        told = _told([one() if callable(one) else one for one in values])
         return self._part(None, mac(self.key, b"part", number, purpose.encode(), *told))
 
     def _part(self, simulation: SeededSource | None, key: bytes | None = None) -> RandomSource:

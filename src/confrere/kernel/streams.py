@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import repeat
 from typing import Generic, TypeVar
@@ -134,11 +134,12 @@ class RandomSource(ABC):
         del label, step
         return self
 
-    def bound(self, purpose: str, *values: ArrayLike) -> RandomSource:
+    def bound(self, purpose: str, *values: ArrayLike | Callable[[], ArrayLike]) -> RandomSource:
         """Return the source of one purpose of a draw, for what its noise is added to.
 
         Where noise follows from a key, it follows from the purpose, from the exact value and from
-        the numbers of the law, too: equal noise is on equal values, whatever else differs.
+        the numbers of the law, too: equal noise is on equal values, whatever else differs. What
+        takes time to compute is called for there alone.
         """
         del purpose, values
         return self
