@@ -730,6 +730,94 @@ MUTATIONS = {
         ("ratio",),
         row={"classes": 3, "delta": True},
     ),
+    "streams: lengths": Mutation(
+        "noise of a norm is a tenth shorter than its Gamma law",
+        _edited("kernel.streams:gamma_norm", "sum(axis=1) / rho", "sum(axis=1) / (1.1 * rho)"),
+        ("plr",),
+        ("noise",),
+        row={},
+    ),
+    "streams: a body's dimension": Mutation(
+        "noise for a body has the Gamma shape of a dimension less",
+        _edited("kernel.streams:product_noise", "sum(sizes) + 1", "sum(sizes)"),
+        ("plr",),
+        ("noise",),
+        row={"geometry": "body"},
+    ),
+    "streams: signs": Mutation(
+        "every sign is the same",
+        _edited("kernel.streams:RandomSource.signs", "1.0 - 2.0 * bits", "1.0 - 0.0 * bits"),
+        ("plr",),
+        ("noise",),
+        row={"delta": True},
+    ),
+    "losses: no cap": Mutation(
+        "slopes are not capped",
+        _edited(
+            "kernel.losses:Logistic.residuals",
+            "np.minimum(scores, self.cap, out=scores)",
+            "np.minimum(scores, 1.0, out=scores)",
+        ),
+        ("plr",),
+        ("theorem",),
+        row={},
+    ),
+    "losses: curvature": Mutation(
+        "two classes bend twice as much as accountants take",
+        _edited(
+            "kernel.losses:Logistic.bends", "rare * (1 - rare), 0.0)", "2 * rare * (1 - rare), 0.0)"
+        ),
+        ("plr",),
+        ("theorem",),
+        row={},
+    ),
+    "losses: classes": Mutation(
+        "a gradient of three classes is longer than the root of two",
+        _edited(
+            "kernel.losses:Softmax.residuals",
+            "np.arange(scores.shape[2])] -= 1.0",
+            "np.arange(scores.shape[2])] -= 1.5",
+        ),
+        ("plr",),
+        ("theorem",),
+        row={"classes": 3},
+    ),
+    "accountants: half of the record that comes": Mutation(
+        "half of the record that comes is paid for",
+        _edited("kernel.accountants:Exposure.spent", "coming = rho *", "coming = 0.5 * rho *"),
+        ("plr",),
+        ("ratio",),
+        row={},
+    ),
+    "points: a part's share": Mutation(
+        "of two noised vectors each has the whole rate",
+        _edited(
+            "mechanisms.measurements:Point.prices",
+            "tuple(epsilon * part.share for part",
+            "tuple(epsilon for part",
+        ),
+        ("ofaa",),
+        ("ratio",),
+        row={},
+    ),
+    "sums: the second price": Mutation(
+        "who is left alone with its own noise is promised the price of all shares",
+        _edited(
+            "mechanisms.measurements:SecureSum.alone",
+            "return self.floor * self.epsilon\n",
+            "return self.epsilon\n",
+        ),
+        ("sums",),
+        ("theorem",),
+        row={},
+    ),
+    "composition: the largest": Mutation(
+        "of releases from the same records the dearest counts",
+        _edited("kernel.guarantee:Together.guarantee", "(self.parts, added,", "(self.parts, max,"),
+        ("total",),
+        ("ratio",),
+        row={},
+    ),
     "draw before paying": Mutation(
         "noise is drawn before the charge", _draw_before_paying, ("plr",), ("charging contract",)
     ),

@@ -20,6 +20,7 @@ from confrere.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
 from confrere.kernel.accountants import GaussianLoss
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Loss
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import HiddenSize, LatticeStep, Objective, SecureSum
 from confrere.methods.sums import check_try
@@ -47,8 +48,24 @@ def theorem_audit(mechanism: Any) -> Iterator[tuple[float, str]]:
         yield _alone_spends(mechanism), "a party's own noise, if all others pool what they know"
     if isinstance(getattr(mechanism, "n_samples", None), HiddenSize):
         yield _rows_moved(mechanism.n_samples), "rows that come and go with one record"
+    if isinstance(mechanism, Objective):
+        yield _steepest(mechanism.loss), "the slope and the curvature of the loss"
     for act in mechanism.acts if isinstance(mechanism, Objective) else ():
         yield step_loss(act.output_step) / act.output_step.epsilon, "the output step"
+
+
+def _steepest(loss: Loss) -> float:
+    """Return the longest gradient, or the largest trace, over what accountants take it to be."""
+    k = loss.n_classes
+    places = np.concatenate([np.linspace(-40, 40, 81), 10.0 ** np.arange(2, 7)])[:, None]
+    scores = places if k == 2 else places * np.eye(k)[-1]
+    bend = 0.25 if k == 2 else (k - 1) / k
+    found = []
+    for label in (-1.0, 1.0) if k == 2 else (0, k - 1):
+        labels = np.full(len(scores), label, dtype=np.float64 if k == 2 else np.intp)
+        found.append(np.linalg.norm(loss.errors(scores, labels), axis=1).max() / loss.slope)
+        found.append(np.trace(loss.bends(scores, labels), axis1=1, axis2=2).max() / bend)
+    return float(max(found)) / (1 + 1e-9)
 
 
 def step_loss(step: LatticeStep) -> float:
