@@ -20,7 +20,7 @@ from confrere.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
 from confrere.kernel.accountants import GaussianLoss
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Loss
+from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import HiddenSize, LatticeStep, Objective, SecureSum
 from confrere.methods.sums import check_try
@@ -62,7 +62,9 @@ def _steepest(loss: Loss) -> float:
     bend = 0.25 if k == 2 else (k - 1) / k
     found = []
     for label in (-1.0, 1.0) if k == 2 else (0, k - 1):
-        labels = np.full(len(scores), label, dtype=np.float64 if k == 2 else np.intp)
+        labels: Labels = np.full(len(scores), float(label))
+        if k > 2:
+            labels = labels.astype(np.intp)
         found.append(np.linalg.norm(loss.errors(scores, labels), axis=1).max() / loss.slope)
         found.append(np.trace(loss.bends(scores, labels), axis1=1, axis2=2).max() / bend)
     return float(max(found)) / (1 + 1e-9)
