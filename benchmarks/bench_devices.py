@@ -26,9 +26,8 @@ from confrere.release import generate_key
 from confrere_federation.engines.keys import make_authority, make_node_key, read_node_key
 from confrere_federation.engines.line import carrying, run_party
 from confrere_federation.progress import Progress
-from confrere_federation.studies.local_file import read_local
 from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
-from confrere_federation.studies.study_file import Study, read_study
+from confrere_federation.studies.study_file import Study, read_local, read_study
 from confrere_federation.studies.template import write_example
 from tests.scenarios.deployment import free_ports
 

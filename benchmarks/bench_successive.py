@@ -24,9 +24,8 @@ from confrere_federation.engines.keys import make_authority, read_node_key
 from confrere_federation.engines.line import carrying, run_party
 from confrere_federation.engines.offline import AtHome, without_network
 from confrere_federation.progress import Progress
-from confrere_federation.studies.local_file import read_local
 from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
-from confrere_federation.studies.study_file import Study
+from confrere_federation.studies.study_file import Study, read_local
 from tests.scenarios.deployment import PARTIES, Deployment
 
 SECONDS = 600.0

@@ -219,7 +219,7 @@ def test_a_study_says_the_price_of_every_size_and_every_outcome(example, name, s
         rng = np.random.default_rng(0)
         sent = {
             key: rng.normal(size=shape) / np.sqrt(np.prod(shape))
-            for key, (shape, _) in first.plan(20_000).bounds().items()
+            for key, (shape, _) in first.at(20_000)[1].bounds().items()
         }
         starts = (first.start(20_000, sent),)
         assert first.at(n_samples)[1].guarantee().delta <= price_of(study).delta

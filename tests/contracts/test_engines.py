@@ -15,10 +15,14 @@ from confrere.ledger import Ledger
 from confrere.model import Linear
 from confrere.release import CardNotes, generate_key, load_rehearsal, load_release, verify_release
 from confrere_federation.parties import OPERATIONS
-from confrere_federation.studies.local_file import OwnClassifier, gather_locals, read_local
 from confrere_federation.studies.running import make_plan, prepare
 from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
-from confrere_federation.studies.study_file import read_study
+from confrere_federation.studies.study_file import (
+    OwnClassifier,
+    gather_locals,
+    read_local,
+    read_study,
+)
 from confrere_federation.studies.template import write_example
 from tests.contracts.catalogue import parameters
 from tests.unit.federation.signed_run import Loopback, confirm_all

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere_federation.studies.local_file import read_local
-from confrere_federation.studies.study_file import read_study
+from confrere_federation.studies.study_file import read_local, read_study
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))

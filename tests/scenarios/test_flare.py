@@ -18,8 +18,8 @@ from confrere.ledger import Ledger
 from confrere.release import load_rehearsal
 from confrere_federation.engines.flare_site import ADMIN, check_site, project_files, switch
 from confrere_federation.progress import read_progress
-from confrere_federation.studies.local_file import read_local
 from confrere_federation.studies.sessions import make_grant
+from confrere_federation.studies.study_file import read_local
 from tests.contracts.test_doors import card_of
 from tests.contracts.test_engines import PARTIES, make_example, run_between, run_here, set_up
 from tests.scenarios.deployment import free_ports

@@ -17,9 +17,8 @@ from confrere_federation.commands import party
 from confrere_federation.engines import line as engine
 from confrere_federation.engines.keys import make_authority
 from confrere_federation.progress import private
-from confrere_federation.studies.local_file import gather_locals
 from confrere_federation.studies.sessions import refuse_study
-from confrere_federation.studies.study_file import read_study
+from confrere_federation.studies.study_file import gather_locals, read_study
 from tests.unit.federation.signed_run import name_keys
 
 NAMES = ("main", "branch-1", "branch-2")

@@ -7,9 +7,8 @@ import pytest
 
 from confrere.ledger import Ledger
 from confrere.release import load_release
-from confrere_federation.studies.local_file import gather_locals
 from confrere_federation.studies.sessions import CoordinatorSession, approve_study, party_session
-from confrere_federation.studies.study_file import read_study
+from confrere_federation.studies.study_file import gather_locals, read_study
 from tests.unit.desk.conftest import HOST, visit
 from tests.unit.desk.test_screens import PAYLOADS, words
 from tests.unit.federation.signed_run import Loopback

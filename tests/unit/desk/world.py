@@ -12,9 +12,8 @@ from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger
 from confrere_federation.parties.federation import RunSteps
 from confrere_federation.progress import Progress
-from confrere_federation.studies.local_file import gather_locals
 from confrere_federation.studies.sessions import CoordinatorSession, approve_study, party_session
-from confrere_federation.studies.study_file import read_study
+from confrere_federation.studies.study_file import gather_locals, read_study
 from confrere_federation.studies.template import write_example
 from tests.unit.federation.signed_run import Loopback, name_keys
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from confrere_federation.parties.protocols import Trusted, with_receipts
+from confrere_federation.parties.federation import Trusted, with_receipts
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,9 @@ from confrere_federation.parties import (
     run_name,
 )
 from confrere_federation.parties.answers import Journal
-from confrere_federation.parties.federation import SignedFederation, rehearse
+from confrere_federation.parties.federation import SignedFederation, rehearse, with_quorum
 from confrere_federation.parties.grant import Grant
 from confrere_federation.parties.messages import Question, refused
-from confrere_federation.parties.protocols import with_quorum
 from confrere_federation.parties.signed import PartySession
 from confrere_federation.parties.snapshots import Snapshots
 from tests.unit.federation.conftest import make_data

@@ -3,7 +3,7 @@
 import numpy as np
 
 from confrere_federation.parties import LocalFederation, evaluation
-from confrere_federation.parties.protocols import guarantee_of
+from confrere_federation.parties.federation import guarantee_of
 
 
 def count_errors(parties, coef, intercept=0.0, **settings):

@@ -236,7 +236,7 @@ class TestTheEnd:
     """What is signed is what the answers give."""
 
     def finish(self, there, weights, evidence, **changes):
-        arrays = {"file0": np.frombuffer(weights.tobytes(), np.uint8)}
+        arrays = {"part0": np.frombuffer(weights.tobytes(), np.uint8)}
         payload = Payload({"files": ["weights"]}, arrays)
         facts = {"run": there.run, "study": STUDY, "operation": "finish", "payload": payload}
         content = Question(**(facts | changes)).sign(there.coordinator, evidence)

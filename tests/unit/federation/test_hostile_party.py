@@ -140,9 +140,8 @@ def test_a_lie_is_refused_and_named(tmp_path, lie, caplog):
     federation = there.federation(tamper=tampering(there, change))
     outcome = there.learn(federation)
     kept = Journal(tmp_path / "journal", there.run)
-    with kept._writing() as db:
-        rows = db.execute("SELECT party FROM gathered WHERE operation = 'objective' AND step = 0")
-        assert {party for (party,) in rows} == {"a", "b"}
+    with kept._opened() as log:
+        assert {party for party, _ in log.told("gathered", "objective", 0)["answers"]} == {"a", "b"}
     assert any(r.getMessage().startswith("c is left out of objective") for r in caplog.records)
     check_finished(there, federation, outcome)
 

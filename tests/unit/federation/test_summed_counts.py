@@ -10,7 +10,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SecureSum
 from confrere_federation.parties import LocalFederation, LocalParty, evaluation_together
-from confrere_federation.parties.protocols import ALL, guarantee_of
+from confrere_federation.parties.federation import ALL, guarantee_of
 from confrere_federation.parties.requests import ErrorsOfAll
 from tests.unit.federation.conftest import loose_books, make_data
 

@@ -12,9 +12,8 @@ from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy
-from confrere_federation.parties.federation import rehearse
+from confrere_federation.parties.federation import facts_together, rehearse
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.protocols import facts_together
 from confrere_federation.parties.requests import (
     FactsOfAll,
     PartyFacts,

@@ -34,16 +34,16 @@ from confrere_federation.kits import (
     show_kit,
 )
 from confrere_federation.parties.grant import Grant
-from confrere_federation.studies.local_file import (
+from confrere_federation.studies.running import open_account, price_of
+from confrere_federation.studies.sessions import make_grant
+from confrere_federation.studies.study_file import (
     confirm_peers,
     gather_locals,
     open_home,
     peer_lines,
     read_local,
+    read_study,
 )
-from confrere_federation.studies.running import open_account, price_of
-from confrere_federation.studies.sessions import make_grant
-from confrere_federation.studies.study_file import read_study
 from confrere_federation.studies.template import write_template
 
 PARTIES = ("main", "branch-1", "branch-2")

@@ -5,9 +5,8 @@ import shutil
 
 import pytest
 
-from confrere_federation.studies.local_file import gather_locals
 from confrere_federation.studies.running import make_plan
-from confrere_federation.studies.study_file import read_study
+from confrere_federation.studies.study_file import gather_locals, read_study
 from confrere_federation.studies.template import write_example
 
 PLAIN_POLICY = """[policy]

@@ -13,8 +13,8 @@ from confrere.data import tables as tables_module
 from confrere.data.cells import UnitCounts
 from confrere.errors import InvalidData, InvalidParameter, StudyError
 from confrere.rows import open_table
-from confrere_federation.studies.local_file import gather_locals, read_local
 from confrere_federation.studies.running import check_table, read_rows
+from confrere_federation.studies.study_file import gather_locals, read_local
 from tests.unit.study.conftest import ready
 
 

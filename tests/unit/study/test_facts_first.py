@@ -57,15 +57,16 @@ def test_every_party_pays_for_facts_and_model_and_the_card_says_both(here, metho
 
 def test_a_run_that_was_killed_after_the_facts_goes_on_with_them(here, monkeypatch):
     run("price", "study.toml", "--out", "plan.json")
-    learned = protocols._facts_of
+    learning = protocols.with_quorum
 
-    def killed(before, after):
+    def killed(protocol, quorum):
+        learned = yield from learning(protocol, quorum)
         if Ledger("local/main.ledger").entries():  # and no rehearsal
             raise KeyboardInterrupt
-        return learned(before, after)
+        return learned
 
     with monkeypatch.context() as patch:
-        patch.setattr(protocols, "_facts_of", killed)
+        patch.setattr(protocols, "with_quorum", killed)
         result = CliRunner().invoke(app, ["fit", "--plan", "plan.json", "--yes", "--out", "out"])
         assert result.exit_code != 0
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 0.5

@@ -11,14 +11,14 @@ import pytest
 from confrere.errors import StudyError
 from confrere.release import generate_key, read_private_key
 from confrere.release.signing import fingerprint
-from confrere_federation.studies.local_file import (
+from confrere_federation.studies.sessions import approve_study, make_grant, party_session
+from confrere_federation.studies.study_file import (
     confirm_peers,
     gather_locals,
     peer_lines,
     read_local,
+    read_study,
 )
-from confrere_federation.studies.sessions import approve_study, make_grant, party_session
-from confrere_federation.studies.study_file import read_study
 from tests.unit.study.conftest import OLD
 
 SUMS = {OLD["name"]: 'name = "sums"'}

@@ -7,9 +7,8 @@ import pytest
 from confrere.errors import BudgetExceeded, StudyError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere_federation.studies.local_file import gather_locals, read_local
 from confrere_federation.studies.running import make_plan, prepare, read_plan
-from confrere_federation.studies.study_file import read_study
+from confrere_federation.studies.study_file import gather_locals, read_local, read_study
 from tests.unit.study.conftest import ready
 
 

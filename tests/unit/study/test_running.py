@@ -31,7 +31,6 @@ from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import PartyFacts, request_for
-from confrere_federation.studies.local_file import gather_locals
 from confrere_federation.studies.protocols import learning_of
 from confrere_federation.studies.running import (
     check_destination,
@@ -42,7 +41,7 @@ from confrere_federation.studies.running import (
     read_rows,
     save_made,
 )
-from confrere_federation.studies.study_file import estimator_for, read_study
+from confrere_federation.studies.study_file import estimator_for, gather_locals, read_study
 from tests.unit.study.conftest import ready
 
 

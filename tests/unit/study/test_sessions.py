@@ -40,7 +40,6 @@ from confrere_federation.parties.grant import Grant
 from confrere_federation.parties.messages import PartyError
 from confrere_federation.studies import running
 from confrere_federation.studies import sessions as module
-from confrere_federation.studies.local_file import gather_locals
 from confrere_federation.studies.running import check_words, make_plan
 from confrere_federation.studies.sessions import (
     CoordinatorSession,
@@ -51,7 +50,12 @@ from confrere_federation.studies.sessions import (
     party_session,
     refuse_study,
 )
-from confrere_federation.studies.study_file import read_study, study_from_bytes, trust_of
+from confrere_federation.studies.study_file import (
+    gather_locals,
+    read_study,
+    study_from_bytes,
+    trust_of,
+)
 from tests.unit.federation.signed_run import Loopback, name_keys
 from tests.unit.study.conftest import OLD
 
@@ -219,7 +223,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
     text = path.read_text().replace(OLD["unit_rows"], "max_rows_per_unit = 3")
     path.write_text(text.replace(OLD["parties_per_unit"], "parties_per_unit = 2"))
     parties = agreed(place, granted)
-    said, learned = running._notes, []
+    said, learned = running.CardNotes, []
     cards = [
         {"max_rows_per_unit": 1},
         {"parties_per_unit": 1},
@@ -244,7 +248,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
 
     def files_of(study, found, words):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(running, "_notes", lambda *facts: replace(said(*facts), **words))
+            patch.setattr(running, "CardNotes", lambda **facts: said(**facts | words))
             made = running.made_of(study, found)
         release = made.release
         inside = release_files(release.model, release.card, study=study.content)

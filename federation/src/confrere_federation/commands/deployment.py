@@ -30,14 +30,6 @@ from confrere_federation.engines.offline import AtHome
 from confrere_federation.parties.federation import RunSteps
 from confrere_federation.parties.party import check_witness
 from confrere_federation.progress import Progress, places, private
-from confrere_federation.studies.local_file import (
-    Local,
-    check_peers,
-    confirm_peers,
-    gather_locals,
-    peer_lines,
-    standing_refusal,
-)
 from confrere_federation.studies.running import approval_of, check_destination, make_plan
 from confrere_federation.studies.sessions import (
     CoordinatorSession,
@@ -46,7 +38,16 @@ from confrere_federation.studies.sessions import (
     party_session,
     refuse_study,
 )
-from confrere_federation.studies.study_file import Study, read_study
+from confrere_federation.studies.study_file import (
+    Local,
+    Study,
+    check_peers,
+    confirm_peers,
+    gather_locals,
+    peer_lines,
+    read_study,
+    standing_refusal,
+)
 
 
 @command("approve")

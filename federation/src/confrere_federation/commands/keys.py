@@ -15,8 +15,13 @@ from confrere.release import fingerprint, generate_key
 from confrere.release.folder import check_party
 from confrere_federation.commands.key_access import NODE_PASSPHRASE, signing_key
 from confrere_federation.engines.keys import make_node_key
-from confrere_federation.studies.local_file import Home, home_folder, open_home
-from confrere_federation.studies.study_file import read_bytes, read_study
+from confrere_federation.studies.study_file import (
+    Home,
+    home_folder,
+    open_home,
+    read_bytes,
+    read_study,
+)
 
 _NEW = Option("The private key's file; nothing is overwritten.", dir_okay=False)
 _LOCKED = "Lock the node key with a passphrase."

@@ -15,7 +15,7 @@ from confrere.ledger import Account, Ledger, LedgerReader
 from confrere.ledger.accounts import account_table, charge_table
 from confrere.views import Pairs, Table
 from confrere_federation.progress import read_progress, summary
-from confrere_federation.studies.local_file import home_folder, open_home
+from confrere_federation.studies.study_file import home_folder, open_home
 
 
 @command("home")

@@ -15,7 +15,6 @@ from confrere.data.report import DataReport
 from confrere.release import Release
 from confrere.views import Pairs, Table
 from confrere.views import price as shown_price
-from confrere_federation.studies.local_file import Local, gather_locals
 from confrere_federation.studies.running import (
     Made,
     approval_of,
@@ -30,7 +29,7 @@ from confrere_federation.studies.running import (
     save_made,
     save_report,
 )
-from confrere_federation.studies.study_file import Study, read_study
+from confrere_federation.studies.study_file import Local, Study, gather_locals, read_study
 from confrere_federation.studies.template import write_example, write_template
 
 

@@ -33,7 +33,6 @@ from confrere.release import Release, load_rehearsal, read_additions, read_folde
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
 from confrere_federation.desk.gathered import Facts
-from confrere_federation.studies.local_file import Local, gather_locals, standing_refusal
 from confrere_federation.studies.running import check_table, has_answered, make_plan, price_of
 from confrere_federation.studies.sessions import (
     Earlier,
@@ -44,8 +43,11 @@ from confrere_federation.studies.sessions import (
     refuse_study,
 )
 from confrere_federation.studies.study_file import (
+    Local,
     Study,
+    gather_locals,
     read_study,
+    standing_refusal,
     study_from_bytes,
     trust_of,
     trust_words,

@@ -58,14 +58,16 @@ from confrere_federation.engines.keys import (
     read_certificate,
     read_certificate_text,
 )
-from confrere_federation.studies.local_file import Home, home_folder, open_home
 from confrere_federation.studies.running import price_of
 from confrere_federation.studies.study_file import (
     COORDINATOR,
     FileTable,
+    Home,
     Name,
     PublicKeyLine,
     Study,
+    home_folder,
+    open_home,
     parse_json,
     read_bytes,
     study_from_bytes,

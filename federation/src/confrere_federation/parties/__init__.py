@@ -11,12 +11,12 @@ _PLACES = {
     "confrere.methods.votes": "Released Voting",
     "confrere_federation.engines.carrier": "Answering Carrier",
     f"{__name__}.answers": "Answers",
-    f"{__name__}.federation": "Federation LocalFederation",
+    f"{__name__}.federation": "Federation LocalFederation Trusted collaborate evaluation "
+    "evaluation_together",
     f"{__name__}.grant": "Grant Policy run_name",
     f"{__name__}.messages": "PROTOCOL PartyError Payload Question SignedAnswer",
     f"{__name__}.party": "Books LocalParty",
-    f"{__name__}.protocols": "Trusted collaborate evaluation evaluation_together",
-    f"{__name__}.requests": "OPERATIONS Operation PartyFacts SumOperation Summed install",
+    f"{__name__}.requests": "OPERATIONS Operation PartyFacts SumOperation install",
     f"{__name__}.serving": "serve",
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}

@@ -8,6 +8,21 @@ asked, which questions there will be (:func:`rehearse`). Driven by the answers t
 signed it tells which question is next, to the last number, or what the outcome is (:func:`replay`):
 so a party can see for itself that it is asked what was agreed, and that what is released is what
 everybody sent.
+
+With them the protocols that are no method's own. Counts of a public model's errors, by every party
+or over all as one sum: then there is one price per record, whatever the number of parties; a count
+of each with noise of its own would have their number times the variance, and tell how each of them
+fares. Facts of a schema: nobody's own means are seen.
+
+**Whom to trust with votes.** With ``trust="coordinator"`` what a party sends carries no noise of
+its own (:class:`Trusted`). The promise is about what the coordinator publishes: everyone else sees
+noised numbers only, and the coordinator sees votes on the auxiliary rows (or weights), never rows
+or labels of a party. With ``trust="sum"`` nobody sees what a party adds: every party draws a share
+of the noise; what is made of the noised sum everybody can compute. All of a party's data are
+protected together, and nothing about their number is asked. A party pays its whole price when it
+answers, published or not.
+
+Proofs: docs/proofs/secure_sums.md, docs/proofs/learned_facts.md, docs/proofs/multiparty.md.
 """
 
 from __future__ import annotations
@@ -19,13 +34,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar, get_args
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
 
+from confrere.arrays import Floats
 from confrere.data.encoding import SchemaEncoder
+from confrere.data.fact_counts import STEPS
+from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import (
     ConfrereError,
     FederationError,
@@ -35,8 +54,24 @@ from confrere.errors import (
     QuorumMissed,
     SignatureError,
 )
+from confrere.kernel.guarantee import Guarantee, Neighbours, Together, Unit
+from confrere.kernel.release import paid_by_parties
+from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Receipt
-from confrere.methods.asking import Ask, Protocol, Told, drive, stacked
+from confrere.methods.asking import (
+    Ask,
+    Protocol,
+    Receipts,
+    Sizes,
+    Told,
+    drive,
+    known_sizes,
+    over_parties,
+    stacked,
+)
+from confrere.methods.average import Collaboration, Combined
+from confrere.methods.sums import Hides
+from confrere.methods.votes import Polled, Tally, Voting, accumulate_votes
 from confrere.release.card import presentable
 from confrere.release.signing import PrivateKey, PublicKey, read_private_key, read_public_key
 from confrere_federation.engines.carrier import Carrier
@@ -58,18 +93,23 @@ from confrere_federation.parties.messages import (
 from confrere_federation.parties.party import LocalParty, check_names
 from confrere_federation.parties.requests import (
     OF,
+    Errors,
+    ErrorsOfAll,
+    FactsOfAll,
     Operation,
     PartyFacts,
     Ready,
     SpoiledSum,
-    Summed,
     SumOperation,
+    UnnoisedPoll,
+    Values,
     added,
     asked_of,
     installed,
     read_key,
     request_for,
     roster_of,
+    sent_schema,
     share_question,
     without_roster,
 )
@@ -186,7 +226,8 @@ class Federation(ABC):
     #: Whether answers are made up, so that everything is asked that may be asked.
     rehearses = False
 
-    def __init__(self, run: str | None = None) -> None:
+    def __init__(self, run: str | None, parties: Iterable[str]) -> None:
+        self._names = list(parties)
         #: Name of the run. A party answers a question of a run once: whoever asks again under the
         #: same name gets the same bytes.
         self.run = new_run() if run is None else check_run(run)
@@ -196,9 +237,9 @@ class Federation(ABC):
         self._lost = LostTries()
         self._encoder: SchemaEncoder | None = None
 
-    @abstractmethod
     def parties(self) -> list[str]:
-        """Return the names of the parties that can be asked now."""
+        """Return the names of the parties that can be asked."""
+        return list(self._names)
 
     def ask(
         self,
@@ -236,12 +277,11 @@ class Federation(ABC):
             if self.pretends:
                 self.ask(request.operation, request.write(), to=list(ask.to))
                 raise QuorumMissed(f"{request.operation}: nobody but a coordinator sees answers.")
-            told: Told = trusted.poll(self, ask.asked, timeout)
-            return told
+            released: Told = trusted.poll(self, ask.asked, timeout)
+            return released
         if isinstance(request, SumOperation):
-            summed = self.sum(request, list(ask.to), timeout=timeout, later=ask.later)
-            whole = {"sum": summed.value}
-            return Told(summed.roster, whole, summed.receipts, self.rehearses)
+            told = (request.operation, request.write(), tuple(ask.to))
+            return self._added(Round(*told, timeout=timeout, later=ask.later), request)
         answers = self.gather(request, ask.to, step=ask.step, timeout=timeout, quorum=ask.quorum)
         answers = {name: answers[name] for name in ask.to if name in answers}  # in one order
         arrays = stacked([one.arrays for one in answers.values()])
@@ -294,14 +334,7 @@ class Federation(ABC):
             asked.whole(payloads)
         return payloads
 
-    def sum(
-        self,
-        request: SumOperation,  # The same for every party
-        to: Sequence[str],  # Whom to ask
-        *,
-        timeout: float | None = None,  # Seconds to wait, for keys and again for the sum
-        later: int = 0,  # How many sums of the same operation follow in this run
-    ) -> Summed:
+    def _added(self, asked: Round, request: SumOperation) -> Told:
         """Add up what parties have, each under masks that only the sum of all undoes.
 
         Whoever is not ready is left out, down to the shortest roster that the noise was made for.
@@ -312,11 +345,6 @@ class Federation(ABC):
 
         Raises QuorumMissed if too few are ready, or no try is left.
         """
-        asked = Round(request.operation, request.write(), tuple(to), timeout=timeout, later=later)
-        return self._added(asked, request)
-
-    def _added(self, asked: Round, request: SumOperation) -> Summed:
-        """Do what :meth:`sum` says."""
         mechanism, wanted = request.mechanism, request.expected(0)
         operation, most = asked.operation, mechanism.releases - asked.later
         while (step := self._tries.get(operation, 0)) < most:
@@ -430,18 +458,14 @@ class LocalFederation(Federation):
         # data themselves
         on_error: Literal["report", "raise"] = "report",
     ) -> None:
-        super().__init__(run)
+        super().__init__(run, [party.name for party in parties])
         if on_error not in ("report", "raise"):
             raise InvalidParameter("on_error must be 'report' or 'raise'.")
         self._parties = {party.name: party for party in parties}
-        check_names([party.name for party in parties])
+        check_names(self._names)
         self._study = study
         self._n_jobs = n_jobs
         self._raises = on_error == "raise"
-
-    def parties(self) -> list[str]:
-        """Return the parties' names."""
-        return list(self._parties)
 
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
         """Ask parties one after the other, ``n_jobs`` at a time."""
@@ -457,7 +481,7 @@ class LocalFederation(Federation):
         )
         return dict(zip(names, served, strict=True))
 
-    def _added(self, asked: Round, request: SumOperation) -> Summed:
+    def _added(self, asked: Round, request: SumOperation) -> Told:
         """Add up; or, where a run goes on, add up again what everyone has sent already.
 
         A try is used once. One that everybody answered before the process ended is whole, and its
@@ -621,15 +645,11 @@ class _Rehearsal(Federation):
     rehearses = True
 
     def __init__(self, parties: Sequence[str], study: str, seed: int) -> None:
-        super().__init__(study[:64])
-        self._names = list(parties)
+        super().__init__(study[:64], parties)
         self._rng, self._size = np.random.default_rng(seed), float(seed)
         self.asked: list[Next] = []
         #: Bytes of signed questions and answers that the last question carries, or some more.
         self.evidence = 0
-
-    def parties(self) -> list[str]:
-        return list(self._names)
 
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
         one = Next(asked.operation, asked.step, asked.payload, asked.to, encoder=self._encoder)
@@ -648,14 +668,15 @@ class _Rehearsal(Federation):
     def _keep(self, asked: Round, answers: int) -> None:
         self.evidence += _SIGNED + len(asked.payload.encode()) + answers + _SIGNED * len(asked.to)
 
-    def _added(self, asked: Round, request: SumOperation) -> Summed:
+    def _added(self, asked: Round, request: SumOperation) -> Told:
         mechanism = request.mechanism
         self._keep(asked, 8 * mechanism.size * len(asked.to))
         tries = mechanism.releases
         every = Next(asked.operation, 0, asked.payload, asked.to, tries, self._encoder)
         self.asked.append(every)
         made_up = self._rng.uniform(0.5, 1.0, size=mechanism.size)
-        return Summed(made_up * mechanism.largest / mechanism.size, asked.to, {})
+        whole = {"sum": made_up * mechanism.largest / mechanism.size}
+        return Told(asked.to, whole, made_up=True)
 
 
 @dataclass(frozen=True)
@@ -710,14 +731,10 @@ class _Replay(Federation):
     pretends = True
 
     def __init__(self, parties: Sequence[str], run: str, steps: Sequence[Step]) -> None:
-        super().__init__(run)
-        self._names = list(parties)
+        super().__init__(run, parties)
         self.left = {(s.question.operation, s.question.step): s for s in steps}
         if len(self.left) < len(steps):
             raise OperationRefused("the evidence holds a step twice.", "evidence")
-
-    def parties(self) -> list[str]:
-        return list(self._names)
 
     @property
     def encoder(self) -> SchemaEncoder | None:
@@ -747,7 +764,7 @@ class _Replay(Federation):
             raise OperationRefused("the evidence is of too few parties.", "evidence")
         return answers
 
-    def _added(self, asked: Round, request: SumOperation) -> Summed:
+    def _added(self, asked: Round, request: SumOperation) -> Told:
         mechanism = request.mechanism
         found = [
             place
@@ -797,7 +814,7 @@ class RunSteps:
     def __init__(self) -> None:
         #: Is called whenever there is something new to tell.
         self.changed: Callable[[], None] | None = None
-        self._steps: dict[tuple[str, int], dict[str, Any]] = {}
+        self._steps: dict[tuple[str, int], Values] = {}
 
     def asked(
         self, operation: str, step: int, names: Iterable[str], timeout: float | None = None
@@ -824,14 +841,14 @@ class RunSteps:
         """Note that a party was left out of a step, and why."""
         self._note(operation, step, name, {"state": "dropped", "code": code})
 
-    def to_list(self) -> list[dict[str, Any]]:
+    def to_list(self) -> list[Values]:
         """Return plain values, for JSON."""
         return [
             {**told, "parties": {name: dict(one) for name, one in told["parties"].items()}}
             for told in self._steps.values()
         ]
 
-    def _note(self, operation: str, step: int, name: str, told: dict[str, Any]) -> None:
+    def _note(self, operation: str, step: int, name: str, told: Values) -> None:
         if (operation, step) not in self._steps:
             self.asked(operation, step, [name])
         self._steps[operation, step]["parties"][name] = told
@@ -840,6 +857,20 @@ class RunSteps:
     def _tell(self) -> None:
         if self.changed is not None:
             self.changed()
+
+
+def packed(what: str, named: Mapping[str, bytes]) -> Payload:
+    """Return a message of named byte strings."""
+    parts = enumerate(named.values())
+    return Payload({what: list(named)}, {f"part{k}": np.frombuffer(b, np.uint8) for k, b in parts})
+
+
+def unpacked(what: str, payload: Payload) -> dict[str, bytes]:
+    """Read what :func:`packed` wrote."""
+    names, arrays = payload.values.get(what), payload.arrays
+    if not isinstance(names, list) or arrays.keys() != {f"part{k}" for k in range(len(names))}:
+        raise InvalidMessage(f"{what} have a name each.")
+    return {str(name): arrays[f"part{k}"].tobytes() for k, name in enumerate(names)}
 
 
 class SignedFederation(Federation):
@@ -857,7 +888,7 @@ class SignedFederation(Federation):
         simulated: bool = False,  # Whether the study's noise is seeded: receipts must say the same
         steps: RunSteps | None = None,  # Is told who was asked what, and how that ended
     ) -> None:
-        super().__init__(run)
+        super().__init__(run, parties)
         self._told = steps or RunSteps()
         if journal.run != run:
             raise FederationError("the journal is of another run; use a new folder.")
@@ -869,10 +900,6 @@ class SignedFederation(Federation):
         self._simulated = simulated
         self._replies: dict[str, bytes] = {}
         self._steps: list[bytes] = []
-
-    def parties(self) -> list[str]:
-        """Return everyone in the study, connected or not."""
-        return list(self._keys)
 
     def _asked(self, asked: Round) -> dict[str, Payload | PartyError]:
         """Sign a question, send it with the evidence behind it, and open what comes back."""
@@ -941,9 +968,7 @@ class SignedFederation(Federation):
         Then everyone who has signed is given the signatures of all, ``known`` ones of earlier
         starts included; that it has them is not waited for longer than a while.
         """
-        names = sorted(files)
-        arrays = {f"file{k}": np.frombuffer(files[n], np.uint8) for k, n in enumerate(names)}
-        answers = self.ask(FINISH, Payload({"files": names}, arrays), to=to, timeout=timeout)
+        answers = self.ask(FINISH, packed("files", files), to=to, timeout=timeout)
         signed = {
             name: answer
             if isinstance(answer, PartyError)
@@ -952,9 +977,7 @@ class SignedFederation(Federation):
         }
         made = {name: one for name, one in signed.items() if isinstance(one, bytes)}
         if made:
-            every = {**(known or {}), **made}
-            each = {f"of{k}": np.frombuffer(one, np.uint8) for k, one in enumerate(every.values())}
-            asked = Payload({"parties": list(every)}, each)
+            asked = packed("parties", {**(known or {}), **made})
             self.ask(FINISH, asked, to=list(made), step=1, timeout=_FAREWELL_SECONDS)
         return signed
 
@@ -993,3 +1016,279 @@ class SignedFederation(Federation):
                 return PartyError("InvalidReply:ledger")
         self._replies[name] = reply
         return answer.payload
+
+
+OnFaulty = Literal["leave-out", "refuse"]
+
+#: What stands for all parties where their counts are one.
+ALL = "all parties"
+
+#: Sizes are asked for once by facts, and by what comes after in its own steps.
+_SIZES_STEP = 1
+
+#: A party's number of records at most, where it is not public and nothing else is said.
+MOST_HIDDEN = 1 << 20
+
+
+def changed(protocol: Protocol[T], change: Callable[[Ask], Ask]) -> Protocol[T]:
+    """Run a protocol as part of another, whose questions are changed before they are asked."""
+    try:
+        ask = next(protocol)
+        while True:
+            ask = protocol.send((yield change(ask)))
+    except StopIteration as end:
+        found: T = end.value
+        return found
+
+
+def with_quorum(protocol: Protocol[T], quorum: float) -> Protocol[T]:
+    """Run a protocol as part of another, in which such a share of the parties must answer."""
+    if isinstance(quorum, bool) or not 0 < quorum <= 1:
+        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
+    return changed(protocol, lambda ask: replace(ask, quorum=quorum))
+
+
+def with_receipts(protocol: Protocol[T]) -> Protocol[tuple[T, Receipts]]:
+    """Run a protocol as part of another, and return also what parties have paid for it."""
+    paid: Receipts = {}
+    try:
+        ask = next(protocol)
+        while True:
+            told = yield ask
+            paid = joined(paid, told.receipts)
+            ask = protocol.send(told)
+    except StopIteration as end:
+        return end.value, paid
+
+
+def joined(earlier: Receipts, later: Receipts) -> Receipts:
+    """Append receipts, party by party; one that several answers share counts once."""
+    every = {
+        name: tuple(dict.fromkeys(earlier.get(name, ()) + later.get(name, ())))
+        for name in {**earlier, **later}
+    }
+    # Who was only asked for what is free, and then lost, has no part in it.
+    return {name: paid for name, paid in every.items() if paid}
+
+
+def guarantee_of(receipts: Receipts) -> Guarantee:
+    """Return what a person in one party's data is promised about everything released.
+
+    In sequence within a party, in parallel over parties: they hold disjoint records.
+    """
+    distinct = {tuple((r.ledger_id, r.row) for r in paid): paid for paid in receipts.values()}
+    totals = [Together([one.guarantee for one in paid]).guarantee() for paid in distinct.values()]
+    return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Combined):
+    """A model of several parties: post-processing of what each of them released."""
+
+    receipts: Receipts = field(default_factory=dict)  #: What each party paid, in order
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a person in one party's data is promised."""
+        return guarantee_of(self.receipts)
+
+
+def collaborate(
+    federation: Federation,  # Whom to ask, and under which run
+    plan: Collaboration,  # What to ask
+    *,
+    # Of all parties, where they are declared; by default everyone is asked for its own
+    sizes: Sizes | None = None,
+    quorum: float = 1.0,  # Share of the parties that must answer in every round
+    timeout: float | None = None,  # Seconds to wait for a round
+) -> Outcome:
+    """Run the protocol of a plan."""
+    steps = plan.steps(federation.parties() if sizes is None else sizes)
+    asking = with_quorum(with_receipts(steps), quorum)
+    made, paid = federation.run_protocol(asking, timeout=timeout)
+    return Outcome(made.frame, made.weights, made.sizes, made.prior, paid)
+
+
+@dataclass(frozen=True)
+class FederatedEvaluation:
+    """Noised counts of errors."""
+
+    #: Per party, or of all together under one name; noise may take it below 0 or above the size.
+    errors: Mapping[str, float]
+    sizes: Mapping[str, int]  #: Records per party
+    receipts: Receipts  #: What each party paid
+
+    @property
+    def error_rate(self) -> float:
+        """Share of all records that the model gets wrong, clipped to [0, 1]."""
+        rate = sum(self.errors.values()) / sum(self.sizes.values())
+        return min(1.0, max(0.0, rate))
+
+
+def evaluation(
+    coef: ArrayLike,  # Public coefficients for rows as encoded
+    intercept: float,
+    sizes: Mapping[str, int],  # Records of the parties to ask
+    *,
+    epsilon: float,  # What each party spends
+    step: int = 0,  # Which evaluation of the run this is
+) -> Protocol[FederatedEvaluation]:
+    """Have every party count the errors of a public model."""
+    public = np.asarray(coef, dtype=np.float64).ravel()
+    told = yield Ask(Errors(epsilon=epsilon, coef=public, intercept=intercept), sizes, step)
+    counts = dict(zip(told.names, told.arrays["errors"].tolist(), strict=True))
+    return FederatedEvaluation(counts, {name: sizes[name] for name in counts}, told.receipts)
+
+
+def evaluation_together(
+    coef: ArrayLike,
+    intercept: float,
+    sizes: Mapping[str, int],
+    *,
+    epsilon: float,
+    quorum: float = 1.0,  # Share of the parties that a sum needs
+    # ``colluding``: how many parties may pool what they know, by default a minority of those of a
+    # sum; ``reserve``: how many lost sums are paid for.
+    **tries: Any,
+) -> Protocol[FederatedEvaluation]:
+    """Count, over all parties as one, the errors of a public model."""
+    asked = ErrorsOfAll.among(
+        len(sizes),
+        quorum=quorum,
+        epsilon=epsilon,
+        largest=max(sizes.values()),
+        coef=np.asarray(coef, dtype=np.float64).ravel(),
+        intercept=intercept,
+        **tries,
+    )
+    told = yield Ask(asked, sizes)
+    there = {name: sizes[name] for name in told.names}
+    return FederatedEvaluation({ALL: float(told.arrays["sum"][0])}, there, told.receipts)
+
+
+def facts_together(
+    parties: Sequence[str],
+    schema: PublicSchema,  # What it declares is not learned again
+    *,
+    epsilon: float,  # What each party spends
+    # What is hidden: a record that is replaced, or that comes or goes, in which case the number of
+    # records is counted with the rest; or all records of a party, in which case facts are means
+    # over parties of their means, and nobody tells how many records it has.
+    unit: Unit = Unit.RECORD,
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    # Where records may come or go, a public bound on a party's number of them: sums beyond it are
+    # cut.
+    most_records: int = MOST_HIDDEN,
+    quorum: float = 1.0,
+    **tries: Any,  # As for :func:`evaluation_together`
+) -> Protocol[PublicSchema]:
+    """Learn the facts that a schema lacks from the records of all; receipts are in ``paid``."""
+    hides = Hides.of(unit, neighbours)
+    sizes = dict.fromkeys(parties, 1 if hides is Hides.PARTY else most_records)
+    if hides is Hides.RECORD:
+        known = yield from known_sizes(parties, step=_SIZES_STEP)
+        sizes = dict(known.counts)
+    asked = FactsOfAll.among(
+        len(parties),
+        quorum=quorum,
+        epsilon=epsilon,
+        largest=max(sizes.values()),
+        hides=str(hides),
+        schema=sent_schema(schema),
+        **tries,
+    )
+    told = yield Ask(asked, sizes)
+    n_samples, summed = float(sum(sizes[name] for name in told.names)), told.arrays["sum"]
+    if hides is Hides.PRESENCE:
+        n_samples = max(1.0, float(summed[-1]) / STEPS)
+    total = summed[: asked.counts.size]
+    learned, what = asked.counts.learned(total, n_samples, asked.mechanism.deviation)
+    receipts = {name: paid[0].to_dict() for name, paid in told.receipts.items() if paid}
+    if receipts:  # in a rehearsal nobody has paid
+        learned = replace(learned, paid=(*schema.paid, PaidFacts(what, receipts)))
+    return learned
+
+
+@dataclass(frozen=True, eq=False)
+class Trusted:
+    """How a coordinator whom parties trust adds the noise: once per run, and kept on disk.
+
+    Every question carries a digest of the whole plan and names the file of releases, so that
+    another plan, or another file, under the same run is another question: every party refuses it
+    and spends nothing.
+    """
+
+    #: The file that what is released is kept in. Only a simulation can do without.
+    releases: Answers | None = None
+    #: Without a party's valid answer: count it as a split vote (zero weights), or release nothing.
+    on_faulty: OnFaulty = "leave-out"
+    random_state: Seed | None = None  #: Of the coordinator's noise, for simulation only
+
+    def __post_init__(self) -> None:
+        if self.on_faulty not in get_args(OnFaulty):
+            raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
+
+    def poll(self, federation: Federation, asked: Polled, timeout: float | None) -> Told:
+        """Ask everyone, add up what is valid, and noise it; or return what was released before."""
+        releases = self.releases
+        if releases is None:
+            if self.random_state is None and not federation.pretends:
+                raise InvalidParameter(
+                    "releases must be the Answers file that keeps what is released: noise is drawn "
+                    "once per run."
+                )
+            releases = Answers()
+        request = request_for(asked)
+        assert isinstance(request, UnnoisedPoll)
+        key = Key(federation.run, "released", 0)
+        epsilon = asked.voting.epsilon
+        kept = releases.claim(key, question=request.plan, epsilon=epsilon, cap=None).answer
+        if kept is None:
+            request.releases = releases.id
+            told = request.operation, request.write()
+            answers = federation.ask(*told, to=federation.parties(), timeout=timeout)
+            kept = releases.keep(key, self._noised(asked, request, answers).encode())
+        found = Payload.decode(kept)
+        federation.left_out |= found.values["left_out"]
+        paid = [tuple(map(Receipt.from_dict, each)) for each in found.values["receipts"]]
+        receipts = dict(zip(found.values["parties"], paid, strict=True))
+        return Told(tuple(receipts), {"noised": found.arrays["noised"]}, receipts)
+
+    def _noised(
+        self,
+        asked: Polled,
+        request: UnnoisedPoll,
+        answers: Mapping[str, Payload | PartyError],
+    ) -> Payload:
+        wanted, plan, count = request.expected(0), asked.voting, len(answers)
+        found = {name: checked(one, name, lambda _: wanted) for name, one in answers.items()}
+        valid = {n: one for n, one in sorted(found.items()) if isinstance(one, Payload)}
+        left_out = {name: one.code for name, one in found.items() if isinstance(one, PartyError)}
+        if not valid or (left_out and self.on_faulty == "refuse"):
+            told = ", ".join(f"{name}: {why}" for name, why in list(left_out.items())[:5])
+            raise QuorumMissed(f"{len(left_out)} of {count} parties sent nothing valid. {told}")
+        receipts = {name: receipts_of(answer) for name, answer in valid.items()}
+        paid = [receipt for each in receipts.values() for receipt in each]
+        sent = [answer.arrays[request.answers[0]] for answer in valid.values()]
+        simulation = simulation_of(self.random_state)
+        with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
+            noised = plan.noised(_total(plan, sent, count), count, source=ticket)
+        values = {
+            "parties": list(receipts),
+            "receipts": [[one.to_dict() for one in each] for each in receipts.values()],
+            "left_out": left_out,
+        }
+        return Payload(values, {"noised": noised})
+
+
+def _total(plan: Voting, sent: Sequence[NDArray[Any]], n_parties: int) -> Tally | Floats:
+    """Return valid ballots or uploads, added up."""
+    if plan.votes:
+        codes = (ballot.astype(np.int64) for ballot in sent)
+        votes, counted = accumulate_votes(codes, n_rows=len(plan.rows), n_classes=plan.n_classes)
+        return Tally(votes, counted, n_parties)
+    mechanism: Any = plan.mechanism(n_parties)
+    total = np.zeros(mechanism.shape)
+    for upload in sent:
+        total += mechanism.clipped(upload[None])[0]
+    return total

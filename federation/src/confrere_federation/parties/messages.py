@@ -59,10 +59,7 @@ _MAX_TEXT = 4096
 
 @final
 class Payload:
-    """Named arrays and plain values; immutable, validated when made.
-
-    Raises InvalidMessage if anything in it may not cross.
-    """
+    """Named arrays and plain values; immutable, refused when made if anything may not cross."""
 
     __slots__ = ("_bytes", "arrays", "values")
 
@@ -107,10 +104,7 @@ class Payload:
 
     @classmethod
     def decode(cls, content: bytes) -> Self:
-        """Read what :meth:`encode` wrote, and nothing else.
-
-        Raises InvalidMessage if the bytes are anything else.
-        """
+        """Read what :meth:`encode` wrote, and nothing else."""
         if not isinstance(content, bytes) or len(content) > MAX_BYTES:
             raise InvalidMessage(f"a message is at most {MAX_BYTES >> 20} MiB of bytes.")
         if len(content) < _PREFIX or not content.startswith(_PAYLOAD_MAGIC):
@@ -195,26 +189,20 @@ def _read_arrays(entries: list[Any], content: bytes, start: int) -> dict[str, ND
 def _check_plain(value: object, *, depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise InvalidMessage(f"values are nested deeper than {_MAX_DEPTH} levels.")
-    if value is None or type(value) is bool:
-        return
-    if type(value) is int:
-        if value.bit_length() > 63:
-            raise InvalidMessage("a value must be an int of 64 bits at most.")
-    elif type(value) is float:
-        if not math.isfinite(value):
-            raise InvalidMessage("a value must be finite.")
-    elif type(value) is str:
-        if len(value) > _MAX_TEXT or not (value.isprintable() or value == ""):
-            raise InvalidMessage(f"a text must be printable, {_MAX_TEXT} characters at most.")
-    elif type(value) is list:
-        for item in value:
-            _check_plain(item, depth=depth + 1)
-    elif type(value) is dict:
-        for key, item in value.items():
+    if type(value) is dict:
+        for key in value:
             if type(key) is not str or not key.isprintable() or len(key) > _MAX_TEXT:
                 raise InvalidMessage("a key must be a printable text.")
+    if type(value) is dict or type(value) is list:
+        for item in value.values() if isinstance(value, dict) else value:
             _check_plain(item, depth=depth + 1)
-    else:
+    elif type(value) is int and value.bit_length() > 63:
+        raise InvalidMessage("a value must be an int of 64 bits at most.")
+    elif type(value) is float and not math.isfinite(value):
+        raise InvalidMessage("a value must be finite.")
+    elif type(value) is str and not (len(value) <= _MAX_TEXT and value.isprintable()):
+        raise InvalidMessage(f"a text must be printable, {_MAX_TEXT} characters at most.")
+    elif value is not None and type(value) not in (bool, int, float, str):
         raise InvalidMessage(f"a {type(value).__name__} is not a plain value.")
 
 
@@ -318,8 +306,7 @@ def receipt_of(answer: Payload) -> Receipt | None:
 
 def receipts_of(answer: Payload) -> tuple[Receipt, ...]:
     """Return the receipt that came with an answer, if there is one."""
-    receipt = receipt_of(answer)
-    return () if receipt is None else (receipt,)
+    return tuple(one for one in [receipt_of(answer)] if one is not None)
 
 
 def terms(guarantee: Guarantee) -> tuple[float, float, str, str]:
@@ -421,14 +408,8 @@ class Question:
             run = check_run(values["run"])
         except InvalidParameter as error:
             raise InvalidMessage(str(error)) from None
-        return cls(
-            run=run,
-            study=values["study"],
-            operation=values["operation"],
-            payload=Payload(values["request"], whole.arrays),
-            step=values["step"],
-            protocol=values["protocol"],
-        )
+        told = {name: values[name] for name in ("study", "operation", "step", "protocol")}
+        return cls(run=run, payload=Payload(values["request"], whole.arrays), **told)
 
     def sign(self, key: PrivateKey, evidence: Sequence[bytes] = ()) -> bytes:
         """Return the message with the coordinator's signature and the evidence behind it."""
@@ -437,10 +418,7 @@ class Question:
 
     @classmethod
     def open(cls, content: bytes, coordinator: PublicKey) -> tuple[Self, tuple[bytes, ...]]:
-        """Return a question that the coordinator signed, and the evidence that came with it.
-
-        Raises InvalidMessage, SignatureError.
-        """
+        """Return a question that the coordinator signed, and the evidence that came with it."""
         parts = split_parts(content)
         if len(parts) < 2:
             raise InvalidMessage("a question has a body and a signature.")
@@ -462,10 +440,7 @@ class SignedAnswer:
 
     @classmethod
     def open(cls, content: bytes, keys: Mapping[str, PublicKey]) -> Self:
-        """Read an answer that one of ``keys``' owners signed in its own name.
-
-        Raises InvalidMessage, SignatureError.
-        """
+        """Read an answer that one of ``keys``' owners signed in its own name."""
         parts = split_parts(content)
         if len(parts) != 2:
             raise InvalidMessage("an answer has a body and a signature.")

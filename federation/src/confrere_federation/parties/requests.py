@@ -48,7 +48,6 @@ from confrere.errors import (
 )
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours
 from confrere.kernel.streams import RandomSource
-from confrere.ledger import Receipt
 from confrere.mechanisms.measurements import Objective, Picked, Point, SecureSum, counts
 from confrere.methods import average, votes
 from confrere.methods.asking import (
@@ -62,6 +61,7 @@ from confrere.methods.asking import (
     Rows,
     Size,
     Sizes,
+    Told,
     colluders_of,
 )
 from confrere.methods.plan import Coordinates
@@ -645,15 +645,9 @@ install(Gradient, {**_ADDEND, "delta": DELTA, **_ROUND}, _Addend)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CountOfAll(AskedSum):
+class CountOfAll(CountedSum, AskedSum):
     """Counts of all parties, of which one record moves each by one."""
 
-    epsilon: float
-    n_parties: int
-    colluding: int  #: How many of them may pool what they know
-    reserve: int  #: How many lost sums are paid for
-    quorum: float  #: Of the parties, that a sum needs
-    largest: int  #: No party counts more
     n_classes: int = 2
 
     @classmethod
@@ -670,20 +664,10 @@ class CountOfAll(AskedSum):
         known = colluders_of(colluding, n_parties, quorum)
         return cls(n_parties=n_parties, colluding=known, quorum=quorum, reserve=reserve, **told)
 
-    @property
-    def neighbours(self) -> Neighbours:
-        """The relation that the promise speaks of."""
-        return Neighbours.REPLACE_ONE
-
     @cached_property
     @override
     def mechanism(self) -> SecureSum:
-        return self._counted.records(self.neighbours)
-
-    @property
-    def _counted(self) -> CountedSum:
-        tries = (self.colluding, self.reserve, self.quorum)
-        return CountedSum(self.epsilon, self.n_parties, *tries, self.largest)
+        return self.records(Neighbours.REPLACE_ONE)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -730,15 +714,10 @@ class FactsOfAll(CountOfAll):
         except UNREADABLE:
             raise InvalidMessage("schema is not one whose facts can be learned.") from None
 
-    @property
-    @override
-    def neighbours(self) -> Neighbours:
-        return Hides(self.hides).neighbours
-
     @cached_property
     @override
     def mechanism(self) -> SecureSum:
-        return self._counted.facts(self.counts, Hides(self.hides))
+        return self.facts(self.counts, Hides(self.hides))
 
     def sums_of(self, raw: RawRows | None) -> Floats:
         """Return what a party with these raw rows adds."""
@@ -797,11 +776,13 @@ def received_schema(written: NDArray[np.uint8]) -> PublicSchema:
 _NOWHERE = "0" * 32
 
 #: The arrays that a request of a method has besides the frame's.
-_ARRAYS = {"weights": (), "cells": ("directions", "offsets")}
+_ARRAYS: dict[str, set[str]] = {"weights": set(), "cells": {"directions", "offsets"}}
 
 
 class _Polled(Operation):
     """What is asked of a whole party: votes on public rows, shares of cells, or weights."""
+
+    trust: ClassVar[votes.Trust] = "coordinator"
 
     @property
     @override
@@ -823,8 +804,8 @@ class _Polled(Operation):
     @override
     def made(cls, told: Values) -> votes.Polled:
         method, cells = told["method"], told["directions"]
-        each = ("auxiliary", "directions", "offsets")
-        if tuple(n for n in each if told[n] is not None) != _ARRAYS.get(method, each[:1]):
+        given = {n for n in ("auxiliary", "directions", "offsets") if told[n] is not None}
+        if given != _ARRAYS.get(method, {"auxiliary"}):
             raise InvalidMessage("the request has missing or unknown arrays.")
         if cells is not None and cells.shape != (len(told["offsets"]), told["frame"].size):
             raise InvalidMessage("directions and offsets must be of the same cells.")
@@ -835,7 +816,7 @@ class _Polled(Operation):
             alpha=alpha if weights else "auto",
             local_alpha=1e-4 if weights else alpha,
             partition=None if cells is None else Cells(cells, told["offsets"]),
-            trust="sum" if issubclass(cls, SumOperation) else "coordinator",
+            trust=cls.trust,
         )
         asked = voting.asked(told.get("n_parties", 1))
         if asked.operation != cls.operation:
@@ -863,6 +844,8 @@ class _Polled(Operation):
 
 class _PartyShare(SumOperation, _Polled):
     """What a party adds to the sum that a model is made of."""
+
+    trust: ClassVar[votes.Trust] = "sum"
 
     @override
     def _more(self, plan: votes.Voting, n_parties: int) -> Values:
@@ -997,15 +980,6 @@ class SpoiledSum(InvalidMessage):
     """A sum that honest parties cannot have made; masks hide whose part it was."""
 
 
-@dataclass(frozen=True, eq=False)
-class Summed:
-    """A sum, as everybody may know it."""
-
-    value: Floats  #: The noised sum
-    roster: tuple[str, ...]  #: Whose vectors are in it
-    receipts: Mapping[str, tuple[Receipt, ...]]  #: What they paid, for all sums of the run
-
-
 class Ready(Operation):
     """Whether a party is ready for a sum; nothing leaves but a key, of its own masking's making."""
 
@@ -1113,7 +1087,7 @@ def read_key(party: str, answer: Payload) -> Announcement:
     return Announcement(party, told[:32], told[32:])
 
 
-def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Summed:
+def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Told:
     """Add up; refuse a sum that honest parties cannot have made.
 
     One who lies can move the sum by as much as everybody together could, and no further.
@@ -1129,7 +1103,7 @@ def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Summed:
             "Nothing of it is used."
         )
     receipts = {name: receipts_of(answer) for name, answer in answers.items()}
-    return Summed(value, tuple(answers), receipts)
+    return Told(tuple(answers), {"sum": value}, receipts)
 
 
 def _masking(local: LocalParty) -> Masking:

@@ -27,7 +27,6 @@ import numpy as np
 from confrere.errors import (
     ConfrereError,
     FederationError,
-    InvalidMessage,
     InvalidParameter,
     OperationRefused,
     SignatureError,
@@ -43,6 +42,7 @@ from confrere_federation.parties.federation import (
     Steps,
     agree,
     replay,
+    unpacked,
 )
 from confrere_federation.parties.grant import Grant
 from confrere_federation.parties.masks import Masking
@@ -238,12 +238,7 @@ class PartySession(Generic[T]):
         if any(self.name not in step.answers for step in paid):
             self.finished, self.state = True, "left out"
             raise OperationRefused("the release does not hold this party's answer.", "left-out")
-        names = question.payload.values.get("files")
-        arrays = question.payload.arrays
-        if not isinstance(names, list) or arrays.keys() != {f"file{k}" for k in range(len(names))}:
-            raise InvalidMessage("a release has a name for every file.")
-        files = {str(name): arrays[f"file{k}"].tobytes() for k, name in enumerate(names)}
-        signature = self._accept(files, told_all)
+        signature = self._accept(unpacked("files", question.payload), told_all)
         self._released, self.state = True, "released"
         return self._told(question, {"signature": np.frombuffer(signature, np.uint8)})
 
@@ -251,12 +246,9 @@ class PartySession(Generic[T]):
         """Keep the others' signatures, with which the run ends here."""
         if not self._released:
             raise OperationRefused("the release comes before its signatures.", "step")
-        names = question.payload.values.get("parties")
-        arrays = question.payload.arrays
-        if not isinstance(names, list) or arrays.keys() != {f"of{k}" for k in range(len(names))}:
-            raise InvalidMessage("signatures have a party each.")
+        signatures = unpacked("parties", question.payload)
         if self._share is not None:
-            self._share({str(name): arrays[f"of{k}"].tobytes() for k, name in enumerate(names)})
+            self._share(signatures)
         self.finished = True
         return self._told(question, {})
 

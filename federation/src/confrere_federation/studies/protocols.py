@@ -51,9 +51,7 @@ from confrere.model.strict_json import json_bytes, read_json
 from confrere.release import Release, Simulated
 from confrere.release.spending import seeded_facts, with_facts
 from confrere_federation.parties.answers import Answers
-from confrere_federation.parties.messages import Expected, Numbers, Payload
-from confrere_federation.parties.party import LocalParty
-from confrere_federation.parties.protocols import (
+from confrere_federation.parties.federation import (
     FederatedEvaluation,
     OnFaulty,
     Trusted,
@@ -66,6 +64,8 @@ from confrere_federation.parties.protocols import (
     with_quorum,
     with_receipts,
 )
+from confrere_federation.parties.messages import Expected, Numbers, Payload
+from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.requests import (
     EPSILON,
     FLAG,
@@ -406,7 +406,9 @@ def protocol_of(study: Study, given: Given | None = None) -> Run:
             )
             schema = yield from with_quorum(learning, study.quorum_of_sums)
             known = replace(study, schema=schema)
-            receipts = _facts_of(study.schema, schema)
+            new = schema.paid[len(study.schema.paid) :]
+            paid_for = [each for one in new for each in one.receipts.items()]
+            receipts = {name: (Receipt.from_dict(one),) for name, one in paid_for}
         models = _MODELS.get(study.method.shape, _learned)(known, have, parties)
         learned = None if facts is None else known.encoder()
 
@@ -418,12 +420,6 @@ def protocol_of(study: Study, given: Given | None = None) -> Run:
         return tuple(replace(one, facts=own) for one, own in zip(found, paid, strict=True))
 
     return steps
-
-
-def _facts_of(before: PublicSchema, after: PublicSchema) -> Receipts:
-    """Return what every party paid for the facts that a run has learned."""
-    new = after.paid[len(before.paid) :]
-    return {name: (Receipt.from_dict(one),) for paid in new for name, one in paid.receipts.items()}
 
 
 def _together(
@@ -515,7 +511,9 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tup
         ordered = [party.name for party in study.parties if party.name in starts]
         learning = learning_of(study, method, tuple(starts[name] for name in ordered))
         told = yield Ask(learning, {name: sizes[name] for name in to}, step)
-        paid = {_source(k, len(ordered)): behind[name] for k, name in enumerate(ordered)}
+        every = [f"source {k + 1}" for k in range(len(ordered))]
+        named = every if every[1:] else ["source"]
+        paid = dict(zip(named, map(behind.__getitem__, ordered), strict=False))
         for k, name in enumerate(told.names):
             receipts = told.receipts.get(name, ())
             start = learning.start(
@@ -539,10 +537,6 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tup
 
 
 _MODELS = {"together": _together, "votes": _voted}
-
-
-def _source(k: int, count: int) -> str:
-    return "source" if count == 1 else f"source {k + 1}"
 
 
 def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) -> Learning:

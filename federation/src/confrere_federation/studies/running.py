@@ -75,29 +75,31 @@ from confrere.views import Panel, Shown, Table, Word, amount, share, shown
 from confrere.views import price as shown_price
 from confrere_federation.engines.carrier import MAX_MESSAGE
 from confrere_federation.parties.answers import Answers
-from confrere_federation.parties.federation import LocalFederation, rehearse
+from confrere_federation.parties.federation import LocalFederation, joined, rehearse
 from confrere_federation.parties.grant import Policy, Request
 from confrere_federation.parties.party import Books, LocalParty
-from confrere_federation.parties.protocols import joined
 from confrere_federation.parties.requests import (
     Errors,
     ErrorsOfAll,
     FactsOfAll,
     RawRows,
+    Values,
     sent_schema,
 )
-from confrere_federation.studies.local_file import FilePath, Local, standing_refusal
 from confrere_federation.studies.protocols import Given, Learned, protocol_of, trusted_by
 from confrere_federation.studies.study_file import (
     NOMINAL_ROWS,
     Digest,
+    FilePath,
     FileTable,
+    Local,
     Party,
     Study,
     estimator_for,
     parse_json,
     price_for,
     read_bytes,
+    standing_refusal,
     trust_of,
     trust_words,
 )
@@ -146,7 +148,7 @@ class Price:
         if self.limit is not None and delta > self.delta:
             raise BudgetExceeded(self.account, delta, self.delta, "delta")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return plain values, for JSON, which has no infinity."""
         names = ("party", "account", "here", "spent", "limit", "limit_by", "left", "left_after")
         told = {name: getattr(self, name) for name in names}
@@ -321,7 +323,7 @@ class StudyPlan(Shown):
         for price in self.prices:
             price.check()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return plain values, for JSON."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         facts |= {"trust": str(self.trust), "prices": [one.to_dict() for one in self.prices]}
@@ -374,7 +376,7 @@ def make_plan(
     """Price a study."""
     guarantee = price_of(study)
     prices = tuple(budget_of(one, locals_.get(one.name), guarantee) for one in study.payers)
-    paid: dict[str, Any] = {price.party: _with_earlier(price, study) for price in prices}
+    paid: Values = {price.party: _with_earlier(price, study) for price in prices}
     promised, _ = Spending(guarantee, parties=paid).price(
         study.promise.max_rows_per_unit, study.promise.parties_per_unit
     )
@@ -403,7 +405,7 @@ class Agreed(FileTable):
     plan_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     study_sha256: Digest
     study_path: FilePath = Field(alias="study_file")
-    prices: list[dict[str, Any]]
+    prices: list[Values]
 
     def check(self, study: Study, plan: StudyPlan) -> None:
         """Refuse a study that is not the one that was priced, or another price."""
@@ -495,18 +497,13 @@ class Rows:
         return self.X, codes.astype(np.float64) if study.n_classes > 2 else 2.0 * (codes == 1) - 1.0
 
 
-def read_rows(
-    study: Study, table: RowTable, encoder: SchemaEncoder | None = None, *, counted: bool = False
-) -> Rows:
-    """Return what a study learns from one party's table, read and encoded batch by batch.
-
-    With ``counted``, also the sums from which facts of the schema are learned.
-    """
+def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = None) -> Rows:
+    """Return what a study learns from one party's table, read and encoded batch by batch."""
     schema, unit = study.schema, study.promise.unit_column
     assert schema.outcome is not None
     columns = dict.fromkeys([*schema.columns, schema.outcome.column, *([unit] if unit else [])])
+    counts = FactCounts(schema) if encoder is None and study.file.facts is not None else None
     encoder, seen = encoder or study.encoder(), UnitCounts(unit, study.promise.max_rows_per_unit)
-    counts = FactCounts(schema) if counted else None
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
     def blocks() -> Iterator[tuple[list[PackedCodes], NDArray[Any]]]:
@@ -519,7 +516,7 @@ def read_rows(
 
     codes, labels = gathered_codes(blocks(), table.rows)
     assert labels is not None
-    return Rows(encoder.coded(codes), labels, sums if counted else None)
+    return Rows(encoder.coded(codes), labels, None if counts is None else sums)
 
 
 def check_table(study: Study, table: RowTable) -> DataReport:
@@ -557,8 +554,58 @@ def described(
     n_here: int = 1,  # How many organisations' data were read by one process
 ) -> Release:
     """Return the release of a model with the study's encoding, words and hash."""
-    release = learned.release
-    return release.describe(_notes(study, learned, len(release.parties), n_here), ledger=ledger)
+    release, promise, counted = learned.release, study.promise, learned.evaluation
+    bounded = f"rows of a {promise.unit} beyond {promise.max_rows_per_unit} were dropped"
+    if promise.unit_column is None:
+        bounded = f"that a {promise.unit} has {promise.max_rows_per_unit} row at most is assumed"
+    # Which organisations of the study have no part in what all made together.
+    together = study.method.shape in ("together", "votes")
+    away = [one.name for one in study.payers if together and one.name not in learned.receipts]
+    without = f"without {', '.join(away)}: in the study, and no answer of theirs was used"
+    operator = Adversary(
+        who="whoever ran the study on one machine",
+        sees="the data of all organisations, and each one's own release",
+        protected=False,
+    )
+    notes = CardNotes(
+        title=study.title,
+        purpose=study.purpose,
+        unit_detail=f"one {promise.unit}",
+        max_rows_per_unit=promise.max_rows_per_unit,
+        parties_per_unit=_places(study, len(release.parties)),
+        adversaries=(operator,) if n_here > 1 else (),
+        trust=_trust(study, n_here),
+        trust_kind=trust_of(study, n_here),
+        preprocessing=(bounded, without) if away else (bounded,),
+        tuning="none on the data: every parameter stands in the study file",
+        utility=() if counted is None else (_counted(counted.error_rate),),
+        justification=promise.justification,
+        study_sha256=study.sha256,
+    )
+    return release.describe(notes, ledger=ledger)
+
+
+def _counted(error_rate: float) -> Utility:
+    return Utility(
+        metric="share of records that it gets wrong, counted with noise",
+        value=error_rate,
+        measured_on="the rows that it was learned from, at every party",
+        basis="charged to the ledger",
+    )
+
+
+def _trust(study: Study, n_here: int) -> str:
+    if n_here > 1:
+        return f"one process read the data of {n_here} organisations; its operator is trusted"
+    needed = trust_of(study)
+    if needed.kind is TrustKind.COORDINATOR:
+        return "the coordinator saw what parties sent, without noise, and is trusted to add it"
+    if needed.kind is TrustKind.SUM:
+        return (
+            "each organisation added a share of the noise to sums that nobody could see into; "
+            f"for each of them that is {trust_words(study)}"
+        )
+    return "each organisation computed on its own data; nobody else saw them"
 
 
 def check_words(study: Study, release: Release) -> None:
@@ -593,74 +640,6 @@ def check_words(study: Study, release: Release) -> None:
 def _places(study: Study, n_parties: int) -> int:
     """Return in how many organisations' data a unit may be, of those that paid."""
     return min(study.promise.parties_per_unit, max(1, n_parties))
-
-
-def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardNotes:
-    promise = study.promise
-    operator = Adversary(
-        who="whoever ran the study on one machine",
-        sees="the data of all organisations, and each one's own release",
-        protected=False,
-    )
-    return CardNotes(
-        title=study.title,
-        purpose=study.purpose,
-        unit_detail=f"one {promise.unit}",
-        max_rows_per_unit=promise.max_rows_per_unit,
-        parties_per_unit=_places(study, n_parties),
-        adversaries=(operator,) if n_here > 1 else (),
-        trust=_trust(study, n_here),
-        trust_kind=trust_of(study, n_here),
-        preprocessing=(_bounded(study), *_without(study, learned)),
-        tuning="none on the data: every parameter stands in the study file",
-        utility=_utility(learned),
-        justification=promise.justification,
-        study_sha256=study.sha256,
-    )
-
-
-def _trust(study: Study, n_here: int) -> str:
-    if n_here > 1:
-        return f"one process read the data of {n_here} organisations; its operator is trusted"
-    needed = trust_of(study)
-    if needed.kind is TrustKind.COORDINATOR:
-        return "the coordinator saw what parties sent, without noise, and is trusted to add it"
-    if needed.kind is TrustKind.SUM:
-        return (
-            "each organisation added a share of the noise to sums that nobody could see into; "
-            f"for each of them that is {trust_words(study)}"
-        )
-    return "each organisation computed on its own data; nobody else saw them"
-
-
-def _without(study: Study, learned: Learned) -> tuple[str, ...]:
-    """Say which organisations of the study have no part in what all made together."""
-    if study.method.shape not in ("together", "votes"):
-        return ()
-    away = [party.name for party in study.payers if party.name not in learned.receipts]
-    if not away:
-        return ()
-    return (f"without {', '.join(away)}: in the study, and no answer of theirs was used",)
-
-
-def _bounded(study: Study) -> str:
-    promise = study.promise
-    if promise.unit_column is None:
-        return f"that a {promise.unit} has {promise.max_rows_per_unit} row at most is assumed"
-    return f"rows of a {promise.unit} beyond {promise.max_rows_per_unit} were dropped"
-
-
-def _utility(learned: Learned) -> tuple[Utility, ...]:
-    if learned.evaluation is None:
-        return ()
-    return (
-        Utility(
-            metric="share of records that it gets wrong, counted with noise",
-            value=learned.evaluation.error_rate,
-            measured_on="the rows that it was learned from, at every party",
-            basis="charged to the ledger",
-        ),
-    )
 
 
 @dataclass(frozen=True)
@@ -789,7 +768,7 @@ def prepare(
             )
     given = Given(sources or {}, auxiliary_rows(study, auxiliary, here))
     requests = requests_of(study, given, list(here))  # what cannot be asked is found before data
-    rows = {name: rows_of(study, local) for name, local in here.items()}
+    rows = {name: read_rows(study, local.table()) for name, local in here.items()}
     return Runner(study, plan, here, rows, given, requests)
 
 
@@ -823,6 +802,7 @@ def local_party(
     party, price = study.party(local.party), price_of(study)
     assert policy.runs is not None
     X, y = rows.coded(study)
+    sums = rows.sums
     ballot = None
     if local.classifier is not None and auxiliary is not None and study.method.voted:
         ballot = local.classifier.votes(X.toarray(), y, auxiliary, study.n_classes)
@@ -848,7 +828,7 @@ def local_party(
         n_classes=study.n_classes,
         ballot=ballot,
         engine=local.engine,
-        raw=_raw_rows(study, rows),
+        raw=None if sums is None else RawRows(FactCounts(study.schema), sums, len(y)),
         encode=lambda encoder: read_rows(study, local.table(), encoder).coded(study),
         encoding=study.encoder().told(),
     )
@@ -866,19 +846,6 @@ def has_answered(local: Local, runs: Iterable[str]) -> bool:
 def _answer_file(local: Local) -> Path:
     # Parties that share a ledger do not share their answers.
     return local.ledger_path.with_name(f"{local.ledger_path.name}.{local.party}.answers")
-
-
-def rows_of(study: Study, local: Local) -> Rows:
-    """Return a party's rows, encoded."""
-    counted = study.file.facts is not None
-    return read_rows(study, local.table(), counted=counted)
-
-
-def _raw_rows(study: Study, rows: Rows) -> RawRows | None:
-    """Return what a party counts."""
-    if rows.sums is None:
-        return None
-    return RawRows(FactCounts(study.schema), rows.sums, len(rows.y))
 
 
 def auxiliary_rows(
@@ -915,22 +882,18 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
         study.party(name)
         if name not in names:
             raise StudyError(f"source: {name!r} is not a source in the study.")
-        _check_source(study, release)
+        check_same_meaning(
+            [release],
+            features=list(study.columns),
+            classes=np.array(study.classes),
+            encoder=Encoder.of(study.encoder()),
+        )
     lacking = [name for name in sorted(names) if name not in here and name not in given]
     if lacking:
         raise StudyError(
             f"source: {', '.join(lacking)} is not here; give its release: --source "
             f"{lacking[0]}=FOLDER."
         )
-
-
-def _check_source(study: Study, release: Release) -> None:
-    check_same_meaning(
-        [release],
-        features=list(study.columns),
-        classes=np.array(study.classes),
-        encoder=Encoder.of(study.encoder()),
-    )
 
 
 def refuse_taken(study: Study, folder: Path, parties: list[str]) -> None:

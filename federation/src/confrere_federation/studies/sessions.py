@@ -37,7 +37,6 @@ from confrere_federation.parties.grant import Grant, run_name
 from confrere_federation.parties.messages import PartyError, terms
 from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.signed import PartySession
-from confrere_federation.studies.local_file import Local, check_peers, standing_refusal
 from confrere_federation.studies.protocols import Given, Learned, protocol_of, trusted_by
 from confrere_federation.studies.running import (
     Made,
@@ -50,12 +49,18 @@ from confrere_federation.studies.running import (
     made_of,
     make_plan,
     price_of,
+    read_rows,
     reader_for,
     requests_of,
-    rows_of,
     save_made,
 )
-from confrere_federation.studies.study_file import Study, trust_of
+from confrere_federation.studies.study_file import (
+    Local,
+    Study,
+    check_peers,
+    standing_refusal,
+    trust_of,
+)
 
 #: Relative agreement of a released model with the one that a party computes from the answers.
 AGREEMENT = 1e-6
@@ -148,15 +153,8 @@ def _compare_release(
         close = True
     else:
         own_release = learned.release
-        same = (
-            release.kind == own_release.kind
-            and release.simulated == own_release.simulated
-            and release.guarantee == own_release.guarantee
-            and release.receipt == own_release.receipt
-            and release.parties == own_release.parties
-            and release.model.classes == own_release.model.classes
-            and release.model.features == own_release.model.features
-        )
+        told = ("kind", "simulated", "guarantee", "receipt", "parties")
+        same = all(getattr(release, name) == getattr(own_release, name) for name in told)
         given, here = released_numbers_of(release), released_numbers_of(own_release)
         length = float(np.linalg.norm(here))
         close = given.shape == here.shape and bool(
@@ -175,7 +173,7 @@ def _compare_release(
     )
     if not (same and close and meaning):
         raise _unlike()
-    told = learned or Learned(
+    described_by = learned or Learned(
         study.id,
         release.kind,
         release.model,
@@ -183,7 +181,7 @@ def _compare_release(
         {name: _paid_by(release, name) for name in release.parties},
         seeded=release.simulated,
     )
-    if not _same_words(release.card, described(study, told).card):
+    if not _same_words(release.card, described(study, described_by).card):
         raise _unlike()
 
 
@@ -314,7 +312,7 @@ def party_session(
     if local.ledger_path.is_file():
         LedgerReader.look(local.ledger_path).check_agreed(study.sha256, agreed.approval)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
-    rows, asked = rows_of(study, local), given.rows(study)
+    rows, asked = read_rows(study, local.table()), given.rows(study)
     answering = local_party(study, local, rows, agreed.policy, asked, agreed.expires)
     return PartySession(
         answering,
@@ -339,41 +337,20 @@ class Finished:
 
 
 class CoordinatorSession:
-    """The whole of a study at the coordinator; started again on the same folder it goes on.
-
-    Parameters
-    ----------
-    study : Study
-    key : private key
-        The coordinator's: parties pin its public half.
-    folder : Path
-        Its files: the journal. A folder serves one run.
-    carrier : Carrier
-        How parties are reached.
-    out : Path
-        Where the releases go.
-    auxiliary : Path, optional
-        The public rows that parties vote on, where the study names them.
-    attempt : int, default=1
-        Which run of the study this is; parties have agreed to so many and no more.
-    timeout : float, optional
-        Seconds to wait for a round.
-    steps : RunSteps, optional
-        Is told who was asked what, and how that ended.
-    """
+    """The whole of a study at the coordinator; started again on the same folder it goes on."""
 
     def __init__(
         self,
         study: Study,
         *,
-        key: PrivateKey,
-        folder: Path,
-        carrier: Carrier,
-        out: Path,
-        auxiliary: Path | None = None,
-        attempt: int = 1,
-        timeout: float | None = None,
-        steps: RunSteps | None = None,
+        key: PrivateKey,  # The coordinator's: parties pin its public half
+        folder: Path,  # Its files: the journal. A folder serves one run
+        carrier: Carrier,  # How parties are reached
+        out: Path,  # Where the releases go
+        auxiliary: Path | None = None,  # Public rows that parties vote on, where the study does
+        attempt: int = 1,  # Which run of the study: parties have agreed to so many and no more
+        timeout: float | None = None,  # Seconds to wait for a round
+        steps: RunSteps | None = None,  # Is told who was asked what, and how that ended
     ) -> None:
         _check_engine(study)
         self._study = study
