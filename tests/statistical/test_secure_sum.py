@@ -274,7 +274,7 @@ def test_the_price_says_who_must_not_collude():
     price = mechanism(unit=Unit.PARTY, n_parties=17, colluding=3).guarantee()
     assert price.unit is Unit.PARTY
     assert any("at most 3 of 17" in line for line in price.assumptions)
-    assert any("coordinator" in line and "AES" in line for line in price.assumptions)
+    assert any("coordinator" in line and "X25519" in line for line in price.assumptions)
 
 
 @pytest.mark.parametrize(
