@@ -80,12 +80,6 @@ class PartyRows:
         return np.diff(self.offsets)
 
     @property
-    def distinct_sizes(self) -> list[int]:
-        """The numbers of rows that occur, each once."""
-        sizes: list[int] = np.unique(self.sizes).tolist()
-        return sizes
-
-    @property
     def many(self) -> bool:
         """Whether parties are many and small, so that they are worth stacking.
 
@@ -159,13 +153,6 @@ class Sizes:
     def all_records(self) -> RowCount:
         """The number of all parties' records, or what stands for it."""
         return HiddenSize(self.total) if self.hidden else self.total
-
-    @property
-    def distinct(self) -> list[RowCount]:
-        """The numbers of records that parties have, as far as they are public, each once."""
-        if self.hidden:
-            return [HiddenSize(self.part)]
-        return [*sorted(set(self.counts.values()))]
 
 
 def party_codes(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -308,7 +308,7 @@ class Weights(AskedOfRows):
             return super().release_all(parties, names, source)
         blocks = parties.blocks()
         rows = ((self.frame.rows(one.X).written(), one.y, one.offsets) for one in blocks)
-        (weights,) = source.draw(self.each_party(parties.distinct_sizes), rows)
+        (weights,) = source.draw(self.each_party(np.unique(parties.sizes).tolist()), rows)
         return {"weights": weights}
 
 

@@ -24,17 +24,35 @@ Of a schema, the share of the signal that survives is the number that the estima
 goes by (:mod:`confrere.methods.geometry`). A best area :math:`a` becomes
 :math:`\Phi(\Phi^{-1}(a)\sqrt{\text{share}})`: a score that keeps this share of the log odds'
 variance is so much less apart. It is cautious: columns that tell the same lose less.
+
+**Paths**: alone, near a source, or together. A prior ranks with the area :math:`a_0` by itself, the
+best linear score with :math:`a`. In the log odds that is a variance
+:math:`\tau^2 = D^2((D/D_0)^2 - 1)` of what the prior gets wrong, with
+:math:`D = \sqrt2\,\Phi^{-1}(a)` and :math:`D_0` the same of :math:`a_0`. Records and noise add
+precision to every weight, by the model of :mod:`confrere.methods.allowance`; what stays unknown, V,
+leaves the area :math:`\Phi(D/\sqrt{2(1 + V/D^2)})`.
+
+**Many organisations** take one of three ways to one model, by public facts alone. An *average* of
+releases has the noise of every party, each at its whole price. *One message* has the noise of one
+sum, whatever the number of parties, but on the weights themselves, and its ridge shrinks them.
+*Rounds* have one sum's noise on gradients, and need a delta.
+
+**Many small parties** and public rows: for votes the excess risk is bounded by Theorem 4 of Hamm,
+Cao and Belkin (2016), with the sensitivity of the mechanism that runs and the exact quantile of its
+noise. For cells noise is compared with the shares that it is added to. Which method to take follows
+from public rows alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize, special, stats
 from typing_extensions import override
 
@@ -42,15 +60,36 @@ from confrere.arrays import Floats
 from confrere.data.features import Form
 from confrere.data.frame import Frame
 from confrere.data.schema import PublicSchema
-from confrere.errors import CalibrationError, InvalidParameter
+from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.extras import extra
-from confrere.kernel.guarantee import check_epsilon, check_positive
-from confrere.methods.allowance import LossName, allowance, slope_of
-from confrere.methods.asking import Sizes
-from confrere.methods.average import Averaging
+from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
+from confrere.ledger import Ledger, default_ledger
+from confrere.mechanisms.measurements import Objective, Point
+from confrere.methods.allowance import (
+    DRIFT,
+    LossName,
+    allowance,
+    mean_curvature,
+    noise_variance,
+    precision_of,
+    slope_of,
+)
+from confrere.methods.asking import Colluding, Sizes
+from confrere.methods.average import CHECK_SHARE, Averaging
 from confrere.methods.geometry import choose_form, expect
 from confrere.methods.plan import PublicFacts, plan_linear
+from confrere.methods.priors import PriorCheck, check_share
+from confrere.methods.public_cells import HalfWhite
+from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.votes import (
+    PartyBudget,
+    PartyTotal,
+    Voting,
+    cells_for,
+    noised_cells,
+    noised_votes,
+)
 from confrere.views import Pairs, Panel, Shown, Span, Table
 
 #: Rounds in which curvature, spread and offset of the scores settle.
@@ -664,3 +703,492 @@ def plan_schema(
         used=found["curves" if form == "curves" else "lines", delta > 0],
         ball=schema.has_importances,
     )
+
+
+# --- which path to a model ------------------------------------------------------------------------
+
+Path = Literal["experts alone", "one organisation", "main to branches", "many centres"]
+
+#: Slope of the capped loss, which every path uses.
+_CAP = 0.5
+
+#: A path that asks for less is taken if it is expected to be worse by no more than this.
+_SAME = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedPath:
+    """What one path is expected to bring."""
+
+    path: Path
+    auc: float  #: Expected area under the curve
+    how: str  #: What to run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """Paths compared, from public facts and guesses alone."""
+
+    expected: tuple[ExpectedPath, ...]  #: The path that asks least first
+    without_prior: float  #: Expected area of one organisation by itself if nothing were declared
+    #: Whether the budget tells a right prior from a wrong one; None without a prior.
+    verifiable: bool | None
+
+    @property
+    def best(self) -> ExpectedPath:
+        """The path that asks least, of those that are expected to be about as good as any."""
+        return _first_of_the_best(self.expected)
+
+    def __str__(self) -> str:
+        lines = [f"{one.path}: expected AUC {one.auc:.3f}, {one.how}" for one in self.expected]
+        lines.append(f"one organisation without a prior: expected AUC {self.without_prior:.3f}")
+        if self.verifiable is False:
+            lines.append("prior not verifiable at this budget: a wrong one would not be noticed")
+        return "\n".join([*lines, f"recommended: {self.best.path}, {self.best.how}"])
+
+
+def recommend(
+    *,
+    # ``n``, ``d``: records of the organisation that asks, and features.
+    n: int,
+    d: int,
+    epsilon: float = 1.0,  # What every organisation spends
+    # What the best linear model would reach without privacy: a guess, from the literature.
+    auc: float = 0.85,
+    # What experts' signs and importances reach without data, from public data or the literature;
+    # None if nothing is declared.
+    prior_auc: float | None = None,
+    base_rate: float = 0.5,  # Share of positive rows
+    n_source: int | None = None,  # Records of a main organisation that would release first
+    # Records of every organisation that would take part in an average.
+    parties: Sequence[int] | None = None,
+) -> Recommendation:
+    """Recommend a path to a model without touching data, and say what to expect of each."""
+    check_epsilon(epsilon)
+    if min(n, d, *(parties or ()), n_source or 1) < 1:
+        raise InvalidParameter("n, d, n_source and parties must be at least 1.")
+    if not 0.5 < auc < 1 or (prior_auc is not None and not 0.5 < prior_auc < auc):
+        raise InvalidParameter("prior_auc must lie between 0.5 and auc, and auc below 1.")
+    if not 0 < base_rate < 1:
+        raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
+    apart = math.sqrt(2) * float(special.ndtri(auc))
+    open_ = _left_open(apart, prior_auc)
+    curvature, size = mean_curvature(base_rate), d + 1
+    known = prior_auc is not None
+    share = check_share(epsilon, n, base_rate=base_rate)
+
+    def told(records: float, spent: float, releases: int = 1) -> float:
+        noise = releases * noise_variance(epsilon * (1 - spent), size, _CAP)
+        return precision_of(records, size, noise=noise, curvature=curvature)
+
+    def area(precision: float, drift: float = 0.0) -> float:
+        unknown = 1 / (1 / open_ + precision) + drift * open_
+        return float(special.ndtr(apart / math.sqrt(2 * (1 + unknown / apart**2))))
+
+    alone = told(n, share if known else 0.0)
+    near = 'schema=schema, prior="experts", ' if known else ""
+    found = (
+        [] if prior_auc is None else [ExpectedPath("experts alone", prior_auc, "no data at all")]
+    )
+    found.append(
+        ExpectedPath(
+            "one organisation", area(alone), f"PrivateLogisticRegression({near}epsilon=...)"
+        )
+    )
+    if n_source is not None:
+        both = told(n, share) + told(n_source, share if known else 0.0)
+        how = "TransferClassifier(source=..., epsilon=...)"
+        found.append(ExpectedPath("main to branches", area(both, DRIFT), how))
+    if parties is not None:
+        total = told(sum(parties), CHECK_SHARE if known else 0.0, len(parties))
+        how = f"CollaborativeClassifier({near}epsilon=...)"
+        found.append(ExpectedPath("many centres", area(total), how))
+    check = PriorCheck(epsilon=share * epsilon, n_samples=n, base_rate=base_rate)
+    plain = Forecast(n=n, d=d, epsilon=epsilon, auc=auc, base_rate=base_rate)
+    return Recommendation(
+        expected=tuple(found),
+        without_prior=plain.expected_auc(),
+        verifiable=check.before.verifiable if known else None,
+    )
+
+
+E = TypeVar("E", ExpectedPath, "Expectation")
+
+
+def _first_of_the_best(expected: Sequence[E]) -> E:
+    most = max(one.auc for one in expected)
+    return next(one for one in expected if one.auc >= most - _SAME)
+
+
+def _left_open(apart: float, prior_auc: float | None) -> float:
+    """Return the variance of the log odds around a prior; as much as there is, without one."""
+    if prior_auc is None:
+        return apart**2
+    alone = math.sqrt(2) * float(special.ndtri(prior_auc))
+    return float(apart**2 * ((apart / alone) ** 2 - 1))
+
+
+Way = Literal["average", "one message", "rounds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What one way is expected to bring."""
+
+    way: Way
+    auc: float  #: Expected area under the curve, under the working model
+    noise: float  #: Standard deviation that noise adds to the score of a row at the declared bound
+    why: str  #: Where its noise comes from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Three ways compared. Nothing in it comes from data."""
+
+    #: ``records``, ``parties``, ``features``: of all parties, their number, and columns.
+    records: int
+    parties: int
+    features: int
+    #: ``epsilon``, ``delta``: what every party spends.
+    epsilon: float
+    delta: float
+    #: The simplest way first; rounds only where a delta is allowed.
+    expected: tuple[Expectation, ...]
+
+    @property
+    def best(self) -> Expectation:
+        """The simplest way that is expected to be about as good as any."""
+        return _first_of_the_best(self.expected)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Arguments of :class:`~confrere.CollaborativeClassifier`, and of a study's method."""
+        method = "average" if self.best.way == "average" else "sums"
+        spent = {"delta": self.delta} if self.best.way == "rounds" else {}
+        return {"method": method, "epsilon": self.epsilon, **spent}
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name} = {value!r}" for name, value in self.settings.items())
+        return "\n".join(
+            [
+                f"{self.parties} parties, {self.records} records in all, {self.features} features, "
+                f"epsilon {self.epsilon:g}"
+                + (f", delta {self.delta:g}" if self.delta else ", no delta"),
+                *(
+                    f"{one.way}: expected AUC {one.auc:.3f}, noise in a score {one.noise:.3g}: "
+                    f"{one.why}"
+                    for one in self.expected
+                ),
+                f"choose {self.best.way}: {said}",
+            ]
+        )
+
+
+def choose(
+    *,
+    sizes: Sequence[int],
+    d: int,
+    epsilon: float = 1.0,
+    delta: float = 0.0,
+    auc: float = 0.85,
+    base_rate: float = 0.5,
+    decay: float = DECAY,
+    row_norm: float = 1.0,
+    colluding: Colluding = "auto",
+) -> Choice:
+    """Compare the ways in which organisations may learn one model; touches no data.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Records of every party.
+    d : int
+        Features.
+    epsilon, delta : float
+        What every party may spend. Rounds need a delta.
+    auc, base_rate, decay, row_norm
+        Guesses about the data, as for :func:`confrere.planning.plan`.
+    colluding : int or "auto", default="auto"
+        How many parties may pool what they know; by default a minority.
+    """
+    check_epsilon(epsilon)
+    if len(sizes) < 2 or min(sizes) < 1:
+        raise InvalidParameter("sizes must hold at least two parties with at least one record.")
+    if d < 1:
+        raise InvalidParameter("d must be at least 1.")
+    frame = Frame(d)
+    counts = Sizes({f"party {k}": int(n) for k, n in enumerate(sizes)})
+    population = Population(auc, base_rate, decay, row_norm, frame.constant)
+    common: dict[str, Any] = {"frame": frame, "epsilon": epsilon, "cap": _CAP}
+    bent = min(0.2, 0.88 * base_rate * (1 - base_rate))
+    shared: dict[str, Any] = {"colluding": colluding, "curvature": bent}
+    made: list[Averaging | OneMessage | GradientRounds] = [
+        Averaging(**common),
+        OneMessage(**common, **shared),
+    ]
+    if delta > 0:
+        made.append(GradientRounds(**common, **shared, delta=delta))
+    return Choice(
+        records=counts.total,
+        parties=len(sizes),
+        features=d,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        expected=tuple(_expected(one, counts, population) for one in made),
+    )
+
+
+def _expected(
+    plan: Averaging | OneMessage | GradientRounds, sizes: Sizes, population: Population
+) -> Expectation:
+    """Return what one way is expected to bring parties of these sizes."""
+    features, size, count = plan.space.n_features, plan.space.size, len(sizes.counts)
+    way: Way
+    model: tuple[Any, ...]
+    if isinstance(plan, Averaging):
+        # Weighted by records, unequal parties are worth as many equal ones as their squares say.
+        alike = sizes.total**2 / sum(n * n for n in sizes.counts.values())
+        each, alike = max(1, round(sizes.total / alike)), max(1, round(alike))
+        mechanism = plan.asked(sizes).mechanism(each)
+        assert isinstance(mechanism, Objective)
+        act = mechanism.act
+        way, model = "average", (act.norm.size, act.law.rate, act.ridge, _CAP)
+        why = f"noise of a release of its own at each of {count} parties, averaged"
+    elif isinstance(plan, OneMessage):
+        summed = plan.mechanism(sizes)
+        rate = summed.rate * (summed.parts / summed.n_parties) ** 0.5
+        way, model = "one message", (size, rate, plan.ridge(sizes) / count, _CAP, "weights")
+        each, alike = max(1, sizes.total // count), count
+        why = "noise of one sum on the weights, whatever the number of parties, and a ridge "
+        why += "against it"
+    else:
+        summed = plan.mechanism(sizes)
+        rate = summed.releases**0.5 / summed.deviation
+        way, model = "rounds", (size, rate, float(plan.ridge(sizes)[0]), _CAP, "normal")
+        each, alike = sizes.total, 1
+        why = f"noise of {plan.rounds} sums of gradients, as if one curator had all records"
+    found = WorkingModel([PlannedObjective(way, features, *model)], population, each, alike)
+    return Expectation(way, found.area(), found.spread, why)
+
+
+# --- many small parties ---------------------------------------------------------------------------
+
+#: Two classes take cells where so many times as much of the public rows' spread is between cells as
+#: in a cloud without clusters.
+CLUSTERED = 1.25
+
+#: More parties than there are people.
+_MOST_PARTIES = 10**11
+
+
+@dataclass(frozen=True, kw_only=True)
+class VotesForecast:
+    """What to expect of many small parties and public rows, planned without touching data."""
+
+    #: ``parties``, ``auxiliary``, ``d``: parties, public rows without labels, and features.
+    parties: int
+    auxiliary: int
+    d: int
+    epsilon: float = 1.0  #: What every party spends, for all its data
+    n_classes: int = 2
+    method: Literal["soft", "vote"] = "soft"  #: Fractions of the votes, or their majority
+    #: Ridge of the model, as for :class:`confrere.MultipartyClassifier`.
+    alpha: float | Literal["auto"] = "auto"
+    #: Length of the weights that the model is compared with, for rows in the unit ball.
+    reference_norm: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.reference_norm, "reference_norm")
+        if min(self.parties, self.auxiliary, self.d) < 1:
+            raise InvalidParameter("parties, auxiliary and d must be at least 1.")
+        if self.n_classes < 2:
+            raise InvalidParameter("n_classes must be at least 2.")
+        if self.method not in ("soft", "vote"):
+            raise InvalidParameter("method must be 'soft' or 'vote'.")
+        _ = self.ridge, self._budget  # say so if there are none
+
+    @cached_property
+    def ridge(self) -> float:
+        """The ridge, as a number."""
+        voting = Voting(
+            frame=Frame(self.d), epsilon=self.epsilon, method=self.method, alpha=self.alpha
+        )
+        return voting.output_alpha(self.parties)
+
+    @property
+    def _budget(self) -> PartyBudget:
+        return PartyBudget(epsilon=self.epsilon, n_parties=self.parties, n_classes=self.n_classes)
+
+    @property
+    def _mechanism(self) -> PartyTotal:
+        return noised_votes(
+            self._budget,
+            n_auxiliary=self.auxiliary,
+            n_features=self.d + 1,
+            alpha=self.ridge,
+            labels=self.method,
+        )
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one party moves the weights."""
+        return self._mechanism.sensitivity
+
+    def noise(self, probability: float) -> float:
+        """Return the length that the noise on the weights stays below with this probability."""
+        noise = self._mechanism.noise
+        assert isinstance(noise, Point)
+        (law,) = noise.laws
+        return float(stats.gamma.ppf(probability, law.size, scale=1 / law.rate))
+
+    def privacy_term(self, delta: float = 0.01) -> float:
+        """Return what noise adds to the risk at most, but for probability ``delta``.
+
+        ``(c + alpha) Q^2``: c bounds the curvature of the loss, Q is the quantile of the noise.
+        """
+        curvature = 0.25 if self.n_classes == 2 else 0.5
+        return (curvature + self.ridge) * self.noise(1 - delta) ** 2
+
+    def sampling_term(self, delta: float = 0.01) -> float:
+        """Return what a sample of rows adds at most: ``16 (32 + log 1/delta)/(alpha N)``."""
+        return 16 * (32 + math.log(1 / delta)) / (self.ridge * self.auxiliary)
+
+    @property
+    def shrinking_term(self) -> float:
+        """What the ridge adds at most: ``alpha/2`` times the squared reference norm."""
+        return self.ridge / 2 * self.reference_norm**2
+
+    def excess(self, delta: float = 0.02) -> float:
+        """Return the bound of Theorem 4 on the risk above that of the reference weights."""
+        return self.privacy_term(delta / 2) + self.sampling_term(delta / 2) + self.shrinking_term
+
+    def parties_for(self, excess: float, delta: float = 0.01) -> int:
+        """Return the fewest parties at which noise adds at most so much to the risk.
+
+        Votes of a majority do not become quieter with their number: then there may be none.
+        """
+        check_positive(excess, "excess")
+        return fewest(
+            lambda count: (
+                replace(self, parties=count, alpha=self.ridge).privacy_term(delta) <= excess
+            ),
+            self.parties,
+            _MOST_PARTIES,
+            "parties brings the noise",
+        )
+
+    @property
+    def cells(self) -> int:
+        """How many cells the method ``"cells"`` would make."""
+        return cells_for(self.epsilon, self.parties, self.auxiliary, self.n_classes)
+
+    @property
+    def cell_noise(self) -> float:
+        """Standard deviation of the noise on a share of a cell and class, over its mean size."""
+        deviation = noised_cells(self._budget, n_cells=self.cells).deviation
+        return deviation * self.cells * self.n_classes
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"{self.parties} parties, {self.auxiliary} public rows, {self.d} features, "
+                f"{self.n_classes} classes, epsilon {self.epsilon:g} for each whole party",
+                f"{self.method}: a party moves the weights by {self.sensitivity:.3g} at most; "
+                f"noise below {self.noise(0.99):.3g} in 99% of runs (ridge {self.ridge:.3g})",
+                f"noise adds {self.privacy_term():.3g} at most to the risk, a sample of public "
+                f"rows {self.sampling_term():.3g}, the ridge {self.shrinking_term:.3g}: bounds for "
+                "any data, far above what is usual",
+                f"cells: {self.cells} of them; noise on a share is {self.cell_noise:.2g} of its "
+                "mean size",
+            ]
+        )
+
+
+#: Plan learning from many small parties and public rows; touches no data.
+plan_votes = VotesForecast
+
+
+@dataclass(frozen=True, kw_only=True)
+class VotesChoice:
+    """Which method many parties take, by public rows and sizes."""
+
+    method: Literal["cells", "statistic"]
+    n_cells: int  #: How many cells there would be
+    explained: float  #: Share of the public rows' spread that lies between them
+    #: How many times as much that is as in a cloud of normal rows of the same sizes.
+    clustered: float
+
+    def __str__(self) -> str:
+        return (
+            f"choose method = {self.method!r}: {self.n_cells} cells have {self.explained:.0%} of "
+            f"the public rows' spread between them, {self.clustered:.2f} times as much as in one "
+            "cloud"
+        )
+
+
+def choose_votes(
+    auxiliary: ArrayLike, *, n_parties: int, n_classes: int = 2, epsilon: float = 1.0
+) -> VotesChoice:
+    """Choose between cells and votes for many parties, from public rows alone.
+
+    Cells for three classes and more, whose noise they do not feel; and for two where rows are
+    clustered: 1.25 times as much of their spread is between the cells that there would be as in a
+    cloud of normal rows. In one cloud a class that follows a slope is hidden within cells, and
+    votes see it.
+    """
+    check_epsilon(epsilon)
+    rows = np.asarray(auxiliary, dtype=np.float64)
+    if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
+        raise InvalidData("auxiliary must hold rows of finite numbers, at least one.")
+    if n_parties < 1 or n_classes < 2:
+        raise InvalidParameter("n_parties must be at least 1 and n_classes at least 2.")
+    frame = Frame(rows.shape[1], data_norm=max(1e-12, float(np.linalg.norm(rows, axis=1).max())))
+    inside = np.ascontiguousarray(np.asarray(frame.rows(rows))[:, :-1])
+    public = HalfWhite(inside, frame.constant)
+    cells = public.cells(cells_for(epsilon, n_parties, len(rows), n_classes))
+    explained = public.explained(cells)
+    normal = np.random.default_rng(0).normal(size=(len(rows), public.turn.shape[1]))
+    cloud = HalfWhite(normal, frame.constant)
+    clustered = explained / cloud.explained(cloud.cells(len(cells)))
+    better = n_classes > 2 or clustered >= CLUSTERED
+    return VotesChoice(
+        method="cells" if better else "statistic",
+        n_cells=len(cells),
+        explained=explained,
+        clustered=clustered,
+    )
+
+
+# --- what a fit would spend -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FitPrice:
+    """A price tag. Nothing was charged."""
+
+    guarantee: Guarantee  #: What one ``fit`` would promise and cost
+    account: str | None  #: Who would pay; None is the session's own account, without a cap
+    left: float  #: Epsilon that the account still has; infinite without a cap
+    affordable: bool  #: Whether the account covers it now
+
+    def __str__(self) -> str:
+        who = "the session's own account" if self.account is None else f"account {self.account!r}"
+        verdict = "covered" if self.affordable else "not covered"
+        return f"{self.guarantee}, paid by {who} ({self.left:g} left: {verdict})"
+
+
+def price(
+    estimator: Any,  # Its ``ledger`` and ``account`` say who would pay
+    # ``n_samples``, ``n_features``: public sizes.
+    n_samples: int,
+    n_features: int,
+) -> FitPrice:
+    """Return what ``estimator.fit`` on data of these sizes would spend, without spending it."""
+    if not hasattr(estimator, "price"):
+        raise InvalidParameter("estimator must be a private classifier: it states a price.")
+    guarantee: Guarantee = estimator.price(n_samples, n_features)
+    ledger: Ledger = default_ledger() if estimator.ledger is None else estimator.ledger
+    if ledger.ephemeral and estimator.account is None:
+        return FitPrice(guarantee, None, float("inf"), True)
+    account = ledger.account_for(estimator.account)
+    return FitPrice(guarantee, account, ledger.left(account), ledger.affords(account, guarantee))

@@ -41,7 +41,7 @@ def test_the_plan_is_of_the_mechanism_that_runs(method, n_classes):
     made = plan_votes(
         parties=20, auxiliary=30, d=3, epsilon=2.0, n_classes=n_classes, method=method
     )
-    assert model.alpha_ == pytest.approx(made.alpha)
+    assert model.alpha_ == pytest.approx(made.ridge)
 
 
 def test_noise_adds_no_more_to_the_risk_than_planned():
