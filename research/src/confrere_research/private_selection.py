@@ -23,8 +23,7 @@ from sklearn.utils import get_tags
 from typing_extensions import override
 
 from confrere.errors import CompositionError, InvalidData, InvalidParameter
-from confrere.estimators.base import PrivateClassifier
-from confrere.estimators.constraints import Epsilon, Fraction, Share
+from confrere.estimators.base import Epsilon, Fraction, PrivateClassifier, Share
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Apart,

@@ -180,18 +180,18 @@ class BoundedRows(BlockRows, MeasuredRows):
 
     def _measure(self, precision: type[np.floating[Any]]) -> float:
         """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
-        step = self.layout[1]
+        (block, step), n = self.layout, self.shape[0]
         # What an engine keeps never changes.
         rows = self if self.engine is None else self.engine.keep(self._with(engine=None))
-        task = _Measuring(rows, precision)
-        parts = range(math.ceil(len(self) / step))
+        task = _Measuring(rows, precision, block, step)
+        parts = range(math.ceil(n / step))
         found = map(task, parts) if self.engine is None else self.engine.map(task, parts)
         odd, most = [self.odd], 0.0
         for number, (shrink, rows, longest) in enumerate(found):
             first = number * step
             if len(shrink):
                 if self.shrink is None:
-                    self.shrink = np.ones(len(self), dtype=precision)
+                    self.shrink = np.ones(n, dtype=precision)
                 self.shrink[first : first + step] = shrink
             odd.append(rows.astype(np.intp) + first)
             most = max(most, float(longest))
@@ -205,13 +205,14 @@ class _Measuring:
 
     rows: BoundedRows
     precision: type[np.floating[Any]]
+    block: int
+    partition: int
 
     def __call__(self, number: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return them for partition ``number``; no factors if all are one."""
-        rows, bound = self.rows, self.rows.bound
-        block, partition = rows.layout
-        first = number * partition
-        last = min(first + partition, len(rows))
+        rows, bound, block = self.rows, self.rows.bound, self.block
+        first = number * self.partition
+        last = min(first + self.partition, rows.shape[0])
         shrink = np.ones(last - first, dtype=self.precision)
         odd = []
         longest, clipped = 0.0, False

@@ -178,12 +178,12 @@ def file_stamp(path: Path) -> tuple[int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
-def watched(X: Any) -> Callable[[], None]:
+def watched(X: Any) -> Callable[[], None] | None:
     """Return what refuses the rows of a memory map if its file was written to meanwhile."""
     while isinstance(X, np.ndarray) and not hasattr(X, "filename"):
         X = X.base
     if getattr(X, "filename", None) is None:
-        return lambda: None
+        return None
     file = Path(X.filename)
     stamp = file_stamp(file)
 

@@ -6,40 +6,48 @@ under the data's own names, from raw rows where a model has an encoder.
 
 from __future__ import annotations
 
+import inspect
+import logging
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from inspect import currentframe
+from traceback import walk_stack
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+from weakref import WeakSet
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.data.cells import declared_classes, encode_labels, is_table, n_rows_of, plain_labels
 from confrere.data.codes import Coded
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.engines import opened_engine
+from confrere.data.engines import check_engine, opened_engine
+from confrere.data.schema import PublicSchema
 from confrere.data.tables import Parquet, RowTable, codes_by, decoded, gathered_codes
-from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.constraints import (
-    KnownParameters,
-    Labels,
-    Meaning,
-    Payer,
-    check_parameters,
-    estimator,
-)
-from confrere.estimators.traps import (
-    announce_fits,
-    tell_owner_about_length,
-    warn_about_cap,
-    warn_about_norm,
-    warn_about_steps,
-)
-from confrere.kernel.guarantee import Guarantee
+from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
+from confrere.kernel.guarantee import Guarantee, added, check_bound, check_epsilon, check_positive
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
@@ -48,6 +56,422 @@ from confrere.methods.plan import LabelledTable, Plan, PublicFacts
 from confrere.model import Encoder, Linear, Model
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
+
+# --- parameters ---
+
+Check = Callable[[Any, str], object]
+
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def _numbers(
+    words: str,  # What they must be
+    fits: Callable[[Any], Any],  # Whether one does
+    *,
+    whole: bool = False,
+    auto: bool = False,  # Whether a public rule may stand for one
+    several: bool = False,  # Whether a list of them will do as well
+) -> Check:
+    kinds = int | np.integer if whole else int | float | np.number
+
+    def fine(one: Any) -> bool:
+        if auto and isinstance(one, str) and one == "auto":
+            return True
+        return isinstance(one, kinds) and not isinstance(one, bool) and bool(fits(one))
+
+    def check(value: Any, name: str) -> None:
+        listed = several and isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1
+        each = list(value) if listed else [value]
+        if not each or not all(map(fine, each)):
+            raise InvalidParameter(f"{name} must be {words}.")
+
+    return check
+
+
+def _instance(*kinds: type, words: str) -> Check:
+    def check(value: Any, name: str) -> None:
+        if value is not None and not isinstance(value, kinds):
+            raise InvalidParameter(f"{name} must be {words}, or None.")
+
+    return check
+
+
+def _experts(value: Any, name: str) -> None:
+    if isinstance(value, str) and value != "experts":
+        raise InvalidParameter(f'{name} must be "experts" or one number per column.')
+
+
+def _above(value: Any) -> bool:
+    return bool(np.isfinite(value)) and value > 0
+
+
+def _inside(value: Any) -> bool:
+    return bool(0 < value < 1)
+
+
+def _share(value: Any) -> bool:
+    return bool(0 <= value <= 1)
+
+
+def _from_one(value: Any) -> bool:
+    return bool(value >= 1)
+
+
+Auto = float | Literal["auto"]
+#: A price; a probability that it does not hold.
+Epsilon = Annotated[float, check_epsilon]
+Delta = Annotated[float, _numbers("in [0, 1); 0 is pure privacy", lambda v: 0 <= v < 1)]
+#: A number above zero; the second one may be infinite; one or several.
+Bound = Annotated[float, check_bound]
+Positive = Annotated[float, check_positive]
+Bounds = Annotated[
+    float | Sequence[float], _numbers("a finite number above 0, or several", _above, several=True)
+]
+#: A ridge on the mean loss, or the public rule; for all columns or groups, or for each.
+Ridge = Annotated[Auto, _numbers("'auto' or a finite number above 0", _above, auto=True)]
+_RIDGES = "'auto', a finite number above 0, or a list of them"
+Ridges = Annotated[Auto | ArrayLike, _numbers(_RIDGES, _above, auto=True, several=True)]
+#: Strictly between 0 and 1; from 0 and below 1; from 0 to 1.
+Fraction = Annotated[float, _numbers("strictly between 0 and 1", _inside)]
+AutoFraction = Annotated[Auto, _numbers("'auto' or strictly between 0 and 1", _inside, auto=True)]
+Share = Annotated[float, _numbers("at least 0 and below 1", lambda v: 0 <= v < 1)]
+Weight = Annotated[float, _numbers("between 0 and 1", _share)]
+_WEIGHTS = "a number between 0 and 1, or one per group"
+Weights = Annotated[float | Sequence[float], _numbers(_WEIGHTS, _share, several=True)]
+#: Any finite number; for the outcome or for each of several.
+Finite = Annotated[float, _numbers("a finite number", np.isfinite)]
+Levels = Annotated[ArrayLike, _numbers("a finite number, or several", np.isfinite, several=True)]
+#: Coefficients that are known before any data: as given, or as the schema's experts see them.
+Experts = Annotated[ArrayLike | Literal["experts"] | None, _experts]
+#: A whole number from 1; one that may be zero.
+_COUNT = "a whole number of at least 1"
+Count = Annotated[int, _numbers(_COUNT, _from_one, whole=True)]
+AutoCount = Annotated[
+    int | Literal["auto"], _numbers(f"'auto' or {_COUNT}", _from_one, whole=True, auto=True)
+]
+Spare = Annotated[int, _numbers("a whole number of at least 0", lambda v: v >= 0, whole=True)]
+#: What stands for a number of rows that is not public.
+Declared = Annotated[int | None, _numbers(f"None or {_COUNT}", _from_one, whole=True)]
+#: A declared label set.
+Labels = ArrayLike | None
+#: Who reads the rows of one organisation.
+RowEngine = Annotated[Any, check_engine]
+#: Where a price is charged; None is the process's own.
+Payer = Annotated[Ledger | None, _instance(Ledger, words="a confrere.Ledger")]
+#: What raw columns mean.
+Meaning = Annotated[
+    PublicSchema | SchemaEncoder | None,
+    _instance(PublicSchema, SchemaEncoder, words="a PublicSchema, one of its encoders"),
+]
+
+
+class _OwnSignature:
+    """The parameters of a class, as its constructor has them."""
+
+    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
+        whole = inspect.signature(owner.__init__)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+class KnownParameters:
+    """What every estimator says about a parameter that it does not have: the nearest one."""
+
+    # ``__new__`` below would hide the constructor's own.
+    __signature__ = _OwnSignature()
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:  # noqa: ARG004
+        """Refuse unknown parameters before the constructor does, which names no other."""
+        known = inspect.signature(cls.__init__).parameters
+        for name in parameters.keys() - known.keys():
+            if near := get_close_matches(name, known, n=1):
+                raise TypeError(
+                    f"{cls.__name__} has no parameter {name!r}; did you mean {near[0]!r}?"
+                )
+        return super().__new__(cls)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def estimator(kind: _Kind) -> _Kind:
+    """Make a class of parameters, with what its bases say of those that it says nothing about."""
+    own = kind.__doc__ or ""
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
+    made.own_doc = own
+    bases = [getattr(base, "own_doc", "") for base in made.__mro__]
+    for title, names in (
+        ("Parameters", list(made.__dataclass_fields__)),
+        ("Attributes", re.findall(r"^    (\w+_) : ", "\n".join(bases[1:]), re.MULTILINE)),
+    ):
+        said, rest = _said(own, title), []
+        for name in (name for name in names if name not in said):
+            text = next((t for t in (_said(base, title).get(name) for base in bases) if t), None)
+            if text is not None:
+                rest.append(text if title == "Attributes" else _with_default(made, name, text))
+        head = f"    {title}\n    {'-' * len(title)}\n"
+        if rest and head not in own:
+            text, notes, others = own.partition("    Notes\n    -----\n")
+            own = f"{text.rstrip()}\n\n{head}\n{notes}{others}"
+        before, _, after = own.partition(head)
+        entries, gap, others = ("", "\n", after) if after[:1] == "\n" else after.partition("\n\n")
+        if rest:
+            own = before + head + "\n".join(filter(None, [entries.rstrip(), *rest])) + gap + others
+    made.__doc__ = own
+    return made  # type: ignore[no-any-return]
+
+
+def _said(doc: str, title: str) -> dict[str, str]:
+    """Return the entries of one section of a docstring, by the first of their names."""
+    _, _, after = doc.partition(f"    {title}\n    {'-' * len(title)}\n")
+    section = after.partition("\n\n")[0]
+    entries = re.findall(r"^    \w.*\n(?:        .*\n?)*", section, re.MULTILINE)
+    named = {}
+    for entry in entries:
+        for name in entry.split(" : ")[0].split("\n")[0].split(","):
+            named[name.strip()] = entry.rstrip("\n")
+    return named
+
+
+def _with_default(kind: Any, name: str, entry: str) -> str:
+    """Return an entry with the default that a class has."""
+    default = kind.__dataclass_fields__[name].default
+    head, *text = entry.split("\n")
+    told = "optional" if default is None else f"default={default!r}".replace("'", '"')
+    return "\n".join([head if default is MISSING else f"{head}, {told}", *text])
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse the first parameter that its annotation does not allow, naming it; touches no data.
+
+    What was left as it is declared needs no look.
+    """
+    kind: Any = type(estimator)
+    for name, check in _checks(kind).items():
+        given = getattr(estimator, name)
+        if given is not kind.__dataclass_fields__[name].default:
+            check(given, name)
+
+
+@cache
+def _checks(kind: Any) -> dict[str, Check]:
+    hints = get_type_hints(kind, include_extras=True)
+    found = {name: _check_of(hints[name]) for name in kind.__dataclass_fields__}
+    return {name: check for name, check in found.items() if check is not None}
+
+
+def _check_of(hint: Any) -> Check | None:
+    if get_origin(hint) is Annotated:
+        check: Check = get_args(hint)[-1]
+        return check
+    return one_of(get_args(hint)) if get_origin(hint) is Literal else None
+
+
+def one_of(choices: tuple[str, ...], **renamed: str) -> Check:
+    """Return a check that a value is one of these; ``renamed`` has the new name of an old one."""
+
+    def check(value: Any, name: str) -> None:
+        if isinstance(value, str) and value in renamed:
+            raise InvalidParameter(f"{name}: {value!r} is called {renamed[value]!r}.")
+        if not isinstance(value, str) or value not in choices:
+            raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
+
+    return check
+
+
+# --- what is allowed and probably not meant ---
+
+#: For the owner of the data alone: nothing here crosses a wire.
+OWNER = logging.getLogger("confrere.owner")
+
+
+#: Rows that are looked at to say that most are too long.
+_ROWS = 1000
+
+
+#: What was logged already: once per process is enough.
+_told: set[str] = set()
+
+
+#: Cross-validations that were announced, each by the pool of workers that it made for itself.
+_announced: WeakSet[Any] = WeakSet()
+
+
+def _callers(*names: str) -> Iterator[dict[str, Any]]:
+    """Yield what is at hand in functions of these names around a fit, from the inside.
+
+    Neither a pipeline nor a search tells its steps about itself, so the stack is asked.
+    """
+    for frame, _ in walk_stack(currentframe()):
+        if frame.f_code.co_name in names:
+            yield frame.f_locals
+
+
+def _loaded(module: str, name: str) -> Any:
+    """Return a class if anybody can have an instance of it; importing it for this takes long."""
+    return getattr(sys.modules.get(module), name, ())
+
+
+def warn_about_steps(estimator: Any) -> None:
+    """Warn if a pipeline fits something else on the same private rows first."""
+    kind = _loaded("sklearn.pipeline", "Pipeline")
+    for around in _callers("fit"):
+        pipeline = around.get("self")
+        if not isinstance(pipeline, kind) or pipeline.steps[-1][1] is not estimator:
+            continue
+        learning = [
+            type(step).__name__
+            for _, step in pipeline.steps[:-1]
+            if step not in (None, "passthrough") and get_tags(step).requires_fit
+        ]
+        if learning:
+            warnings.warn(
+                f"{', '.join(learning)} learns from the private rows in front of "
+                f"{type(estimator).__name__}, and no guarantee covers that. Declare scales and "
+                "bounds instead: schema=PublicSchema(...), or schema.encoder() as the step.",
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        return
+
+
+def warn_about_norm(encoder: SchemaEncoder | None, data_norm: Any) -> None:
+    """Warn, from declared facts alone, of a norm that shortens most rows or that none reaches."""
+    if encoder is None:
+        return
+    asked = encoder.schema.clip_norm if encoder.clip_norm is None else encoder.clip_norm
+    usual = encoder.schema.rms_norm
+    told = ""
+    if encoder.rows == "clip" and not isinstance(asked, str) and asked < usual / 2:
+        told = (
+            f"clip_norm={asked:g} shortens most rows: the schema implies a length of about "
+            f'{usual:.2g}. Give clip_norm="rms", or declare other facts.'
+        )
+    elif isinstance(data_norm, int | float) and not 0.5 <= data_norm <= 2:
+        effect = "shortens most of them" if data_norm < 1 else "pays for lengths that none has"
+        told = (
+            f"with a schema rows have length 1 at most, and data_norm={data_norm:g} {effect}. "
+            "Leave it out."
+        )
+    if told:
+        warnings.warn(told, PrivacyWarning, stacklevel=2)
+
+
+def announce_fits(estimator: Any) -> tuple[float, float] | None:
+    """Say what a search or a cross-validation around a copy will spend, and return it: once.
+
+    Both ask for copies of the estimator before they fit one. Whoever is asked compares this with
+    what is left: scikit-learn takes a fit that is refused for a score of nan, and goes on.
+    """
+    planned = _searching(estimator) or _cross_validating(estimator)
+    if planned is None:
+        return None
+    who, instead, prices = planned
+    epsilon, delta = (added(each) for each in zip(*prices, strict=True))
+    if estimator.random_state is None:
+        warnings.warn(
+            f"{who} will fit {type(estimator).__name__} {len(prices)} times, each at its own "
+            f"price: epsilon {epsilon:g} in all, and its scores are read off private rows for "
+            f"nothing. {instead}",
+            PrivacyWarning,
+            stacklevel=2,
+        )
+    return epsilon, delta
+
+
+_Planned = tuple[str, str, list[tuple[float, float]]]
+
+
+def _searching(estimator: Any) -> _Planned | None:
+    """Return the prices of all fits of the search that asks for its first copy, if one does."""
+    kind = _loaded("sklearn.model_selection", "GridSearchCV")
+    for around in _callers("fit"):
+        search = around.get("self")
+        if not isinstance(search, kind):
+            continue
+        if "base_estimator" in around or not _ends_in(search.estimator, estimator):
+            return None  # copies of the copy, or of a search around another one
+        grid = sys.modules["sklearn.model_selection"].ParameterGrid(search.param_grid)
+        prices = [_price(candidate, estimator) for candidate in grid]
+        fits = prices * (around.get("n_splits") or search.n_splits_)
+        if search.refit:
+            fits.append((max(one[0] for one in prices), max(one[1] for one in prices)))
+        return "GridSearchCV", "Defaults follow public rules and cost nothing.", fits
+    return None
+
+
+def _cross_validating(estimator: Any) -> _Planned | None:
+    """Return the prices of all folds of the cross-validation that asks for its first copy."""
+    for around in _callers("cross_validate", "cross_val_predict"):
+        workers: Any = around.get("parallel")
+        cv: Any = around.get("cv")
+        if workers is None or not hasattr(cv, "get_n_splits"):
+            continue  # somebody else's function
+        if workers in _announced or not _ends_in(around.get("estimator"), estimator):
+            return None
+        _announced.add(workers)
+        folds = cv.get_n_splits(around.get("X"), around.get("y"), around.get("groups"))
+        instead = "confrere.evaluation.evaluate measures for one epsilon."
+        return "Cross-validation", instead, [_price({}, estimator)] * folds
+    return None
+
+
+def _ends_in(model: Any, estimator: Any) -> bool:
+    """Whether a model is an estimator, or a pipeline that ends in it."""
+    while isinstance(model, _loaded("sklearn.pipeline", "Pipeline")):
+        model = model.steps[-1][1]
+    return model is estimator
+
+
+def _price(candidate: dict[str, Any], estimator: Any) -> tuple[float, float]:
+    """Return epsilon and delta of one fit; nothing, if it will be refused for what they are."""
+    told = {name.split("__")[-1]: value for name, value in candidate.items()}
+    epsilon, delta = (told.get(name, getattr(estimator, name, 0)) for name in ("epsilon", "delta"))
+    try:
+        price = Guarantee(epsilon, delta)
+    except (ValueError, TypeError):
+        return 0.0, 0.0
+    return price.epsilon, price.delta
+
+
+def warn_about_cap(ledger: Ledger, account: str | None) -> None:
+    """Warn if nothing limits what is spent; of the session's own ledger, log it once."""
+    if ledger.ephemeral:
+        _log_once(logging.INFO, "charged to a ledger that goes with this process: no cap holds.")
+    elif math.isinf(ledger.left(account)):
+        name = "the account" if account is None else f"account {account!r}"
+        warnings.warn(
+            f"{name} has no cap: nothing limits what is spent on these records. Open one with a "
+            "cap: ledger.open_account(name, epsilon=...).",
+            PrivacyWarning,
+            stacklevel=2,
+        )
+
+
+def _log_once(level: int, text: str) -> None:
+    if text not in _told:
+        _told.add(text)
+        OWNER.log(level, text)
+
+
+def tell_owner_about_length(data: Any, bound: Any) -> None:
+    """Log, after a fit, that most of the rows were shortened to the declared norm."""
+    X: Any = getattr(data, "X", None)
+    if not isinstance(bound, int | float) or not math.isfinite(bound) or not hasattr(X, "dtype"):
+        return
+    rows = X[:_ROWS]
+    with np.errstate(all="ignore"):  # the longest rows are infinitely long: that will do
+        squares = rows.multiply(rows) if hasattr(rows, "multiply") else rows * rows
+        lengths = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64)).ravel()
+    if len(lengths) and np.mean(lengths > bound * (1 + 1e-9)) > 0.5:
+        _log_once(
+            logging.WARNING,
+            f"most rows are longer than data_norm={bound:g} and were shortened to it, so that much "
+            "of what tells them apart is gone. Declare what is public: schema=PublicSchema(...), "
+            "or a data_norm that follows from the bounds of the columns. (For the owner alone: "
+            "this was read off the rows.)",
+        )
+
+
+# --- the way of the data ---
 
 
 class Predicting:
@@ -65,7 +489,8 @@ class Predicting:
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
-        scores = self.model_.decision_function(self._rows(X))
+        rows = self._rows(X)
+        scores = self.model_.decision_function(rows)
         order = _order(self.model_)
         if scores.ndim == 2:
             return np.asarray(scores[:, order])
@@ -73,11 +498,13 @@ class Predicting:
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the model's class probabilities; of votes, the share of the votes."""
-        return np.asarray(self.model_.predict_proba(self._rows(X))[:, _order(self.model_)])
+        rows = self._rows(X)
+        return np.asarray(self.model_.predict_proba(rows)[:, _order(self.model_)])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row."""
-        codes = self.model_.codes(self.model_.decision_function(self._rows(X)))
+        rows = self._rows(X)
+        codes = self.model_.codes(self.model_.decision_function(rows))
         return np.asarray(np.asarray(self.model_.labels)[codes])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -10,16 +10,17 @@ from numpy.typing import ArrayLike
 
 from confrere.data.cells import party_column
 from confrere.data.tables import RowTable
-from confrere.estimators.base import LinearClassifier
-from confrere.estimators.constraints import (
+from confrere.estimators.base import (
     AutoCount,
     Bound,
     Count,
+    Declared,
     Delta,
     Epsilon,
     Experts,
     Finite,
     Levels,
+    LinearClassifier,
     Ridge,
     Spare,
     check_parameters,
@@ -125,7 +126,7 @@ class CollaborativeClassifier(LinearClassifier):
     fit_intercept: bool = True
     intercept_scale: float = 0.4
     feature_scale: ArrayLike | None = None
-    declared_samples: int | None = None
+    declared_samples: Declared = None
     prior: Experts = None
     prior_check: bool = True
     prior_intercept: Levels = 0.0

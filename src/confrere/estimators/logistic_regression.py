@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confrere.estimators.base import LinearClassifier
-from confrere.estimators.constraints import (
+from confrere.estimators.base import (
     Bound,
+    Declared,
     Delta,
     Epsilon,
     Experts,
     Levels,
+    LinearClassifier,
     Positive,
     Ridges,
     RowEngine,
@@ -82,7 +83,7 @@ class PrivateLogisticRegression(LinearClassifier):
     prior_intercept: Levels = 0.0
     noise: Noise = "auto"
     feature_scale: ArrayLike | None = None
-    declared_samples: int | None = None
+    declared_samples: Declared = None
     engine: RowEngine = None
 
     _dtype: ClassVar[Any] = [np.float64, np.float32]

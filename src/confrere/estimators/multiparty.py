@@ -14,12 +14,12 @@ from sklearn.utils.validation import column_or_1d
 from confrere.data.cells import is_table, party_column
 from confrere.data.encoding import SchemaEncoder
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.base import LinearClassifier
-from confrere.estimators.constraints import (
+from confrere.estimators.base import (
     AutoCount,
     Bound,
     Delta,
     Epsilon,
+    LinearClassifier,
     Positive,
     Ridge,
     Spare,

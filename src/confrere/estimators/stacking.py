@@ -10,17 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from confrere.estimators.base import Fitted, PrivateClassifier
-from confrere.estimators.constraints import (
+from confrere.estimators.base import (
     AutoFraction,
     Bound,
     Bounds,
     Count,
+    Declared,
     Delta,
     Epsilon,
     Experts,
     Finite,
+    Fitted,
     Fraction,
+    PrivateClassifier,
     Ridge,
     Ridges,
     Weights,
@@ -105,7 +107,7 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     high_alpha: Ridge = "auto"
     loss: Literal["capped", "logistic"] = "capped"
     split_seed: int | None = 0
-    declared_samples: int | None = None
+    declared_samples: Declared = None
 
     _sparse = False
 

@@ -20,8 +20,18 @@ from confrere.errors import (
     InvalidParameter,
     SimulatedRelease,
 )
-from confrere.estimators.base import LinearClassifier, Predicting, sorted_labels
-from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridges, Weight, estimator
+from confrere.estimators.base import (
+    Bound,
+    Declared,
+    Delta,
+    Epsilon,
+    LinearClassifier,
+    Predicting,
+    Ridges,
+    Weight,
+    estimator,
+    sorted_labels,
+)
 from confrere.methods.geometry import Noise
 from confrere.model import Model
 from confrere.release import Release, load_rehearsal, load_release
@@ -218,7 +228,7 @@ class TransferClassifier(LinearClassifier):
     prior_check: bool = True
     noise: Noise = "auto"
     feature_scale: ArrayLike | None = None
-    declared_samples: int | None = None
+    declared_samples: Declared = None
     source_keys: Mapping[str, Any] | None = None
 
     _kind = "simcomb"

@@ -223,7 +223,8 @@ class LinearPlan(ModelPlan):
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         unchanged, rows = watched(data.X), self.frame.lazy(data.X, data.engine)
         ((weights,),) = source.draw(self.mechanism, ([rows], data.labels))
-        unchanged()
+        if unchanged is not None:
+            unchanged()
         return {"weights": weights}
 
     @override

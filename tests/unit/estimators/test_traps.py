@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import PrivacyWarning
-from confrere.estimators import traps
+from confrere.estimators import base
 from confrere.schema import Label, Number, PublicSchema
 
 RNG = np.random.default_rng(0)
@@ -107,7 +107,7 @@ def test_a_simulation_needs_no_word(model):
 
 
 def test_rows_that_are_too_long_are_told_to_their_owner_after(model, ledger, caplog, monkeypatch):
-    monkeypatch.setattr(traps, "_told", set())
+    monkeypatch.setattr(base, "_told", set())
     with caplog.at_level(logging.INFO, logger="confrere.owner"):
         model.fit(X / 10, Y)
         assert caplog.text == ""
