@@ -32,8 +32,9 @@ _OURS = "this library"
 #: What one of many parties is asked where it does not vote.
 _VOTED = {"cells": "shares", "weights": "upload"}
 
-#: What a party is asked where it learns by itself.
+#: What a party is asked where it learns by itself; the page of averages, and what they ask.
 _ALONE = ("size", "learn")
+_AVERAGED = ("averaging", "objective")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,30 +98,30 @@ class Method:
         }
 
 
+def _method(
+    name: str, title: str, estimator: type[Any], paper: str, algorithm: str, page: str, **more: Any
+) -> Method:
+    proof = f"docs/proofs/{page}.md" if page else None
+    told: dict[str, Any] = {"name": name, "title": title, "estimator": estimator, "proof": proof}
+    return Method(**{"operations": _ALONE, **told, **more}, paper=paper, algorithm=algorithm)
+
+
 def _together(
     name: str, title: str, paper: str, algorithm: str, page: str, *asks: str, **settings: Any
 ) -> Method:
-    return Method(
-        name=name,
-        title=title,
-        estimator=CollaborativeClassifier,
-        paper=paper,
-        algorithm=algorithm,
-        proof=f"docs/proofs/{page}.md",
-        shape="together",
-        settings=MappingProxyType({"method": name, **settings}),
-        operations=("size", *asks),
-    )
+    more: dict[str, Any] = {"shape": "together", "operations": ("size", *asks)}
+    more |= {"settings": MappingProxyType({"method": name, **settings})}
+    return _method(name, title, CollaborativeClassifier, paper, algorithm, page, **more)
 
 
 def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTIPARTY) -> Method:
-    return Method(
-        name=name,
-        title=title,
-        estimator=MultipartyClassifier,
-        paper=paper,
-        algorithm=algorithm,
-        proof=f"docs/proofs/{page}.md",
+    return _method(
+        name,
+        title,
+        MultipartyClassifier,
+        paper,
+        algorithm,
+        page,
         shape="votes",
         settings=MappingProxyType({"method": name}),
         operations=(_VOTED.get(name, "ballot"),),
@@ -130,77 +131,62 @@ def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTI
 
 
 _METHODS = (
-    Method(
-        name="plr",
-        title="private logistic regression",
-        estimator=PrivateLogisticRegression,
-        paper=_STACKING,
-        algorithm="Algorithm 1",
-        proof="docs/proofs/objective_perturbation.md",
-        operations=_ALONE,
+    _method(
+        "plr",
+        "private logistic regression",
+        PrivateLogisticRegression,
+        _STACKING,
+        "Algorithm 1",
+        "objective_perturbation",
     ),
-    Method(
-        name="pst-s",
-        title="a stack over parts of the rows",
-        estimator=SampleStackingClassifier,
-        paper=_STACKING,
-        algorithm="Algorithm 2",
-        proof="docs/proofs/sample_stacking.md",
-        operations=_ALONE,
+    _method(
+        "pst-s",
+        "a stack over parts of the rows",
+        SampleStackingClassifier,
+        _STACKING,
+        "Algorithm 2",
+        "sample_stacking",
     ),
-    Method(
-        name="pst-f",
-        title="a stack over groups of features",
-        estimator=FeatureStackingClassifier,
-        paper=_STACKING,
-        algorithm="Algorithm 3",
-        proof="docs/proofs/feature_groups.md",
-        operations=_ALONE,
+    _method(
+        "pst-f",
+        "a stack over groups of features",
+        FeatureStackingClassifier,
+        _STACKING,
+        "Algorithm 3",
+        "feature_groups",
     ),
-    Method(
-        name="simcomb",
-        title="one model near another organisation's release",
-        estimator=TransferClassifier,
-        paper=_TRANSFER,
-        algorithm="SimComb",
-        proof="docs/proofs/transfer.md",
+    _method(
+        "simcomb",
+        "one model near another organisation's release",
+        TransferClassifier,
+        _TRANSFER,
+        "SimComb",
+        "transfer",
         shape="transfer",
         source="plr",
-        operations=_ALONE,
     ),
-    Method(
-        name="pst-h",
-        title="a stack near another organisation's released stack",
-        estimator=TransferStackingClassifier,
-        paper=_STACKING,
-        algorithm="Algorithm 4",
-        proof="docs/proofs/transfer.md",
+    _method(
+        "pst-h",
+        "a stack near another organisation's released stack",
+        TransferStackingClassifier,
+        _STACKING,
+        "Algorithm 4",
+        "transfer",
         shape="transfer",
         source="pst-f",
-        operations=_ALONE,
     ),
-    Method(
-        name="source-d",
-        title="another organisation's release, used as it is",
-        estimator=ReleasedClassifier,
-        paper=_TRANSFER,
-        algorithm="SourceD",
-        proof=None,
+    _method(
+        "source-d",
+        "another organisation's release, used as it is",
+        ReleasedClassifier,
+        _TRANSFER,
+        "SourceD",
+        "",
         shape="as-is",
         source="plr",
-        operations=_ALONE,
     ),
-    _together(
-        "average", "every organisation releases once, averaged", _OURS, "", "averaging", "objective"
-    ),
-    _together(
-        "ofpa",
-        "the same with Laplace noise",
-        _LOGISTIC,
-        "OFPA, made sound",
-        "averaging",
-        "objective",
-    ),
+    _together("average", "every organisation releases once, averaged", _OURS, "", *_AVERAGED),
+    _together("ofpa", "the same with Laplace noise", _LOGISTIC, "OFPA, made sound", *_AVERAGED),
     _together(
         "ofaa",
         "noisy coefficients of the expanded loss, summed",

@@ -47,7 +47,14 @@ from confrere.data.engines import check_engine, opened_engine
 from confrere.data.schema import PublicSchema
 from confrere.data.tables import Parquet, RowTable, codes_by, decoded, gathered_codes
 from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
-from confrere.kernel.guarantee import Guarantee, added, check_bound, check_epsilon, check_positive
+from confrere.kernel.guarantee import (
+    Guarantee,
+    Priced,
+    added,
+    check_bound,
+    check_epsilon,
+    check_positive,
+)
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
@@ -693,8 +700,8 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         check_parameters(self)
         return self._promised(self.plan(self._sizes(n_samples, n_features, n_classes)))
 
-    def _promised(self, plan: Plan[Any]) -> Guarantee:
-        price = plan.guarantee()
+    def _promised(self, priced: Priced) -> Guarantee:
+        price = priced.guarantee()
         return price if self.schema is None else promised_with(schema_of(self._encoder()), price)
 
     def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> PublicFacts:
@@ -753,7 +760,8 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             return self._pay_and_learn(plan, replace(data, engine=engine))
 
     def _pay_and_learn(self, plan: Plan[Any], data: Any) -> Self:
-        guarantee, event = self._promised(plan), plan.event()
+        priced = plan.priced
+        guarantee, event = self._promised(priced), priced.event()
         ledger, account = self.ledger, self.account
         if ledger is None:
             ledger, account = payer(None, account, guarantee)

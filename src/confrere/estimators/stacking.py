@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,15 +29,12 @@ from confrere.estimators.base import (
 )
 from confrere.estimators.transfer import SourceLike, open_sources
 from confrere.extras import extra
-from confrere.methods.geometry import (
-    Noise,
-)
+from confrere.methods.geometry import Noise
 from confrere.model import LowLevelModel, Stack
 from confrere.release import Release
 
 
-@dataclass(frozen=True)
-class HighLevelModel:
+class HighLevelModel(NamedTuple):
     """The released combination of meta features ``tanh(score / 2) / sqrt(groups)``."""
 
     coef: NDArray[np.float64]
@@ -111,28 +107,15 @@ class StackingClassifier(FittedStack, PrivateClassifier):
 
     _sparse = False
 
-    def _draw_groups(self, ax: Any) -> Any:
-        """Draw importances, shares and noise of the low level."""
+    def plot_groups(self, ax: Any = None) -> Any:
+        """Draw every group's importance, share of epsilon and noise; returns the axes."""
         check_is_fitted(self)
         return plot_groups(self.low_level_, ax=ax)
 
 
 def plot_groups(models: Sequence[LowLevelModel], *, ax: Any = None) -> Any:
-    """Draw importance and share of epsilon as bars, and noise as points on its own axis.
-
-    Parameters
-    ----------
-    models : sequence of LowLevelModel
-        Released low-level models.
-    ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib axes
-    """
+    """Draw importance and share of epsilon as bars, and noise as points on its own axis."""
     plt = extra("plot", "matplotlib.pyplot")
-
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     places = np.arange(len(models))
@@ -254,10 +237,6 @@ class FeatureStackingClassifier(StackingClassifier):
 
     _kind = "pst-f"
 
-    def plot_groups(self, ax: Any = None) -> Any:
-        """Draw every group's importance, share of epsilon and noise; returns the axes."""
-        return self._draw_groups(ax)
-
 
 @estimator
 class TransferStackingClassifier(StackingClassifier):
@@ -307,10 +286,6 @@ class TransferStackingClassifier(StackingClassifier):
     source_keys: Mapping[str, Any] | None = None
 
     _kind = "pst-h"
-
-    def plot_groups(self, ax: Any = None) -> Any:
-        """Draw every group's importance, share of epsilon and noise; returns the axes."""
-        return self._draw_groups(ax)
 
     def _sources(self) -> tuple[Release, ...]:
         return open_sources(

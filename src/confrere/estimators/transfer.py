@@ -25,6 +25,7 @@ from confrere.estimators.base import (
     Declared,
     Delta,
     Epsilon,
+    KnownParameters,
     LinearClassifier,
     Predicting,
     Ridges,
@@ -47,18 +48,9 @@ def open_sources(
     keys: Mapping[str, Any] | None,
     simulation: bool,
 ) -> tuple[Release, ...]:
-    """Return the releases to start from, verified.
+    """Return the releases to start from, verified: only a simulation may start from a simulated.
 
-    Parameters
-    ----------
-    source : release, path, or a sequence of them
-        What the other organisations released.
-    kinds : sequence of str
-        Kinds that can be started from.
-    keys : mapping of party to public key, optional
-        Signatures to require of releases that are read from disk.
-    simulation : bool
-        Whether the target is itself a simulation; only then may a source be simulated.
+    Those that are read from disk must carry signatures of the parties of these ``keys``.
     """
     if source is None:
         raise InvalidParameter("source must be given: the release to start from, or its path.")
@@ -103,7 +95,8 @@ def refuse_model(source: object) -> None:
         )
 
 
-class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+@estimator
+class ReleasedClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Another organisation's released model, used as it is (SourceD).
 
     It is ready without ``fit``, which ignores its data, spends nothing and needs no account. A
@@ -123,14 +116,8 @@ class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: i
         The source's label set.
     """
 
-    def __init__(
-        self,
-        *,
-        source: SourceLike | None = None,
-        source_keys: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.source = source
-        self.source_keys = source_keys
+    source: SourceLike | None = None
+    source_keys: Mapping[str, Any] | None = None
 
     def fit(self, X: Any = None, y: Any = None) -> ReleasedClassifier:  # noqa: ARG002
         """Read the release; the data are not looked at."""
@@ -248,19 +235,8 @@ def fit_branches(
 ) -> dict[str, Any]:
     """Fit a clone of ``estimator`` for every branch, charged to the account of its name.
 
-    Parameters
-    ----------
-    estimator : TransferClassifier, TransferStackingClassifier or any private classifier
-        Its ``ledger`` must have one account per branch.
-    branches : mapping of name to (X, y)
-        Disjoint records of the branches.
-    n_jobs : int, optional
-        Branches at once; joblib's ``parallel_config`` chooses the backend.
-
-    Returns
-    -------
-    dict
-        Name to fitted estimator, in the order given.
+    Its ``ledger`` must have one account per branch; branches map a name to its own ``(X, y)``.
+    ``n_jobs`` branches are fitted at once; joblib's ``parallel_config`` chooses the backend.
     """
     jobs = (
         delayed(_fit)(clone(estimator).set_params(account=name), X, y)

@@ -16,7 +16,7 @@ from confrere.data.body import BodyFrame
 from confrere.data.frame import Frame
 from confrere.data.spill import watched
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, PrivacyEvent
+from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import NoisedPoint, Objective, PerturbedTerm
@@ -105,13 +105,18 @@ class Term:
 class Plan(ABC, Generic[Learned]):
     """An algorithm on public facts: everything that is decided before the data are touched."""
 
-    @abstractmethod
+    @property
+    def priced(self) -> Priced:
+        """What is paid for: a measurement, or several composed; by default the plan itself."""
+        return self
+
     def guarantee(self) -> Guarantee:
         """Return the price; touches no data."""
+        return self.priced.guarantee()
 
     def event(self) -> PrivacyEvent:
         """Return what the ledger keeps for accountants: the price, where nothing else composes."""
-        return self.guarantee().event()
+        return self.guarantee().event() if self.priced is self else self.priced.event()
 
     @abstractmethod
     def run(self, data: Any, source: RandomSource) -> Learned:
@@ -200,13 +205,10 @@ class LinearPlan(ModelPlan):
     public_samples: int  #: The number of records that everyone may know
     sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
 
+    @property
     @override
-    def guarantee(self) -> Guarantee:
-        return self.mechanism.guarantee()
-
-    @override
-    def event(self) -> PrivacyEvent:
-        return self.mechanism.event()
+    def priced(self) -> Objective:
+        return self.mechanism
 
     @override
     def facts(self) -> Facts:
@@ -261,8 +263,8 @@ def coefficients(frame: Coordinates, weights: Floats) -> tuple[Floats, Floats]:
     """
     if np.ndim(weights) == 2:
         weights = weights - weights.mean(axis=0)
-    pairs = [frame.coefficients(each) for each in np.atleast_2d(weights)]
-    return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
+    coef, intercept = zip(*map(frame.coefficients, np.atleast_2d(weights)), strict=True)
+    return np.array(coef), np.array(intercept)
 
 
 def plan_linear(

@@ -573,8 +573,9 @@ class CheckedPlan(ModelPlan):
         """The fit if the check brings what is believed before."""
         return self.fit(self.check.before)
 
+    @property
     @override
-    def guarantee(self) -> Guarantee:
+    def priced(self) -> Guarantee:
         # It is that of every outcome: :meth:`fit` refuses a fit that costs more than is left.
         return replace(self.likely.guarantee(), epsilon=self.epsilon, theorem=THEOREM)
 

@@ -23,7 +23,7 @@ from confrere.data.body import Clipping, GroupBodies, GroupRows, Groups, RowRule
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.frame import into_ball
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
-from confrere.kernel.guarantee import Apart, Guarantee, Priced, PrivacyEvent, Split
+from confrere.kernel.guarantee import Apart, Priced, Split
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.measurements import (
     Act,
@@ -170,16 +170,9 @@ class StackPlan(ModelPlan):
         """Weights of every low-level model that score every row the baseline."""
         return baselines(self.maps, self.baseline, self.n_classes)
 
-    @override
-    def guarantee(self) -> Guarantee:
-        return self._whole.guarantee()
-
-    @override
-    def event(self) -> PrivacyEvent:
-        return self._whole.event()
-
     @property
-    def _whole(self) -> Priced:
+    @override
+    def priced(self) -> Priced:
         """All mechanisms, of disjoint parts: the price is the largest of them."""
         every = (*self.low, *self.later_mechanisms())
         page = "sample_stacking" if isinstance(self.maps, PartRows) else "feature_groups"
