@@ -450,7 +450,10 @@ def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     Where one of them may hold texts, a label is what it means: one cannot change the others' type.
     """
     if len(y) > _MANY and len(classes) < 128:
-        return _encoded_in_parts(y, classes)
+        parts: NDArray[Any] = np.empty(len(y), dtype=np.int8)  # without copies of them all
+        for start in range(0, len(y), _MANY):
+            parts[start : start + _MANY] = encode_labels(y[start : start + _MANY], classes)
+        return parts
     if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         known = classes[codes] == y
@@ -461,11 +464,3 @@ def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     if not known.all():
         raise InvalidData("y has labels outside classes; declare them or drop the rows.")
     return np.asarray(codes, dtype=np.intp)
-
-
-def _encoded_in_parts(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """Return codes of very many labels in one byte each, without copies of them all."""
-    codes = np.empty(len(y), dtype=np.int8)
-    for start in range(0, len(y), _MANY):
-        codes[start : start + _MANY] = encode_labels(y[start : start + _MANY], classes)
-    return codes
