@@ -72,7 +72,7 @@ def test_which_release_a_row_paid_for_who_approved_it_and_why(visitor):
 def test_a_ledger_shows_its_years_and_what_all_promise_together(visitor):
     ledger = visitor.link("/", r"/ledger/\w+\?account=[^\"]+")
     seen = words(visitor.text(f"{ledger}&delta=1e-6"))
-    assert "11 rows verified" in seen
+    assert "12 rows verified" in seen
     assert "2024: ε 0.4, 2025: ε 0.7" in seen
     assert "Together they promise ε" in seen
     for wrong in ("x", "2", "-1", "nan"):
