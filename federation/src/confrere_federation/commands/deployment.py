@@ -49,6 +49,11 @@ from confrere_federation.studies.study_file import (
     standing_refusal,
 )
 
+_TOLD = "Another party's fingerprint, as told by telephone; kept in the local file."
+_PEER = Option(_TOLD, metavar="NAME=SHA256:...")
+_CERTIFIED = "A party's node certificate: keys node made it. Or a folder of them, <party>.pem."
+_NODE = Option(_CERTIFIED, metavar="PARTY=FILE")
+
 
 @command("approve")
 def approve(
@@ -65,13 +70,7 @@ def approve(
     ] = False,
     attempts: Annotated[int, Option("Runs that may be paid for, each anew.", min=1, max=100)] = 1,
     days: Annotated[float, Option("How long it is good for.", min=0.01)] = 30.0,
-    peer: Annotated[
-        list[str] | None,
-        Option(
-            "Another party's fingerprint, as told by telephone; kept in the local file.",
-            metavar="NAME=SHA256:...",
-        ),
-    ] = None,
+    peer: Annotated[list[str] | None, _PEER] = None,
     yes: Agreed = False,
 ) -> Answer:
     """Agree to what a study asks of a party, once, at its price.
@@ -112,13 +111,7 @@ def coordinator(
     study: Path,
     *,
     key: Annotated[Path, "Its private key: parties name the public half."],
-    node: Annotated[
-        list[str] | None,
-        Option(
-            "A party's node certificate: keys node made it. Or a folder of them, <party>.pem.",
-            metavar="PARTY=FILE",
-        ),
-    ] = None,
+    node: Annotated[list[str] | None, _NODE] = None,
     folder: Annotated[Path, "Its files: state, journal, log."] = Path("confrere-coordinator"),
     host: Annotated[str, "Address to listen on."] = "127.0.0.1",
     port: Annotated[int, Option("Port to listen on.", min=1, max=65535)] = 8000,

@@ -132,6 +132,5 @@ def _step_table(told: dict[str, Any]) -> Table:
         for step in told["steps"]
         for name, one in step["parties"].items()
     ]
-    return Table(
-        ("question", "party", "state", "epsilon", "ledger row", "why"), rows, title="Steps"
-    )
+    columns = ("question", "party", "state", "epsilon", "ledger row", "why")
+    return Table(columns, rows, title="Steps")

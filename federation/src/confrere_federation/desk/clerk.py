@@ -275,8 +275,7 @@ def verified(path: str) -> Facts:
 
 
 #: Points of a curve, and curves on a page.
-_POINTS = 25
-_MOST_CURVES = 24
+_POINTS, _MOST_CURVES = 25, 24
 
 
 @plainly

@@ -39,9 +39,7 @@ from confrere_federation.progress import STATUS, read_progress, summary
 Facts = dict[str, Any]
 
 #: How deep folders are looked through, and how many entries are looked at in all.
-_DEPTH = 4
-_MOST = 20_000
-_STUDY_BYTES = 1 << 20
+_DEPTH, _MOST, _STUDY_BYTES = 4, 20_000, 1 << 20
 
 
 @dataclass(frozen=True)

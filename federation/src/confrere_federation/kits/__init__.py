@@ -77,9 +77,7 @@ from confrere_federation.studies.study_file import (
 REQUEST = "confrere-request/1"
 #: What signatures are for: a request by its own key, and the key after another one by that one.
 _ASKS, _FOLLOWS, _DEALS = "confrere-request", "confrere-key-follows", "confrere-kit"
-REVOKED = "revoked"
-SIGNATURE = f"{SUMS}.sig"
-ADDRESS = "address"
+REVOKED, ADDRESS, SIGNATURE = "revoked", "address", f"{SUMS}.sig"
 #: The home of an organisation whose parties are services; their user is called like the library.
 SERVICE = "/var/lib/confrere"
 _LARGEST = 1 << 20
