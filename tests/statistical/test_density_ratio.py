@@ -7,12 +7,12 @@ from scipy import stats
 from confrere import PrivateLogisticRegression
 from confrere.audit.adversary import (
     log_density,
+    log_density_softmax,
     loss_of_privacy,
     opposed_case,
     random_unit,
     worst_loss,
 )
-from confrere.audit.class_adversary import log_density_softmax
 from confrere.data.frame import BoundedRows, into_ball
 from confrere.kernel import accountants
 from confrere.kernel import streams as noise

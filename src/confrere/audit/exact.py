@@ -16,8 +16,8 @@ from confrere.audit.adversary import (
     signed_loss,
     worst_body_loss,
     worst_loss,
+    worst_softmax_loss,
 )
-from confrere.audit.class_adversary import worst_softmax_loss
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter

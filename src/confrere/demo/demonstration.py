@@ -55,6 +55,7 @@ DRAWS = 3
 
 _TEST_SHARE = 0.2
 _ENCODER = SCHEMA.encoder(weighted=True)
+_COMMON: dict[str, Any] = {"epsilon": EPSILON, "schema": _ENCODER}
 
 Scores = dict[str, float]
 
@@ -153,11 +154,8 @@ def _means(scores: Mapping[str, Scores]) -> dict[str, float]:
 def _experts() -> dict[str, Any]:
     """Return what every method is told: signs, importances and the base rate. It is checked."""
     rate = (SCHEMA.outcome and SCHEMA.outcome.base_rate) or 0.5
-    return {
-        "schema": _ENCODER,
-        "prior": _ENCODER.expert_prior(),
-        "prior_intercept": math.log(rate / (1 - rate)),
-    }
+    known = {"prior": _ENCODER.expert_prior(), "prior_intercept": math.log(rate / (1 - rate))}
+    return _COMMON | known
 
 
 def _transfer(
@@ -166,18 +164,14 @@ def _transfer(
     """Return the main release, every branch's near it and the average of all, and their scores."""
     main = world[0]
     tell(f"{main.name} releases")
-    source = PrivateLogisticRegression(
-        epsilon=EPSILON, ledger=ledger, account=main.name, **_experts()
-    )
+    source = PrivateLogisticRegression(ledger=ledger, account=main.name, **_experts())
     releases = {main.name: source.fit(main.X, main.y).to_release()}
     tell("every branch learns near that release")
-    transfer = TransferClassifier(
-        source=releases[main.name], schema=_ENCODER, epsilon=EPSILON, ledger=ledger
-    )
+    transfer = TransferClassifier(source=releases[main.name], ledger=ledger, **_COMMON)
     targets = fit_branches(transfer, _pairs(world))
     releases |= {name: target.to_release() for name, target in targets.items()}
     tell("every organisation releases, all are averaged")
-    everyone = CollaborativeClassifier(epsilon=EPSILON, **_experts())
+    everyone = CollaborativeClassifier(**_experts())
     releases["together"] = _together(world, everyone, ledger)
     return releases, {"transfer": _scores(world, targets), "together": _scores(world, everyone)}
 
@@ -186,7 +180,6 @@ def _compared(world: World) -> dict[str, Scores]:
     """Return the scores of what the branches might have chosen instead: alone, or stacks."""
     books = _comparison_ledger(world)
     source = FeatureStackingClassifier(
-        epsilon=EPSILON,
         importance=SCHEMA.importances(),
         n_groups=GROUPS,
         high_fraction=HIGH_FRACTION,
@@ -194,13 +187,9 @@ def _compared(world: World) -> dict[str, Scores]:
         **_experts(),
     ).fit(world[0].X, world[0].y)
     stack = TransferStackingClassifier(
-        source=source.to_release(),
-        schema=_ENCODER,
-        epsilon=EPSILON,
-        high_fraction=HIGH_FRACTION,
-        ledger=books,
+        source=source.to_release(), high_fraction=HIGH_FRACTION, ledger=books, **_COMMON
     )
-    alone = PrivateLogisticRegression(epsilon=EPSILON, ledger=books, **_experts())
+    alone = PrivateLogisticRegression(ledger=books, **_experts())
     methods = {"alone": alone, "pst-h": stack}
     return {name: _scores(world, fit_branches(m, _pairs(world))) for name, m in methods.items()}
 

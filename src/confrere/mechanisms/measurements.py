@@ -386,6 +386,8 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
 
     @override
     def guarantee(self, units: int = 1) -> Guarantee:
+        if units == 1:
+            return self.promise
         return self.promise.guarantee(units, chained(self._profile, units))
 
     def _profile(self, epsilon: float) -> float:

@@ -218,7 +218,8 @@ def _plainest(paid: Paid) -> Paid:
 def _guarantee(paid: Paid) -> Guarantee:
     if isinstance(paid, Guarantee):
         return paid
-    return Together([receipt.guarantee for receipt in _receipts(paid)]).guarantee()
+    first, *more = (receipt.guarantee for receipt in _receipts(paid))
+    return Together([first, *more]).guarantee() if more else first
 
 
 def _count(value: object, name: str) -> int:

@@ -38,6 +38,7 @@ from confrere_federation.studies.running import (
     local_party,
     make_plan,
     prepare,
+    price_of,
     read_rows,
     save_made,
 )
@@ -126,7 +127,8 @@ def test_a_table_that_changed_since_it_was_read_is_found_before_the_charge(edit,
     table = folder / "local" / "main.csv"
     rows = table.read_text().splitlines(keepends=True)
     table.write_text("".join([rows[0], *reversed(rows[1:])]))
-    party = local_party(study, locals_["main"], runner.rows["main"], runner._policy("main", None))
+    price, policy = price_of(study), runner._policy("main", None)
+    party = local_party(study, price, locals_["main"], runner.rows["main"], policy)
     encoded = request_for(learning_of(study, study.method)).encoded(party)
     np.testing.assert_array_equal(encoded.y, party.y[::-1])
     table.write_text("".join(rows[:-1]))

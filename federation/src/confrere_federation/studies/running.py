@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -124,14 +124,14 @@ class Price:
     #: for between the look at the budget and the charge.
     for_life: Limit | None = None
 
-    @property
+    @cached_property
     def left(self) -> float:
         """What can still be charged; infinite without a limit."""
         if self.limit is None:
             return math.inf
         return max(0.0, at_most(minus(exact(self.limit), exact(self.spent))))
 
-    @property
+    @cached_property
     def left_after(self) -> float:
         """What would be left; below zero where it is refused."""
         if math.isinf(self.left):
@@ -684,9 +684,10 @@ class Runner:
         if study.method.shape == "votes" and study.trust == "coordinator":
             beside = self.locals_[names[0]].ledger_path
             given = replace(given, kept=Answers(f"{beside}.releases"))
+        price, auxiliary = self.plan.prices[0].guarantee, given.rows(study)
         parties = [
             local_party(
-                study, local, self.rows[name], self._policy(name, approval), given.rows(study)
+                study, price, local, self.rows[name], self._policy(name, approval), auxiliary
             )
             for name, local in self.locals_.items()
         ]
@@ -788,6 +789,7 @@ def requests_of(
 
 def local_party(
     study: Study,
+    price: Guarantee,
     local: Local,
     rows: Rows,
     policy: Policy,
@@ -799,7 +801,7 @@ def local_party(
     Where it is to vote on auxiliary rows and has a classifier of its own, that is trained first.
     Between machines, where an approval lasts ``until``, what is paid for is kept until then.
     """
-    party, price = study.party(local.party), price_of(study)
+    party = study.party(local.party)
     assert policy.runs is not None
     X, y = rows.coded(study)
     sums = rows.sums

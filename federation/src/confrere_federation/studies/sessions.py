@@ -313,7 +313,8 @@ def party_session(
         LedgerReader.look(local.ledger_path).check_agreed(study.sha256, agreed.approval)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
     rows, asked = read_rows(study, local.table()), given.rows(study)
-    answering = local_party(study, local, rows, agreed.policy, asked, agreed.expires)
+    price = price_of(study)
+    answering = local_party(study, price, local, rows, agreed.policy, asked, agreed.expires)
     return PartySession(
         answering,
         agreed,
