@@ -1,4 +1,4 @@
-"""Same words, same model: in Python, by study file, and between machines, seeded at every party."""
+"""Same words, same model and price: in Python, by study file, between machines; all are seeded."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.model.strict_json import json_bytes
 from confrere.release import Release
 from confrere_federation.studies.study_file import estimator_for
-from tests.contracts.test_engines import PARTIES, make_example, run_between, run_here
+from tests.contracts.test_engines import PARTIES, charged, make_example, run_between, run_here
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +88,6 @@ def test_every_door_opens_on_the_same_model(example, tmp_path, method, schema):
                 release.save(tmp_path / "never")
         assert card_of(one.release) == card_of(other.release)
     assert not models
+    paid = charged(tmp_path / "here", study)
+    assert paid == charged(tmp_path / "there", study)
+    assert all([row[:2] for row in rows] == [("released", 1.0)] for rows in paid.values())

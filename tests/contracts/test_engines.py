@@ -10,11 +10,9 @@ import pytest
 
 from confrere.catalogue import CATALOGUE
 from confrere.errors import InvalidRelease, StudyError
-from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
 from confrere.model import Linear
-from confrere.release import CardNotes, generate_key, load_rehearsal, load_release, verify_release
-from confrere_federation.parties import OPERATIONS
+from confrere.release import CardNotes, generate_key, load_release, verify_release
 from confrere_federation.studies.running import make_plan, prepare
 from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
 from confrere_federation.studies.study_file import (
@@ -164,31 +162,7 @@ settings = { max_depth = 2, random_state = 0 }
 """
 
 
-def every(methods=CATALOGUE):
-    return pytest.mark.parametrize("method", methods.values(), ids=methods)
-
-
-@every()
-def test_both_engines_give_the_same_bytes_and_charge_the_same(example, tmp_path, method):
-    assert method.operations, method.not_between_machines
-    assert set(method.operations) <= set(OPERATIONS)
-    here_study, here = run_here(example, tmp_path / "here", method)
-    there_study, there = run_between(example, tmp_path / "there", method)
-    assert [one.name for one in here] == [one.name for one in there.made]
-    for one, other in zip(here, there.made, strict=True):
-        arrays, others = one.release.model.arrays(), other.release.model.arrays()
-        assert arrays.keys() == others.keys()
-        for name, array in arrays.items():
-            assert array.tobytes() == others[name].tobytes()
-        assert one.release.guarantee == other.release.guarantee
-        assert one.release.simulated
-    paid = charged(tmp_path / "here", here_study)
-    assert paid == charged(tmp_path / "there", there_study)
-    assert {name: len(rows) for name, rows in paid.items()} == dict.fromkeys(paid, 1)
-    assert all(rows[0][:2] == ("released", 1.0) for rows in paid.values())
-
-
-@every()
+@pytest.mark.parametrize("method", CATALOGUE.values(), ids=CATALOGUE)
 def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_path, method):
     folder = tmp_path / "there"
     study, finished = run_between(example, folder, method, seeded=False)
@@ -245,57 +219,6 @@ def test_a_ridge_for_each_column_or_group_over_both_engines(example, tmp_path, n
             not np.array_equal(array, same.release.model.arrays()[key])
             for key, array in arrays.items()
         )
-
-
-CURVED = {"sd = 16, importance": "sd = 16, curve = true, importance"}
-
-
-@pytest.mark.parametrize("rewritten", [{}, CURVED], ids=["lines", "a curve"])
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_noise_shaped_like_the_rows_over_both_engines(example, tmp_path, rounds, rewritten):
-    named = f'name = "average"\nnoise = "schema"\nrounds = {rounds}'
-    how = {"named": named, "rewritten": rewritten}
-    average = CATALOGUE["average"]
-    here_study, here = run_here(example, tmp_path / "here", average, **how)
-    there_study, there = run_between(example, tmp_path / "there", average, **how)
-    (one,), (other,) = here, there.made
-    model = one.release.model
-    assert model.coef.tobytes() == other.release.model.coef.tobytes()
-    assert model.facts.body == other.release.model.facts.body
-    assert any(size > 1 for size in model.facts.body)
-    assert model.features == model.encoder.names
-    assert one.release.guarantee == other.release.guarantee
-    paid = charged(tmp_path / "here", here_study)
-    assert paid == charged(tmp_path / "there", there_study)
-    assert all(len(rows) == rounds and rows[-1][1] == 1.0 for rows in paid.values())
-    people = pd.read_csv(example / "local/main.csv")[:20]
-    chances = predict(load_rehearsal(there.folders[other.name]), people)
-    assert len(chances) == 20
-
-
-@pytest.mark.parametrize("name", ["plr", "simcomb", "pst-f", "pst-h"])
-def test_one_organisation_s_noise_is_shaped_over_both_engines(example, tmp_path, name):
-    method = CATALOGUE[name]
-    # One of the two branches checks its source: everybody plans all fits that may follow.
-    checked = "\nprior_check = false" if name == "pst-h" else ""
-    how = {"named": f'name = "{name}"\nnoise = "schema"{checked}', "rewritten": CURVED}
-    here_study, here = run_here(example, tmp_path / "here", method, **how)
-    there_study, there = run_between(example, tmp_path / "there", method, **how)
-    assert [one.name for one in here] == [one.name for one in there.made]
-    for one, other in zip(here, there.made, strict=True):
-        model, same = one.release.model, other.release.model
-        arrays, others = model.arrays(), same.arrays()
-        assert all(array.tobytes() == others[key].tobytes() for key, array in arrays.items())
-        assert model.facts == same.facts
-        assert any(size > 1 for size in model.facts.body)
-        assert model.features == model.encoder.names
-        assert one.release.guarantee == other.release.guarantee
-    paid = charged(tmp_path / "here", here_study)
-    assert paid == charged(tmp_path / "there", there_study)
-    people = pd.read_csv(example / "local/main.csv")[:20]
-    for made in there.made:
-        chances = predict(load_rehearsal(there.folders[made.name]), people)
-        assert len(chances) == 20
 
 
 def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, tmp_path):
@@ -415,9 +338,3 @@ def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):
     locals_ = gather_locals(study, folder / "study.toml")
     with pytest.raises(Exception, match=r"auxiliary\.sha256"):
         prepare(study, make_plan(study, locals_), locals_)
-
-
-def test_seeds_differ_between_parties_and_operations(example, tmp_path):
-    _, made = run_here(example, tmp_path / "x", CATALOGUE["plr"])
-    numbers = [one.release.model.coef for one in made]
-    assert not np.allclose(numbers[0], numbers[1])

@@ -53,20 +53,3 @@ def test_what_nothing_caps_leaves_only_if_said_and_the_card_says_so(tmp_path):
     model = PrivateLogisticRegression(epsilon=0.5, ledger=books, account="capped").fit(X, Y)
     folder = model.to_release().save(tmp_path / "capped")
     assert "no lasting ledger caps it" not in (folder / "card.json").read_text()
-
-
-def onnx_scores(release, rows):
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(release.to_onnx())
-    names = [output.name for output in session.get_outputs()]
-    values = session.run(None, {session.get_inputs()[0].name: rows})
-    return dict(zip(names, values, strict=True))
-
-
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_a_partner_predicts_with_onnx(make):
-    model = make(epsilon=5.0).fit(X, Y)
-    outputs = onnx_scores(model.to_release(), X)
-    probabilities = next(v for v in outputs.values() if np.shape(v) == (len(X), 2))
-    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-6)

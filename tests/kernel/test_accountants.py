@@ -88,12 +88,6 @@ def test_no_noise_level_exists_below_the_jacobian():
         rate(0.5, (1.25,) * 5, **five)
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True])
-def test_bad_epsilon(bad):
-    with pytest.raises(InvalidParameter, match="epsilon"):
-        rate(bad, 1.0)
-
-
 @pytest.mark.parametrize(
     "wrong", [{"ridge": 0.0}, {"weights": (-1.0,)}, {"weights": (0.5, 0.5)}, {"ridge": ()}]
 )
@@ -236,13 +230,6 @@ def test_the_profile_of_no_move_at_all():
     np.testing.assert_allclose(gaussian_delta([-1.0, 0.0, 1.0], 0.0), [1 - math.exp(-1), 0, 0])
 
 
-@given(epsilons, st.floats(0.01, 10))
-@settings(max_examples=60, deadline=None)
-def test_the_profile_falls_with_epsilon_and_grows_with_mu(epsilon, mu):
-    here = gaussian_delta(epsilon, mu)
-    assert gaussian_delta(1.01 * epsilon, mu) <= here <= gaussian_delta(epsilon, 1.01 * mu)
-
-
 def sigma_of(epsilon, delta, exposure):
     return 1 / gaussian_rate(epsilon, delta, exposure)
 
@@ -321,23 +308,11 @@ def test_the_jacobian_is_nearly_free_at_the_floor(epsilon):
     assert sigma_of(epsilon, 1e-6, added) == pytest.approx(free / 2, rel=1e-6)
 
 
-def test_known_values():
-    """Sigma of the Gaussian mechanism of sensitivity 2, from Balle and Wang's profile."""
-    assert sigma_of(1.0, 1e-6, exposed(math.inf)) == pytest.approx(8.4494, abs=1e-4)
-    assert sigma_of(0.1, 1e-6, exposed(math.inf)) == pytest.approx(72.609, abs=1e-3)
-
-
 def test_no_sigma_where_the_jacobian_alone_is_too_dear():
     with pytest.raises(CalibrationError, match="ridge"):
         sigma_of(0.1, 1e-6, exposed(1.0, cap=0.5))
     with pytest.raises(CalibrationError, match="ridges"):
         sigma_of(0.1, 1e-6, exposed((1.0, 1.0), weights=(0.5, 0.5)))
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, math.nan])
-def test_wrong_deltas(delta):
-    with pytest.raises(InvalidParameter, match="delta"):
-        gaussian_rate(1.0, delta, exposed(1.0))
 
 
 def test_wrong_sigmas():

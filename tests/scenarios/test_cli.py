@@ -1,8 +1,6 @@
 """The command line as people start it: real processes, real signals, the whole demonstration."""
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +13,6 @@ from confrere.cli import app
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere_federation.studies.template import write_example
-
-COMMAND = [sys.executable, "-m", "confrere.cli"]
 
 SLOW_FIT = """
 import sys, time
@@ -32,47 +28,15 @@ main()
 """
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory):
-    place = tmp_path_factory.mktemp("example")
-    write_example(place)
-    return place
-
-
 @pytest.fixture
-def folder(example, tmp_path):
-    return shutil.copytree(example, tmp_path / "here")
+def folder(tmp_path):
+    write_example(tmp_path / "here")
+    return tmp_path / "here"
 
 
 @pytest.fixture
 def environment():
     return {k: v for k, v in os.environ.items() if not k.startswith("CONFRERE_")}
-
-
-def run(folder, environment, *arguments, typed=""):
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=folder,
-        env=environment,
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def test_from_the_price_to_a_verified_release(folder, environment):
-    """Prompts go to standard error, so that a program reads one document and nothing else."""
-    done = run(folder, environment, "fit", "study.toml", "--json", "--out", "out", typed="1\n")
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert "Type 1 to spend it" in done.stderr
-    (release,) = answer["data"]["releases"]
-    assert load_release(release["folder"]).card.status == "released"
-    refused = run(folder, environment, "verify", "study.toml")
-    assert refused.returncode == 5
-    assert refused.stdout == ""
 
 
 def test_control_c_while_learning_leaves_a_ledger_that_verifies(folder, environment):

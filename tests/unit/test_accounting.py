@@ -35,14 +35,6 @@ def charged(count, make=PrivateLogisticRegression, **settings):
     return ledger.entries()
 
 
-@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0])
-def test_the_profile_is_the_reference_s(mu):
-    theirs = reference.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
-    at = np.arange(0, 3000, 100) * 1e-3
-    ours = gaussian_delta(at, mu)
-    np.testing.assert_allclose(ours, theirs.get_delta_for_epsilon(at), rtol=1e-6, atol=1e-12)
-
-
 @pytest.mark.parametrize("count", [1, 4, 16])
 @pytest.mark.parametrize("change", [str(each) for each in RELATIONS])
 @pytest.mark.parametrize(("loss", "cap", "above"), [("logistic", 1.0, 1.25), ("capped", 0.5, 1.6)])
@@ -66,11 +58,6 @@ def test_gaussian_fits_against_the_reference(count, change, loss, cap, above):
 def test_one_release_costs_what_it_was_charged():
     (entry,) = charged(1, epsilon=1.0, delta=1e-6)
     assert total([entry], delta=1e-6).epsilon == pytest.approx(1.0, rel=0.02)
-
-
-def test_a_total_is_far_below_the_sum():
-    entries = charged(9, epsilon=0.5, delta=1e-7)
-    assert total(entries, delta=1e-6).epsilon < 2 < sum(e.guarantee.epsilon for e in entries)
 
 
 def test_a_check_that_was_paid_for_is_in_the_total():
@@ -126,12 +113,6 @@ def test_pure_totals_never_exceed_the_sum(epsilons, power):
 def test_a_promise_with_delta_needs_at_least_that_delta():
     with pytest.raises(InvalidParameter, match="delta"):
         total([Guarantee(0.5, delta=1e-3)], delta=1e-6)
-
-
-@pytest.mark.parametrize("bad", [0, 1, -1e-6, True, "small", math.nan])
-def test_wrong_deltas(bad):
-    with pytest.raises(InvalidParameter, match="delta"):
-        total([Guarantee(1.0)], delta=bad)
 
 
 def test_the_whole_profile_is_dominated():

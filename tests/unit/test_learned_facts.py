@@ -121,24 +121,3 @@ def test_seeded_facts_are_never_released(table, ledger):
     assert learned.paid[0].simulated
     model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people").fit(table)
     assert model.to_release().simulated
-
-
-def test_facts_and_a_fit_of_records_that_may_come_or_go(table, tmp_path):
-    book = Ledger(tmp_path / "ledger")
-    book.open_account("people", epsilon=3.0, neighbours="add-remove")
-    paid_by = {"ledger": book, "account": "people"}
-    learned = SCHEMA.learn(table, epsilon=0.5, neighbours="add-remove", **paid_by)
-    seeded = SCHEMA.learn(table, epsilon=0.5, neighbours="add-remove", random_state=0)
-    age, job = seeded.features  # no verdict by chance
-    assert age.mean == pytest.approx(50, abs=2)
-    assert age.sd == pytest.approx(12, abs=2)
-    assert job.shares == pytest.approx((0.8, 0.2), abs=0.05)
-    (entry,) = book.entries("people")
-    assert entry.guarantee.neighbours == "add-remove"
-    model = PrivateLogisticRegression(
-        schema=learned, neighbours="add-remove", declared_samples=4_000, noise="ball", **paid_by
-    ).fit(table)
-    assert model.to_release().card.epsilon == 1.5
-    assert book.spent("people") == 1.5
-    with pytest.raises(InvalidParameter, match="neighbours"):
-        SCHEMA.learn(table, epsilon=0.5, neighbours="anything", **paid_by)

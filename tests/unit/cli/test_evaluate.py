@@ -54,13 +54,6 @@ def test_what_was_paid_for_is_shown_if_it_cannot_be_written(line, fitted, key, m
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
 
 
-def test_surplus_rows_of_a_patient_are_not_counted(line, fitted):
-    rows = pd.read_csv("local/main.csv").head(300)
-    pd.concat([rows, rows, rows]).to_csv("thrice.csv", index=False)
-    answer = line.json("evaluate", fitted, "thrice.csv", *options(), "--yes")
-    assert answer["data"]["quality"]["records"] == 300
-
-
 def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):
     ledger = Ledger("local/main.ledger")
     ledger.open_account("a", epsilon=5.0)

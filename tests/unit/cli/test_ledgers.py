@@ -15,13 +15,6 @@ def book(folder) -> Ledger:
     return ledger
 
 
-def test_what_is_frozen_stays_so(line, book):
-    line("ledger", "freeze", "books.ledger", "study", "--reason", "an incident")
-    answer = line.json("ledger", "show", "books.ledger")["data"]["accounts"][0]
-    assert (answer["frozen"], answer["left"]) == ("an incident", 0.0)
-    assert "frozen" in line("ledger", "show", "books.ledger").stdout
-
-
 @pytest.mark.parametrize(
     "words",
     [

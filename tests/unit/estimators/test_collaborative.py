@@ -1,7 +1,5 @@
 """The collaborative classifier: a face of the protocols, with one price for every record."""
 
-from decimal import Decimal
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -9,7 +7,6 @@ from sklearn.model_selection import cross_val_score
 
 from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivacyWarning
-from confrere.methods import PublicFacts
 from confrere.solver.descent import minimise
 from confrere_federation.parties import Frame
 
@@ -87,15 +84,3 @@ def test_a_robust_mean_is_an_option_of_averaging(combine):
     robust = CollaborativeClassifier(combine=combine, **settings).fit(X, Y, party=PARTY)
     assert robust.guarantee_ == mean.guarantee_
     assert not np.array_equal(robust.coef_, mean.coef_)
-    with pytest.raises(InvalidParameter, match="combine"):
-        CollaborativeClassifier(method="ofaa", combine=combine).fit(X, Y, party=PARTY)
-    with pytest.raises(InvalidParameter, match="combine"):
-        CollaborativeClassifier(combine="mode").fit(X, Y, party=PARTY)
-
-
-def test_rounds_divide_delta_as_they_divide_epsilon():
-    model = CollaborativeClassifier(epsilon=1.0, delta=1e-6, rounds=7)
-    plan = model.plan(PublicFacts(n_samples=300, n_features=4)).protocol
-    assert 7 * Decimal(str(plan.round_delta)) <= Decimal("1e-6")
-    assert plan.round_delta == pytest.approx(1e-6 / 7)
-    assert model.price(300, 4).delta == 1e-6

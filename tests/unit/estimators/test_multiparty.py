@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from confrere import Ledger, MultipartyClassifier
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.methods.votes import count_votes
 from confrere.solver.parties import solve_parties
@@ -55,16 +55,6 @@ def test_almost_without_noise_it_learns(method, fit_intercept):
     assert model.score(TEST, TRUTH) > 0.94
     assert model.coef_.shape == (1, D)
     assert (model.intercept_ != 0) == fit_intercept
-
-
-def test_the_votes_are_those_of_the_parties():
-    model = fit(data_norm=1.5, **QUIET)
-    frame = Frame(D, data_norm=1.5)
-    rows, auxiliary = np.asarray(frame.rows(X)), np.asarray(frame.rows(AUXILIARY))
-    W = solve_parties(rows, 2 * Y - 1, np.arange(0, M * N + 1, N), alpha=1e-4).W
-    fractions = count_votes(W, auxiliary) / M
-    exact = fractions @ auxiliary / len(AUXILIARY)
-    np.testing.assert_allclose(model.statistic_, exact, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -162,17 +152,6 @@ def test_a_left_out_party_is_a_split_vote(kind):
     np.testing.assert_allclose(model.statistic_, exact, atol=2e-5)
 
 
-def test_a_left_out_party_of_many_classes_votes_for_none():
-    labels = np.digitize(X[:, 0], [-0.15, 0.15])
-    broken = X.copy()
-    broken[PARTY == 4] = np.nan
-    kw = {"classes": [0, 1, 2], "data_norm": 1.5, **QUIET}
-    without = fit(X[PARTY != 4], labels[PARTY != 4], PARTY[PARTY != 4], **kw).statistic_
-    mean = np.asarray(Frame(D, data_norm=1.5).rows(AUXILIARY)).mean(axis=0)
-    expected = (without * (M - 1) + mean / 3) / M
-    np.testing.assert_allclose(fit(broken, labels, **kw).statistic_, expected, atol=1e-5)
-
-
 def test_all_parties_faulty_is_all_noise_and_still_released():
     model = fit(np.full_like(X, np.nan), epsilon=1.0, random_state=0)
     assert np.all(np.isfinite(model.coef_))
@@ -237,15 +216,3 @@ def test_private_auxiliary_rows_are_not_quoted():
     with pytest.raises(InvalidData) as caught:
         fit(method="soft", auxiliary_private=True, auxiliary=rows)
     assert "4711" not in str(caught.value)
-
-
-@pytest.mark.parametrize("method", ["statistic", "soft", "vote", "weights"])
-@pytest.mark.parametrize("trust", ["coordinator", "sum"])
-def test_a_delta_is_promised_and_paid(method, trust):
-    model = MultipartyClassifier(method=method, trust=trust, delta=1e-6, random_state=0)
-    if trust == "sum" and method in ("soft", "vote"):
-        with pytest.raises(InvalidParameter, match="trust"):
-            model.price(40, 3)
-        return
-    price = model.price(40, 3)
-    assert (price.epsilon, price.delta) == (1.0, 1e-6)

@@ -6,10 +6,9 @@ from scipy import stats
 
 from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SecureSum
-from confrere.methods.votes import PartyBudget, Tally, noised_statistic
 
 SUMMED = ("statistic", "cells", "weights")
 
@@ -63,26 +62,3 @@ def test_a_sum_that_is_added_up_already_has_the_same_law():
     for j in range(2):
         assert stats.ks_2samp(each[:, j], total[:, j]).pvalue > 1e-3
     np.testing.assert_allclose(total.std(axis=0), summed.deviation, rtol=0.1)
-
-
-def test_the_price_of_collusion_is_noise():
-    """Everyone draws as if so many were not there: variance is M/(M - t), and .1 of their own."""
-    rows = np.eye(3) / 2
-    noises = {
-        t: noised_statistic(PartyBudget(epsilon=1.0, n_parties=12, colluding=t), rows=rows)
-        for t in (0, 1, 6)
-    }
-    base = noises[0].deviation
-    assert noises[1].deviation / base == pytest.approx(np.sqrt(12 / 11 + 0.1), rel=0.01)
-    assert noises[6].deviation / base == pytest.approx(np.sqrt(2 + 0.1), rel=0.01)
-
-
-def test_wrong_sums_are_refused():
-    summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
-    with pytest.raises(InvalidData, match="vectors"):
-        summed.sample(np.zeros(3), SeededSource(0))
-    tally = Tally(np.ones(3, dtype=np.int64), 3, 3)
-    with pytest.raises(InvalidData, match="other parties"):
-        noised_statistic(
-            PartyBudget(epsilon=1.0, n_parties=4, colluding=1), rows=np.eye(3) / 2
-        ).value(tally)

@@ -3,25 +3,21 @@
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidMessage, QuorumMissed
+from confrere.errors import QuorumMissed
 from confrere.ledger import Ledger
 from confrere.solver.parties import PartySolutions
 from confrere_federation.parties import (
-    OPERATIONS,
     Answers,
     Books,
     Frame,
     LocalFederation,
     LocalParty,
     PartyError,
-    Payload,
     Policy,
     Voting,
 )
-from confrere_federation.parties.requests import PartyFacts, Ready, request_for
-from tests.unit.federation.conftest import priced
+from confrere_federation.parties.requests import Ready, request_for
 from tests.unit.federation.rounds import poll
-from tests.world import each
 
 RNG = np.random.default_rng(0)
 D, M, N = 3, 6, 12
@@ -97,27 +93,6 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
     assert mechanism.sensitivity == summand.sensitivity
 
 
-def test_all_votes_turned_round_attain_the_sensitivity():
-    """Rows whose signs a party's ballot can follow: the bound is not a loose one."""
-    voting = plan(method="statistic")
-    mechanism = voting.mechanism(M)
-    values, directions = np.linalg.eigh(voting.rows.T @ voting.rows)
-    score = voting.rows @ directions[:, np.argmax(values)]
-    moved = mechanism.part(score > 0) - mechanism.part(score <= 0)
-    assert 0.7 * mechanism.sensitivity <= np.linalg.norm(moved) <= mechanism.sensitivity
-
-
-def test_of_three_classes_a_turned_ballot_moves_more_than_two_classes_pay_for():
-    """The factor of the square root of two is needed: without it this move would be unpaid."""
-    voting = plan(method="statistic", n_classes=3)
-    mechanism = voting.mechanism(M)
-    values, directions = np.linalg.eigh(voting.rows.T @ voting.rows)
-    first = voting.rows @ directions[:, np.argmax(values)] > 0
-    moved = mechanism.part(np.where(first, 1, 2)) - mechanism.part(np.where(first, 2, 1))
-    of_two = plan(method="statistic").mechanism(M).sensitivity
-    assert of_two < np.linalg.norm(moved) <= mechanism.sensitivity
-
-
 def test_who_is_not_ready_is_left_out_and_counts_as_split():
     class Without(LocalFederation):
         def ask(self, operation, payload, *, to=None, step=0, timeout=None):
@@ -140,16 +115,3 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
     monkeypatch.setattr("confrere.methods.votes.solve_parties", unsolved)
     for method in ("statistic", "weights"):
         assert not request_for(plan(method=method).asked(M)).part(parties()[0]).any()
-
-
-@pytest.mark.parametrize(
-    "change", [*each(colluding=(M, 0), n_parties=(1,), spacing=(1.0,))], ids=str
-)
-def test_a_request_that_does_not_fit_is_refused(change):
-    request = request_for(plan().asked(M)).write()
-    with pytest.raises(InvalidMessage):
-        priced(
-            OPERATIONS["party_share"],
-            Payload(dict(request.values) | change, request.arrays),
-            PartyFacts(N, D),
-        )

@@ -35,27 +35,6 @@ def test_it_agrees_with_scikit_learn(shape, alpha):
     assert np.abs(w - reference.coef_[0]).max() < 1e-8
 
 
-def test_a_linear_term_and_a_centre_move_the_minimiser_together():
-    # (L/2)||w-u||^2 + b.w is the same penalty as (L/2)||w-(u-b/L)||^2.
-    X, y = rows_and_labels(300, 5)
-    rng = np.random.default_rng(1)
-    b, u = rng.standard_normal((2, 5))
-    one = minimise(X, y, ridge=2.0, linear=b, centre=u, tolerance=1e-10)
-    two = minimise(X, y, ridge=2.0, centre=u - b / 2.0, tolerance=1e-10)
-    assert np.abs(one - two).max() < 1e-9
-
-
-@pytest.mark.parametrize("cap", [0.5, 0.7])
-def test_the_capped_objective_is_minimised(cap):
-    X, y = rows_and_labels(2000, 8)
-    b = np.full(8, 3.0)
-    w = minimise(X, y, Logistic(cap), ridge=0.5, linear=b, tolerance=1e-9)
-    assert np.linalg.norm(gradient(X, y, w, ridge=0.5, linear=b, cap=cap)) < 1e-9
-    at_cap = residual(y * (X @ w), cap) == cap
-    assert at_cap.any()
-    assert not at_cap.all()
-
-
 def test_sparse_rows_are_dense_rows():
     rng = np.random.default_rng(3)
     X = sparse.random_array((9000, 25), density=0.2, format="csr", rng=rng)

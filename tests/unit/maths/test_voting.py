@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 
 from confrere.errors import InvalidData
-from confrere.methods.votes import Tally, accumulate_votes, count_votes, vote_statistic
+from confrere.methods.votes import accumulate_votes, count_votes, vote_statistic
 
 
 def whole_numbers(rng, *shape):
@@ -95,15 +95,6 @@ def test_ballots_of_any_classifier_are_counted(ballots):
 def test_a_ballot_that_is_none_is_refused(ballot):
     with pytest.raises(InvalidData, match="ballot"):
         accumulate_votes([ballot], n_rows=3)
-
-
-def test_majorities():
-    np.testing.assert_array_equal(Tally(np.arange(5), 4, 4).majority, [0, 0, 1, 1, 1])
-    np.testing.assert_array_equal(Tally(np.arange(4), 3, 3).majority, [0, 0, 1, 1])
-    counts = np.array([[1, 1, 1], [0, 2, 1], [1, 0, 2], [0, 3, 0]])
-    np.testing.assert_array_equal(Tally(counts, 3, 3).majority, np.eye(3)[[0, 1, 2, 1]])
-    tied = Tally(np.array([[0, 2, 2]]), 4, 4)
-    np.testing.assert_array_equal(tied.majority, np.eye(3)[[1]])
 
 
 def test_the_statistic_is_all_that_the_weighted_risk_knows_of_the_votes():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from confrere import PrivateLogisticRegression
 from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
@@ -169,13 +168,3 @@ def test_parties_of_hidden_sizes_release_the_law_of_one_alone():
     all_used = ball(1, epsilon=2.0, ridge=2.5)
     whole = all_used.sample(([X], y), SeededSource(3), 1500)[0][:, 0]
     assert stats.ks_2samp(alone, whole).pvalue < 1e-6
-
-
-def test_more_rows_than_declared_are_not_refused():
-    X, y = rows(3000, 4)
-    model = PrivateLogisticRegression(
-        neighbours="add-remove", declared_samples=10, random_state=0, classes=[-1, 1]
-    ).fit(X, y)
-    assert np.all(np.isfinite(model.coef_))
-    assert "number of records" not in model.guarantee_.public
-    assert "declared number of records" in model.guarantee_.public

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import RELATIONS, Neighbours
-from confrere.kernel.losses import Logistic, loss_of
+from confrere.errors import InvalidData
+from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import HiddenSize
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.solver.descent import minimise
 
@@ -23,30 +21,6 @@ def unit_rows(rng, n, d):
 def mechanism(loss=LOGISTIC, **settings):
     facts = {"epsilon": 1.0, "n_samples": 6, "n_features": 2, "ridge": 0.5}
     return noised_minimiser(loss=loss, **facts | settings)
-
-
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("cap", [1.0, 0.5])
-def test_no_neighbour_moves_the_minimiser_further(relation, cap):
-    rng = np.random.default_rng(0)
-    size = HiddenSize(6) if relation is Neighbours.ADD_REMOVE else 6
-    bound = mechanism(loss_of(2, cap), n_samples=size).sensitivity
-    largest = 0.0
-    for _ in range(200):
-        X, y = unit_rows(rng, 6, 2), rng.choice([-1.0, 1.0], size=6)
-        X_other, y_other = X.copy(), y.copy()
-        if relation is Neighbours.ADD_REMOVE:
-            X_other, y_other = X[1:], y[1:]
-        else:
-            y_other[0] = -y[0]
-            if relation is Neighbours.REPLACE_ONE:
-                X_other[0] = unit_rows(rng, 1, 2)[0]
-        first, second = (
-            minimise(rows, labels, Logistic(cap), ridge=0.5, tolerance=1e-9)
-            for rows, labels in ((X, y), (X_other, y_other))
-        )
-        largest = max(largest, float(np.linalg.norm(first - second)))
-    assert 0.2 * bound < largest <= bound
 
 
 @pytest.mark.parametrize("made", [mechanism, noised_coefficients])
@@ -73,7 +47,5 @@ def test_wrong_shapes_and_long_rows_are_refused():
         mechanism().sample((np.zeros((5, 2)), np.ones(5)), SeededSource(0))
     with pytest.raises(InvalidData, match="longer"):
         mechanism().sample((np.full((6, 2), 2.0), np.ones(6)), SeededSource(0))
-    with pytest.raises(InvalidParameter, match="epsilon"):
-        mechanism(epsilon=0)
     with pytest.raises(InvalidData):
         mechanism(n_samples=0)

@@ -7,11 +7,10 @@ import pytest
 from scipy import stats
 
 from confrere import MultipartyClassifier
-from confrere.errors import ConfrereError
 from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import PartyBudget, Tally, minimise_weighted, noised_votes
 from confrere.planning import choose_votes, plan_votes
-from tests.world import each, released
+from tests.world import released
 
 
 def test_terms_are_those_of_the_theorem_with_the_exact_quantile():
@@ -88,16 +87,3 @@ def test_the_rule_takes_cells_where_rows_are_clustered_or_classes_many():
         choose_votes(clustered, **sizes).explained, abs=0.02
     )
     assert "times as much as in one cloud" in str(choose_votes(cloud, **sizes))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        *each(parties=(0,), epsilon=(0.0,), n_classes=(1,), method=("weights",)),
-        *each(reference_norm=(-1.0,), alpha=(-1.0,)),
-    ],
-    ids=str,
-)
-def test_wrong_facts_are_refused(wrong):
-    with pytest.raises(ConfrereError, match=next(iter(wrong))):
-        plan_votes(**{"parties": 10, "auxiliary": 10, "d": 2} | wrong)

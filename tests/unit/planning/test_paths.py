@@ -2,9 +2,7 @@
 
 import pytest
 
-from confrere.errors import InvalidParameter
 from confrere.planning import recommend
-from tests.world import each
 
 HOSPITALS = {"n": 3200, "d": 50, "auc": 0.771, "prior_auc": 0.717, "base_rate": 0.11}
 CENTRES = [10_000] + [4_000] * 16
@@ -30,11 +28,3 @@ def test_a_path_that_asks_for_less_is_taken_where_it_is_as_good():
     rich = recommend(n=10**6, d=20, epsilon=1.0, parties=[10**6, 10**6])
     assert rich.best.path == "one organisation"
     assert rich.verifiable is None
-
-
-@pytest.mark.parametrize(
-    "wrong", each(prior_auc=(0.9, 0.4), base_rate=(0.0,), n=(0,), parties=([0],)), ids=str
-)
-def test_guesses_that_cannot_be_are_refused(wrong):
-    with pytest.raises(InvalidParameter):
-        recommend(**{**HOSPITALS, **wrong})

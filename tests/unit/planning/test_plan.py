@@ -10,11 +10,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from confrere import FeatureStackingClassifier, Ledger, PrivateLogisticRegression
-from confrere.errors import CalibrationError, InvalidParameter
+from confrere.errors import CalibrationError, ConfrereError
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
-from confrere.planning import plan, price
+from confrere.planning import choose, plan, plan_votes, price, recommend
 from confrere.solver.descent import minimise
 from tests.world import each
 
@@ -129,18 +129,34 @@ def test_samples_for_an_excess():
         made.samples_for_excess(1e-12)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
+WRONG = {
+    plan: [
         *each(n=(0,), d=(0,), epsilon=(-1,), delta=(0.01,), auc=(0.5, 1.0), base_rate=(0.0, 1.0)),
         *each(decay=(-1,), row_norm=(0,), importance=([1.0, 2.0],)),
         {"groups": 2, "parties": 2},
     ],
-    ids=str,
-)
-def test_wrong_sizes_are_refused(bad):
-    with pytest.raises(InvalidParameter):
-        plan(**{"n": 100, "d": 5, **bad})
+    plan_votes: [
+        *each(parties=(0,), epsilon=(0.0,), n_classes=(1,), method=("weights",)),
+        *each(reference_norm=(-1.0,), alpha=(-1.0,)),
+    ],
+    choose: [
+        *each(sizes=([5], [5, 0]), d=(0,), auc=(0.4,), base_rate=(1.0,), decay=(4.0,)),
+        *each(epsilon=(0.0,), colluding=(30,), delta=(2.0,)),
+    ],
+    recommend: each(prior_auc=(0.9, 0.4), base_rate=(0.0,), n=(0,), parties=([0],)),
+}
+RIGHT = {
+    plan: {"n": 100, "d": 5},
+    plan_votes: {"parties": 10, "auxiliary": 10, "d": 2},
+    choose: {"sizes": [1000] * 30, "d": 20, "epsilon": 0.5, "base_rate": 0.3, "auc": 0.8},
+    recommend: {"n": 3200, "d": 50, "auc": 0.771, "prior_auc": 0.717, "base_rate": 0.11},
+}
+
+
+@pytest.mark.parametrize(("ask", "wrong"), [(ask, one) for ask in WRONG for one in WRONG[ask]])
+def test_wrong_facts_are_refused(ask, wrong):
+    with pytest.raises(ConfrereError, match="" if ask is not plan_votes else next(iter(wrong))):
+        ask(**RIGHT[ask] | wrong)
 
 
 def test_a_price_is_a_question(tmp_path):

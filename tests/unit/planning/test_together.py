@@ -5,9 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from confrere import CollaborativeClassifier
-from confrere.errors import InvalidParameter
 from confrere.planning import choose
-from tests.world import each
 
 DECAY = 0.75
 
@@ -63,16 +61,3 @@ def test_what_is_expected_is_what_fits_reach_on_data_of_the_working_model(settin
     best = 0.8019  # Phi(1.2 / sqrt 2)
     expected = ways(sizes=[each] * parties, d=d, epsilon=0.5, delta=1e-6, auc=best)[way]
     assert expected == pytest.approx(np.mean(reached), abs=0.02)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        *each(sizes=([5], [5, 0]), d=(0,), auc=(0.4,), base_rate=(1.0,), decay=(4.0,)),
-        *each(epsilon=(0.0,), colluding=(30,), delta=(2.0,)),
-    ],
-    ids=str,
-)
-def test_wrong_facts_are_refused(wrong):
-    with pytest.raises(InvalidParameter):
-        ways(**wrong)

@@ -54,15 +54,6 @@ def test_a_record_of_something_else_is_refused(other):
         Spending(Guarantee(1.0), None, {"a": other})
 
 
-def test_a_person_with_several_rows_pays_for_each():
-    assert Spending(Guarantee(0.1)).price(max_rows_per_unit=3) == (0.3, 0.0)
-    epsilon, delta = Spending(Guarantee(0.5, 1e-6)).price(max_rows_per_unit=2)
-    assert epsilon == 1.0
-    assert delta == pytest.approx(1e-6 * (1 + math.exp(0.5)))
-    with pytest.raises(InvalidParameter, match="nothing is promised"):
-        Spending(Guarantee(2.0, 0.01)).price(max_rows_per_unit=9)
-
-
 @pytest.mark.parametrize("count", [0, -1, 1.0, True, "2"])
 @pytest.mark.parametrize("name", ["max_rows_per_unit", "parties_per_unit"])
 def test_counts_are_whole_numbers(name, count):

@@ -88,26 +88,6 @@ def test_no_row_is_longer_than_one(rows, clip_norm, weighted):
     assert all(sum(Fraction(float(v)) ** 2 for v in row) <= 1 for row in encoded)
 
 
-def test_unit_rows_have_norm_one_and_zero_rows_stay():
-    norms = np.linalg.norm(SCHEMA.encoder(rows="unit").transform(random_table(500)), axis=1)
-    assert (norms <= 1).all()
-    assert norms == pytest.approx(np.ones(500), abs=50 * float(np.finfo(float).eps))
-    middle = PublicSchema([Number("x", bounds=(-1, 1)), Number("z", bounds=(-1, 1))])
-    table = pd.DataFrame({"x": [0.0, 0.002, 1.0], "z": [0.0, 0.002, 0.0]})  # points
-    small = middle.encoder(rows="unit").transform(table)
-    assert small == pytest.approx(np.array([[0, 0], [0.5**0.5, 0.5**0.5], [1, 0]]))
-
-
-def test_short_rows_are_only_divided_and_long_ones_shrunk():
-    schema = PublicSchema(
-        [Number("x", bounds=(-10, 10), mean=0, sd=1), Number("z", bounds=(-1, 1))]
-    )
-    table = pd.DataFrame({"x": [1.0, 8.0], "z": [0.0, 1.0]})
-    encoded = schema.encoder(clip_norm=4.0).transform(table)
-    assert encoded[0].tolist() == [0.25, 0]
-    assert encoded[1] == pytest.approx(np.array([8, 1]) / np.sqrt(65))
-
-
 def test_rms_norm_follows_from_the_declared_facts():
     assert SCHEMA.variances() == pytest.approx([1, 1 / 3, 1, 2 / 3, 1, 1, 1, 1])
     assert SCHEMA.rms_norm == pytest.approx(np.sqrt(7))
