@@ -100,7 +100,7 @@ class TestEveryEstimator:
             raise RuntimeError("the machine caught fire")
 
         monkeypatch.setattr(measurements, "certified", broken)
-        monkeypatch.setattr(measurements.Point, "_noised", broken)
+        monkeypatch.setattr(measurements.Point, "noised", broken)
         for law in (SecureSum, Share):
             monkeypatch.setattr(law, "sample", broken)
         with pytest.raises(RuntimeError):

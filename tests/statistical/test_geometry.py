@@ -349,7 +349,7 @@ def answer_is_private(name, shares=None):
     assert 0.95 <= worst_of(mechanism, draws=4) <= (1 - SOLVER_SHARE) * ABOVE
     generator = np.random.default_rng(0)
     X, y = generator.normal(size=(10, declared.size)) * 30, generator.choice([-1.0, 1.0], 10)
-    bounded = asked.frame.rows(X)
+    bounded = asked.asked.frame.rows(X)
     rows = np.asarray(bounded)
     assert body.factor_norms(rows).max() <= 1
     assert np.linalg.norm(rows, axis=1).max() <= 1
