@@ -14,29 +14,31 @@ NOT_TRIED = "–"
 
 
 def main() -> None:
-    results = []
-    for name in ("", *MUTATIONS):
-        # What is sound must not be found: the first line of the record.
-        mutation = MUTATIONS.get(name, MUTATIONS["noise / 2"])
-        method = mutation.methods[0]
-        with broken(name):
-            rows = compared(method, mutation.row)
-            # Where a row of the table tells, other tools are tried if they must find it, too.
-            tried = TOOLS if not any(rows.values()) else mutation.found_by
-            found = {
-                tool: rows[tool]
-                if tool in rows
-                else verdict(tool, method, runs=mutation.runs)
-                if tool in tried
-                else NOT_TRIED
-                for tool in TOOLS
-            }
-        title = mutation.title if name else "nothing is broken"
-        results.append({"name": name, "title": title, "method": method, "found": found})
-        Console().print(f"{name or 'sound'}: {found}")
-    record = {"results": results}
+    # What is sound must not be found: the first line of the record.
+    record = {"results": [measured(name) for name in ("", *MUTATIONS)]}
     write_record("mutations", record)
     fill("audit.md", "mutations", table_of(record))
+
+
+def measured(name: str) -> dict[str, Any]:
+    """Return what finds a fault."""
+    mutation = MUTATIONS.get(name, MUTATIONS["noise / 2"])
+    method = mutation.methods[0]
+    with broken(name):
+        rows = compared(method, mutation.row)
+        # Where a row of the table tells, other tools are tried if they must find it, too.
+        tried = TOOLS if not any(rows.values()) else mutation.found_by
+        found = {
+            tool: rows[tool]
+            if tool in rows
+            else verdict(tool, method, runs=mutation.runs)
+            if tool in tried
+            else NOT_TRIED
+            for tool in TOOLS
+        }
+    Console().print(f"{name or 'sound'}: {found}")
+    title = mutation.title if name else "nothing is broken"
+    return {"name": name, "title": title, "method": method, "found": found}
 
 
 def table_of(record: dict[str, Any]) -> str:
