@@ -22,6 +22,7 @@ from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import Payment, Receipt, Store
 from confrere.kernel.log import held
+from confrere.kernel.norms import L2
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
 from confrere.ledger import LedgerReader
@@ -97,7 +98,7 @@ class TestWithoutPaying:
             lambda: objective.sample(([rows], signs), ticket),
             lambda: ticket.draw(objective, ([rows], signs)),
             lambda: objective.act.law.draw(ticket, 1),
-            lambda: streams.l2_noise(1.0, 3, ticket),
+            lambda: L2(3).draw(1.0, ticket, 1),
             lambda: streams.integer_shares(5, 2, 2, 1, source=ticket),
             lambda: ticket.words(1),
             lambda: ticket.uniforms(1),

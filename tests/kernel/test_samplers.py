@@ -8,6 +8,7 @@ from scipy import stats
 
 from confrere.errors import InvalidParameter
 from confrere.kernel import streams as noise
+from confrere.kernel.norms import L2, Gaussian
 from confrere.kernel.streams import RandomSource, SeededSource, simulation_of
 from tests.world import system_stream
 
@@ -23,7 +24,7 @@ SOURCES = [
 def test_norm_is_gamma_with_scale_one_over_rho(make, level, d):
     rho = 0.37
     with make() as source:
-        norms = np.linalg.norm(noise.l2_noise(rho, d, source, count=5000), axis=1)
+        norms = np.linalg.norm(L2(d).draw(rho, source, 5000), axis=1)
     assert stats.kstest(norms, stats.gamma(d, scale=1 / rho).cdf).pvalue > level
 
 
@@ -31,7 +32,7 @@ def test_norm_is_gamma_with_scale_one_over_rho(make, level, d):
 @pytest.mark.parametrize("d", [2, 3, 40])
 def test_direction_is_uniform(make, level, d):
     with make() as source:
-        drawn = noise.l2_noise(2.0, d, source, count=5000)
+        drawn = L2(d).draw(2.0, source, 5000)
     cosines = drawn[:, 0] / np.linalg.norm(drawn, axis=1)
     law = stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2)
     assert stats.kstest(cosines, law.cdf).pvalue > level
@@ -44,7 +45,7 @@ def test_direction_is_uniform(make, level, d):
 @pytest.mark.parametrize(("make", "level"), SOURCES)
 def test_norm_and_direction_are_independent(make, level):
     with make() as source:
-        drawn = noise.l2_noise(1.0, 3, source, count=5000)
+        drawn = L2(3).draw(1.0, source, 5000)
     norms = np.linalg.norm(drawn, axis=1)
     assert stats.spearmanr(norms, drawn[:, 0] / norms).pvalue > level
 
@@ -68,8 +69,8 @@ def test_sum_zero_noise_lives_in_its_subspace(k):
     basis = noise.sum_zero_basis(k)
     np.testing.assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-14)
     np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-14)
-    flat = noise.l2_noise(0.5, 4 * (k - 1), SeededSource(0), 2000)
-    drawn = [noise.in_sum_zero_space(each, k) for each in flat]
+    flat = L2(4 * (k - 1)).draw(0.5, SeededSource(0), 2000)
+    drawn = [basis @ each.reshape(k - 1, -1) for each in flat]
     np.testing.assert_allclose(np.sum(drawn, axis=1), 0, atol=1e-12)
     norms = [np.linalg.norm(B) for B in drawn]
     assert stats.kstest(norms, stats.gamma(4 * (k - 1), scale=2).cdf).pvalue > 1e-3
@@ -145,7 +146,7 @@ def test_scales_may_differ():
 
 def test_system_source_never_repeats():
     with system_stream() as source:
-        first, second = (noise.l2_noise(1.0, 5, source) for _ in range(2))
+        first, second = (L2(5).draw(1.0, source, 1) for _ in range(2))
     assert not np.any(first == second)
 
 
@@ -165,7 +166,7 @@ def test_bad_seeds(bad):
 
 def test_bad_rates():
     with pytest.raises(InvalidParameter, match="rho"):
-        noise.l2_noise(0.0, 3, SeededSource(0))
+        L2(3).draw(0.0, SeededSource(0), 1)
     with pytest.raises(InvalidParameter, match="scale"):
         noise.discrete_laplace(-1.0, (3,), SeededSource(0))
 
@@ -175,7 +176,7 @@ def test_normals_have_their_law_and_are_independent():
     assert stats.kstest(draws.ravel(), "norm").pvalue > 1e-4
     correlations = np.corrcoef(draws.T) - np.eye(4)
     assert np.abs(correlations).max() < 4 / 20_000**0.5
-    scaled = noise.gaussian_noise(2.5, 4, SeededSource(3), count=20_000)
+    scaled = Gaussian(2.5, 4).draw(SeededSource(3), 20_000)
     np.testing.assert_array_equal(scaled, 2.5 * draws)
 
 

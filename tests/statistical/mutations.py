@@ -30,14 +30,8 @@ from confrere.estimators.base import PrivateClassifier
 from confrere.kernel import accountants, norms
 from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Guarantee, Neighbours, Then
-from confrere.kernel.norms import L1, L2, Body
-from confrere.kernel.streams import (
-    RandomSource,
-    SeededSource,
-    gaussian_noise,
-    laplace_noise,
-    simulation_of,
-)
+from confrere.kernel.norms import L1, L2, Body, Gaussian
+from confrere.kernel.streams import RandomSource, SeededSource, simulation_of
 from confrere.ledger import Ledger
 from confrere.mechanisms import measurements
 from confrere.mechanisms.measurements import Act, LatticeStep, Objective
@@ -154,18 +148,14 @@ def _louder_rate(patch: Patch) -> None:
 
 
 def _laplace_for_l2(patch: Patch) -> None:
-    patch(
-        L2,
-        "draw",
-        lambda self, rho, source, count: laplace_noise(rho, self.size, source, count=count),
-    )
+    patch(L2, "draw", lambda self, rho, source, count: L1(self.size).draw(rho, source, count))
 
 
 def _gaussian_for_l2(patch: Patch) -> None:
     patch(
         L2,
         "draw",
-        lambda self, rho, source, count: gaussian_noise(1 / rho, self.size, source, count=count),
+        lambda self, rho, source, count: Gaussian(1 / rho, self.size).draw(source, count),
     )
 
 

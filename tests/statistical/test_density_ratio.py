@@ -14,12 +14,12 @@ from confrere.audit.adversary import (
     worst_loss,
 )
 from confrere.data.frame import BoundedRows, into_ball
-from confrere.kernel import accountants
-from confrere.kernel import streams as noise
+from confrere.kernel import accountants, norms
 from confrere.kernel.accountants import Exposure, pure_rate
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic, Softmax
-from confrere.kernel.streams import SeededSource
+from confrere.kernel.norms import L2
+from confrere.kernel.streams import SeededSource, sum_zero_basis
 from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods import PublicFacts
 from tests.world import RELATIONS, forget
@@ -47,7 +47,7 @@ def test_multinomial_never_above_epsilon(d, change, n_classes):
     epsilon, ridge = 1.0, 3.0
     exposure = Exposure(loss=Softmax(n_classes), ridges=(ridge,), one_norm=True, neighbours=change)
     rho = pure_rate(epsilon, exposure)
-    basis = noise.sum_zero_basis(n_classes)
+    basis = sum_zero_basis(n_classes)
     rng = np.random.default_rng(0)
     largest = 0.0
     for _ in range(100):
@@ -86,7 +86,7 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3, loss="logistic"):
         worst = max(worst, loss_of_privacy(case.scaled(reach), **common))
     assert worst <= epsilon * (1 - SOLVER_SHARE) * ABOVE
     assert constant_is_inside
-    drawn = noise.l2_noise(mechanism.rate, 3, SeededSource(1), count=4000)
+    drawn = L2(3).draw(mechanism.rate, SeededSource(1), 4000)
     norms = np.linalg.norm(drawn, axis=1)
     assert stats.kstest(norms, stats.gamma(3, scale=1 / mechanism.rate).cdf).pvalue > 1e-4
 
@@ -120,8 +120,8 @@ def constant_outside(self, X, bound, *, constant, **_):
     ("place", "name", "mutant"),
     [
         (accountants, "worst_residual", without_jacobian),
-        (noise, "gamma_norm", without_minus_sign),
-        (noise, "gamma_norm", rate_for_scale),
+        (norms, "gamma_norm", without_minus_sign),
+        (norms, "gamma_norm", rate_for_scale),
         (BoundedRows, "__init__", constant_outside),
     ],
     ids=["no Jacobian term", "no minus sign", "Gamma rate for scale", "intercept outside"],

@@ -12,8 +12,7 @@ from scipy import optimize, special, stats
 from confrere import PrivateLogisticRegression, accounting
 from confrere.accounting import profile
 from confrere.audit import audit, exact_audit
-from confrere.kernel import accountants, norms
-from confrere.kernel import streams as noise
+from confrere.kernel import accountants
 from confrere.kernel.accountants import (
     Exposure,
     GaussianLoss,
@@ -24,7 +23,8 @@ from confrere.kernel.accountants import (
 )
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import loss_of
-from confrere.kernel.streams import SeededSource
+from confrere.kernel.norms import L1, Gaussian
+from confrere.kernel.streams import SeededSource, sum_zero_basis
 from confrere.mechanisms import measurements
 from confrere.mechanisms.measurements import SOLVER_SHARE
 from tests.world import RELATIONS, ball, forget, row_count
@@ -342,7 +342,7 @@ def test_more_classes_stay_below_delta(change):
     """Sampled, as there is no plane to integrate over."""
     K, ridge, epsilon, delta = 3, 20.0, 1.0, 1e-2
     sigma = sigma_of(epsilon, delta, exposed(ridge, classes=K, change=change))
-    basis = noise.sum_zero_basis(K)
+    basis = sum_zero_basis(K)
     # Far out along the second axis class 1 is all but sure for both rows, which are of class 2.
     first, second = np.array([1.0, 1e-2]), np.array([-1.0, 1e-2])
     centre = basis.T @ np.outer([-1.0, 1.0, 0.0], [0.0, 1e4])
@@ -452,15 +452,12 @@ def noise_is_the_promised():
 def test_the_noise_that_is_drawn_is_the_noise_that_is_promised(monkeypatch):
     assert noise_is_the_promised()
     # The same deviation in every coordinate, of another law; and a tenth less of this one.
+    real = Gaussian.draw
     for other in (
-        lambda sigma, size, source, count: noise.laplace_noise(
-            math.sqrt(2) / sigma, size, source, count=count
-        ),
-        lambda sigma, size, source, count: noise.gaussian_noise(
-            0.9 * sigma, size, source, count=count
-        ),
+        lambda law, *drawn: L1(law.size).draw(math.sqrt(2) / law.sigma, *drawn),
+        lambda law, *drawn: real(Gaussian(0.9 * law.sigma, law.size), *drawn),
     ):
-        monkeypatch.setattr(norms, "gaussian_noise", other)
+        monkeypatch.setattr(Gaussian, "draw", other)
         assert not noise_is_the_promised()
 
 

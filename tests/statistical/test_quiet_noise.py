@@ -12,7 +12,7 @@ from confrere.kernel.norms import Gaussian, Pure
 QUIET = 20
 
 #: What noise is made of where it has no law of the kernel's: whole numbers, and shares of parties.
-SAMPLERS = ("discrete_laplace", "l2_shares", "laplace_shares", "gaussian_shares", "integer_shares")
+SAMPLERS = ("discrete_laplace", "l2_shares", "gaussian_shares", "integer_shares")
 
 #: Tried by default: one row of each method and law; the others are slow.
 FIRST = {(row.method, row.law): row for row in reversed(ROWS)}.values()

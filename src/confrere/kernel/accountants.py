@@ -29,7 +29,7 @@ gaussian.md. What is not in :data:`THEOREMS` does not exist.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -159,12 +159,37 @@ class Exposure:
 
 @lru_cache(maxsize=4096, typed=True)
 def pure_rate(epsilon: float, exposure: Exposure) -> float:
-    """Return the largest ``rho`` at which pure noise spends at most ``epsilon``."""
-    # Kept: one plan is priced, run and replayed at one, and a checked fit has one per belief.
-    changed = 2 if exposure.neighbours is Neighbours.REPLACE_ONE else 1
+    """Return the largest ``rho`` at which pure noise spends at most ``epsilon``.
+
+    The price rises at least as a slope times ``rho``, and is inverted from the safe side. Kept: one
+    plan is priced, run and replayed at one, and a checked fit has one per belief.
+    """
+    spent = exposure.spent
     # Every joint bound is convex in rho, and above its slope times it.
-    steepest = exposure.reach * (changed if exposure.joint else 1)
-    return largest_rate(check_epsilon(epsilon), exposure.spent, largest_slope=steepest)
+    steepest = exposure.reach * (_records(exposure) if exposure.joint else 1)
+    low, high = 0.0, check_epsilon(epsilon) / steepest
+    if spent(0.0) >= epsilon:
+        raise CalibrationError(
+            f"no noise level reaches epsilon={epsilon:g}: at this ridge the Jacobian alone costs "
+            f"{spent(0.0):.4g}. Raise alpha (or the ridge floor)."
+        )
+    # The upper end is often exact (a free Jacobian), so it is tried before halving.
+    for candidate in (high, high / 2):
+        if spent(candidate) <= epsilon:
+            low = candidate
+            break
+        high = candidate
+    if low == high:
+        return low
+    # Near the zero first; the bracket stays one, whatever the search has found.
+    near = float(optimize.brentq(lambda rho: spent(rho) - epsilon, low, high, xtol=1e-300))
+    for at in (near * (1 - 1e-14), near * (1 + 1e-14)):
+        low, high = (max(low, at), high) if spent(at) <= epsilon else (low, min(high, at))
+    while True:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            return low
+        low, high = (middle, high) if spent(middle) <= epsilon else (low, middle)
 
 
 def _worst_joint(blocks: Sequence[tuple[float, float]], cap: float) -> float:
@@ -215,33 +240,6 @@ def _dear_length(r: float, ridge: float, cap: float, mu: float) -> tuple[float, 
     # A concave function lies below its tangents, and no length is further away than this.
     off = max(0.0, slope(a)) * (1 - a) + max(0.0, -slope(a)) * a
     return a, worth + off
-
-
-def largest_rate(epsilon: float, spent: Callable[[float], float], *, largest_slope: float) -> float:
-    """Invert an increasing function, at least ``rho largest_slope``, always from the safe side."""
-    low, high = 0.0, epsilon / largest_slope
-    if spent(0.0) >= epsilon:
-        raise CalibrationError(
-            f"no noise level reaches epsilon={epsilon:g}: at this ridge the Jacobian alone costs "
-            f"{spent(0.0):.4g}. Raise alpha (or the ridge floor)."
-        )
-    # The upper end is often exact (a free Jacobian), so it is tried before halving.
-    for candidate in (high, high / 2):
-        if spent(candidate) <= epsilon:
-            low = candidate
-            break
-        high = candidate
-    if low == high:
-        return low
-    # Near the zero first; the bracket stays one, whatever the search has found.
-    near = float(optimize.brentq(lambda rho: spent(rho) - epsilon, low, high, xtol=1e-300))
-    for at in (near * (1 - 1e-14), near * (1 + 1e-14)):
-        low, high = (max(low, at), high) if spent(at) <= epsilon else (low, min(high, at))
-    while True:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            return low
-        low, high = (middle, high) if spent(middle) <= epsilon else (low, middle)
 
 
 # --- Gaussian noise -------------------------------------------------------------------------------

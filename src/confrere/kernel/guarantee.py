@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from decimal import Context, Decimal, Inexact
@@ -293,22 +292,13 @@ def check_positive(value: object, name: str) -> float:
 
 # Every float prints within 10**-324 and 10**309: sums of fewer than 10**1000 of them are exact.
 _EXACT = Context(prec=2000, traps=[Inexact])
+plus, minus = _EXACT.add, _EXACT.subtract
 
 
 @lru_cache(_MOST)
 def exact(amount: float) -> Decimal:
     """Read a float as the decimal it prints as."""
     return Decimal(repr(float(amount)))
-
-
-def plus(first: Decimal, second: Decimal) -> Decimal:
-    """Add without rounding."""
-    return _EXACT.add(first, second)
-
-
-def minus(first: Decimal, second: Decimal) -> Decimal:
-    """Subtract without rounding."""
-    return _EXACT.subtract(first, second)
 
 
 def at_most(amount: Decimal) -> float:
@@ -532,23 +522,12 @@ class Priced(Protocol):
         """Return the price, without touching data."""
 
     def event(self) -> PrivacyEvent:
-        """Return what a ledger keeps of it."""
-
-
-class _Composed(ABC):
-    """Has the price of what it is composed of."""
-
-    @abstractmethod
-    def guarantee(self, units: int = 1) -> Guarantee:
-        """Return the price of all, without touching data."""
-
-    def event(self) -> PrivacyEvent:
-        """Return what a ledger keeps: the price, where nothing else is known to compose."""
+        """Return what a ledger keeps, by which accountants compose: the price, if nothing else."""
         return self.guarantee().event()
 
 
 @dataclass(frozen=True)
-class Together(_Composed):
+class Together(Priced):
     """Releases computed from the same units: epsilons and deltas add."""
 
     parts: Sequence[Priced]
@@ -560,7 +539,7 @@ class Together(_Composed):
 
 
 @dataclass(frozen=True)
-class Apart(_Composed):
+class Apart(Priced):
     """Releases computed from disjoint parts of the units: the largest counts.
 
     Of several units each may be in another part.
@@ -585,7 +564,7 @@ _P = TypeVar("_P", bound=Priced)
 
 
 @dataclass(frozen=True)
-class Then(_Composed, Generic[_P]):
+class Then(Priced, Generic[_P]):
     """A release, and what follows from what it brought: at most ``promise``, whatever it was."""
 
     first: Priced

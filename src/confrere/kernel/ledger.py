@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Required, Self, TypedDict, Unpack
@@ -500,13 +499,6 @@ def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "confrere" / "witness"
 
 
-@lru_cache
-def record_file(folder: Path, ending: str, *names: str) -> Path:
-    """Return where a record lies: names may be long, or no names of files."""
-    hashed = (hashlib.sha256(os.fsencode(name)).hexdigest()[:32] for name in names)
-    return folder / f"{'.'.join(hashed)}.{ending}"
-
-
 class Witness:
     """Heads of ledgers, one small file each, and which ledger a path held.
 
@@ -562,13 +554,18 @@ class Witness:
         own = log.ledger_id
         if self.ledger_at(path) != own:
             self.tell(LedgerPlace(own, now()), "path", str(path))
-        files = (record_file(self.folder, "spent", own, one) for one in log.balances)
+        files = (self.file("spent", own, one) for one in log.balances)
         if self.head_of(own) is None or not all(file.exists() for file in files):
             self.keep(log, log.balances)
 
+    def file(self, ending: str, *names: str) -> Path:
+        """Return where a record lies: names may be long, or no names of files."""
+        hashed = (hashlib.sha256(os.fsencode(name)).hexdigest()[:32] for name in names)
+        return self.folder / f"{'.'.join(hashed)}.{ending}"
+
     def told(self, ending: str, *names: str) -> dict[str, Any] | None:
         """Return what is kept under names, if anything."""
-        return self.read(record_file(self.folder, ending, *names))
+        return self.read(self.file(ending, *names))
 
     def read(self, file: Path) -> dict[str, Any] | None:
         """Return what a record holds, if it is there."""
@@ -589,7 +586,7 @@ class Witness:
 
     def tell(self, said: Record, ending: str, *names: str) -> None:
         """Keep what is said under names, in place of what was."""
-        file, size = record_file(self.folder, ending, *names), _SIZES[ending]
+        file, size = self.file(ending, *names), _SIZES[ending]
         record = json.dumps(said.to_dict(), ensure_ascii=False).encode().ljust(size - 1) + b"\n"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -657,7 +654,10 @@ class Store:
     ) -> Self:
         """Return the store of a file, which is not opened, or of an ephemeral one."""
         if path is None:
-            return cls(_ephemeral_path(), None, condition, lasts=False)
+            folder = tempfile.mkdtemp(prefix="confrere-")
+            # Unlike atexit this runs where workers of a pool end, too, and not in forked children.
+            Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
+            return cls(Path(folder).resolve() / "ephemeral.ledger", None, condition, lasts=False)
         try:
             return cls(Path(path).resolve(), Witness(witness_folder(witness)), condition)
         except (TypeError, ValueError) as error:
@@ -833,10 +833,3 @@ def study_of(study: tuple[str | None, str]) -> StudyName:
     if not isinstance(study, tuple) or len(study) != 2:
         raise InvalidParameter("study must be a pair: the study's id and its sha256.")
     return StudyName(*study)
-
-
-def _ephemeral_path() -> Path:
-    folder = tempfile.mkdtemp(prefix="confrere-")
-    # Unlike atexit this runs where workers of a pool end, too, and not in children of a fork.
-    Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
-    return Path(folder).resolve() / "ephemeral.ledger"

@@ -128,15 +128,6 @@ class Row(NamedTuple):
         facts: dict[str, Any] = read(self.body)
         return facts
 
-    def check_follows(self, before: Row | None) -> None:
-        """Refuse a row between which and ``before`` something was removed, inserted or moved."""
-        last = (0, _BEFORE_GENESIS) if before is None else (before.seq, before.hash)
-        if (self.seq - 1, self.previous) != last:
-            raise LedgerTampered(
-                f"row {self.seq} does not follow from the row before it: rows were removed, "
-                "inserted or moved."
-            )
-
 
 def rolled_back(seq: int) -> LedgerTampered:
     """Say that a row which was there is not any more."""
@@ -193,10 +184,6 @@ class LogFile(ABC):
             if not self._depth:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
-    def close(self) -> None:
-        """Give the descriptor back."""
-        os.close(self._descriptor)
-
     def catch_up(self) -> None:
         """Read what others have appended, and notice what was taken away."""
         size = os.fstat(self._descriptor).st_size
@@ -214,7 +201,12 @@ class LogFile(ABC):
                 if end == size and b"\0" in line:
                     break  # A line that the disk had room for and no content: never acknowledged.
                 raise
-            row.check_follows(self._tail)
+            last = (0, _BEFORE_GENESIS) if self._tail is None else (self._tail.seq, self._tail.hash)
+            if (row.seq - 1, row.previous) != last:
+                raise LedgerTampered(
+                    f"row {row.seq} does not follow from the row before it: rows were removed, "
+                    "inserted or moved."
+                )
             self._enter(row, line + b"\n", end)
         if self._tail is None:
             _check_beginning(os.pread(self._descriptor, 100, 0))
@@ -303,7 +295,7 @@ _L = TypeVar("_L", bound=LogFile)
 def _forget() -> None:
     # In a forked child: descriptors shared with the parent would share its locks.
     for log in _kept.values():
-        log.close()
+        os.close(log._descriptor)
     _kept.clear()
     ONE_AT_A_TIME.release()
 
@@ -362,7 +354,7 @@ def reread(path: Path, of: type[_L]) -> Iterator[_L]:
         log.catch_up()
         yield log
     finally:
-        log.close()
+        os.close(log._descriptor)
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
@@ -392,7 +384,7 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
             ) from error
         log = _kept[identity] = of(descriptor)
         for key in [key for key, one in _kept.items() if not one._depth][:-_MOST_KEPT]:
-            _kept.pop(key).close()
+            os.close(_kept.pop(key)._descriptor)
     _kept.move_to_end(identity)
     if not isinstance(log, of):
         raise NotALedger("it is a file of another kind.")

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, starmap
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -22,13 +23,8 @@ from typing_extensions import TypeIs, override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.streams import (
-    RandomSource,
-    gaussian_noise,
-    l2_noise,
-    laplace_noise,
-    product_noise,
-)
+from confrere.kernel.guarantee import check_positive
+from confrere.kernel.streams import RandomSource, gamma_norm, normals, product_noise
 
 #: Probability of noise longer than certificates reckon with.
 FARTHEST = 1e-18
@@ -39,8 +35,6 @@ LEAST_SHARE = 2.0**-10
 
 #: Of rows in a ball: which.
 Ball = Literal["l1", "l2"]
-
-_MAX = float(np.finfo(np.float64).max)
 
 
 class Norm(ABC):
@@ -80,7 +74,10 @@ class L2(Norm):
 
     @override
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
-        return l2_noise(rho, self.size, source, count=count)
+        lengths = gamma_norm(rho, self.size, count, source)
+        normal = normals(self.size, count, source)  # its direction is uniform on the sphere
+        normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+        return lengths[:, None] * normal
 
     @override
     def of(self, points: Floats) -> Floats:
@@ -100,7 +97,8 @@ class L1(Norm):
 
     @override
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
-        return laplace_noise(rho, self.size, source, count=count)
+        rises, falls = (gamma_norm(rho, 1, count * self.size, source) for _ in range(2))
+        return (rises - falls).reshape(count, self.size)
 
     @override
     def of(self, points: Floats) -> Floats:
@@ -154,10 +152,8 @@ class Body(Norm):
     @property
     def parts(self) -> list[slice]:
         """Where every factor's columns are."""
-        ends = np.cumsum(self.sizes)
-        return [
-            slice(int(end) - size, int(end)) for end, size in zip(ends, self.sizes, strict=True)
-        ]
+        ends = np.cumsum([0, *self.sizes]).tolist()
+        return list(starmap(slice, pairwise(ends)))
 
     @property
     def squared_reach(self) -> float:
@@ -263,7 +259,7 @@ def into_factors(X: Floats, sizes: tuple[int, ...], inside: float = 1.0) -> Floa
     NaN reads as 0, an infinity as the largest double, and the columns of every factor are divided
     by the larger of one and the sum of their magnitudes.
     """
-    rows = np.nan_to_num(np.asarray(X, dtype=np.float64), nan=0.0, posinf=_MAX, neginf=-_MAX)
+    rows = np.nan_to_num(np.asarray(X, dtype=np.float64))
     start = 0
     for size in sizes:
         part = rows[:, start : start + size]
@@ -344,7 +340,7 @@ class Gaussian(Law):
 
     @override
     def draw(self, source: RandomSource, count: int) -> Floats:
-        return gaussian_noise(self.sigma, self.size, source, count=count)
+        return check_positive(self.sigma, "sigma") * normals(self.size, count, source)
 
     @override
     def log_density(self, noise: Floats) -> float:
@@ -403,25 +399,15 @@ def row_norms(X: Rows, norm: Ball = "l2") -> Floats:
     """Return the norm of every row; infinite or NaN where doubles cannot hold its square."""
     with np.errstate(all="ignore"):
         if sparse.issparse(X):
-            rows = canonical_csr(X)
+            # In CSR that holds every entry once: two entries of one place add up.
+            rows = sparse.csr_array(X).astype(np.float64, copy=False)
+            if not rows.has_canonical_format:
+                rows = rows.copy()
+                rows.sum_duplicates()
             powers = np.abs(rows.data) if norm == "l1" else rows.data * rows.data
             taken = sparse.csr_array((powers, rows.indices, rows.indptr), shape=rows.shape)
             sums = np.asarray(taken @ np.ones(rows.shape[1]))
         else:
-            dense = np.asarray(X)
-            sums = np.abs(dense).sum(axis=1) if norm == "l1" else _squares(dense)
+            dense, l1 = np.asarray(X), norm == "l1"
+            sums = np.abs(dense).sum(axis=1) if l1 else np.einsum("ij,ij->i", dense, dense)
         return np.asarray(sums if norm == "l1" else np.sqrt(sums))
-
-
-def canonical_csr(X: sparse.csr_array) -> sparse.csr_array:
-    """Return CSR in doubles that holds every entry once: two entries of one place add up."""
-    rows: sparse.csr_array = sparse.csr_array(X).astype(np.float64, copy=False)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        with np.errstate(all="ignore"):
-            rows.sum_duplicates()
-    return rows
-
-
-def _squares(X: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", X, X))

@@ -37,7 +37,6 @@ from confrere.kernel.streams import Measurement, R, RandomSource, SeededSource, 
 #: Up to so many words, keying a stream costs more than it saves.
 _FEW_WORDS = 1024
 
-
 #: Payments that are being drawn for in this process, by ledger and row, and who does it.
 _UNDER_WAY: dict[tuple[str, int], int] = {}
 _CHANGED = threading.Condition()
@@ -52,8 +51,7 @@ def _forget_others() -> None:
     _CHANGED = threading.Condition()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_others)
+os.register_at_fork(after_in_child=_forget_others)
 
 
 class HasStore(Protocol):

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.linalg import helmert
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, PrivacyEvent, Split, check_positive
+from confrere.kernel.guarantee import Guarantee, Priced, Split, check_positive
 
 Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomState
-
 
 #: Nothing between it and 1 is a double.
 _LARGEST = 1 - 2.0**-53
@@ -37,16 +37,13 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Measurement(ABC, Generic[R, T]):
+class Measurement(Priced, ABC, Generic[R, T]):
     """What can be released: what it costs, and the one draw that it costs that for."""
 
     @abstractmethod
+    @override
     def guarantee(self, units: int = 1) -> Guarantee:
         """Return the price of hiding so many units at once, without touching data."""
-
-    def event(self) -> PrivacyEvent:
-        """Return what a ledger keeps, by which accountants compose: the price, if nothing else."""
-        return self.guarantee().event()
 
     @property
     def several(self) -> tuple[str, int] | None:
@@ -191,28 +188,6 @@ def gamma_norm(rho: float, dimension: int, count: int, source: RandomSource) -> 
     return np.asarray(exponentials.sum(axis=1) / rho)
 
 
-def directions(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
-    """Return ``count`` unit vectors, uniform on the sphere."""
-    drawn = normals(dimension, count, source)
-    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
-
-
-def l2_noise(
-    rho: float, dimension: int, source: RandomSource, count: int = 1
-) -> NDArray[np.float64]:
-    """Return ``(count, dimension)`` draws with density proportional to ``exp(-rho ||b||_2)``."""
-    norms = gamma_norm(rho, dimension, count, source)
-    return np.asarray(norms[:, None] * directions(dimension, count, source))
-
-
-def laplace_noise(
-    rho: float, dimension: int, source: RandomSource, count: int = 1
-) -> NDArray[np.float64]:
-    """Return ``(count, dimension)`` draws with density proportional to ``exp(-rho ||b||_1)``."""
-    rises, falls = (gamma_norm(rho, 1, count * dimension, source) for _ in range(2))
-    return np.asarray((rises - falls).reshape(count, dimension))
-
-
 def cross_polytope_points(size: int, count: int, source: RandomSource) -> NDArray[np.float64]:
     """Return ``(count, size)`` uniform draws of the vectors whose magnitudes sum to at most one."""
     # Of size + 1 exponentials all but the first, over their sum, are uniform in the corner.
@@ -239,19 +214,6 @@ def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.floa
     return np.asarray(halves * source.signs(count, dimension))
 
 
-def gaussian_noise(
-    sigma: float, dimension: int, source: RandomSource, count: int = 1
-) -> NDArray[np.float64]:
-    """Return ``(count, dimension)`` draws of ``N(0, sigma^2 I)``."""
-    check_positive(sigma, "sigma")
-    return np.asarray(sigma * normals(dimension, count, source))
-
-
-def in_sum_zero_space(coordinates: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
-    """Return the ``(K, d)`` matrix with these ``(K - 1) d`` coordinates in an orthonormal basis."""
-    return np.asarray(sum_zero_basis(n_classes) @ coordinates.reshape(n_classes - 1, -1))
-
-
 def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
     """Return ``(K, K-1)`` orthonormal columns, each summing to zero."""
     return np.asarray(helmert(n_classes).T)
@@ -260,30 +222,22 @@ def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
 def discrete_laplace(
     scale: float | NDArray[np.float64], shape: tuple[int, ...], source: RandomSource
 ) -> NDArray[np.int64]:
-    """Return integers with probability proportional to ``exp(-|k|/scale)``."""
-    check_positive(float(np.min(scale)), "scale")
-    rises, falls = _geometric(np.asarray(scale, dtype=np.float64), (2, *shape), source)
-    return np.asarray(rises - falls)
+    """Return integers with probability proportional to ``exp(-|k|/scale)``.
 
-
-def _geometric(
-    scale: NDArray[np.float64], shape: tuple[int, ...], source: RandomSource
-) -> NDArray[np.int64]:
-    """Return integers with probability proportional to ``exp(-k/scale)``, k from 0 on.
-
-    The floor of an exponential, in floats off where it is large. Binary digits of a geometric are
-    independent: of large ones the low digits are drawn, and the floor is taken of what is above.
+    Differences of geometrics, which are floors of exponentials, in floats off where these are
+    large. Binary digits of a geometric are independent: of large ones the low digits are drawn, and
+    the floor is taken of what is above.
     """
-    largest = float(np.max(scale))
+    check_positive(float(np.min(scale)), "scale")
+    scales, largest = np.asarray(scale, dtype=np.float64), float(np.max(scale))
     digits = math.ceil(math.log2(largest)) - _DIGITS if largest > _LARGE else 0
-    drawn = np.floor(-(scale / 2.0**digits) * np.log(source.uniforms(*shape))).astype(np.int64)
+    floors = np.floor(-(scales / 2.0**digits) * np.log(source.uniforms(2, *shape)))
+    drawn = floors.astype(np.int64)
     for place in reversed(range(digits)):
-        ones = source.uniforms(*shape) < special.expit(-(2.0**place) / scale)
+        ones = source.uniforms(2, *shape) < special.expit(-(2.0**place) / scales)
         drawn = 2 * drawn + ones
-    return drawn
+    return np.asarray(drawn[0] - drawn[1])
 
-
-Integers = NDArray[np.int64]
 
 #: What a series of a Gamma variable may leave out, in bits below one.
 _REST = 230
@@ -354,19 +308,9 @@ def gaussian_shares(
     return np.asarray(scale * box_muller(count, size, source=source))
 
 
-def laplace_shares(
-    rho: float, size: int, parts: int, count: int, *, source: RandomSource
-) -> Floats:
-    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``exp(-rho ||b||_1)``."""
-    check_positive(rho, "rho")
-    drawn = gammas(Fraction(1, _checked_parts(parts)), 2 * count * size, source=source)
-    rises, falls = drawn.reshape(2, count, size) / rho
-    return np.asarray(rises - falls)
-
-
 def integer_shares(
     scale: int, size: int, parts: int, count: int, *, source: RandomSource
-) -> Integers:
+) -> NDArray[np.int64]:
     """Return ``(count, size)`` integer shares; ``parts`` add up to ``exp(-|z|/scale)`` per entry.
 
     Differences of negative binomials of shape ``1/parts``, as compound Poisson sums with jumps of

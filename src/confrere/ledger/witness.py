@@ -19,7 +19,6 @@ from confrere.kernel.ledger import (
     Spent,
     Store,
     Witness,
-    record_file,
     witness_folder,
 )
 from confrere.kernel.log import now
@@ -129,7 +128,7 @@ def _lost(kept: Witness, log: Pages, path: Path) -> list[Spent]:
 
 def _spent_of(kept: Witness, ledger_id: str) -> list[Spent]:
     """Return what accounts of a ledger had spent."""
-    files = sorted(kept.folder.glob(record_file(kept.folder, "*.spent", ledger_id).name))
+    files = sorted(kept.folder.glob(kept.file("*.spent", ledger_id).name))
     return [Spent.from_dict(values) for values in map(kept.read, files) if values is not None]
 
 

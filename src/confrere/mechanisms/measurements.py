@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,10 +72,8 @@ from confrere.kernel.streams import (
     check_scale,
     discrete_laplace,
     gaussian_shares,
-    in_sum_zero_space,
     integer_shares,
     l2_shares,
-    laplace_shares,
     sum_zero_basis,
 )
 from confrere.solver.certificate import (
@@ -99,7 +97,7 @@ Patterns = Sequence[tuple[NDArray[np.intp] | slice, NDArray[np.bool_] | slice]]
 #: One row per party, or one; where parties draw which of their rows they use, a function of that.
 Vectors = Floats | Callable[[Picked], Floats]
 #: Without a delta; whole numbers need no rounding.
-ShareLaw = Literal["l2", "laplace", "integer"]
+ShareLaw = Literal["l2", "integer"]
 
 #: Share of epsilon that pays for the solver's tolerance and the floats.
 SOLVER_SHARE = 0.01
@@ -599,7 +597,8 @@ def from_coordinates(released: Floats, n_classes: int) -> Floats:
     """Return vectors, or matrices whose columns sum to zero, from one row of coordinates each."""
     if n_classes == 2:
         return released
-    return np.stack([in_sum_zero_space(each, n_classes) for each in released])
+    basis = sum_zero_basis(n_classes)
+    return np.stack([basis @ each.reshape(n_classes - 1, -1) for each in released])
 
 
 def coordinate_rounding(reach: float, n_classes: int) -> float:
@@ -978,6 +977,7 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
         theorem("point", "L2" if self.law == "l2" else "L1", self.delta)
         whole = self.law == "integer"
         for wrong, why in (
+            (self.law not in get_args(ShareLaw), "law must be 'l2' or 'integer'."),
             (not 0 <= self.delta < 1, "delta must be a number in [0, 1)."),
             (self.size < 1 or self.releases < 1, "size and releases must be at least 1."),
             (self.colluders < 1, "colluding must be at least 1: who has a share knows it."),
@@ -1244,8 +1244,7 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
     def _noise(self, rate: float, parts: int, count: int, source: RandomSource) -> Floats:
         if self.delta:
             return gaussian_shares(1 / rate, self.size, parts, count, source=source)
-        shares = laplace_shares if self.law == "laplace" else l2_shares
-        return shares(rate, self.size, parts, count, source=source)
+        return l2_shares(rate, self.size, parts, count, source=source)
 
 
 @dataclass(frozen=True)
