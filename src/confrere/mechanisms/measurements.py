@@ -384,9 +384,8 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
 
     @override
     def guarantee(self, units: int = 1) -> Guarantee:
-        if units == 1:
-            return self.promise
-        return self.promise.guarantee(units, chained(self._profile, units))
+        profile = None if units == 1 else chained(self._profile, units)
+        return self.promise.guarantee(units, profile)
 
     def _profile(self, epsilon: float) -> float:
         """Return delta at an epsilon, of Gaussian noise and the output steps together."""
