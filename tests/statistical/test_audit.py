@@ -21,6 +21,7 @@ from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
 from confrere.methods.average import noised_coefficients
+from confrere.methods.votes import WHOLE
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source
@@ -163,8 +164,8 @@ def released_weights(name, model, data):
     """Return what a fitted model released, in the coordinates of its mechanism."""
     if name == "statistic":
         return model.statistic_
-    if name == "cells":
-        return model.statistic_.ravel()
+    if name == "cells":  # whole numbers are noised: what a party has, times the parties
+        return model.statistic_.ravel() * WHOLE * len(np.unique(data["party"]))
     X = data["X"]
     if name in ("pst-f", "pst-h", "pst-s"):
         high = model.high_level_

@@ -93,9 +93,9 @@ def test_an_upload_of_the_wrong_length_loses_the_try_and_is_not_kept(tmp_path, l
 
 
 def test_vectors_at_their_bound_do_not_wrap_and_longer_ones_are_cut(tmp_path):
-    for law, more in (("l2", {}), ("gaussian", {"delta": 1e-6}), ("integer", {})):
+    for more in ({}, {"delta": 1e-6}, {"law": "integer"}):
         sums = SecureSum(
-            epsilon=1.0, size=2, sensitivity=1.0, n_parties=200, largest=2.0**30, law=law, **more
+            epsilon=1.0, size=2, sensitivity=1.0, n_parties=200, largest=2.0**30, **more
         )
         most = np.full((200, 2), 2.0**30)
         for vectors in (most, 1e290 * most, -most):
@@ -293,7 +293,7 @@ def uploads_in_a_run(there, most=9):
 def price_of_uploads(mechanism, count):
     """Return epsilon (and delta) of so many sums with the noise that each of them has."""
     rounded = count * mechanism._moved(mechanism.spacing) / mechanism.scale
-    if mechanism.law == "gaussian":
+    if mechanism.delta:
         mu = math.sqrt(count) * mechanism.sensitivity * mechanism.rate
         return mechanism.epsilon, float(gaussian_delta(mechanism.epsilon - rounded, mu))
     return count * mechanism.sensitivity * mechanism.rate + rounded, 0.0
@@ -308,6 +308,7 @@ def pays_for_every_try(folder, plan):
     assert epsilon <= plan.epsilon * (1 + 1e-9)
     assert delta <= plan.delta * (1 + 1e-6)
     assert epsilon >= 0.99 * plan.epsilon, "nothing that nobody can ask for is paid for"
+    assert delta >= 0.99 * plan.delta, "nor with a delta, at the same epsilon"
     more_epsilon, more_delta = price_of_uploads(mechanism, given + 1)
     assert more_epsilon > plan.epsilon or more_delta > plan.delta
     assert there.spent("a") == plan.epsilon
