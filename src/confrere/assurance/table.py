@@ -33,7 +33,7 @@ from confrere.catalogue import find_method
 from confrere.data.fact_counts import FactCounts
 from confrere.data.features import Category, Flag, Label, Number
 from confrere.data.schema import PublicSchema
-from confrere.errors import InvalidData, InvalidParameter, NotInstalled
+from confrere.errors import CompositionError, InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
 from confrere.learned_facts import FactsPlan
@@ -482,7 +482,7 @@ def audit_row(
     else:
         try:
             sides = sides_of(row, epsilon)
-        except InvalidData as error:
+        except (CompositionError, InvalidData) as error:
             # Made-up rows are good: a mechanism that refuses them was given others.
             return RowAudit(row, {"ratio": math.inf}, f"refused to run: {error}", 0.0)
         tools = {
@@ -494,7 +494,7 @@ def audit_row(
     for name, tool in tools.items():
         try:
             found = list(tool())
-        except InvalidData as error:
+        except (CompositionError, InvalidData) as error:
             found = [(math.inf, f"refused to run: {error}")]
         except NotInstalled as error:
             return RowAudit(row, {}, f"not compared: {error}", time.process_time() - start)

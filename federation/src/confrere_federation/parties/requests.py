@@ -22,6 +22,7 @@ import hashlib
 import json
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -796,9 +797,9 @@ class _Polled(Operation):
         told |= {"alpha": plan.local_alpha} | self._more(plan, count)
         return {n: told[n] if n in told else getattr(plan, n) for n in self.kinds}
 
+    @abstractmethod
     def _more(self, plan: votes.Voting, n_parties: int) -> Values:
         """Return what is not the plan's."""
-        raise NotImplementedError
 
     @classmethod
     @override
