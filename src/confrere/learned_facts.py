@@ -109,7 +109,6 @@ def learn_facts(
     table: Any,  # Private records, with the label's column if its base rate is to be learned
     *,
     epsilon: float,  # Price of all facts together
-    quantiles: int = 0,  # Learn so many quantiles of every number that may become a curve, too
     neighbours: str = "replace-one",  # Which change is hidden; as in the fits that are to come
     # Whose record it is, or the column that says so: then all records of a party are hidden
     # together, as in :class:`confrere.MultipartyClassifier`, and facts are means over parties of
@@ -133,7 +132,7 @@ def learn_facts(
         raise InvalidParameter("schema must be a PublicSchema.")
     relation = check_relation(neighbours)
     unit = Unit.RECORD if party is None else Unit.PARTY
-    plan = FactsPlan(FactCounts(schema, quantiles), check_epsilon(epsilon), relation, unit)
+    plan = FactsPlan(FactCounts(schema), check_epsilon(epsilon), relation, unit)
     guarantee = plan.guarantee()
     sums, n_samples = plan.summed(table, party)
     book, paid_by = payer(ledger, account, guarantee)

@@ -34,8 +34,9 @@ import sys
 from pathlib import Path
 from confrere.cli import app
 for folder in map(Path, sys.argv[1:]):
-    arguments = ["predict", folder, folder.parent / "table.csv", "--out", f"{folder}.csv"]
-    app([str(argument) for argument in arguments], standalone_mode=False)
+    for kind in ("csv", "parquet"):
+        arguments = ["predict", folder, folder.parent / "table.csv", "--out", f"{folder}.{kind}"]
+        app([str(argument) for argument in arguments], standalone_mode=False)
 """
 
 #: Another one has nothing but the standard library and the program in every README.
@@ -117,10 +118,11 @@ def test_four_readers_agree(name, seed, released):
     assert np.isfinite(expected).all()
     assert len({*np.round(expected[:, 0], 9)}) > 5  # rows differ, or nothing is compared
     # (a) the command line
-    printed = pd.read_csv(f"{folder}.csv", dtype={"predicted": str})
     names = [f"probability of {label}" for label in model.classes_]
-    np.testing.assert_allclose(printed[names], expected, rtol=0, atol=1e-9)
-    assert printed["predicted"].tolist() == [str(label) for label in labels]
+    text = pd.read_csv(f"{folder}.csv", dtype={"predicted": str})
+    for printed in (text, pd.read_parquet(f"{folder}.parquet")):
+        np.testing.assert_allclose(printed[names], expected, rtol=0, atol=1e-9)
+        assert [*map(str, printed["predicted"])] == [str(label) for label in labels]
     # (b) the README's program
     found, examples = json.loads(folder.with_suffix(".json").read_text())
     np.testing.assert_allclose([p for _, p in found], named(model, expected), rtol=0, atol=1e-9)

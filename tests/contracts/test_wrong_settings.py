@@ -31,7 +31,7 @@ ANYWHERE = {
 #: What belongs to one of them.
 ALONE = {
     "plr": [
-        *each(delta=(1e-2, 1e-13)),
+        *each(delta=(1e-2, 1e-13), declared_samples=(100,)),
         *({"declared_samples": n, "neighbours": "add-remove"} for n in (None, 0, -3)),
         {"prior": np.ones(6), "classes": [0, 1, 2]},
         {"prior_intercept": 1.0, "classes": [0, 1, 2]},

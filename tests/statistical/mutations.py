@@ -596,8 +596,8 @@ MUTATIONS = {
         "a missing cell is not in the sensitivity of facts",
         _edited(
             "data.fact_counts:ColumnSums.sensitivity",
-            "return max(self.moved, self.longest + STEPS) if self.gaps else self.moved",
-            "return self.moved",
+            "np.ptp(self.table @ signs.T",
+            "np.ptp(self.table[:-1] @ signs.T",
         ),
         ("facts",),
         ("ratio",),

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from confrere.audit import Pair, audit_function
-from confrere.data.fact_counts import STEPS, FactCounts, MomentSums
+from confrere.data.fact_counts import STEPS, ColumnSums, FactCounts
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.streams import SeededSource
@@ -52,28 +52,24 @@ def loss(plan, first, second):
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
-@pytest.mark.parametrize(("quantiles", "attained"), [(0, 0.999), (5, 0.92)])
-def test_no_pair_loses_more_than_the_claim_and_one_nearly_all_of_it(epsilon, quantiles, attained):
-    plan = FactsPlan(FactCounts(SCHEMA, quantiles), epsilon)
+def test_no_pair_loses_more_than_the_claim_and_one_nearly_all_of_it(epsilon):
+    plan = FactsPlan(FactCounts(SCHEMA), epsilon)
     found = [loss(plan, *pair) / epsilon for pair in PAIRS]
-    assert max(found) <= 1.0
-    # With quantiles, no cell is missing and in a cell of the histogram at once.
-    assert max(found) >= attained
+    assert 0.999 <= max(found) <= 1.0
     assert plan.guarantee().epsilon == epsilon
 
 
-@pytest.mark.parametrize("name", ["moved", "longest"])
-def test_a_sensitivity_that_is_too_small_is_found(name, monkeypatch):
-    right = getattr(MomentSums, name)
-    less = int(0.7 * right) if name == "longest" else property(lambda s: int(0.9 * right.fget(s)))
-    monkeypatch.setattr(MomentSums, name, less)
+@pytest.mark.parametrize("column", SCHEMA.columns)
+def test_a_sensitivity_that_is_too_small_is_found(column, monkeypatch):
+    right = ColumnSums.sensitivity.fget
+    less = property(lambda one: int((1 - 0.1 * (one.column == column)) * right(one)))
+    monkeypatch.setattr(ColumnSums, "sensitivity", less)
     plan = FactsPlan(FactCounts(SCHEMA), CLAIM)
     assert max(loss(plan, *pair) for pair in PAIRS) > CLAIM
 
 
-@pytest.mark.parametrize("quantiles", [0, 5])
-def test_a_record_that_comes_or_goes_costs_the_claim_and_its_number_is_counted(quantiles):
-    plan = FactsPlan(FactCounts(SCHEMA, quantiles), CLAIM, Neighbours.ADD_REMOVE)
+def test_a_record_that_comes_or_goes_costs_the_claim_and_its_number_is_counted():
+    plan = FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.ADD_REMOVE)
     assert plan.guarantee().neighbours is Neighbours.ADD_REMOVE
     assert "number of records" not in plan.guarantee().public
     found = []
@@ -85,14 +81,14 @@ def test_a_record_that_comes_or_goes_costs_the_claim_and_its_number_is_counted(q
             found.append(float(np.abs(there - gone).sum()) / plan.counter.scale)
     assert 0.9 * CLAIM < max(found) <= CLAIM
     # Half of what replacing costs, and a little for the number.
-    replaced = FactsPlan(FactCounts(SCHEMA, quantiles), CLAIM).counter.scale
+    replaced = FactsPlan(FactCounts(SCHEMA), CLAIM).counter.scale
     assert plan.counter.scale < 0.9 * replaced
 
 
 @pytest.mark.parametrize("forgotten", ["the number of records", "the square"])
 def test_what_add_remove_forgets_is_found(forgotten, monkeypatch):
     if forgotten == "the square":
-        monkeypatch.setattr(MomentSums, "longest", property(lambda self: STEPS))
+        monkeypatch.setattr(ColumnSums, "longest", property(lambda self: STEPS))
     else:
         monkeypatch.setattr(sums, "STEPS", 0)
     plan = FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.ADD_REMOVE)

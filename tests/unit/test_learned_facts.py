@@ -83,7 +83,8 @@ def test_facts_of_whole_parties_add_up_with_what_is_learned_from_them(table):
     settings = {"ledger": ledger, "account": "parties"}
     learned = SCHEMA.learn(table, epsilon=1.0, party="clinic", **settings)
     assert ledger.spent("parties") == 1.0
-    assert learned.features[0].mean == pytest.approx(50, abs=6)
+    told = SCHEMA.learn(table, epsilon=1.0, party="clinic", random_state=0)  # no verdict by chance
+    assert told.features[0].mean == pytest.approx(50, abs=2)
     model = MultipartyClassifier(epsilon=1.0, schema=learned, **settings)
     release = model.fit(table, party="clinic", auxiliary=table[["age", "job"]][:300]).to_release()
     assert release.card.epsilon == 2.0

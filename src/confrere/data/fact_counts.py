@@ -1,34 +1,33 @@
 """What would have to be counted to learn the facts that a schema does not declare.
 
-Every fact comes from sums of small integers, one vector per record, and one record moves the sum
-of all vectors by a public amount. Nothing here draws noise or charges: from a table to exact
-integers, and from noised integers to facts.
+A cell is one of its column's vertices, and every vertex adds small whole numbers, a row of a public
+table, to the sums: how far one record moves them all can be read off the tables. Nothing here draws
+noise or charges: from a table to exact integers, and from noised integers to facts.
 
 Proof: docs/proofs/learned_facts.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import product
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.data.cells import Cells, declared_columns, refuse
+from confrere.data.cells import Cells, declared_columns
 from confrere.data.features import ZEROS, Category, Feature, Flag, Label, Number, Ordered
 from confrere.data.schema import PublicSchema
-from confrere.errors import InvalidData, InvalidParameter, SchemaError
+from confrere.errors import InvalidData, SchemaError
 
 Integers = NDArray[np.int64]
 
 #: One is so many lattice steps: numbers are rounded to this part of half their declared width.
 STEPS = 1024
-
-#: Cells of a number's histogram, between its bounds, where quantiles are learned.
-CELLS = 32
 
 #: How far variances and means of columns lie apart, where half the width of the bounds is one: what
 #: the noise is held against. And how much must be left of what was counted.
@@ -38,225 +37,134 @@ _SPREAD, _CENTRES, _BELIEVED = 0.15, 0.5, 0.2
 LEAST_SHARE = 0.001
 
 
-@dataclass(frozen=True)
+@final
+@dataclass(frozen=True, eq=False)
 class ColumnSums:
-    """What is counted of one column: of this one, how many cells are missing and nothing else."""
+    """What is counted of one column."""
 
     column: str
-    gaps: bool  #: Whether missing cells are counted too, in the last entry
-    feature: Any  #: What is declared of it
-
-    @property
-    def own(self) -> int:
-        """Entries without the one that counts missing cells."""
-        return 0
-
-    @property
-    def moved(self) -> int:
-        """How far, in L1, one cell's vector can be from another's, both of them present."""
-        return 0
-
-    @property
-    def longest(self) -> int:
-        """The L1 norm of a present cell's vector at most."""
-        return 0
+    vertices: Callable[[Cells], NDArray[Any]]  #: Which row of the table a cell adds
+    table: Integers  #: Where missing cells are counted, in the last column
+    gaps: bool  #: Whether they are
+    #: From noised sums of so many records, and the noise's deviation, what they say.
+    facts: Callable[[Floats, float, float], dict[str, Any]]
 
     @property
     def size(self) -> int:
-        """Entries in all."""
-        return self.own + self.gaps
+        """How many sums there are."""
+        return int(self.table.shape[1])
+
+    @property
+    def longest(self) -> int:
+        """How far the sums move, in L1, when a record comes or goes."""
+        return int(np.abs(self.table).sum(axis=1).max())
 
     @property
     def sensitivity(self) -> int:
-        """How far one record moves the sums, in L1: a missing cell has nothing but its count."""
-        return max(self.moved, self.longest + STEPS) if self.gaps else self.moved
+        """How far apart two rows of the table are, in L1: exactly where it has few columns.
 
-    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return ``(own, rows)`` integers, and which cells are missing."""
-        absent = self.feature.vertices(cells) == self.feature.size - 1
-        return np.zeros((0, len(absent)), dtype=np.int64), absent
+        The distance is the largest difference over all choices of signs. Of many columns, of which
+        a record is in one, it is at most what the two longest rows have together.
+        """
+        if self.size > 3:
+            return int(np.sort(np.abs(self.table).sum(axis=1))[-2:].sum())
+        signs = np.array([*product((1, -1), repeat=self.size)])
+        return int(np.ptp(self.table @ signs.T, axis=0).max())
 
     def sums(self, cells: Cells, party: NDArray[np.intp] | None = None) -> Integers:
         """Return the column's sums; refuse what encoding would refuse, and quote nothing.
 
         Of several parties, whose codes are ``party``, one row each.
         """
-        counted, absent = self.vectors(cells)
-        if isinstance(self.feature, Feature) and self.feature.missing is None:
-            refuse(self.column, absent, "no value; declare what a missing one means")
-        counted[:, absent] = 0
-        if self.gaps:
-            counted = np.vstack([counted, STEPS * absent.astype(np.int64)])
+        at = self.vertices(cells)
         if party is None:
-            return np.asarray(counted.sum(axis=1, dtype=np.int64))
-        totals = np.zeros((int(party.max()) + 1, len(counted)), dtype=np.int64)
-        np.add.at(totals, party, counted.T)
+            return np.bincount(at, minlength=len(self.table)) @ self.table
+        totals = np.zeros((int(party.max()) + 1, self.size), dtype=np.int64)
+        np.add.at(totals, party, self.table[at])
         return totals
 
-    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:  # noqa: ARG002
-        """Return what noised sums of so many records say, beside the share of missing cells."""
+
+def _moments(places: Floats) -> Integers:
+    """Return numbers from -1 to 1 in whole steps, and their squares."""
+    v = np.rint(STEPS * np.clip(places, -1.0, 1.0)).astype(np.int64)
+    return np.stack([v, (v * v + STEPS // 2) // STEPS], axis=1)
+
+
+def _moment_facts(
+    feature: Number | Ordered, total: Floats, n: float, deviation: float
+) -> dict[str, Any]:
+    """Return mean and deviation, as far as the noise lets them be believed.
+
+    Where it drowns them they are those of the uniform law, as where nothing is declared; where
+    it leaves next to nothing, nothing is learned.
+    """
+    noise = deviation / (STEPS * n)
+    v = float(np.clip(total[0] / (STEPS * n), -1.0, 1.0))
+    error = noise * float(np.sqrt(1 + 4 * v * v))
+    found = float(np.clip(total[1] / (STEPS * n) - v * v, max(error, STEPS**-2), 1.0))
+    believed = _SPREAD**2 / (_SPREAD**2 + error**2)
+    if believed < _BELIEVED:
         return {}
+    variance = believed * found + (1 - believed) / 3
+    v *= _CENTRES**2 / (_CENTRES**2 + noise**2)
+    middle, half = feature.moments()
+    mean = float(np.clip(rounded(middle + half * v, half), middle - half, middle + half))
+    return {"mean": mean, "sd": max(rounded(half * variance**0.5, half), half / STEPS)}
 
 
-@dataclass(frozen=True)
-class MomentSums(ColumnSums):
-    """A number in ``[-1, 1]`` between its bounds, and its square."""
-
-    feature: Number | Ordered
-
-    # ``|v| + v^2``
-    own, longest = 2, 2 * STEPS
-
-    @property
-    def moved(self) -> int:
-        """``max |v-v'| + |v^2-v'^2| = 9/4``, at 1 and -1/2; rounding the square adds a step.
-
-        Of ranks, which are few, the farthest two are looked for.
-        """
-        if isinstance(self.feature, Number):
-            return 9 * STEPS // 4 + 1
-        ranks = self._vectors(np.clip(_ranks(self.feature), -1.0, 1.0))
-        return max(int(np.abs(ranks - one[:, None]).sum(axis=0).max()) for one in ranks.T)
-
-    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return rounded numbers and their rounded squares."""
-        places, absent = _places_in_bounds(self.feature, cells)
-        return self._vectors(places), absent
-
-    @staticmethod
-    def _vectors(places: Floats) -> Integers:
-        v = np.rint(STEPS * places).astype(np.int64)
-        return np.stack([v, (v * v + STEPS // 2) // STEPS])
-
-    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:
-        """Return mean and deviation, as far as the noise lets them be believed.
-
-        Where it drowns them they are those of the uniform law, as where nothing is declared; where
-        it leaves next to nothing, nothing is learned.
-        """
-        noise = deviation / (STEPS * n)
-        v = float(np.clip(total[0] / (STEPS * n), -1.0, 1.0))
-        error = noise * float(np.sqrt(1 + 4 * v * v))
-        found = float(np.clip(total[1] / (STEPS * n) - v * v, max(error, STEPS**-2), 1.0))
-        believed = _SPREAD**2 / (_SPREAD**2 + error**2)
-        if believed < _BELIEVED:
-            return {}
-        variance = believed * found + (1 - believed) / 3
-        v *= _CENTRES**2 / (_CENTRES**2 + noise**2)
-        centre, scale = self.feature.moments()
-        low, high = centre - scale, centre + scale
-        middle, half = (low + high) / 2, (high - low) / 2
-        mean = float(np.clip(rounded(middle + half * v, half), low, high))
-        return {"mean": mean, "sd": max(rounded(half * variance**0.5, half), half / STEPS)}
+def _share_facts(
+    feature: Category | Flag | Label, total: Floats, n: float, deviation: float
+) -> dict[str, Any]:
+    """Return shares, drawn towards equal ones as far as the noise is felt."""
+    counted = np.clip(total / (STEPS * n), 0.0, 1.0)
+    if not isinstance(feature, Category):  # of two sides one is counted
+        counted = np.array([counted[0], 1 - counted[0]])
+    # Values that nobody declared may be in no column: then shares need not add up to one.
+    open_ended = isinstance(feature, Category) and feature.unknown == ZEROS
+    whole = float(np.clip(counted.sum(), 0.5, 1.0)) if open_ended else 1.0
+    even = np.full(len(counted), 1 / len(counted))
+    shares = counted / counted.sum() if counted.sum() > 0 else even
+    pull = min(1.0, len(counted) * max(deviation / (STEPS * n), LEAST_SHARE))
+    shares = np.clip((1 - pull) * shares + pull * even, LEAST_SHARE, 1 - LEAST_SHARE)
+    told = [round(share, 6) for share in (whole * shares / shares.sum()).tolist()]
+    if isinstance(feature, Category):
+        return {"shares": told}
+    return {"base_rate" if isinstance(feature, Label) else "share": told[0]}
 
 
-@dataclass(frozen=True)
-class CellSums(ColumnSums):
-    """Which of so many cells between its bounds a number is in."""
-
-    feature: Number
-    quantiles: int
-
-    # A record is in one cell; if it moves, that one loses it and another gains it.
-    own, moved, longest = CELLS, 2 * STEPS, STEPS
-
-    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return one at a number's cell."""
-        places, absent = _places_in_bounds(self.feature, cells)
-        cells = np.clip(np.floor((places + 1) / 2 * CELLS), 0, CELLS - 1).astype(np.intp)
-        return _one_hot(cells, CELLS), absent
-
-    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:  # noqa: ARG002
-        """Return knots at equal shares of the noised histogram; even where it says nothing."""
-        # A little of every cell keeps quantiles apart.
-        shares = np.maximum(total[:CELLS], 0.0) / (STEPS * n) + 1 / (16 * CELLS)
-        below = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
-        edges = np.linspace(0.0, 1.0, CELLS + 1)
-        inner = np.interp(np.arange(1, self.quantiles - 1) / (self.quantiles - 1), below, edges)
-        found = self.feature.within_bounds([0.0, *inner.tolist(), 1.0])
-        return {"quantiles": found} if min(np.diff(found)) > 0 else {}
+def _no_facts(*_: object) -> dict[str, Any]:
+    return {}
 
 
-@dataclass(frozen=True)
-class ShareSums(ColumnSums):
-    """How many records have each declared value."""
-
-    feature: Category | Flag | Label
-
-    @property
-    def own(self) -> int:
-        """One per value; of two sides one is enough."""
-        return len(self.feature.known) if isinstance(self.feature, Category) else 1
-
-    @property
-    def moved(self) -> int:
-        """One value loses a record, another gains it; a side alone loses it or gains it."""
-        return self.longest if self.own == 1 else 2 * STEPS
-
-    longest = STEPS  # a record has one value
-
-    def vectors(self, cells: Cells) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return one at a record's value."""
-        if isinstance(self.feature, Label):
-            sides = np.asarray(self.feature.encode(cells)) == 1
-            return STEPS * sides[None].astype(np.int64), np.zeros(len(sides), dtype=bool)
-        places, absent = _declared_places(self.feature, cells)
-        if isinstance(self.feature, Flag):
-            return STEPS * (places == 1)[None].astype(np.int64), absent
-        return _one_hot(places, self.own), absent
-
-    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:
-        """Return shares, drawn towards equal ones as far as the noise is felt."""
-        count = max(2, self.own)
-        error = deviation / (STEPS * n)
-        counted = np.clip(total[: self.own] / (STEPS * n), 0.0, 1.0)
-        if self.own == 1:
-            counted = np.array([counted[0], 1 - counted[0]])
-        # Values that nobody declared may be in no column: then shares need not add up to one.
-        open_ended = isinstance(self.feature, Category) and self.feature.unknown == ZEROS
-        whole = float(np.clip(counted.sum(), 0.5, 1.0)) if open_ended else 1.0
-        even = np.full(count, 1 / count)
-        shares = counted / counted.sum() if counted.sum() > 0 else even
-        pull = min(1.0, count * max(error, LEAST_SHARE))
-        shares = np.clip((1 - pull) * shares + pull * even, LEAST_SHARE, 1 - LEAST_SHARE)
-        told = [round(share, 6) for share in (whole * shares / shares.sum()).tolist()]
-        if isinstance(self.feature, Category):
-            return {"shares": told}
-        return {"base_rate" if isinstance(self.feature, Label) else "share": told[0]}
+def _side(label: Label, cells: Cells) -> NDArray[Any]:
+    return np.asarray(label.encode(cells) == 1, dtype=np.intp)
 
 
-def _places_in_bounds(feature: Number | Ordered, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return where cells lie between the bounds, from -1 to 1, and which are missing."""
-    if isinstance(feature, Ordered):
-        ranks, absent = _declared_places(feature, cells)
-        centred = _ranks(feature)[ranks]
-    else:
-        found, absent = feature.places(cells)
-        centre, scale = replace(feature, mean=None, sd=None).moments()
-        centred = (found - centre) / scale
-    return np.where(absent, 0.0, np.clip(centred, -1.0, 1.0)), absent
-
-
-def _ranks(feature: Ordered) -> Floats:
-    """Return where the levels lie between the lowest and the highest, from -1 to 1."""
-    centre, scale = feature.moments()
-    return np.asarray((feature.ranks() - centre) / scale)
-
-
-def _declared_places(feature: Feature, cells: Cells) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return which declared value a cell is, and which are missing; refuse what is undeclared."""
-    places = feature.vertices(cells)
-    absent, unknown = places == feature.size - 1, places == feature.size - 2
+def _counted(feature: Feature) -> ColumnSums | None:
+    """Return what is counted of a feature; nothing where all of it is declared."""
+    facts: Callable[[Floats, float, float], dict[str, Any]] = _no_facts
+    own: Integers = np.zeros((0, 0), dtype=np.int64)
+    if isinstance(feature, Number) and feature.sd is None:
+        centre, scale = feature.moments()
+        own, facts = _moments((feature.points() - centre) / scale), partial(_moment_facts, feature)
+    elif isinstance(feature, Ordered) and feature.sd is None and feature.shares is None:
+        centre, scale = feature.moments()
+        own, facts = _moments((feature.ranks() - centre) / scale), partial(_moment_facts, feature)
+    elif isinstance(feature, Flag) and feature.share is None:
+        own, facts = np.array([[0], [STEPS]]), partial(_share_facts, feature)
+    elif isinstance(feature, Category) and feature.shares is None:
+        own = STEPS * np.eye(len(feature.known), dtype=np.int64)
+        facts = partial(_share_facts, feature)
+    elif not feature.has_indicator or feature.missing_share is not None:
+        return None
+    gaps = feature.missing is not None
+    table = np.zeros((feature.size, own.shape[1] + gaps), dtype=np.int64)
+    table[: len(own), : own.shape[1]] = own
     bucket = feature.unknown_place() if isinstance(feature, Category) else None
-    # What nobody declared is in its bucket, or beyond the last, in none.
-    places[unknown] = len(feature.known) if bucket is None else bucket
-    places[absent] = 0
-    return places, absent
-
-
-def _one_hot(places: NDArray[np.intp], count: int) -> Integers:
-    here = places[None, :] == np.arange(count)[:, None]
-    return np.asarray(STEPS * here.astype(np.int64))
+    if bucket is not None and own.size:
+        table[-2] = table[bucket]
+    table[-1, own.shape[1] :] = STEPS
+    return ColumnSums(feature.column, feature.vertices, table, gaps, facts)
 
 
 def rounded(value: float, scale: float) -> float:
@@ -270,50 +178,23 @@ class FactCounts:
     """Everything that is counted for one schema; all of it public."""
 
     schema: PublicSchema  #: What it declares already is not learned again
-    #: Learn so many quantiles of every number that may become a curve, from its lower to its upper
-    #: bound; 0 for none, otherwise at least 3.
-    quantiles: int = 0
 
     def __post_init__(self) -> None:
-        q: object = self.quantiles
-        if isinstance(q, bool) or not isinstance(q, int) or (q != 0 and not 3 <= q <= CELLS // 2):
-            raise InvalidParameter(
-                f"quantiles must be 0, or a whole number from 3 to {CELLS // 2}."
-            )
         if not self.columns:
             raise SchemaError(
                 "schema: it declares everything that could be learned; there is nothing to pay for."
             )
 
-    @property
+    @cached_property
     def columns(self) -> tuple[ColumnSums, ...]:
-        """What is counted, column by column; of none twice what is missing."""
-        return tuple(self._counts())
-
-    def _counts(self) -> Iterator[ColumnSums]:
-        for feature in self.schema.features:
-            gaps = feature.missing is not None
-            found: list[ColumnSums] = []
-            if isinstance(feature, Number):
-                if feature.sd is None:
-                    found.append(MomentSums(feature.column, gaps, feature))
-                if self.quantiles and feature.curve in ("auto", True) and not feature.quantiles:
-                    found.append(
-                        CellSums(feature.column, gaps and not found, feature, self.quantiles)
-                    )
-            elif isinstance(feature, Ordered):
-                if feature.sd is None and feature.shares is None:
-                    found.append(MomentSums(feature.column, gaps, feature))
-            elif isinstance(feature, Category | Flag):
-                known = feature.shares if isinstance(feature, Category) else feature.share
-                if known is None:
-                    found.append(ShareSums(feature.column, gaps, feature))
-            if not found and feature.has_indicator and feature.missing_share is None:
-                found.append(ColumnSums(feature.column, True, feature))
-            yield from found
+        """What is counted, column by column."""
+        found = [one for one in map(_counted, self.schema.features) if one is not None]
         outcome = self.schema.outcome
         if outcome is not None and outcome.positive is not None and outcome.base_rate is None:
-            yield ShareSums(outcome.column, False, outcome)
+            side, facts = partial(_side, outcome), partial(_share_facts, outcome)
+            sides = np.array([[0], [STEPS]])
+            found.append(ColumnSums(outcome.column, side, sides, False, facts))
+        return tuple(found)
 
     @property
     def size(self) -> int:
@@ -328,7 +209,7 @@ class FactCounts:
     @property
     def longest(self) -> int:
         """How far all sums move together, in L1, when a record comes or goes."""
-        return sum(max(one.longest, STEPS if one.gaps else 0) for one in self.columns)
+        return sum(one.longest for one in self.columns)
 
     @property
     def party_sensitivity(self) -> int:
@@ -338,7 +219,7 @@ class FactCounts:
     @property
     def names(self) -> list[str]:
         """The columns that a table must have."""
-        return list(dict.fromkeys(one.column for one in self.columns))
+        return [one.column for one in self.columns]
 
     def sums(
         self,
@@ -379,26 +260,20 @@ class FactCounts:
         Any numbers give facts that a schema takes: no record decides whether this fails.
         """
         told: dict[str, dict[str, Any]] = {}
-        missing: dict[str, float] = {}
-        start = 0
-        for one in self.columns:
-            part = np.asarray(total[start : start + one.size], dtype=np.float64)
-            start += one.size
-            present = n_samples * (1 - missing.get(one.column, 0.0))
+        ends = np.cumsum([one.size for one in self.columns])[:-1]
+        for one, part in zip(self.columns, np.split(np.asarray(total, float), ends), strict=True):
+            present, missing = n_samples, {}
             if one.gaps:
                 rate = float(np.clip(part[-1] / (STEPS * n_samples), 0.0, 0.98))
-                missing[one.column] = rate
                 present = max(n_samples * (1 - rate), 1.0)
-                told.setdefault(one.column, {})["missing_share"] = rounded(
-                    float(np.clip(rate, LEAST_SHARE, 1 - LEAST_SHARE)), 1.0
-                )
-            told.setdefault(one.column, {}).update(one.facts(part, present, deviation))
-        features = tuple(
-            _with(feature, told.get(feature.column, {})) for feature in self.schema.features
-        )
+                share = float(np.clip(rate, LEAST_SHARE, 1 - LEAST_SHARE))
+                missing = {"missing_share": rounded(share, 1.0)}
+            own = part[: one.size - one.gaps]
+            told[one.column] = missing | one.facts(own, present, deviation)
+        features = tuple(_with(one, told.get(one.column, {})) for one in self.schema.features)
         outcome = self.schema.outcome
-        if outcome is not None and "base_rate" in told.get(outcome.column, {}):
-            outcome = replace(outcome, base_rate=told[outcome.column]["base_rate"])
+        if outcome is not None and outcome.column in told:
+            outcome = replace(outcome, **told[outcome.column])
         made = replace(self.schema, features=features, outcome=outcome)
         return made, dict(_difference(self.schema, made))
 

@@ -478,9 +478,6 @@ class Number(Feature):
         Whether the number may matter in a curve and not in a straight line: yes, no, by the public
         rule of the estimator, or with these knots, from the lowest to the highest. Otherwise
         there are eight knots between the bounds, or as many as there are whole numbers.
-    quantiles : list of float, optional
-        Public quantiles at equal shares, from the lower bound to the upper: the knots of a curve
-        whose knots are not declared.
     na, missing, missing_share, importance, sign
         See :class:`~confrere.data.features.Feature`.
     """
@@ -491,7 +488,6 @@ class Number(Feature):
     sd: float | None = fact(declared_number, default=None)
     log: bool = fact(declared_truth, default=False)
     curve: bool | Literal["auto"] | tuple[float, ...] = "auto"
-    quantiles: tuple[float, ...] | None = None
 
     kind: ClassVar[str] = "number"
 
@@ -504,26 +500,14 @@ class Number(Feature):
             if max(abs(since + unit * bound) for bound in self.bounds) > _LAST_DAY:
                 raise self._error("dates: the bounds must be within 1,900 years of 1970")
         if not isinstance(self.curve, bool) and str(self.curve) != "auto":
-            words = 'curve must be true, false, "auto" or a list of knots'
-            self._set("curve", self._increasing(self.curve, words, "the knots of a curve", 2))
-        if self.quantiles is not None:
-            words = "from the lower bound to the upper one"
-            found = self._increasing(self.quantiles, f"quantiles must be {words}", "quantiles", 3)
-            if (found[0], found[-1]) != self.bounds:
-                raise self._error(f"quantiles must be {words}")
-            self._set("quantiles", found)
-
-    def _increasing(self, given: Any, needed: str, what: str, least: int) -> tuple[float, ...]:
-        """Return increasing numbers within the bounds, or say what is needed."""
-        if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
-            raise self._error(needed)
-        plain = all(isinstance(one, int | float | np.number) for one in given)
-        numbers = tuple(map(float, given)) if plain else ()
-        inside = all(self.bounds[0] <= one <= self.bounds[1] for one in numbers)
-        if not least <= len(numbers) <= MOST_HATS or not inside or any(np.diff(numbers) <= 0):
-            many = f"{least} to {MOST_HATS} increasing numbers within the bounds"
-            raise self._error(f"{what} must be {many}")
-        return numbers
+            if isinstance(self.curve, str):
+                raise self._error('curve must be true, false, "auto" or a list of knots')
+            knots = declared_list(declared_number)(self.column, "curve", self.curve)
+            inside = all(self.bounds[0] <= knot <= self.bounds[1] for knot in knots)
+            if not 2 <= len(knots) <= MOST_HATS or not inside or any(np.diff(knots) <= 0):
+                many = f"2 to {MOST_HATS} increasing numbers within the bounds"
+                raise self._error(f"the knots of a curve must be {many}")
+            self._set("curve", knots)
 
     @override
     def _settle_missing(self, value: object) -> Value:
@@ -564,7 +548,7 @@ class Number(Feature):
     def _nearest(self, u: Floats) -> NDArray[np.intp]:
         ends, steps = self._grid()
         grid = np.array(ends)
-        at = np.searchsorted(grid[1:-1], u, side="right")
+        at: Any = np.searchsorted(grid[1:-1], u, side="right") if len(ends) > 2 else 0
         with np.errstate(invalid="ignore"):
             # What a reader of the release computes, operation by operation.
             share = np.clip((u - grid[at]) / np.diff(grid)[at], 0.0, 1.0)
@@ -606,7 +590,7 @@ class Number(Feature):
         whole = not self.log and low.is_integer() and high.is_integer() and high - low <= WHOLE
         steps = int(WHOLE // (high - low) * (high - low)) if whole else 1
         finest = math.inf if self.sd is None else self.sd / FINE
-        if whole and (high - low) / steps <= finest and self.quantiles is None:
+        if whole and (high - low) / steps <= finest:
             return (low, high), steps
         places = {low, high, *self._reached(KNOTS_REACH), *map(self._place, self.knots(True))}
         places |= set() if self.mean is None else {self.mean}
@@ -619,8 +603,6 @@ class Number(Feature):
             return self.curve
         if not (curves if self.curve == "auto" else self.curve):
             return ()
-        if self.quantiles is not None:
-            return self.quantiles
         lo, hi = self.bounds
         whole = lo.is_integer() and hi.is_integer() and 3 <= hi - lo + 1 < HATS
         # A knot per whole number (between 0 and 1 there are rates, not two of them), or as many as
@@ -635,13 +617,6 @@ class Number(Feature):
         middle, sd = self.mean or 0.0, self.sd or math.inf
         reach = max(deviations * sd, 1e-6 * (high - low))  # knots must differ
         return max(low, middle - reach), min(high, middle + reach)
-
-    def within_bounds(self, places: Sequence[float]) -> tuple[float, ...]:
-        """Return raw numbers at places from 0, the lower bound, to 1, the upper one."""
-        low, high = self.range()
-        inside = [self._raw(low + (high - low) * place) for place in places]
-        found = np.where(np.asarray(places) >= 1, self.bounds[1], np.clip(inside, *self.bounds))
-        return tuple(found.tolist())
 
     def _raw(self, place: float) -> float:
         return self.bounds[0] + math.expm1(place) if self.log else place

@@ -489,8 +489,6 @@ class PublicSchema(Shown):
             Private records.
         epsilon : float
             The price of all facts together; charged before noise is drawn.
-        quantiles : int, default=0
-            Also learn so many quantiles of every number that may become a curve.
         neighbours : {"replace-one", "add-remove"}, default="replace-one"
             Which change is hidden; as in the fits that are to come.
         party : array or str, optional

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import os
 import re
 import socket
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
+import pyarrow.ipc
 import pyarrow.parquet
 from numpy.typing import NDArray
 from pydantic import ConfigDict
@@ -473,6 +475,30 @@ def open_table(
     if place.is_dir():
         return Parquet(place) if any(place.rglob("*.parquet")) else Csv(place, dialect)
     return Parquet(place) if place.suffix in (".parquet", ".pq") else Csv(place, dialect)
+
+
+#: What writes a table by the end of its file's name.
+WRITERS: dict[str, Callable[[Any, pa.Schema], Any]] = {
+    ".csv": lambda place, schema: pa.csv.CSVWriter(
+        place, schema, write_options=pa.csv.WriteOptions(quoting_style="needed")
+    ),
+    ".parquet": pa.parquet.ParquetWriter,
+    **dict.fromkeys((".arrow", ".feather"), pa.ipc.new_file),
+}
+
+
+def written(batches: Iterator[Batch], place: Path | io.BytesIO, kind: str) -> Iterator[Batch]:
+    """Write some rows after the other as one of :data:`WRITERS`, and return them."""
+    first = next(batches)
+    try:
+        with WRITERS[kind](place, first.schema) as writer:
+            for batch in chain([first], batches):
+                writer.write_table(batch)
+                yield batch
+    except BaseException:
+        if isinstance(place, Path):
+            place.unlink(missing_ok=True)
+        raise
 
 
 #: Bytes that are kept in memory.

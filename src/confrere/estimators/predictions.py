@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import csv
 
 from confrere.data.cells import (
     Container,
@@ -76,21 +73,6 @@ def predictions(
     for batch in table.read([*columns], all_of_them=False):
         named = unit if ids is not None or unit in batch.column_names else None
         yield predict(release, batch, encoded=encoded, ids=named)
-
-
-def save_predictions(batches: Iterator[Batch], place: Path | io.BytesIO) -> Iterator[Batch]:
-    """Write some predictions after the other as text, and return them."""
-    first = next(batches)
-    plain = csv.WriteOptions(quoting_style="needed")
-    try:
-        with csv.CSVWriter(place, first.schema, write_options=plain) as writer:
-            for batch in chain([first], batches):
-                writer.write_table(batch)
-                yield batch
-    except BaseException:
-        if isinstance(place, Path):
-            place.unlink(missing_ok=True)
-        raise
 
 
 def _units(folder: Path) -> tuple[str | None, int]:

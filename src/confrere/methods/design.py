@@ -167,10 +167,10 @@ class Settings:
     def allowed(self, n_samples: int, n_classes: int) -> Allowance:
         """Return what a fit may spend; where the number of rows is not public it is not known."""
         hidden = self.relation is Neighbours.ADD_REMOVE
-        if hidden and self.declared_samples is None:
+        if hidden != (self.declared_samples is not None):
             raise InvalidParameter(
-                "declared_samples must be given with neighbours='add-remove': there the number of "
-                "rows is not public, so the ridge needs a public stand-in."
+                "declared_samples must be given with neighbours='add-remove', and only there: the "
+                "number of rows is not public, so the ridge needs a public stand-in."
             )
         count = HiddenSize(int(self.declared_samples or 0)) if hidden else n_samples
         return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)

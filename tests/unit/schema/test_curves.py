@@ -95,14 +95,3 @@ def test_rows_in_a_body_are_not_weighted():
             SCHEMA.encoder(form="curves", **settings).blocks()
     with pytest.raises(InvalidParameter, match="form"):
         SCHEMA.encoder(form="round").told()
-
-
-def test_declared_quantiles_are_the_knots_of_a_curve_that_has_none():
-    quantiles = (0.0, 10.0, 12.0, 40.0)
-    number = Number("a", bounds=(0, 40), quantiles=quantiles)
-    assert number.knots(True) == quantiles
-    assert number.knots(False) == ()
-    assert Number("a", bounds=(0, 40), quantiles=quantiles, curve=(0, 40)).knots(True) == (0, 40)
-    for wrong in ((0, 10), (1, 10, 40), (0, 10, 10, 40), "abc", (0, 10, 39)):
-        with pytest.raises(SchemaError, match="quantiles must be"):
-            Number("a", bounds=(0, 40), quantiles=wrong)

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import existing_ledger, pairs
-from confrere.data.tables import open_table
-from confrere.errors import StudyError
-from confrere.estimators.predictions import predictions, save_predictions
+from confrere.data.tables import WRITERS, open_table, written
+from confrere.errors import InvalidParameter, StudyError
+from confrere.estimators.predictions import predictions
 from confrere.extras import extra
 from confrere.release import (
     card_page,
@@ -29,24 +29,26 @@ from confrere.views import Word
 @command("predict")
 def predict(
     release: Path,
-    data: Annotated[Path, Option("A table: CSV.", metavar="DATA")],
+    data: Annotated[Path, Option("A table: CSV, Parquet.", metavar="DATA")],
     *,
-    out: Annotated[Path | None, "Where predictions go."] = None,
+    out: Annotated[Path | None, f"Where predictions go: {', '.join(WRITERS)}."] = None,
     ids: Annotated[str | None, "The column that says whose row it is; else the study's."] = None,
     encoded: Annotated[bool, "The columns are encoded as the model's own were."] = False,
     key: list[str] | None = None,
 ) -> Answer:
     """Predict the raw rows of a table with a released model; spends nothing."""
+    if out is not None and out.suffix not in WRITERS:
+        raise InvalidParameter(f"out: the name must end in {', '.join(WRITERS)}.")
     model = load_release(release, require_signature_from=pairs(key, "--key") or None)
     table = open_table(data)
     found = predictions(release, model, table, encoded=encoded, ids=ids)
     if out is None:
         text = io.BytesIO()
-        told = pa.concat_tables(save_predictions(found, text)).to_pydict()
+        told = pa.concat_tables(written(found, text, ".csv")).to_pydict()
         rows = len(told["predicted"])
         return Answer("", {"rows": rows, "predictions": told}, text=text.getvalue().decode())
     draft = out.with_name(f".{out.name}.part")
-    rows = sum(map(len, save_predictions(found, draft)))
+    rows = sum(map(len, written(found, draft, out.suffix)))
     draft.replace(out)
     seen = f"{table.seen}; " if table.seen else ""
     return Answer(f"{seen}{rows} predictions in {out}", {"rows": rows, "out": str(out)})

@@ -124,9 +124,6 @@ def learn(
     epsilon: Annotated[float, "The price of all facts together, per record."],
     ledger: Annotated[Path, Option("The ledger of the table's owner.", envvar="CONFRERE_LEDGER")],
     account: str | None = None,
-    quantiles: Annotated[
-        int, "Learn so many quantiles of numbers that may become curves, too."
-    ] = 0,
     neighbours: Annotated[
         Literal["replace-one", "add-remove"], "Which change is hidden: replace-one or add-remove."
     ] = "replace-one",
@@ -143,7 +140,7 @@ def learn(
     """
     found = _read(schema)
     unit = Unit.RECORD if party is None else Unit.PARTY
-    counts, relation = FactCounts(found, quantiles), check_relation(neighbours)
+    counts, relation = FactCounts(found), check_relation(neighbours)
     price = FactsPlan(counts, check_epsilon(epsilon), relation, unit)
     book = existing_ledger(ledger)
     _refuse_taken(out)
@@ -159,7 +156,6 @@ def learn(
     learned = found.learn(
         frame,
         epsilon=epsilon,
-        quantiles=quantiles,
         neighbours=neighbours,
         party=party,
         ledger=book,
