@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -35,6 +36,7 @@ from confrere.errors import (
     LedgerError,
     LedgerTampered,
     NotALedger,
+    StudyRefused,
     UnknownAccount,
     WitnessMismatch,
 )
@@ -173,6 +175,16 @@ class Charge(Record):
         return replace(self, spent=None, uncapped=False, approval=None)
 
 
+class Verdict(Record):
+    """No to a study; or a no is lifted, for what is approved from ``since`` on."""
+
+    study: StudyName
+    name: Line
+    reason: Line
+    withdrawn: bool = False  #: Whether it had been agreed to before
+    since: Time | None = None
+
+
 class End(Record):
     """How a charge ended, and what was made of it, together with others' answers or alone."""
 
@@ -187,9 +199,8 @@ _KINDS: dict[str, type[Record]] = {
     **dict.fromkeys(("raised", "frozen"), AccountChange),
     "charge": Charge,
     **dict.fromkeys(("released", "failed", "model"), End),
+    **dict.fromkeys(("refused", "agreed"), Verdict),
 }
-#: What owners say about studies and witnesses is kept for who reads it, and moves no balance.
-_NOTES = ("refused", "agreed", "witness")
 
 
 def said_by(row: Row) -> Any:
@@ -343,13 +354,21 @@ class Balance(NamedTuple):
         return Total(*self.paid, self.year, Total(*self.earlier))
 
 
+def stopped(study: str | None, how: str, time: str, row: int) -> StudyRefused:
+    """Say that a no to a study stands."""
+    return StudyRefused(
+        f"study {study} was {how} on {time[:16]}Z (row {row}): nothing more is charged or answered "
+        "for it. A new approval lifts that: confrere approve."
+    )
+
+
 # -- what the rows say together --------------------------------------------------------------------
 class Pages(LogFile):
     """A ledger's file: all rows, each held against those before it.
 
     Kept are balances, and where rows stand: ``paid`` says whose each charge is, ``keys`` are of
-    charges, ``marks`` say how they ended, ``models`` what was made of them. Rows that count are
-    read from the disk again.
+    charges, ``marks`` say how they ended, ``models`` what was made of them, ``verdicts`` what was
+    said of each study. Rows that count are read from the disk again.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -362,7 +381,8 @@ class Pages(LogFile):
         self.keys: dict[str, int] = {}
         self.marks: dict[int, int] = {}
         self.models: dict[int, list[int]] = {}
-        self.notes: dict[str, list[int]] = {kind: [] for kind in _NOTES}
+        self.verdicts: dict[str, list[int]] = {}
+        self.resets: list[int] = []
 
     @override
     def enter(self, row: Row) -> None:
@@ -371,8 +391,8 @@ class Pages(LogFile):
         if row.kind == "charge":
             self._charge(row)
             return
-        if row.kind in self.notes:
-            self.notes[row.kind].append(row.seq)
+        if row.kind == "witness":  # kept for who reads it, and moves no balance
+            self.resets.append(row.seq)
             return
         said = said_by(row)
         if isinstance(said, End):
@@ -382,6 +402,8 @@ class Pages(LogFile):
                 self.models.setdefault(said.charge, []).append(row.seq)
             elif self.marks.setdefault(said.charge, row.seq) != row.seq:
                 raise ValueError("a charge ends once")
+        elif isinstance(said, Verdict):
+            self.verdicts.setdefault(said.study.sha256, []).append(row.seq)
         elif isinstance(said, Opened):
             if said.name in self.balances:
                 raise ValueError("an account opens once")
@@ -442,6 +464,21 @@ class Pages(LogFile):
             return list(self.paid)
         self.known(account)
         return self.charges[account]
+
+    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
+        """Refuse a study whose last word is no, or what was approved before a no was lifted."""
+        for row in map(self.row, self.verdicts.get(study_sha256, ())[-1:]):
+            last: Verdict = said_by(row)
+            if row.kind == "refused" or last.since is None:
+                how = "withdrawn" if last.withdrawn else row.kind
+                raise stopped(last.study.id, f"{how} by {last.name}", row.time, row.seq)
+            instant = datetime.fromisoformat
+            if approval is None or instant(approval.time) < instant(last.since):
+                raise StudyRefused(
+                    f"study {last.study.id} was refused, and agreed to again by {last.name} (row "
+                    f"{row.seq}); what was approved before that does not count any more: use the "
+                    "new grant."
+                )
 
     def charge_of(self, receipt: Receipt) -> Charge:
         """Return the charge that a receipt was given for, if by this ledger."""
@@ -622,44 +659,41 @@ Condition = Callable[[Pages, Charge], None]
 class Store:
     """The ledger in one file, compared with its witness: what it was paid, and how that ended.
 
-    ``condition`` is on every charge. ``ledger_id`` says which ledger the file must be; by default
-    the one found first. Without a witness it is ephemeral, or only looked at.
+    ``ledger_id`` says which ledger the file must be; by default the one found first. Without a
+    witness it is ephemeral, or only looked at.
     """
 
-    __slots__ = ("_accounts", "_seen", "condition", "lasts", "ledger_id", "path", "witness")
+    __slots__ = ("_accounts", "_seen", "lasts", "ledger_id", "path", "witness")
 
     def __init__(
         self,
         path: Path,
         witness: Witness | None,
-        condition: Condition | None = None,
         lasts: bool = True,
         ledger_id: str | None = None,
     ) -> None:
-        self.path, self.witness, self.condition, self.lasts = path, witness, condition, lasts
-        self.ledger_id = ledger_id
+        self.path, self.witness, self.lasts, self.ledger_id = path, witness, lasts, ledger_id
         self._seen: Row | None = None
         self._accounts: set[str] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Nothing is opened: what was pickled with its ledger can be read where that is not.
-        return Store, (self.path, self.witness, self.condition, self.lasts, self.ledger_id)
+        return Store, (self.path, self.witness, self.lasts, self.ledger_id)
 
     @classmethod
     def at(
         cls,
         path: str | os.PathLike[str] | None,
         witness: str | os.PathLike[str] | None = None,
-        condition: Condition | None = None,
     ) -> Self:
         """Return the store of a file, which is not opened, or of an ephemeral one."""
         if path is None:
             folder = tempfile.mkdtemp(prefix="confrere-")
             # Unlike atexit this runs where workers of a pool end, too, and not in forked children.
             Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
-            return cls(Path(folder).resolve() / "ephemeral.ledger", None, condition, lasts=False)
+            return cls(Path(folder).resolve() / "ephemeral.ledger", None, lasts=False)
         try:
-            return cls(Path(path).resolve(), Witness(witness_folder(witness)), condition)
+            return cls(Path(path).resolve(), Witness(witness_folder(witness)))
         except (TypeError, ValueError) as error:
             raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
 
@@ -760,8 +794,8 @@ class Store:
             name, key = self.payer(log, account), terms.get("key")
             known = None if study is None else study_of(study)
             charge = Charge.from_dict({"account": name, "study": known, **facts})
-            if self.condition is not None:
-                self.condition(log, charge)
+            if charge.study is not None:
+                log.check_agreed(charge.study.sha256, charge.approval)
             if name not in log.balances:
                 self.append(log, "account", Opened(name, None, 0.0, *guarantee.kind))
             if key is None or key not in log.keys:

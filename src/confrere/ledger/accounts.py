@@ -9,18 +9,14 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, Self
 
 from confrere.errors import BudgetExceeded, StudyRefused
 from confrere.kernel.guarantee import (
     Guarantee,
-    Line,
     Neighbours,
     PrivacyEvent,
-    Record,
-    Time,
     Unit,
     at_least,
     at_most,
@@ -32,14 +28,14 @@ from confrere.kernel.ledger import (
     FORMAT,
     Balance,
     Charge,
-    ChargeApproval,
     End,
     Origin,
     Pages,
     Receipt,
-    StudyName,
     Total,
+    Verdict,
     said_by,
+    stopped,
 )
 from confrere.kernel.log import Row, canonical
 from confrere.views import Table, Word, amount, moment, price, share, shown, shown_down
@@ -195,16 +191,6 @@ class Entry(Receipt, kw_only=True):
         )
 
 
-class Verdict(Record):
-    """No to a study; or a no is lifted, for what is approved from ``since`` on."""
-
-    study: StudyName
-    name: Line
-    reason: Line
-    withdrawn: bool = False
-    since: Time | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One row that says no to a study, or takes that back. The last word stands.
@@ -225,7 +211,7 @@ class Decision:
     @classmethod
     def of(cls, row: Row) -> Self:
         """Read the row."""
-        told = Verdict.from_dict(row.facts)
+        told: Verdict = said_by(row)
         said: Any = "withdrawn" if told.withdrawn else row.kind
         study = (told.study.id or "", told.study.sha256)
         return cls(row.seq, row.time, said, *study, told.name, told.reason, told.since)
@@ -241,10 +227,7 @@ class Decision:
 
     def error(self) -> StudyRefused:
         """Return what is raised as long as this is the last word."""
-        return StudyRefused(
-            f"study {self.study} was {self} on {self.time[:16]}Z (row {self.row}): nothing more is "
-            "charged or answered for it. A new approval lifts that: confrere approve."
-        )
+        return stopped(self.study, str(self), self.time, self.row)
 
     def __str__(self) -> str:
         return f"{self.said} by {self.name}"
@@ -252,29 +235,9 @@ class Decision:
 
 def decisions(log: Pages, study_sha256: str | None = None) -> list[Decision]:
     """Return who said no to a study, or took that back; of all studies by default."""
-    rows = sorted(log.notes["refused"] + log.notes["agreed"])
-    every = [Decision.of(log.row(row)) for row in rows]
-    return [one for one in every if study_sha256 in (None, one.study_sha256)]
-
-
-def check_agreed(log: Pages, study_sha256: str, approval: ChargeApproval | None) -> None:
-    """Refuse a study whose last word is no, or what was approved before a no was lifted."""
-    for last in decisions(log, study_sha256)[-1:]:
-        if last.since is None:
-            raise last.error()
-        instant = datetime.fromisoformat
-        if approval is None or instant(approval.time) < instant(last.since):
-            raise StudyRefused(
-                f"study {last.study} was refused, and agreed to again by {last.name} (row "
-                f"{last.row}); what was approved before that does not count any more: use the new "
-                "grant."
-            )
-
-
-def agreed(log: Pages, charge: Charge) -> None:
-    """Look at it within every charge, so that a no holds whoever has a grant already."""
-    if charge.study is not None:
-        check_agreed(log, charge.study.sha256, charge.approval)
+    asked = log.verdicts if study_sha256 is None else (study_sha256,)
+    rows = sorted(row for study in asked for row in log.verdicts.get(study, ()))
+    return [Decision.of(log.row(row)) for row in rows]
 
 
 _COLUMNS = (

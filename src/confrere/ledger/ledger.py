@@ -33,6 +33,7 @@ from confrere.kernel.ledger import (
     Receipt,
     Store,
     Terms,
+    Verdict,
     said_by,
     study_of,
 )
@@ -92,7 +93,7 @@ class LedgerReader(Shown):
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
         """Refuse a study that its owner has said no to since."""
         with self._store.reading() as log:
-            views.check_agreed(log, study_sha256, approval)
+            log.check_agreed(study_sha256, approval)
 
     def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
         """Say which account :meth:`charge` would charge, before any data are touched.
@@ -197,7 +198,7 @@ class LedgerReader(Shown):
     def resets(self) -> list[dict[str, Any]]:
         """Return when and why the owner went on from a file that was not as it was left."""
         with self._store.reading() as log:
-            rows = map(log.row, log.notes["witness"])
+            rows = map(log.row, log.resets)
             return [{"since": row.seq, "time": row.time} | row.facts for row in rows]
 
     def by_study(self) -> dict[tuple[str, str, str], Decimal]:
@@ -285,7 +286,7 @@ class Ledger(LedgerReader):
         *,
         witness: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(Store.at(path, witness, views.agreed).open())
+        super().__init__(Store.at(path, witness).open())
 
     def charge(
         self,
@@ -383,13 +384,13 @@ class Ledger(LedgerReader):
         ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
         ``withdrawn`` whether it had been agreed to before.
         """
-        said = views.Verdict(study_of(study), name, reason, withdrawn)
+        said = Verdict(study_of(study), name, reason, withdrawn)
         with self._store.writing() as log:
             self._store.append(log, "refused", said)
 
     def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
         """Lift the no to a study, if one stands, for what is approved from this approval on."""
-        said = views.Verdict(study_of(study), approval.name, approval.reason, since=approval.time)
+        said = Verdict(study_of(study), approval.name, approval.reason, since=approval.time)
         with self._store.writing() as log:
             if [last.stops for last in views.decisions(log, study[1])[-1:]] == [True]:
                 self._store.append(log, "agreed", said)

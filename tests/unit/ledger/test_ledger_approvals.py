@@ -5,8 +5,9 @@ import io
 
 import pytest
 
-from confrere.errors import InvalidParameter, LedgerError
+from confrere.errors import InvalidParameter, LedgerError, StudyRefused
 from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.ledger import Store
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from tests.world import each
 
@@ -63,6 +64,13 @@ def test_a_refusal_is_in_the_chain_and_spends_nothing(ledger, path):
     assert (told.name, told.reason, told.row) == ("A. Reuter", "no purpose of ours", 3)
     assert ledger.spent("study") == 0.0
     assert ledger.verify() == 3
+
+
+def test_a_no_holds_whoever_charges(ledger, path, tenth):
+    """Attack: a store that nobody had told to look for a no charged all the same."""
+    ledger.refuse(STUDY, name="A. Reuter", reason="no purpose of ours")
+    with pytest.raises(StudyRefused):
+        Store.at(path).charge("study", tenth, purpose="fit", study=STUDY)
 
 
 @pytest.mark.parametrize("study", [("d", "ff"), ("d",), ("", "ab" * 32)])
