@@ -1,4 +1,4 @@
-"""Many parties at once: the batched solver, a round of averaging, and the votes.
+"""Many parties at once: the batched solver, and the votes.
 
 Times are CPU seconds of one core, the contestants in turns; the least of the rounds counts.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,8 @@ from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
 from confrere.kernel.losses import Softmax
-from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SOLVER_PART, EachParty
-from confrere.methods.asking import PartyRows, Sizes, in_process
 from confrere.methods.votes import count_votes
-from confrere.solver.parties import minimise_parties, solve_parties
-from confrere_federation.parties import Averaging, Frame
+from confrere.solver.parties import solve_parties
 
 ROUNDS = 3
 FITS = 60
@@ -40,16 +35,6 @@ def main() -> None:
     ):
         solver.add_row(*_solver_row(n_parties, n_rows, n_features, n_classes))
     console.print(f"Local problems, alpha {ALPHA:g}, {FITS} scikit-learn fits extrapolated", solver)
-    rounds = Table(
-        "parties", "solver, s", "+ rows and noise, s", "round, s", "round/solver", "of all"
-    )
-    for n_rows, n_features in ((22, 123), (9, 50)):
-        rounds.add_row(*_round_row(20_000, n_rows, n_features))
-    console.print(
-        "One round of averaging (objective perturbation, epsilon 1): the solver alone, with rows "
-        "bounded and noise drawn, and as a protocol",
-        rounds,
-    )
     votes = Table("models x rows", "product, s", "votes, s", "ratio", "peak, MB")
     votes.add_row(*_votes_row(20_000, 43_000, 123))
     console.print("Votes, against the float32 product in the same blocks", votes)
@@ -91,55 +76,6 @@ def _solver_row(n_parties: int, n_rows: int, n_features: int, n_classes: int) ->
         f"{1e6 * each_batch:.1f}",
         f"{each_loop / each_batch:.0f}",
         f"{norms.max():.1e}",
-    )
-
-
-def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n_parties * n_rows, n_features)) / np.sqrt(n_features)
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    names = tuple(map(str, range(n_parties)))
-    group = PartyRows(X, y, np.arange(n_parties + 1) * n_rows)
-    frame = Frame(n_features, data_norm=2.0)
-    plan = Averaging(frame=frame, epsilon=1.0)
-    sizes = Sizes(dict.fromkeys(names, n_rows))
-    mechanism: Any = plan.request(1.0, sizes, None).mechanism(n_rows)
-    act = mechanism.act
-    bounded = [(frame.rows(one.X).written(), one.y, one.offsets) for one in group.blocks()]
-    linear = act.law.draw(SeededSource(0), n_parties)
-
-    def solver() -> None:
-        first = 0
-        for rows, labels, starts in bounded:
-            count = len(starts) - 1
-            minimise_parties(
-                rows,
-                labels,
-                starts,
-                ridge=np.full(count, act.ridge),
-                tolerance=np.full(count, SOLVER_PART * act.tolerance),
-                linear=linear[first : first + count],
-                cap=act.loss.slope,
-            )
-            first += count
-
-    def mathematics() -> None:
-        EachParty({n_rows: mechanism}).sample(bounded, SeededSource(0))
-
-    def one_round() -> None:
-        in_process(plan.steps(sizes), group, sizes, SeededSource(0))
-
-    times = np.array(
-        [[_cpu_seconds(f) for f in (solver, mathematics, one_round)] for _ in range(5)]
-    )
-    alone, with_noise, whole = times[1:].min(axis=0)
-    return (
-        f"{n_parties} of {n_rows} x {n_features}",
-        f"{alone:.2f}",
-        f"{with_noise:.2f}",
-        f"{whole:.2f}",
-        f"{whole / alone:.2f}",
-        f"{whole / with_noise:.2f}",
     )
 
 

@@ -117,8 +117,8 @@ class TestWithoutPaying:
             lambda: release._Drawn(None, None),
             lambda: release._Drawn(release._Nothing(), None).words(1),
             lambda: Ticket(release._Nothing(), receipt)._book(ONE),
-            lambda: Ticket(release._Part(release._Nothing(), ONE), receipt)._book(ONE).words(1),
-            lambda: release._Part(None, ONE),
+            lambda: Ticket(release._Part(release._Nothing(), [ONE]), receipt)._book(ONE).words(1),
+            lambda: release._Part(None, [ONE]),
             lambda: release._Purse(ledger, receipt),
             lambda: release._Purse(None, receipt),
             lambda: release._Purse(ledger, None),
@@ -229,10 +229,8 @@ class Coin(Measurement):
 
     several = None
 
-    repeats = None
-
-    def __init__(self, price=HALF, several=None, repeats=None):
-        self.price, self.several, self.repeats = price, several, repeats
+    def __init__(self, price=HALF, several=None):
+        self.price, self.several = price, several
 
     def guarantee(self, units=1):
         return self.price.guarantee(units)
@@ -404,31 +402,6 @@ class TestMoreThanWasPaid:
             stream = ticket._book(HALF)
             with pytest.raises(Unpaid):
                 draw(count(0.5), stream)
-
-    def test_repeats_of_one_mechanism_by_another(self):
-        with paid(ONE) as ticket:
-            drawn, runs = ticket.repeated(Coin(ONE, repeats=Guarantee(0.25)), 3)
-            assert drawn.shape == (1, 3)
-            for _ in range(5):
-                draw(count(0.25), next(runs))
-            run = next(runs)
-            for part in (run.apart(Split.BY_INDEX), run.apart(Split.BY_INDEX)):
-                draw(count(0.125), next(part))
-            for source in (run, next(run.apart(Split.BY_INDEX)), ticket):
-                with pytest.raises(Unpaid):
-                    draw(count(0.125), source)
-            with pytest.raises(Unpaid):
-                draw(count(0.5), next(runs))
-        with pytest.raises(Unpaid):
-            draw(count(0.25), next(runs))
-
-    @pytest.mark.parametrize(
-        "made", [Coin(Guarantee(1e-9), repeats=ONE), Coin(ONE), count()], ids=["dear", "one", "sum"]
-    )
-    def test_repeats_of_what_costs_more_than_all_of_them_or_has_none(self, made):
-        """Attack: any measurement, and as many at its price as one likes."""
-        with paid(ONE) as ticket, pytest.raises(Unpaid):
-            ticket.repeated(made, 1)
 
 
 SUMS = {"purpose": "x", "key": "k", "event": SharedSums(1.0, 0.0, "a", 2, 5.0)}

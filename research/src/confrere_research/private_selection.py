@@ -11,7 +11,7 @@ candidate's number by at most one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -192,26 +192,39 @@ class RandomStopping:
 
 
 @dataclass(frozen=True)
-class _Runs(Measurement[int, list[int]]):
-    """Which of so many candidates are run, one after the other."""
+class _Runs(Measurement[Callable[[list[int], RandomSource], tuple[int, Any]], tuple[int, Any]]):
+    """Which candidates are run, one after the other, and what comes of all runs together."""
 
     price: Guarantee  # Of all runs
-    one: Guarantee  # Of each
     stopping: RandomStopping
+    n_candidates: int
 
     @override
     def guarantee(self, units: int = 1) -> Guarantee:
         return self.price.guarantee(units)
 
-    @property
     @override
-    def repeats(self) -> Guarantee:
-        return self.one
-
-    @override
-    def sample(self, rows: int, stream: RandomSource, count: int = 1) -> list[int]:
+    def sample(
+        self,
+        rows: Callable[[list[int], RandomSource], tuple[int, Any]],
+        stream: RandomSource,
+        count: int = 1,
+    ) -> tuple[int, Any]:
+        most = self.n_candidates - 1
         places = stream.uniforms(self.stopping.draw(stream))
-        return [min(int(place * rows), rows - 1) for place in places]
+        return rows([min(int(place * (most + 1)), most) for place in places], _Within(stream))
+
+
+class _Within(RandomSource):
+    """The stream of one draw, for what is run inside of it, at the price of that draw."""
+
+    simulated = True  # the ticket says what is not
+
+    def __init__(self, stream: RandomSource) -> None:
+        self._words = stream._words  # type: ignore[method-assign]
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        raise NotImplementedError
 
 
 def _expectation(shape: float, gamma: float) -> float:
@@ -371,19 +384,19 @@ class StoppingPlan(SelectionPlan):
     def run(self, data: LabelledTable, source: RandomSource) -> tuple[int, Any]:
         """Return the winner's candidate and its released model; ties go to the earlier run."""
         fitted_on, held_out = (_some(data, rows) for rows in self.parts)
-        n_candidates = len(self.candidates)
-        best: tuple[int, int, Any] | None = None
-        made = _Runs(self.total, self.one, self.stopping)
-        chosen, runs = source.repeated(made, n_candidates)
-        for k, run in zip(chosen, runs, strict=False):
-            own = run.apart(self.split)
-            model = self.candidates[k].fit(self.counts.promise.epsilon, fitted_on, next(own))
-            wrong = np.array([self.errors(model, held_out)])
-            score = int(next(own).draw(self.counts, wrong)[0][0, 0])
-            if best is None or score < best[0]:
-                best = score, k, model
-        assert best is not None
-        return best[1], best[2]
+
+        def best_of(chosen: list[int], run: RandomSource) -> tuple[int, Any]:
+            best: tuple[int, int, Any] | None = None
+            for k in chosen:
+                model = self.candidates[k].fit(self.counts.promise.epsilon, fitted_on, run)
+                wrong = np.array([self.errors(model, held_out)])
+                score = int(run.draw(self.counts, wrong)[0][0, 0])
+                if best is None or score < best[0]:
+                    best = score, k, model
+            assert best is not None
+            return best[1], best[2]
+
+        return source.draw(_Runs(self.total, self.stopping, len(self.candidates)), best_of)
 
 
 def plan_parts(

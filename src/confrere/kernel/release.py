@@ -235,21 +235,16 @@ class _Purse:
 
 
 class _Part(_Purse):
-    """A purse inside another one, which ends with it.
+    """The purse of one of several disjoint parts, inside another one, which it ends with.
 
-    That of one of several disjoint parts has ``largest``, what the dearest of them has spent. That
-    of one run of what another mechanism draws at random, as often as it likes, has its own price.
+    ``largest`` is what the dearest part has spent, which is what all of them have.
     """
 
-    def __init__(
-        self, whole: _Purse, promise: Guarantee | None, largest: list[Amount] | None = None
-    ) -> None:
-        if not isinstance(whole, _Purse) or not (
-            promise is None or (whole.promise is not None and whole.promise.covers(promise))
-        ):
-            raise Unpaid("a part is of something that was paid, and costs no more than all of it.")
+    def __init__(self, whole: _Purse, largest: list[Amount]) -> None:
+        if not isinstance(whole, _Purse):
+            raise Unpaid("a part is of something that was paid.")
         self.whole, self.largest = whole, largest
-        self._begin(promise, whole.payment)
+        self._begin(whole.promise, whole.payment)
         self.numbers, self._book = whole.numbers, whole._book
         if whole.payment is not None and whole.payment.sums is not None:
             self.draws = whole.draws
@@ -261,8 +256,6 @@ class _Part(_Purse):
 
     @override
     def take(self, price: Amount) -> bool:
-        if self.largest is None:
-            return super().take(price)
         more, (most,) = self.spent.plus(price), self.largest
         raised = Amount(*map(max, more, most))
         fits = self.whole.take(raised.minus(most))
@@ -354,7 +347,8 @@ class Ticket(RandomSource):
             check_split(split, self._purse.promise.neighbours)
         largest = [Amount()]
         while True:
-            yield self._of(_Part(self._purse, self._purse.promise, largest))
+            part = _Part(self._purse, largest)
+            yield Ticket(part, self._receipt, self._simulation, self._keyed)
 
     @override
     def _dealt(self, n_rows: int) -> NDArray[np.float64]:
@@ -369,16 +363,6 @@ class Ticket(RandomSource):
             else _counted_words(key, 0, n_rows)
         )
         return words / 2.0**64
-
-    @override
-    def repeated(self, made: Measurement[R, T], rows: R) -> tuple[T, Iterator[RandomSource]]:
-        each = made.repeats
-        if each is None or not made.guarantee().covers(each):
-            raise Unpaid("what is repeated costs no more each time than all of it together.")
-        return self.draw(made, rows), (self._of(_Part(self._purse, each)) for _ in numbers())
-
-    def _of(self, part: _Part) -> Ticket:
-        return Ticket(part, self._receipt, self._simulation, self._keyed)
 
     @override
     def stream(self, label: str, step: int) -> RandomSource:

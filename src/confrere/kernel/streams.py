@@ -50,11 +50,6 @@ class Measurement(Priced, ABC, Generic[R, T]):
         """Its name, and how many draws its guarantee is for together, where that is not one."""
         return None
 
-    @property
-    def repeats(self) -> Guarantee | None:
-        """What another one may cost each time that it is drawn at random, where this says so."""
-        return None
-
     @abstractmethod
     def sample(self, rows: R, stream: RandomSource, count: int = 1) -> T:
         """Return ``count`` independent releases; :meth:`RandomSource.draw` has booked the price."""
@@ -118,13 +113,6 @@ class RandomSource(ABC):
 
     def _dealt(self, n_rows: int) -> NDArray[np.float64]:
         return self.uniforms(n_rows)
-
-    def repeated(self, made: Measurement[R, T], rows: R) -> tuple[T, Iterator[RandomSource]]:
-        """Draw how often, and what, is run; return that, and one source after the other for it.
-
-        The measurement's price is for all of it together, and it says what a run may cost.
-        """
-        return self.draw(made, rows), repeat(self)
 
     def stream(self, label: str, step: int) -> RandomSource:
         """Return a source for one act among several, told apart by a label and a number."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal, get_args
@@ -49,14 +49,12 @@ from confrere.kernel.accountants import (
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     RANDOM,
-    Apart,
     GaussianMinimisers,
     GaussianPoint,
     Guarantee,
     Neighbours,
     PrivacyEvent,
     SharedSums,
-    Split,
     Unit,
     chained,
     check_epsilon,
@@ -82,12 +80,10 @@ from confrere.solver.certificate import (
     RowSums,
     Solver,
     certified,
-    certified_parties,
     smallest_tolerance,
 )
 
 Words = NDArray[np.uint64]
-Offsets = NDArray[np.int64]
 Numbers = NDArray[np.number]
 #: Draws which of so many rows are used, of a number that may not be public.
 Picked = Callable[["RowCount", int], NDArray[np.intp] | slice]
@@ -135,15 +131,9 @@ class HiddenSize:
         """The most rows that are used, and the number of cells."""
         return CELLS * int(self.declared)
 
-    def used(
-        self, n_rows: int, source: RandomSource, count: int = 1, groups: NDArray[np.int64] | int = 0
-    ) -> NDArray[np.bool_]:
-        """Return which rows are alone in the cells they draw, ``(count, n_rows)``.
-
-        ``groups`` keeps the rows of several owners apart.
-        """
+    def used(self, n_rows: int, source: RandomSource, count: int = 1) -> NDArray[np.bool_]:
+        """Return which rows are alone in the cells they draw, ``(count, n_rows)``."""
         cells = np.floor(source.uniforms(count, n_rows) * self.most).astype(np.int64)
-        cells += self.most * np.asarray(groups)
         alone = np.empty(cells.shape, dtype=np.bool_)
         for row, drawn in zip(alone, cells, strict=True):
             _, which, many = np.unique(drawn, return_inverse=True, return_counts=True)
@@ -221,24 +211,6 @@ def some_rows(X: Rows, y: Labels, which: NDArray[np.intp] | slice) -> tuple[Any,
         return X[which], y[which]  # type: ignore[index]
     nothing = np.zeros((1, X.shape[1]))
     return (sparse.csr_array(nothing) if sparse.issparse(X) else nothing), np.ones(1)
-
-
-def used_rows(
-    n_samples: RowCount, X: Floats, y: Floats, offsets: Offsets, source: RandomSource
-) -> tuple[Floats, Floats, Offsets]:
-    """Return the rows that parties use, where their numbers are not public."""
-    if not isinstance(n_samples, HiddenSize):
-        return X, y, offsets
-    sizes = np.diff(offsets)
-    party = np.repeat(np.arange(len(sizes)), sizes)
-    used = n_samples.used(len(X), source, groups=party)[0]
-    left = np.bincount(party[used], minlength=len(sizes))
-    # A party without rows gets one of zeros, at the end of the others'.
-    empty = np.flatnonzero(left == 0)
-    order = np.argsort(np.concatenate([party[used], empty]), kind="stable")
-    rows = np.concatenate([X[used], np.zeros((len(empty), X.shape[1]))])[order]
-    labels = np.concatenate([y[used], np.ones(len(empty))])[order]
-    return rows, labels, np.concatenate([[0], np.cumsum(np.maximum(left, 1))])
 
 
 # --- the output step ------------------------------------------------------------------------------
@@ -436,13 +408,6 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         blocks, y = rows
         return [PerturbedTerm(np.asarray(X), y, a) for a, X in zip(self.acts, blocks, strict=True)]
 
-    def check_parties(self, X: Floats, y: Labels) -> None:
-        """Refuse rows of many parties that the theorem does not speak of, before any draw."""
-        if self.loss.n_scores > 1:
-            raise InvalidParameter("many parties at once have two classes.")
-        self.act.norm.certify(X)
-        self.loss.check_labels(y)
-
     def _certify(self, rows: Sequence[Rows], y: Labels) -> None:
         """Refuse what the theorem does not speak of, before any draw."""
         hidden = isinstance(self.n_samples, HiddenSize)
@@ -454,7 +419,8 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         self.loss.check_labels(y)
         for X, block in zip(rows, self.blocks, strict=True):
             block.norm.certify(X)
-        if self.joint and not np.sum([row_norms(X) ** 2 for X in rows], axis=0).max() <= 1:
+        squares = np.sum([row_norms(X) ** 2 for X in rows], axis=0) if self.joint else np.zeros(1)
+        if not squares.max(initial=0.0) <= 1:  # there may be no rows, and nobody is to know
             raise InvalidData("a row is longer than its groups' bound; clip the rows first.")
 
 
@@ -849,76 +815,6 @@ def counts(
         assumptions=ASSUMPTIONS,
     )
     return Point(promise=promise, sensitivity=sensitivity)
-
-
-# --- many parties at once -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class EachParty(Measurement[Iterable[tuple[Floats, Floats, Offsets]], list[Floats]]):
-    """One release of every party's own rows, of two classes, many parties at once."""
-
-    #: Of a party of so many rows; all of one kind, law, loss and norm.
-    made: Mapping[int, Objective | Point]
-    #: Of points: from the rows that are used to what is noised, one party per row.
-    value: Callable[[Floats, Floats, Offsets, Offsets], Floats] | None = None
-
-    @override
-    def guarantee(self, units: int = 1) -> Guarantee:
-        # No record is of two parties.
-        return Apart(tuple(self.made.values()), Split.BY_ORGANISATION).guarantee(units)
-
-    def sample(
-        self,
-        # Rows inside the norm and labels -1 and +1, party by party, and where each party's begin.
-        rows: Iterable[tuple[Floats, Floats, Offsets]],
-        stream: RandomSource,
-        count: int = 1,
-    ) -> list[Floats]:
-        """Return the releases, one party per row."""
-        if count != 1:
-            raise InvalidParameter("count must be 1: there are many parties already.")
-        found = []
-        for X, y, offsets in rows:
-            any_one = next(iter(self.made.values()))
-            sizes = np.diff(offsets)
-            if isinstance(any_one, Objective):
-                any_one.check_parties(X, y)
-            used = used_rows(any_one.n_samples or 0, X, y, offsets, stream)
-            if self.value is None:
-                points = self._perturbed(used, sizes, stream)
-            else:
-                points = self.value(*used, sizes)
-            for size in np.unique(sizes).tolist():
-                own, members = self.made[size], sizes == size
-                if isinstance(own, Objective):
-                    points[members] = own.act.output_step.release(points[members], stream)
-                else:
-                    (points[members],) = own.noised([points[members]], stream)
-            found.append(points)
-        return [np.concatenate(found)]
-
-    def _perturbed(
-        self, rows: tuple[Floats, Floats, Offsets], sizes: Offsets, stream: RandomSource
-    ) -> Floats:
-        """Return every party's certified minimiser, perturbed by noise of its own."""
-        made = {size: one for size, one in self.made.items() if isinstance(one, Objective)}
-        own, any_one = {size: one.act for size, one in made.items()}, next(iter(made.values())).act
-        linear = np.empty((len(sizes), any_one.norm.size))
-        for size in np.unique(sizes).tolist():
-            members = sizes == size
-            mine = stream.bound("objective", size, own[size].law.rate)
-            linear[members] = own[size].law.draw(mine, int(members.sum()))
-        acts = [own[size] for size in sizes.tolist()]
-        return certified_parties(
-            next(iter(made.values())).solver,
-            rows,
-            loss=any_one.loss,
-            ridge=np.array([act.ridge for act in acts]),
-            linear=linear,
-            centre=any_one.centre,
-            tolerance=SOLVER_PART * np.array([act.tolerance for act in acts]),
-        )
 
 
 # --- sums that nobody sees into -------------------------------------------------------------------

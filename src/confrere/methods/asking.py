@@ -45,11 +45,8 @@ T = TypeVar("T")
 
 _APART = Split.BY_ORGANISATION
 
-#: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
-MANY, _SMALL = 100, 200
-
-#: Numbers in a block of members: two megabytes.
-_BLOCK_NUMBERS = 1 << 18
+#: From how many voters on a group is worked on as a whole.
+MANY = 100
 
 Combine = Literal["mean", "trimmed", "median"]
 
@@ -79,32 +76,10 @@ class PartyRows:
         """Number of rows of every party."""
         return np.diff(self.offsets)
 
-    @property
-    def many(self) -> bool:
-        """Whether parties are many and small, so that they are worth stacking.
-
-        Rows in the hundreds are solved sooner by a party's own matrix products.
-        """
-        return len(self.sizes) >= MANY and len(self.y) <= _SMALL * len(self.sizes)
-
     def members(self) -> Iterator[tuple[Rows, Labels]]:
         """Yield the parties' rows and labels one by one."""
         for begin, end in zip(self.offsets, self.offsets[1:], strict=False):
             yield self.X[begin:end], self.y[begin:end]
-
-    def blocks(self) -> Iterator[PartyRows]:
-        """Yield a few parties at a time, few enough to stay in cache.
-
-        A party with more rows than that is a block of its own.
-        """
-        first, count = 0, len(self.sizes)
-        while first < count:
-            begin = self.offsets[first]
-            end = begin + _BLOCK_NUMBERS // self.X.shape[1]
-            last = max(first + 1, int(np.searchsorted(self.offsets, end, side="right")) - 1)
-            rows = slice(int(begin), int(self.offsets[last]))
-            yield PartyRows(self.X[rows], self.y[rows], self.offsets[first : last + 1] - begin)
-            first = last
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,7 @@ from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import (
     TOLERANCE,
     Columns,
-    EachParty,
     Objective,
-    Offsets,
     Part,
     Point,
     RowCount,
@@ -87,7 +85,6 @@ from confrere.model import Facts, Linear, PriorFacts
 from confrere.solver.certificate import (
     Problem,
     certified,
-    certified_parties,
     smallest_tolerance,
 )
 
@@ -298,19 +295,6 @@ class Weights(AskedOfRows):
     def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
         return [self.frame.rows(X) if engine is None else self.frame.lazy(X, engine)], y
 
-    def each_party(self, sizes: Sequence[int]) -> EachParty:
-        """Return what many parties of these sizes run."""
-        return EachParty({size: self.mechanism(size) for size in sizes})
-
-    @override
-    def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
-        if not parties.many or self.n_classes > 2:
-            return super().release_all(parties, names, source)
-        blocks = parties.blocks()
-        rows = ((self.frame.rows(one.X).written(), one.y, one.offsets) for one in blocks)
-        (weights,) = source.draw(self.each_party(np.unique(parties.sizes).tolist()), rows)
-        return {"weights": weights}
-
 
 class NoisedMinimiser(Weights):
     """A party's weights, with noise on the minimiser."""
@@ -333,27 +317,6 @@ class NoisedMinimiser(Weights):
     def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
         (rows,), y = super().seen(X, y, engine)
         return rows, y
-
-    @override
-    def each_party(self, sizes: Sequence[int]) -> EachParty:
-        def value(X: Floats, y: Floats, starts: Offsets, sizes: Offsets) -> Floats:
-            L2(X.shape[1]).certify(X)
-            loss, (kinds, places) = loss_of(2, self.cap), np.unique(sizes, return_inverse=True)
-            loss.check_labels(y)
-            ridges = np.array([self.ridge_for(size) for size in kinds.tolist()])
-            counts = zip(map(self.count, kinds.tolist()), ridges.tolist(), strict=True)
-            every = [_tolerance(n, X.shape[1], ridge, loss, self.centre) for n, ridge in counts]
-            return certified_parties(
-                SOLVER,
-                (X, y, starts),
-                loss=loss,
-                ridge=ridges[places],
-                linear=np.zeros((len(sizes), X.shape[1])),
-                centre=self.centre,
-                tolerance=np.array(every)[places],
-            )
-
-        return replace(super().each_party(sizes), value=value)
 
 
 def noised_minimiser(

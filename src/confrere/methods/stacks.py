@@ -26,8 +26,8 @@ from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Apart, Priced, Split
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.measurements import (
+    SOLVER_PART,
     Act,
-    EachParty,
     HiddenSize,
     Objective,
     RowCount,
@@ -44,6 +44,7 @@ from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, 
 from confrere.methods.priors import Prior, Source, stated
 from confrere.model import Clip, Facts, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
+from confrere.solver.parties import minimise_parties
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 
@@ -336,10 +337,22 @@ class StackPlan(ModelPlan):
             runs[:, :, k] = steps @ np.array(columns)
         factors = [self._sharpness([steps[i] for steps in learned]) for i in range(count)]
         runs *= np.array(factors)[:, None, None]
-        # Every run has rows of its own with the same labels, as if it were another party.
-        rows, labels = high_level_rows(runs.reshape(-1, len(learned))), data.labels[last]
-        every = (rows, np.tile(labels, count), len(last) * np.arange(count + 1))
-        return np.hstack([low, source.draw(EachParty({len(last): self.high}), [every])[0]])
+        # Every run has rows of its own with the same labels, as if it were another party: what a
+        # measurement samples, all at once and never certified, so for simulations alone.
+        rows, act = high_level_rows(runs.reshape(-1, len(learned))), self.high.act
+        if isinstance(self.high.n_samples, HiddenSize):
+            rows *= self.high.n_samples.used(len(last), source, count).reshape(-1, 1)
+        found = minimise_parties(
+            rows,
+            np.tile(data.labels[last], count),
+            len(last) * np.arange(count + 1),
+            ridge=np.full(count, act.ridge),
+            tolerance=np.full(count, SOLVER_PART * act.tolerance),
+            linear=act.law.draw(source, count),
+            centre=act.centre,
+            cap=act.loss.slope,
+        )
+        return np.hstack([low, act.output_step.release(found, source)])
 
 
 def class_coefficients(

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.norms import Rows
 
@@ -56,10 +56,10 @@ HEADROOM = 1.5
 #: tolerance is so many times the smallest.
 PARTY_ROOM = 2.0
 
-#: How a solver can fail: by a tolerance that rounding hides, or by arithmetic. No rows in the ball
-#: make it, and no noise but one draw in 10^18; whoever has paid answers all the same, as if there
-#: were no rows, since a failure would be seen by everybody.
-UNSOLVED = (InvalidParameter, ArithmeticError, np.linalg.LinAlgError)
+#: How a solver can fail: by a tolerance that rounding hides, by arithmetic, or by what libraries
+#: refuse. No rows in the ball make it, and no noise but one draw in 10^18; whoever has paid answers
+#: all the same, as if there were no rows, since a failure would be seen by everybody.
+UNSOLVED = (ValueError, ArithmeticError)
 
 #: Numbers in a partition, about: work for tens of milliseconds.
 _PARTITION_ENTRIES = 2**24
@@ -263,10 +263,6 @@ class Solver(Protocol):
     def solve(self, problem: Problem, tolerance: float) -> Floats:
         """Return points where gradients are at most ``tolerance``, one per problem."""
 
-    #: From all parties' rows, labels and where each's begin, and each's ridge, linear term and
-    #: tolerance, to the same for every party's own rows.
-    solve_parties: Callable[..., Floats]
-
 
 def certified(solver: Solver, problem: Problem, tolerance: float) -> Floats:
     """Return certified minimisers, one per linear term.
@@ -283,44 +279,9 @@ def certified(solver: Solver, problem: Problem, tolerance: float) -> Floats:
         try:
             W = solver.solve(one, tolerance)
             proved = one.proved(W, tolerance)
+        except InvalidData:  # rows that are not there any more, whatever they say
+            raise
         except UNSOLVED:
             continue
         found[part][proved] = W[proved]
-    return found
-
-
-def certified_parties(
-    solver: Solver,
-    parties: tuple[Floats, Floats, NDArray[np.int64]],  # Rows, labels, and where each's begin
-    *,
-    loss: Loss,
-    ridge: Floats,
-    linear: Floats,
-    centre: Floats | None,
-    tolerance: Floats,
-) -> Floats:
-    """Return the same of every party's own rows, two classes: one ridge and linear term each."""
-    X, y, offsets = parties
-    towards = np.broadcast_to(0.0 if centre is None else centre, linear.shape)
-    terms = {"ridge": ridge, "linear": linear, "centre": centre, "tolerance": tolerance}
-    found = solver.solve_parties(X, y, offsets, cap=loss.slope, **terms)
-    sizes = np.diff(offsets)
-    scores = np.einsum("ij,ij->i", X, np.repeat(found, sizes, axis=0))
-    errors = loss.residuals(scores[None, None], y)[0, 0]
-    pulls = np.add.reduceat(errors[:, None] * X, offsets[:-1], axis=0)
-    G = pulls + (ridge[:, None] * (found - towards) + linear)
-    norms = np.sqrt([np.vecdot(A, A) for A in (found, found - towards, linear)])
-    roundings = [
-        rounding_bound(int(n), X.shape[1], row_norm=1.0, weight_norm=weight)
-        + penalty_rounding(L, offset, length)
-        for n, L, (weight, offset, length) in zip(sizes, ridge, norms.T.tolist(), strict=True)
-    ]
-    proved = gradient_bounds(G, np.array(roundings)) <= tolerance
-    for party in np.flatnonzero(~proved):
-        # A solver that took the party by itself has added up its rows in another order.
-        own, one = slice(offsets[party], offsets[party + 1]), slice(party, party + 1)
-        rows, L = solver.rows(X[own]), float(ridge[party])
-        problem = Problem(rows, rows.keep(y[own]), loss, L, linear[one], towards[one])
-        if not problem.proved(found[one], float(tolerance[party])).all():
-            found[party] = towards[party] - linear[party] / L
     return found

@@ -458,5 +458,3 @@ class Descent:
     def solve(self, problem: Problem, tolerance: float) -> Floats:
         """Return points where gradients are certified to be at most ``tolerance``."""
         return solve(problem, tolerance)
-
-    solve_parties = staticmethod(minimise_parties)

@@ -5,11 +5,14 @@ import pytest
 from scipy import stats
 
 from confrere import Ledger, PrivateLogisticRegression
-from confrere.data.frame import Frame
+from confrere.errors import InvalidData
 from confrere.kernel.losses import loss_of
+from confrere.kernel.norms import L1, L2
+from confrere.kernel.release import free_ticket
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import EachParty
-from confrere.methods.average import NoisedMinimiser, noised_minimiser
+from confrere.mechanisms.measurements import Columns, HiddenSize, Objective
+from confrere.methods.allowance import SOLVER
+from confrere.methods.average import noised_minimiser
 from confrere.solver import parties
 from confrere.solver.certificate import UNSOLVED
 from tests.world import ball
@@ -63,18 +66,6 @@ def test_an_output_that_is_not_solved_is_noise_around_zero(broken):
     assert stats.ks_2samp(*lengths).pvalue > 1e-3
 
 
-def test_of_many_parties_only_the_one_that_fails_releases_noise_alone(monkeypatch, broken):
-    offsets = np.array([0, 20, 40])
-    facts = {**FACTS, "n_samples": 20}
-    never = np.zeros(2, dtype=bool)
-    monkeypatch.setattr(parties, "_roomy", lambda *_: never)  # all go to the solver
-    output = NoisedMinimiser(frame=Frame(3, constant=0.0), epsilon=1.0, ridge=RIDGE)
-    for each in (EachParty({20: ball(3, **facts)}), output.each_party([20])):
-        (made,) = each.sample([(X, Y, offsets)], SeededSource(0))
-        assert made.shape == (2, 3)
-        assert np.isfinite(made).all()
-
-
 def test_a_fit_whose_solver_fails_is_paid_for_and_released_like_any_other(broken):
     ledger = Ledger()
     ledger.open_account("all", epsilon=1.0)
@@ -82,3 +73,19 @@ def test_a_fit_whose_solver_fails_is_paid_for_and_released_like_any_other(broken
     assert model.coef_.shape == (1, 3)
     (entry,) = ledger.entries()
     assert entry.state == "released"
+
+
+@pytest.mark.parametrize("kind", [L1, L2])
+def test_rows_outside_the_ball_are_refused_before_any_draw(kind):
+    with pytest.raises(InvalidData, match="clip the rows"):
+        ball(3, kind=kind, **FACTS).sample(([9 * X], Y), free_ticket())
+
+
+def test_groups_that_share_a_row_s_length_are_answered_without_rows():
+    """Nobody may see that there are none: this failed, when it was paid for."""
+    blocks = tuple(Columns(L2(2), RIDGE, weight) for weight in (0.6, 0.8))
+    facts = {"epsilon": 1.0, "n_samples": HiddenSize(3), "loss": loss_of(2), "solver": SOLVER}
+    made = Objective(**facts, blocks=blocks, joint=True)
+    first, second = made.sample(([np.zeros((0, 2))] * 2, np.zeros(0)), SeededSource(0))
+    assert np.isfinite(first).all()
+    assert np.isfinite(second).all()
