@@ -206,7 +206,7 @@ def _worst_joint(blocks: Sequence[tuple[float, float]], cap: float) -> float:
 
     mu = floor
     if excess(floor) > 0:
-        dear = 2 * floor
+        dear = 2 * floor or 1.0
         while excess(dear) > 0:
             dear *= 2
         mu = float(optimize.brentq(excess, floor, dear))
