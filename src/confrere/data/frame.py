@@ -240,7 +240,7 @@ class _Measuring:
         with np.errstate(all="ignore"):
             if isinstance(stored, Coded):
                 norms = stored.norms(scale, rows.norm)
-                return norms, np.asarray(norms < smallest)
+                return np.where(norms < smallest, rows.bound, norms), norms < 0  # zeros stay
             scaled = stored
             if scale is not None and isinstance(stored, np.ndarray):
                 scaled = np.multiply(stored, scale, out=room.room(*stored.shape))

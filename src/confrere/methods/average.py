@@ -77,7 +77,6 @@ from confrere.methods.priors import (
     Belief,
     Prior,
     PriorCheck,
-    check_term,
     prior_facts,
     rest_of,
 )
@@ -575,10 +574,11 @@ class Averaging(Collaboration):
     def _checks(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         """Return every party's check."""
         asked = self.prior_question(sizes)
-        return [
-            check_term(f"prior, {name}", asked.mechanism(len(y)), asked.seen(X, y))
-            for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
-        ]
+        found = []
+        for name, (X, y) in zip(sizes.counts, parties.members(), strict=True):
+            check = asked.mechanism(len(y))
+            found.append(Term(f"prior, {name}", check.measurement, asked.seen(X, y), check))
+        return found
 
     def after(self, belief: Belief) -> Averaging:
         """Return the average that a belief calls for, at what is left of the price."""

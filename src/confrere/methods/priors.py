@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.data.body import BodyFrame
+from confrere.data.codes import Coded
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Form
 from confrere.data.frame import Frame
@@ -542,7 +543,8 @@ def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
     scores = np.zeros((X.shape[0], len(weights)))
     for begin in range(0, len(scores), _BLOCK):
         part = slice(begin, min(begin + _BLOCK, len(scores)))
-        rows = frame.rows(X[part])
+        # Codes of many rows are measured by look-ups: how many others there are must not matter.
+        rows = frame.rows(X[part].toarray() if isinstance(X, Coded) else X[part])
         if rows.sparse:
             scores[part] = rows @ weights.T
             continue
@@ -612,7 +614,7 @@ class CheckedPlan(ModelPlan):
 
     def terms_at(self, data: LabelledTable, belief: Belief) -> list[Term]:
         """Return the check, and the fit after it at one of its :meth:`PriorCheck.beliefs`."""
-        own = check_term("prior", self.check, self._checked(data))
+        own = Term("prior", self.check.measurement, self._checked(data), self.check)
         return [own, *self.fit(belief).terms(data)]
 
     @override
@@ -638,11 +640,6 @@ class CheckedPlan(ModelPlan):
 
     def _checked(self, data: LabelledTable) -> tuple[Floats, Floats]:
         return self.prior.scores(data.X), np.asarray(data.labels, dtype=np.float64)
-
-
-def check_term(name: str, check: PriorCheck, rows: tuple[Floats, Floats]) -> Term:
-    """Return a check as an auditor sees it."""
-    return Term(name, check.measurement, rows, check)
 
 
 def prior_facts(belief: Belief, check: PriorCheck) -> PriorFacts:

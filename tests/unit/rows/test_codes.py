@@ -7,7 +7,7 @@ import pytest
 
 from confrere.data.body import Body, BodyFrame
 from confrere.data.codes import FEW, PACKED, Coded, stored, sub_rows
-from confrere.data.frame import BoundedRows, coded_steps
+from confrere.data.frame import BoundedRows, coded_steps, into_ball
 from confrere.errors import InvalidData
 from confrere.solver.certificate import _additions, rounding_bound
 
@@ -65,6 +65,14 @@ def test_no_more_roundings_than_of_stored_numbers(n, d):
         sub = sub_rows(size)
         small = 2 * PACKED if size <= PACKED else min(512, size) + math.ceil(size / 512)
         assert sub + math.ceil(min(n, block) / sub) + small + pieces <= _additions(n, d)
+
+
+def test_rows_of_length_one_may_be_of_vertices_of_zeros():
+    rows, _ = made(sizes=[3, 2], shrink=False)
+    rows = rows.map(lambda _, table: table * np.arange(len(table))[:, None])
+    bounded = BoundedRows(rows, 1.0, constant=0.6, unit=True)
+    assert bounded.longest <= 1
+    np.testing.assert_allclose(bounded, into_ball(rows.toarray(), constant=0.6, unit=True))
 
 
 def test_rows_are_inside_a_body_by_their_vertices():
