@@ -351,20 +351,6 @@ def distinct(cells: Cells) -> tuple[NDArray[np.intp], list[Any]]:
     return coded.indices.cast("int64").fill_null(-1).to_numpy(), coded.dictionary.to_pylist()
 
 
-def earlier(places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return of every row how many before it have the same place."""
-    order = np.argsort(places, kind="stable")
-    new = np.diff(places[order], prepend=-2) != 0
-    found = np.empty_like(order)
-    found[order] = np.arange(len(order)) - np.flatnonzero(new)[np.cumsum(new) - 1]
-    return found
-
-
-def nobodys(places: NDArray[np.intp], cells: Sequence[object]) -> NDArray[np.bool_]:
-    """Return which rows mean nothing, of what :func:`distinct` gives."""
-    return np.array([*(meaning(cell) is None for cell in cells), True])[places]
-
-
 class UnitCounts:
     """How many rows of every unit were seen; without a column nothing can be bounded."""
 
@@ -379,17 +365,27 @@ class UnitCounts:
             return table
         if self.column not in table.column_names:
             raise InvalidData(f"data: there is no column {self.column!r} (privacy.unit_column).")
-        places, cells = distinct(as_cells(table[self.column], self.column))
-        if nobodys(places, cells).any():
+        kept, nobody = self.kept(table)
+        if nobody:
             raise InvalidData(f"column {self.column!r}: some rows belong to nobody.")
+        return table.filter(kept)
+
+    def kept(self, table: pa.Table) -> tuple[NDArray[np.bool_], int]:
+        """Return which rows of the next batch are kept, and how many of all belong to nobody."""
+        places, cells = distinct(as_cells(table[self.column], self.column or ""))
+        nobody = np.array([meaning(cell) is None for cell in (*cells, None)])[places]
         # A batch of a database may have numbers where another one has texts.
         units: dict[str, int] = {}
-        found = [units.setdefault(str(cell).removesuffix(".0"), len(units)) for cell in cells]
-        places = np.array(found, dtype=np.intp)[places]
+        texts = (str(cell).removesuffix(".0") for cell in (*cells, None))
+        places = np.array([units.setdefault(text, len(units)) for text in texts])[places]
         before = np.array([self._seen[unit] for unit in units], dtype=np.intp)[places]
         rows = np.bincount(places, minlength=len(units)).tolist()
         self._seen.update(dict(zip(units, rows, strict=True)))
-        return table.filter(before + earlier(places) < self.most)
+        order = np.argsort(places, kind="stable")
+        new = np.diff(places[order], prepend=-1) != 0
+        earlier = np.empty_like(order)
+        earlier[order] = np.arange(len(order)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+        return before + earlier < self.most, int(np.count_nonzero(nobody))
 
 
 def plain_labels(column: str, values: Container) -> NDArray[Any]:

@@ -536,16 +536,21 @@ class Number(Feature):
 
     @override
     def vertices(self, cells: Cells) -> NDArray[np.intp]:
-        u, absent = self.places(cells)
+        x, strange = self.read(cells)
+        refuse(self.column, strange, _NO_NUMBER)
+        absent = np.isnan(x)
         if self.missing is None:
             refuse(self.column, absent, _NO_VALUE)
-        return np.where(absent, self.size - 1, self._nearest(u))
+        return np.where(absent, self.size - 1, self.nearest(x))
 
     @override
     def _vertex(self, value: Any) -> int:
-        return int(self._nearest(np.array([self._place(value)]))[0])
+        return int(self.nearest(np.array([value]))[0])
 
-    def _nearest(self, u: Floats) -> NDArray[np.intp]:
+    def nearest(self, x: Floats) -> NDArray[np.intp]:
+        """Return the points that numbers are moved to; anything where one is missing."""
+        u = np.clip(x, *self.bounds)
+        u = np.log1p(u - self.bounds[0]) if self.log else u
         ends, steps = self._grid()
         grid = np.array(ends)
         at: Any = np.searchsorted(grid[1:-1], u, side="right") if len(ends) > 2 else 0
@@ -564,13 +569,6 @@ class Number(Feature):
         """Return the microseconds of a unit, and when counting begins."""
         unit, _, since = (self.dates or "").partition(" since ")
         return UNITS[unit], int(moment(since))
-
-    def places(self, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return every cell within the bounds, as :meth:`range` has them, and which are missing."""
-        x, strange = self.read(cells)
-        refuse(self.column, strange, _NO_NUMBER)
-        u = np.clip(x, *self.bounds)
-        return np.log1p(u - self.bounds[0]) if self.log else u, np.asarray(np.isnan(x))
 
     def points(self) -> Floats:
         """Return the points of the grid: between its neighbours lie equal steps."""

@@ -1,14 +1,14 @@
 """How a table fits a schema: a report for whoever owns the table, and for nobody else.
 
 It counts what encoding would do in silence: values outside their bounds, missing ones, values
-that nobody declared, columns that are constant once they are clipped; and it says when numbers
-look as if they were written in another unit, or stood for missing. It quotes no value: what a hint
-names is on a public list. It is computed without noise, so it must not leave the organisation.
+that nobody declared, columns that are constant once they are clipped; and it says when numbers look
+as if they stood for missing. It quotes no value: what a hint names is on a public list. It is
+computed without noise, so it must not leave the organisation. A table is read once, in batches.
 """
 
 from __future__ import annotations
 
-import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -19,155 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from confrere.arrays import Floats
 from confrere.data.cells import (
     MISSING,
     UNKNOWN,
     Cells,
     Container,
+    UnitCounts,
     Value,
     as_cells,
-    column_names,
-    declared_columns,
-    distinct,
-    earlier,
     is_table,
-    n_rows_of,
-    nobodys,
     read_places,
 )
 from confrere.data.features import Discrete, Feature, Label, Number
 from confrere.data.schema import PublicSchema
+from confrere.data.tables import RowTable, open_table
 from confrere.errors import InvalidData
 from confrere.views import Panel, Shown, Table, Tone, Word
 
 #: Numbers and texts that people write where nothing was measured.
 SENTINELS = (0, -1, -9, -99, -999, -9999, 9, 77, 88, 99, 777, 888, 999, 9998, 9999, 99999)
 TOKENS = ("", "?", ".", "-", "na", "n/a", "nan", "null", "none", "unknown", "missing", "not known")
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """Two units of one quantity: ``ours = factor * theirs + offset``."""
-
-    #: ``theirs``, ``ours``: names of the units; a hint may read them in either direction.
-    theirs: str
-    ours: str
-    factor: float
-    offset: float = 0.0
-    words: str = ""  #: A pattern of column names that measure it; empty for units of any quantity
-
-    def both_ways(self) -> tuple[Conversion, Conversion]:
-        """Return it, and it read from right to left."""
-        back = Conversion(
-            self.ours, self.theirs, 1 / self.factor, -self.offset / self.factor, self.words
-        )
-        return self, back
-
-    def formula(self) -> str:
-        """Return how to convert, for people."""
-        if self.offset:
-            sign = "+" if self.offset > 0 else "-"
-            return f"value * {self.factor:.4g} {sign} {abs(self.offset):.4g}"
-        if self.factor < 1:
-            return f"value / {1 / self.factor:.4g}"
-        return f"value * {self.factor:.4g}"
-
-
-_TIME = r"age|alter|year|dur|time|since|tenure"
-CONVERSIONS = (
-    Conversion("months", "years", 1 / 12, words=_TIME),
-    Conversion("days", "years", 1 / 365.25, words=_TIME),
-    Conversion("weeks", "years", 1 / 52.18, words=_TIME),
-    Conversion("days", "months", 1 / 30.44, words=_TIME),
-    Conversion("minutes", "hours", 1 / 60, words=_TIME),
-    Conversion("hours", "days", 1 / 24, words=_TIME),
-    Conversion("kPa", "mmHg", 7.50062, words=r"press|bp|systol|diastol|mmhg|\bap\b"),
-    Conversion("mg/dL", "mmol/L", 1 / 18.016, words=r"glu|sugar|fpg|fbs|fbg|ogtt"),
-    Conversion("mg/dL", "mmol/L", 1 / 38.67, words=r"chol|ldl|hdl|\btc\b"),
-    Conversion("mg/dL", "mmol/L", 1 / 88.57, words=r"trig|\btg\b"),
-    Conversion("mg/dL", "umol/L", 88.42, words=r"crea|\bcr\b"),
-    Conversion("mg/dL", "umol/L", 17.1, words=r"bili"),
-    Conversion("mg/dL", "umol/L", 59.48, words=r"uric|urate"),
-    Conversion("mg/dL", "mmol/L", 0.357, words=r"urea|bun"),
-    Conversion("%", "mmol/mol", 10.93, -23.5, words=r"a1c"),
-    Conversion("degrees Fahrenheit", "degrees Celsius", 5 / 9, -160 / 9, words=r"temp"),
-    Conversion("pounds", "kilograms", 0.45359, words=r"weight|mass|\bwt\b|kg"),
-    Conversion("grams", "kilograms", 0.001, words=r"weight|mass|\bwt\b|kg"),
-    Conversion("inches", "centimetres", 2.54, words=r"height|waist|hip|circum|length|cm"),
-    Conversion("centimetres", "metres", 0.01, words=r"height|waist|hip|length|dist"),
-    Conversion("feet", "centimetres", 30.48, words=r"height"),
-    Conversion("per cent", "shares", 0.01),
-    Conversion("thousandths", "whole units", 0.001),
-    Conversion("tenths", "whole units", 0.1),
-)
-
-
-def likely_conversion(feature: Number, x: Floats) -> Conversion | None:
-    """Return the conversion after which numbers would fit what is declared, if one stands out.
-
-    A number that was declared with a mean and a standard deviation must get about the same middle
-    and spread; one with bounds alone must lie between them. Units that the column's name speaks of
-    go before those of any quantity.
-    """
-    if not len(x) or feature.dates is not None:
-        return None
-    name = re.sub(r"[_\W]+", " ", feature.column).lower()
-    named = [one for one in CONVERSIONS if one.words and re.search(one.words, name)]
-    for group in (named, [one for one in CONVERSIONS if not one.words]):
-        ways = [one for two in group for one in two.both_ways()]
-        fits = {one: _misfit(feature, one.factor * x + one.offset) for one in ways}
-        found = {one: misfit for one, misfit in fits.items() if misfit is not None}
-        if found:
-            return min(found, key=lambda one: found[one])
-    return None
-
-
-def _misfit(feature: Number, x: Floats) -> float | None:
-    """Return how far numbers are from what is declared, or None if they do not fit at all."""
-    lo, hi = feature.bounds
-    if np.mean((x >= lo) & (x <= hi)) < 0.95:
-        return None
-    middle = float(np.median(x))
-    if feature.log or feature.mean is None or feature.sd is None:
-        return abs(middle - (lo + hi) / 2) / (hi - lo)
-    spread = float(np.subtract(*np.quantile(x, (0.75, 0.25)))) / 1.349
-    off = abs(middle - feature.mean) / feature.sd
-    if off > 2 or not 0.2 <= spread / feature.sd <= 5:
-        return None
-    return off + abs(float(np.log(spread / feature.sd)))
-
-
-def likely_sentinel(feature: Number, x: Floats) -> tuple[float, int] | None:
-    """Return a number that probably stands for missing, and how many rows hold it.
-
-    It is one of :data:`SENTINELS`, it is in one row of a hundred or more, and it lies outside the
-    bounds or far from all the other values.
-    """
-    least = max(3, 0.01 * len(x)) if feature.dates is None else np.inf
-    lo, hi = feature.bounds
-    best: tuple[float, int] | None = None
-    for value in SENTINELS:
-        count = int(np.count_nonzero(x == value))
-        others = x[x != value]
-        if count < least or not len(others) or (best is not None and count <= best[1]):
-            continue
-        outside = value < lo or value > hi
-        gap = float(np.min(np.abs(others - value)))
-        width = float(np.max(others) - np.min(others))
-        # A count may be 0 by right, next to 1; a cholesterol of 0 stands alone.
-        steps = np.diff(np.unique(others)).max(initial=0.0)
-        if (outside and gap > 0.02 * width) or gap > max(0.15 * width, 2 * steps) > 0:
-            best = float(value), count
-    return best
-
-
-def likely_token(texts: Iterable[object]) -> tuple[str, int] | None:
-    """Return the text of :data:`TOKENS` that most rows hold, as it is written, and how many."""
-    written = Counter(str(text) for text in texts)
-    known = {text: count for text, count in written.items() if text.strip().lower() in TOKENS}
-    return max(known.items(), key=lambda pair: pair[1]) if known else None
-
 
 Severity = Literal["refused", "warning"]
 
@@ -182,7 +53,7 @@ class Finding:
     """One thing that the owner of a table should look at."""
 
     column: str  #: Where; empty for the table as a whole
-    #: One word for programs: outside, missing, undeclared, constant, unit, sentinel, kind, lacking,
+    #: One word for programs: outside, missing, undeclared, constant, sentinel, kind, lacking,
     #: dropped, unit_column or label.
     kind: str
     severity: Severity  #: Whether ``fit`` would refuse the table, or learn from it all the same
@@ -208,145 +79,231 @@ class ColumnCounts:
     constant: bool = False
 
 
-class ColumnLook:
-    """One declared column and its values: what is in it, and what that means."""
+class _Texts:
+    """Texts that nobody declared: tokens for nothing among them, and whether only spelling differs.
 
-    def __init__(self, feature: Feature, values: Cells) -> None:
-        self.feature = feature
-        self.values = values
-        self.x = np.full(len(values), np.nan)
-        self.absent, self.strange = np.zeros((2, len(values)), dtype=np.bool_)
-        self.refusal = self._refusal()
+    None of the others is kept.
+    """
 
-    def _refusal(self) -> str | None:
-        """Read the column; return what encoding says of it, if it refuses it."""
-        self.constant = False
-        feature = self.feature
+    def __init__(self, known: Iterable[Value]) -> None:
+        self.folded = {str(value).strip().lower() for value in known}
+        self.tokens: Counter[str] = Counter()
+        self.alike = bool(self.folded)
+
+    def add(self, cells: Cells, rows: NDArray[np.bool_]) -> None:
+        """Look at some cells."""
+        for one in cells.filter(as_cells(rows)).value_counts().to_pylist():
+            text = str(one["values"])
+            self.alike = self.alike and text.strip().lower() in self.folded
+            if text.strip().lower() in TOKENS:
+                self.tokens[text] += one["counts"]
+
+    def hint(self) -> str:
+        """Say what to do about them."""
+        if self.alike:
+            return "only capitals, spaces or types differ from the declared values"
+        return "declare them, or correct them in the table"
+
+
+class _Look(ABC):
+    """What is in one declared column, batch after batch, and what that means."""
+
+    def __init__(self, declared: Feature | Label) -> None:
+        self.column = declared.column
+        self.rows = self.missing = self.undeclared = 0
+        self.texts, self.refusal = _Texts(declared.known), ""
+
+    def add(self, cells: Cells) -> None:
+        """Count what is in some cells; keep what encoding says where it refuses them."""
+        self.rows += len(cells)
         try:
-            if isinstance(feature, Discrete):
-                places = read_places(feature.column, self.values, feature.codes())
-                self.absent, self.strange = places == MISSING, places == UNKNOWN
-            elif isinstance(feature, Number):
-                self.x, self.strange = feature.read(self.values)
-                self.absent = np.isnan(self.x) & ~self.strange
-            vertices = feature.vertices(self.values)
+            self._add(cells)
         except InvalidData as error:
-            return str(error)
-        self.constant = len(self.values) > 1 and not np.ptp(vertices)
-        return None
+            self.refusal = str(error).removeprefix(f"column {self.column!r}: ").rstrip(".")
 
-    def counts(self) -> ColumnCounts:
-        """Count."""
-        lo, hi = self.feature.bounds if isinstance(self.feature, Number) else (0, 0)
-        return ColumnCounts(
-            self.feature.column,
-            self.feature.kind,
-            int(np.count_nonzero(self.absent)),
-            int(np.count_nonzero((self.x < lo) | (self.x > hi))),
-            int(np.count_nonzero(self.strange)),
-            self.constant,
-        )
+    @abstractmethod
+    def _add(self, cells: Cells) -> None: ...
 
+    def _count(self, cells: Cells, absent: NDArray[np.bool_], strange: NDArray[np.bool_]) -> None:
+        self.missing += int(np.count_nonzero(absent))
+        self.undeclared += int(np.count_nonzero(strange))
+        self.texts.add(cells, strange)
+
+    @abstractmethod
     def findings(self) -> Iterator[Finding]:
         """Say what the counts mean."""
-        found = [*self._texts(), *(self._numbers() if isinstance(self.feature, Number) else ())]
-        missing = int(np.count_nonzero(self.absent))
-        if missing and self.feature.missing is None:
-            text = f"{counted(missing, len(self.values))} have no value"
-            hint = 'declare what it means: missing = "indicator", or a value'
-            found.append(self._finding("missing", missing, text, hint, refused=True))
-        yield from found
-        if self.constant and not any(one.kind == "unit" for one in found):
-            hint = "nothing can be learned from it: see the bounds and the unit, or leave it out"
-            text = "every row is the same once it is encoded"
-            yield self._finding("constant", len(self.values), text, hint)
-        if self.refusal is not None and not any(one.severity == "refused" for one in found):
-            kind = self.refusal.removeprefix(f"column {self.feature.column!r}: ").rstrip(".")
-            hint = "convert the column, or declare another kind"
-            yield self._finding("kind", len(self.values), kind, hint, refused=True)
-
-    def _texts(self) -> Iterator[Finding]:
-        """Look at what is not on the list, or no number."""
-        strange = _chosen(self.values, self.strange)
-        count = len(strange)
-        if not count:
-            return
-        what = "no number" if isinstance(self.feature, Number) else "a value that is not declared"
-        collected = self.refusal is None
-        token = likely_token(strange)
-        if token is not None and token[1] >= count / 2:
-            text = f"{counted(token[1], len(self.values))} hold {token[0]!r}, which is {what}"
-            hint = f'declare that it stands for nothing: na = ["{token[0]}"]'
-            yield self._finding("sentinel", token[1], text, hint, refused=not collected)
-        elif not collected or count >= COLLECTED * len(self.values):
-            text = f"{counted(count, len(self.values))} hold {what}"
-            if collected:
-                text += f" (encoded as unknown = {getattr(self.feature, 'unknown', None)!r})"
-            hint = spelling(strange, self.feature.known)
-            yield self._finding("undeclared", count, text, hint, refused=not collected)
-
-    def _numbers(self) -> Iterator[Finding]:
-        """Look at sentinels, bounds, middle and unit."""
-        feature = self.feature
-        assert isinstance(feature, Number)
-        x = self.x[np.isfinite(self.x)]
-        sentinel = likely_sentinel(feature, x)
-        if sentinel is not None:
-            value, count = sentinel
-            text = f"{counted(count, len(self.values))} hold {value:g}, far from all other values"
-            hint = f"if it stands for nothing, declare na = [{value:g}]"
-            yield self._finding("sentinel", count, text, hint)
-            x = x[x != value]
-        lo, hi = feature.bounds
-        beyond = x[(x < lo) | (x > hi)]
-        off_centre = (
-            len(x) > 0
-            and feature.mean is not None
-            and feature.sd is not None
-            and not feature.log
-            and abs(float(np.median(x)) - feature.mean) > OFF_CENTRE * feature.sd
-        )
-        many = len(beyond) > max(2, OUTSIDE * len(x))
-        if not many and not off_centre:
-            return
-        whole = off_centre or len(beyond) > len(x) / 2
-        unit = likely_conversion(feature, x if whole else beyond)
-        if many:
-            text = (
-                f"{counted(len(beyond), len(self.values))} lie {_sides(beyond, lo, hi)} the bounds"
-            )
-        else:
-            text = f"the middle lies over {OFF_CENTRE:g} sd from the declared mean"
-        if unit is None:
-            hint = "see the unit and the bounds: what lies outside is moved to the nearest bound"
-            yield self._finding("outside", len(beyond), text, hint)
-            return
-        part = "it looks" if whole else "these look"
-        hint = f"{part} like {unit.theirs} where {unit.ours} are declared ({unit.formula()} fits)"
-        yield self._finding("unit", len(beyond) if many else len(x), text, hint)
 
     def _finding(
         self, kind: str, rows: int, text: str, hint: str, *, refused: bool = False
     ) -> Finding:
         severity: Severity = "refused" if refused else "warning"
-        return Finding(self.feature.column, kind, severity, rows, text, hint)
+        return Finding(self.column, kind, severity, rows, text, hint)
 
 
-def _chosen(cells: Cells, rows: NDArray[np.bool_]) -> list[Value]:
-    return list(cells.filter(as_cells(rows)).to_pylist())
+class ColumnLook(_Look):
+    """Of a feature."""
+
+    def __init__(self, feature: Feature) -> None:
+        super().__init__(feature)
+        self.feature = feature
+        self.low, self.high = feature.size, -1  #: Of the vertices
+        # Of numbers: rows below and above the bounds, of every sentinel, and of every point.
+        self.outside, self.sentinels, self.held = (
+            np.zeros(size, dtype=np.int64) for size in (2, len(SENTINELS), feature.size)
+        )
+
+    @override
+    def _add(self, cells: Cells) -> None:
+        feature = self.feature
+        if isinstance(feature, Number):
+            x, strange = feature.read(cells)
+            lo, hi = feature.bounds
+            self.outside += [np.count_nonzero(x < lo), np.count_nonzero(x > hi)]
+            self.sentinels += [np.count_nonzero(x == value) for value in SENTINELS]
+            self.held += np.bincount(feature.nearest(x[~np.isnan(x)]), minlength=feature.size)
+            self._count(cells, np.isnan(x) & ~strange, strange)
+        elif isinstance(feature, Discrete):
+            places = read_places(feature.column, cells, feature.codes())
+            self._count(cells, places == MISSING, places == UNKNOWN)
+        vertices = feature.vertices(cells)
+        self.low = int(vertices.min(initial=self.low))
+        self.high = int(vertices.max(initial=self.high))
+
+    @property
+    def constant(self) -> bool:
+        """Whether every row is encoded alike."""
+        return self.rows > 1 and self.low == self.high and not self.refusal
+
+    def counts(self) -> ColumnCounts:
+        """Return the counts."""
+        counted = (self.missing, int(self.outside.sum()), self.undeclared, self.constant)
+        return ColumnCounts(self.feature.column, self.feature.kind, *counted)
+
+    @override
+    def findings(self) -> Iterator[Finding]:
+        found = [*self._strange(), *(self._numbers() if isinstance(self.feature, Number) else ())]
+        if self.missing and self.feature.missing is None:
+            text = f"{counted(self.missing, self.rows)} have no value"
+            hint = 'declare what it means: missing = "indicator", or a value'
+            found.append(self._finding("missing", self.missing, text, hint, refused=True))
+        yield from found
+        if self.constant:
+            hint = "nothing can be learned from it: see the bounds and the unit, or leave it out"
+            text = "every row is the same once it is encoded"
+            yield self._finding("constant", self.rows, text, hint)
+        if self.refusal and not any(one.severity == "refused" for one in found):
+            hint = "convert the column, or declare another kind"
+            yield self._finding("kind", self.rows, self.refusal, hint, refused=True)
+
+    def _strange(self) -> Iterator[Finding]:
+        """Look at what is not on the list, or no number."""
+        count, collected = self.undeclared, not self.refusal
+        what = "no number" if isinstance(self.feature, Number) else "a value that is not declared"
+        token, held = max(self.texts.tokens.items(), key=lambda pair: pair[1], default=("", 0))
+        if held and held >= count / 2:
+            text = f"{counted(held, self.rows)} hold {token!r}, which is {what}"
+            hint = f'declare that it stands for nothing: na = ["{token}"]'
+            yield self._finding("sentinel", held, text, hint, refused=not collected)
+        elif count and (not collected or count >= COLLECTED * self.rows):
+            text = f"{counted(count, self.rows)} hold {what}"
+            if collected:
+                text += f" (encoded as unknown = {getattr(self.feature, 'unknown', None)!r})"
+            hint = self.texts.hint()
+            yield self._finding("undeclared", count, text, hint, refused=not collected)
+
+    def _numbers(self) -> Iterator[Finding]:
+        """Look at sentinels, bounds and middle."""
+        feature = self.feature
+        assert isinstance(feature, Number)
+        count, at = max((int(rows), -j) for j, rows in enumerate(self.sentinels * self._apart()))
+        outside, held = self.outside.copy(), self.held.copy()
+        if count:
+            value = SENTINELS[-at]
+            text = f"{counted(count, self.rows)} hold {value}, far from all other values"
+            hint = f"if it stands for nothing, declare na = [{value}]"
+            yield self._finding("sentinel", count, text, hint)
+            outside -= [count * (value < feature.bounds[0]), count * (value > feature.bounds[1])]
+            held[feature.nearest(np.array([value]))] -= count
+        out, present = int(outside.sum()), int(held.sum())
+        if out > max(2, OUTSIDE * present):
+            pairs = zip(("below", "above"), outside, strict=True)
+            where = " and ".join(word for word, there in pairs if there)
+            text = f"{counted(out, self.rows)} lie {where} the bounds"
+        elif present and feature.mean is not None and feature.sd is not None:
+            middle = feature.points()[np.searchsorted(np.cumsum(held), present / 2)]
+            if abs(middle - feature.mean) <= OFF_CENTRE * feature.sd:
+                return
+            text = f"the middle lies over {OFF_CENTRE:g} sd from the declared mean"
+        else:
+            return
+        hint = "see the unit and the bounds: what lies outside is moved to the nearest bound"
+        yield self._finding("outside", out, text, hint)
+
+    def _apart(self) -> NDArray[np.bool_]:
+        """Return which sentinels probably stand for missing: one row of a hundred or more.
+
+        Outside the bounds, most of what is there; inside, far from all the other values. A count
+        may be 0 by right, next to 1; a cholesterol of 0 stands alone.
+        """
+        feature, found = self.feature, np.zeros(len(SENTINELS), dtype=np.bool_)
+        assert isinstance(feature, Number)
+        least = max(3, 0.01 * int(self.held.sum())) if feature.dates is None else np.inf
+        points, lo, hi = feature.points(), *feature.bounds
+        for j in np.flatnonzero(self.sentinels >= least):
+            value, rows = SENTINELS[j], self.sentinels[j]
+            own = int(feature.nearest(np.array([value]))[0])
+            others = np.delete(points, own)[np.delete(self.held[:-1], own) > 0]
+            if value < lo or value > hi:
+                found[j] = len(others) > 0 and rows > self.outside[int(value > hi)] / 2
+            elif len(others) and rows == self.held[own]:
+                gap, steps = np.abs(others - points[own]).min(), np.diff(others).max(initial=0.0)
+                found[j] = gap > max(0.15 * float(np.ptp(others)), 2 * steps) > 0
+        return found
 
 
-def spelling(strange: Iterable[object], known: Iterable[Value]) -> str:
-    """Say whether only the spelling differs from what is declared."""
-    folded = {str(value).strip().lower() for value in known}
-    if folded and all(str(value).strip().lower() in folded for value in {*strange}):
-        return "only capitals, spaces or types differ from the declared values"
-    return "declare them, or correct them in the table"
+class _LabelLook(_Look):
+    """Of the label."""
 
+    def __init__(self, outcome: Label) -> None:
+        super().__init__(outcome)
+        self.outcome, self.positive, self.sides = outcome, 0, _Texts(outcome.positive or ())
 
-def _sides(beyond: NDArray[np.float64], lo: float, hi: float) -> str:
-    sides = {"below": bool((beyond < lo).any()), "above": bool((beyond > hi).any())}
-    return " and ".join(word for word, there in sides.items() if there)
+    @override
+    def _add(self, cells: Cells) -> None:
+        places = self.outcome.places(cells)
+        self._count(cells, places == MISSING, places == UNKNOWN)
+        positive = (places >= 0) & (places < len(self.outcome.positive or ()))
+        self.positive += int(np.count_nonzero(positive))
+        if not self.positive:
+            self.sides.add(cells, places != MISSING)
+
+    @override
+    def findings(self) -> Iterator[Finding]:
+        outcome, present = self.outcome, self.rows - self.missing
+        if self.refusal:
+            hint = "convert the column"
+            yield self._finding("label", self.rows, self.refusal, hint, refused=True)
+            return
+        if self.missing:
+            hint = "drop them by a rule that does not look at other rows"
+            text = f"{counted(self.missing, self.rows)} have no label"
+            yield self._finding("label", self.missing, text, hint, refused=True)
+        if self.undeclared and (outcome.classes is not None or outcome.negative is not None):
+            text = f"{counted(self.undeclared, self.rows)} have a label that is not declared"
+            hint = self.texts.hint()
+            yield self._finding("label", self.undeclared, text, hint, refused=True)
+            return
+        if outcome.positive is None or not present:
+            return
+        share = self.positive / present
+        if share in (0.0, 1.0):
+            hint = "declare what is positive" if share else self.sides.hint()
+            text = f"{'every' if share else 'no'} row has a positive label"
+            yield self._finding("label", present, text, hint)
+        elif outcome.base_rate is not None and not 1 / 3 <= share / outcome.base_rate <= 3:
+            hint = "declare what is positive, or a rate of people like these from the literature"
+            text = "the share of positive labels is not within three times of the declared "
+            yield self._finding("label", present, text + "base_rate", hint)
 
 
 def counted(count: int, rows: int) -> str:
@@ -380,10 +337,6 @@ class DataReport(Shown):
         """Whether every value is what was declared, so that counts would all be zero."""
         counts = (one.missing or one.outside or one.undeclared for one in self.columns)
         return self.clean and not any(counts)
-
-    def lines(self) -> list[str]:
-        """Return one line per finding; those that ``fit`` would refuse say so."""
-        return [f"{one.severity}: {one}" for one in self.findings]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for the owner's own programs."""
@@ -422,12 +375,13 @@ class DataReport(Shown):
         form = f"{{:<{width}}}  {{:<8}}  {{:>7}}  {{:>7}}  {{:>10}}  {{}}"
         table = [form.format(*(cell or 0 for cell in row[:5]), row[5]).rstrip() for row in rows]
         told = f"{self.rows} rows read, {self.used} used"
-        return "\n".join([told, form.format(*names), *table, *self.lines()]) + "\n"
+        lines = [f"{one.severity}: {one}" for one in self.findings]
+        return "\n".join([told, form.format(*names), *table, *lines]) + "\n"
 
 
 def data_report(
     schema: PublicSchema,  # What was declared
-    table: Container,  # Raw rows; other columns than the declared ones are ignored
+    table: Container,  # Raw rows, of which the declared columns are read; as open_table takes them
     *,
     unit_column: str | None = None,  # Names whose row it is; surplus rows of a unit are dropped
     max_rows_per_unit: int = 1,  # How many stay
@@ -440,52 +394,47 @@ def data_report(
     >>> from confrere.schema import Number, PublicSchema, data_report
     >>> schema = PublicSchema([Number("age", bounds=(18, 100), mean=52, sd=16)])
     >>> in_months = pd.DataFrame({"age": [400.0, 610.0, 702.0, 540.0, 805.0]})
-    >>> for finding in data_report(schema, in_months).findings:
-    ...     print(finding.hint)
-    it looks like months where years are declared (value / 12 fits)
+    >>> print(data_report(schema, in_months).findings[0].text)
+    5 of 5 rows (100%) lie above the bounds
     """
-    if not is_table(table):
-        raise InvalidData("table must be a data frame of raw rows.")
-    rows, names = n_rows_of(table), column_names(table)
-    used = np.ones(rows, dtype=np.bool_)
-    findings: list[Finding] = []
-    if unit_column is not None:
-        findings += _per_unit(names, unit_column, table, max_rows_per_unit, used)
-
-    def column_of(name: str) -> Cells | None:
-        if names.count(name) == 1:
-            return declared_columns(table, [name])[name].filter(as_cells(used))
-        findings.append(_lacking(name, names))
-        return None
-
-    counts: list[ColumnCounts] = []
-    for feature in schema.features:
-        cells = column_of(feature.column)
-        if cells is not None:
-            looked = ColumnLook(feature, cells)
-            counts.append(looked.counts())
-            findings += looked.findings()
+    if not is_table(table) and not isinstance(table, RowTable):
+        raise InvalidData("table must be a data frame of raw rows, or a table that is opened.")
+    source = open_table(table)
+    looks: dict[str, _Look] = {one.column: ColumnLook(one) for one in schema.features}
     if schema.outcome is not None:
-        cells = column_of(schema.outcome.column)
-        findings += [] if cells is None else _label(schema.outcome, cells)
-    return DataReport(rows, int(used.sum()), tuple(counts), tuple(findings))
+        looks[schema.outcome.column] = _LabelLook(schema.outcome)
+    wanted = [*([] if unit_column is None else [unit_column]), *looks]
+    names = list(source.names)
+    units = UnitCounts(unit_column, max_rows_per_unit)
+    rows = used = nobody = 0
+    there = [name for name in wanted if names.count(name) == 1] if names else None
+    for batch in source.read(there, least=int(source is table)):
+        names = names or batch.column_names  # a query tells them with its rows
+        rows += len(batch)
+        if unit_column is not None and names.count(unit_column) == 1:
+            kept, without = units.kept(batch)
+            batch, nobody = batch.filter(kept), nobody + without
+        used += len(batch)
+        for column, look in looks.items():
+            if names.count(column) == 1:
+                look.add(as_cells(batch[column], column))
+    findings = [_lacking(name, names) for name in wanted if names.count(name) != 1]
+    findings += _per_unit(units, rows, rows - used, nobody)
+    seen = [look for column, look in looks.items() if names.count(column) == 1]
+    counts = tuple(look.counts() for look in seen if isinstance(look, ColumnLook))
+    for look in seen:
+        findings += look.findings()
+    order = {name: place for place, name in enumerate(wanted)}
+    return DataReport(rows, used, counts, tuple(sorted(findings, key=lambda f: order[f.column])))
 
 
-def _per_unit(
-    names: list[str], column: str, table: Container, most: int, used: NDArray[np.bool_]
-) -> Iterator[Finding]:
-    """Look at whose rows they are; surplus ones are not used."""
-    if names.count(column) != 1:
-        yield _lacking(column, names)
-        return
-    places, cells = distinct(declared_columns(table, [column])[column])
-    used[:] = earlier(places) < most
-    nobody, dropped = (int(np.count_nonzero(x)) for x in (nobodys(places, cells), ~used))
+def _per_unit(units: UnitCounts, rows: int, dropped: int, nobody: int) -> Iterator[Finding]:
+    column = units.column or ""
     if nobody:
-        text = f"{counted(nobody, len(used))} belong to nobody"
-        yield Finding(column, "unit_column", "refused", nobody, text, "give every row a unit")
+        text, hint = f"{counted(nobody, rows)} belong to nobody", "give every row a unit"
+        yield Finding(column, "unit_column", "refused", nobody, text, hint)
     if dropped:
-        text = f"{counted(dropped, len(used))} are dropped: at most {most} per unit"
+        text = f"{counted(dropped, rows)} are dropped: at most {units.most} per unit"
         hint = "the first ones stay; sort the table, or raise privacy.max_rows_per_unit"
         yield Finding(column, "dropped", "warning", dropped, text, hint)
 
@@ -500,39 +449,3 @@ def _lacking(column: str, columns: list[str]) -> Finding:
     )
     hint = "add it" if near is None else f"is it the column {near!r}"
     return Finding(column, "lacking", "refused", 0, "the table has no such column", hint)
-
-
-def _label(outcome: Label, values: Cells) -> Iterator[Finding]:
-    column = outcome.column
-    try:
-        places = outcome.places(values)
-    except InvalidData as error:
-        kind = str(error).removeprefix(f"column {column!r}: ").rstrip(".")
-        yield Finding(column, "label", "refused", len(values), kind, "convert the column")
-        return
-    missing = int(np.count_nonzero(places == MISSING))
-    if missing:
-        hint = "drop them by a rule that does not look at other rows"
-        text = f"{counted(missing, len(values))} have no label"
-        yield Finding(column, "label", "refused", missing, text, hint)
-    strange = _chosen(values, places == UNKNOWN)
-    odd, present = len(strange), len(values) - missing
-    if odd and (outcome.classes is not None or outcome.negative is not None):
-        text = f"{counted(odd, len(values))} have a label that is not declared"
-        yield Finding(column, "label", "refused", odd, text, spelling(strange, outcome.known))
-        return
-    if outcome.positive is None or not present:
-        return
-    positive = (places >= 0) & (places < len(outcome.positive))
-    share = float(np.count_nonzero(positive)) / present
-    if share in (0.0, 1.0):
-        side = "no" if share == 0 else "every"
-        hint = "declare what is positive"
-        if share == 0:
-            hint = spelling(_chosen(values, places != MISSING), outcome.positive)
-        text = f"{side} row has a positive label"
-        yield Finding(column, "label", "warning", present, text, hint)
-    elif outcome.base_rate is not None and not 1 / 3 <= share / outcome.base_rate <= 3:
-        text = "the share of positive labels is not within three times of the declared base_rate"
-        hint = "declare what is positive, or a rate of people like these from the literature"
-        yield Finding(column, "label", "warning", present, text, hint)

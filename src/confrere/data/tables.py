@@ -141,13 +141,12 @@ class Frames(RowTable):
     """A data frame that is in memory: pandas, polars or pyarrow."""
 
     def __init__(self, frame: Container) -> None:
-        self.frame, self.rows = frame, n_rows_of(frame)
+        self.frame, self.rows, self.names = frame, n_rows_of(frame), column_names(frame)
         self.name = f"the {type(frame).__module__.partition('.')[0]} table"
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
         """Return slices of it."""
-        known = column_names(self.frame)
-        names = [name for name in columns or known if name in known]
+        names = [name for name in columns or self.names if name in self.names]
         table = pa.table(declared_columns(self.frame, names))
         for start in range(0, max(1, len(table)), BATCH):
             yield table.slice(start, BATCH)

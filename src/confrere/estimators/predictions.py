@@ -136,25 +136,29 @@ def evaluation_rows(
     folder: Path,  # The release's
     release: Release,
     path: Path,  # The table
-    *,
     label: str | None = None,  # The label's column, where the release carries no schema
     # Whose row it is, where there is no study in the folder; one row per unit then.
     unit_column: str | None = None,
-) -> tuple[Container, NDArray[Any] | None]:
-    """Return the rows and labels of a table on which a release is to be measured.
+) -> Iterator[tuple[Container, NDArray[Any] | None]]:
+    """Return some rows after the other, with labels, on which a release is to be measured.
 
     Surplus rows of a unit are dropped, as the study in the release's folder says.
     """
-    most = 1
+    encoder, most = release.model.encoder, 1
     if unit_column is None:
         unit_column, most = _units(folder)
-    encoder = release.model.encoder
-    table = UnitCounts(unit_column, most).bounded(open_table(path).whole())
-    if encoder is not None and encoder.schema.outcome is not None and label is None:
-        return table, None
-    if label is None or label not in table.column_names:
-        raise InvalidData(
-            "label: the release does not say in which column the labels are; name it: --label."
-        )
-    labels = plain_labels(label, np.array(table[label].to_pylist(), dtype=object))
-    return table if encoder is not None else encoded_rows(release, table, encoded=True), labels
+    outcome = None if encoder is None else encoder.schema.outcome
+    column = label if label is not None or outcome is None else outcome.column
+    names = release.model.features if encoder is None else encoder.schema.columns
+    seen = UnitCounts(unit_column, most)
+    wanted = [one for one in dict.fromkeys([*names, column, unit_column]) if one is not None]
+    for batch in open_table(path).read(wanted, all_of_them=False):
+        table = seen.bounded(batch)
+        if column is None or column not in table.column_names:
+            raise InvalidData(
+                "label: the release does not say in which column the labels are; name it: --label."
+            )
+        rows = table if encoder is not None else encoded_rows(release, table, encoded=True)
+        own = None if label is None else plain_labels(label, table[label])
+        if len(table):
+            yield rows, own

@@ -7,7 +7,7 @@ docs/proofs/private_evaluation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -240,8 +240,7 @@ def area(positives: Floats, negatives: Floats, scale: float, confidence: float) 
 def _binomial_tail(k: NDArray[np.int64], n: int, p: float) -> Floats:
     """Return ``P(K >= k)`` of a binomial count, for any integers ``k``."""
     inner = np.clip(k, 1, n)
-    tail = special.betainc(inner, n - inner + 1, p)
-    return np.where(k <= 0, 1.0, np.where(k > n, 0.0, tail))
+    return np.where(k <= 0, 1.0, np.where(k > n, 0.0, special.betainc(inner, n - inner + 1, p)))
 
 
 def _root(excess: Callable[[float], float]) -> float:
@@ -314,7 +313,7 @@ def evaluate(
         Public or released; ``predict`` and ``classes_``, and ``predict_proba`` for scores. Records
         that it was fitted on pay twice: once for the fit, once here.
     X : array or table
-        Private records, as the model's ``predict`` takes them.
+        Private records, as the model's ``predict`` takes them; or an iterator of pairs ``X, y``.
     y : array, optional
         Their labels. May be left out where the model's schema says which column holds them.
     epsilon : float
@@ -336,18 +335,21 @@ def evaluate(
     docs/proofs/private_evaluation.md.
     """
     check_epsilon(epsilon)
-    queries = _queries(metrics)
-    grid = _grid(thresholds)
+    queries, grid = _queries(metrics), _grid(thresholds)
     if not 0 < confidence < 1:
         raise InvalidParameter("confidence must lie strictly between 0 and 1.")
     classes = np.asarray(model.classes_)
     if "scores" in queries and len(classes) != 2:
         raise InvalidParameter("metrics: 'auc' and 'calibration' are for two classes.")
-    codes = encode_labels(np.asarray(_labels(model, X, y)), classes)
-    positive = _positive(model, classes)
-    if not len(codes):
+    truths: dict[str, Any] = dict.fromkeys(queries, 0)
+    n_samples = 0
+    for rows, labels in X if isinstance(X, Iterator) else [(X, y)]:
+        codes = encode_labels(np.asarray(_labels(model, rows, labels)), classes)
+        n_samples += len(codes)
+        for name in queries if len(codes) else ():
+            truths[name] += _count(name, model, rows, codes, classes, grid)
+    if not n_samples:
         raise InvalidData("y needs at least one record.")
-    truths = {name: _count(name, model, X, codes, classes, grid, positive) for name in queries}
     counters = {
         name: counts(share, _SENSITIVITY[name])
         for name, share in zip(queries, shares(epsilon, [1.0] * len(queries)), strict=True)
@@ -360,7 +362,6 @@ def evaluate(
     guarantees = {name: counter.guarantee() for name, counter in counters.items()}
     guarantee = Together(tuple(guarantees.values())).guarantee()
     book, paid_by = payer(ledger, account, guarantee)
-    simulation = simulation_of(random_state)
     learned = getattr(model, "model_", None)
     scales = {name: counter.scale for name, counter in counters.items()}
     with paying(
@@ -369,19 +370,19 @@ def evaluate(
         guarantee,
         purpose=f"evaluate {type(model).__name__}",
         origin=Origin(model=learned.digest()) if isinstance(learned, Model) else None,
-        simulation=simulation,
+        simulation=simulation_of(random_state),
     ) as ticket:
         drawn = {name: ticket.draw(counters[name], truths[name])[0] for name in queries}
         noisy = {name: each.reshape(truths[name].shape).astype(int) for name, each in drawn.items()}
         found = Evaluation(
-            n_samples=len(codes),
+            n_samples=n_samples,
             confidence=confidence,
             guarantees=guarantees,
             guarantee=guarantee,
             receipt=ticket.receipt,
             simulated=ticket.simulated,
-            positive=str(classes[positive]) if len(classes) == 2 else None,
-            **_estimates(noisy, scales, metrics, len(codes), classes, grid, confidence),
+            positive=str(classes[_positive(model, classes)]) if len(classes) == 2 else None,
+            **_estimates(noisy, scales, metrics, n_samples, classes, grid, confidence),
         )
         # The row names what was found, so that nobody can write something else onto a card.
         book.mark_released(ticket.receipt, digest=quality_digest(found.quality()))
@@ -389,12 +390,11 @@ def evaluate(
 
 
 def _labels(model: Any, X: Any, y: Any) -> Any:
-    named = getattr(model, "true_labels", None)
-    if named is None:
-        if y is None:
-            raise InvalidParameter("y must be given: the labels of the records.")
-        return y
-    return named(X, y)
+    if hasattr(model, "true_labels"):
+        return model.true_labels(X, y)
+    if y is None:
+        raise InvalidParameter("y must be given: the labels of the records.")
+    return y
 
 
 def _positive(model: Any, classes: NDArray[Any]) -> int:
@@ -426,10 +426,10 @@ def _count(
     codes: NDArray[np.intp],
     classes: NDArray[Any],
     grid: NDArray[np.float64],
-    positive: int,
 ) -> NDArray[np.int64]:
     """Return a query's exact counts: the only place that reads the records."""
     if query == "scores":
+        positive = _positive(model, classes)
         bins = np.searchsorted(grid, model.predict_proba(X)[:, positive], side="right")
         sides = (codes == positive).astype(np.intp)
         return _table(sides, bins, (2, len(grid) + 1))

@@ -65,12 +65,12 @@ def test_without_noise_the_answers_are_the_usual_ones():
 def test_every_record_is_in_one_cell():
     grid = np.array([0.25, 0.5])
     for query, moves in (("errors", 1), ("confusion", 2), ("scores", 2)):
-        before = _count(query, MODEL, X, Y, MODEL.classes_, grid, 1)
+        before = _count(query, MODEL, X, Y, MODEL.classes_, grid)
         largest = 0
         for i in range(20):
             other, labels = X.copy(), Y.copy()
             other[i], labels[i] = -3 * X[i], Y[i] if i % 2 else 1 - Y[i]
-            after = _count(query, MODEL, other, labels, MODEL.classes_, grid, 1)
+            after = _count(query, MODEL, other, labels, MODEL.classes_, grid)
             largest = max(largest, int(np.abs(after - before).sum()))
         assert largest == moves
 

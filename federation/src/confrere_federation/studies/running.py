@@ -527,7 +527,7 @@ def check_table(study: Study, table: RowTable) -> DataReport:
     promise = study.promise
     return data_report(
         study.schema,
-        table.whole(),
+        table,
         unit_column=promise.unit_column,
         max_rows_per_unit=promise.max_rows_per_unit,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,10 +43,10 @@ def evaluate(
     beside the release as a signed addition, which verify checks; the release stays as it is.
     """
     check_epsilon(epsilon)
-    book = existing_ledger(ledger)
-    signer = _signer(key, measured_on)
+    book, signer = existing_ledger(ledger), _signer(key, measured_on)
     found = load_release(release)
-    X, y = evaluation_rows(release, found, table, label=label, unit_column=unit_column)
+    rows = partial(evaluation_rows, release, found, table, label, unit_column)
+    n_samples = sum(len(some) for some, _ in rows())
     two = len(found.model.classes) == 2
     metrics: list[Any] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
     by = "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}"
@@ -55,12 +56,13 @@ def evaluate(
     outcome = None if encoder is None else encoder.schema.outcome
     result = measure(
         ReleasedClassifier(source=found),
-        X,
-        y,
+        rows(),
         epsilon=epsilon,
         metrics=metrics,
         # Two queries share the price: errors, and scores.
-        thresholds=public_thresholds(len(X), epsilon / 2, (outcome and outcome.base_rate) or 0.5),
+        thresholds=public_thresholds(
+            n_samples, epsilon / 2, (outcome and outcome.base_rate) or 0.5
+        ),
         ledger=book,
         account=payer,
     )
