@@ -874,11 +874,11 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
         asked = self._asked(opened=n_samples is not None)
-        return asked.encoder(n_samples, len(getattr(self, "party_", "1")))
+        return asked.encoder(n_samples, getattr(self, "_party_sizes", ()))
 
     def encoder_for(self, sizes: Mapping[str, int]) -> SchemaEncoder | None:
         """Return what encodes raw tables of parties of these public numbers of rows."""
-        return self._asked().encoder(sum(sizes.values()), len(sizes))
+        return self._asked().encoder(sum(sizes.values()), sizes.values())
 
     @property
     def _least_rows(self) -> int:

@@ -181,8 +181,8 @@ class CollaborativeClassifier(LinearClassifier):
         if isinstance(X, RowTable) and isinstance(party, str):
             party = party_column(X.whole([party]), party)
         ids = party_column(X, party)
-        # How rows are encoded may follow from the number of parties.
-        self.party_ = party_codes(ids, 0 if ids is None else len(ids))[0]
+        # How rows are encoded may follow from the numbers of the parties' rows.
+        self._party_sizes = np.bincount(party_codes(ids, 0 if ids is None else len(ids))[1])
         table = self._table(X, y)
         self.party_, codes = party_codes(ids, len(table.codes))
         counts = np.bincount(codes, minlength=len(self.party_)).tolist()

@@ -167,6 +167,12 @@ def ridge_for(
     return max(rule, free_ridge(budget, many * floor))
 
 
+def alike(sizes: Iterable[int]) -> float:
+    """Return how many parties of one size these are worth, weighted by their records."""
+    counts = [int(size) for size in sizes]
+    return sum(counts) ** 2 / max(1, sum(count**2 for count in counts))
+
+
 def slope_of(loss: LossName, n_classes: int = 2) -> float:
     """Return the largest slope of the loss; more than two classes have the softmax loss."""
     return 0.5 if loss == "capped" and n_classes == 2 else 1.0

@@ -7,7 +7,7 @@ public sizes. Nothing in it comes from a record.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -36,6 +36,7 @@ from confrere.methods.allowance import (
     Alphas,
     LossName,
     Near,
+    alike,
     allowance,
     column_ridges,
     ridge_for,
@@ -175,23 +176,23 @@ class Settings:
         count = HiddenSize(int(self.declared_samples or 0)) if hidden else n_samples
         return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
 
-    def encoder(self, n_samples: int | None = None, n_parties: int = 1) -> SchemaEncoder | None:
+    def encoder(
+        self, n_samples: int | None = None, sizes: Collection[int] = ()
+    ) -> SchemaEncoder | None:
         """Return what encodes raw tables; as studies do, unless the schema comes with its own.
 
-        How columns are encoded may follow from a public number of rows; without one, only what
-        they mean is asked.
+        How columns are encoded may follow from a public number of rows, and from that of every
+        party; without one, only what they mean is asked.
         """
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
-        form = (
-            "standardised" if n_samples is None else self._form(self.schema, n_samples, n_parties)
-        )
+        form = "standardised" if n_samples is None else self._form(self.schema, n_samples, sizes)
         if form != "standardised":
             return self.schema.encoder(form=form)
         weighted = self.schema.has_importances and self.kind not in _UNWEIGHTED
         return self.schema.encoder(weighted=weighted)
 
-    def _form(self, schema: PublicSchema, n_samples: int, n_parties: int) -> Form:
+    def _form(self, schema: PublicSchema, n_samples: int, sizes: Collection[int]) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
         if self.kind in ("simcomb", "pst-h"):
             return form_of(self.sources)
@@ -206,8 +207,10 @@ class Settings:
             allowed = self.allowed(max(1, round((1 - share) * n_samples)), n_classes).at(delta=0.0)
             noise = "schema" if noise == "auto" and not each else noise
         elif self.kind == "collaborative":
-            # The average of M parties has M times the noise variance of one with all records.
-            epsilon = self.epsilon / self.rounds / math.sqrt(n_parties)
+            # The average of M alike has M times the noise variance of one with all records.
+            hidden = self.relation is Neighbours.ADD_REMOVE
+            parties = alike([1] * len(sizes) if hidden else sizes) if len(sizes) else 1.0
+            epsilon = self.epsilon / self.rounds / math.sqrt(parties)
             allowed = allowed.at(epsilon=epsilon, delta=0.0)
         return choose_form(schema, noise, allowed, each=each)
 
@@ -271,9 +274,9 @@ def design(asked: Settings, facts: PublicFacts) -> ModelPlan:
     return _DESIGNS[asked.kind](asked, facts, encoder if encoded else None)
 
 
-def _law_in(space: Geometry, allowed: Allowance, log_odds: float) -> Allowance:
-    """Return what is spent: in a ball all of a delta."""
-    return space.law(allowed, log_odds) if isinstance(space, SchemaGeometry) else allowed
+def _law_in(space: Geometry, allowed: Allowance) -> Allowance:
+    """Return what is spent: in a ball all of a delta, in a body none."""
+    return allowed.at(delta=0.0) if isinstance(space, SchemaGeometry) else allowed
 
 
 def _frame_in(space: Geometry, allowed: Allowance, log_odds: float) -> Coordinates:
@@ -311,10 +314,8 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
         frame, reach = frame.weighted(shorter)
         return frame, smallest / reach
 
-    law = cache(lambda left: _law_in(space, left, known))
-
     def fit(left: Allowance, belief: Belief) -> LinearPlan:
-        own, point, near = law(left), None, None
+        own, point, near = _law_in(space, left), None, None
         if prior is None:
             frame, ridge = framed(own, known, 1.0)
             if np.any(level):
@@ -345,12 +346,11 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
     told = resolve_prior(asked.prior, asked.prior_intercept, asked.encoder(), facts.n_classes)
     prior = told.prior(facts, asked.data_norm, None, body)
     baseline = float(asked.prior_intercept)
-    # The law is chosen before a check has shown anything; coordinates may follow from that.
     known = LOG_ODDS if prior is None else prior.variance
 
     def fit(left: Allowance, belief: Belief) -> StackPlan:
         division, near = _division(asked, left, count, count), None
-        part = _law_in(space, left.at(count=division.counts[0]), known)
+        part = _law_in(space, left.at(count=division.counts[0]))
         frame = _frame_in(space, part, known if prior is None else prior.variance_at(belief))
         maps = PartRows(frame, count)
         centre = baselines(maps, baseline, facts.n_classes)[0]

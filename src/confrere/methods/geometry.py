@@ -9,8 +9,8 @@ each of them can matter. A direction of prior variance ``t`` is seen through the
 ``h = n v E[x^2]`` of the records and a noise of variance ``s2``: of its signal the share
 ``th/(th + 1 + s2/h)`` survives. Factors come in three groups, straight lines and flags, one-hot
 blocks, and bends of curves, and the rate of the noise is dealt out to them so that most signal
-survives. The same number says whether bends pay at all, whether a delta does, and what a planner
-may expect. The constants were chosen on some tables and confirmed on others, see docs/geometry.md.
+survives. The same number says whether bends pay at all, and what a planner may expect. The
+constants were chosen on some tables and confirmed on others, see docs/geometry.md.
 
 Roots, groups and the ridge that suits a body follow from that model: with the best shares of the
 rate most signal survives, and ``A = (1 + s2/h) (t R)^{-1}`` is the ridge of the least expected
@@ -23,10 +23,9 @@ docs/proofs/geometry.md.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
@@ -43,7 +42,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
 from confrere.methods.allowance import Allowance, free_ridge, noise_variance
 
-Kind = Literal["number", "flag", "category", "hats", "bend", "constant"]
+Kind = Literal["number", "flag", "category", "bend", "constant"]
 #: What shares the rate of the noise: intervals, one-hot blocks, bends of curves.
 Group = Literal["lines", "corners", "bends"]
 GROUPS: tuple[Group, ...] = ("lines", "corners", "bends")
@@ -52,15 +51,12 @@ GROUPS: tuple[Group, ...] = ("lines", "corners", "bends")
 LOG_ODDS = 4.0
 
 #: How much a column of every kind can matter: the mean square of what a line does to the log-odds;
-#: of a flag, a level of a category (and all of a large one, per level) and a hat, by itself.
-SLOPE, FLAG, LEVEL, PER_LEVEL = 2.0, 0.5, 1.0, 0.3
+#: of a flag and of a level of a category, by itself.
+SLOPE, FLAG, LEVEL = 2.0, 0.5, 1.0
 
-#: What six hats between a curve's ends can do on top of a line: where nothing but bounds is known,
-#: and where mean and deviation are.
-BENT, SLIGHTLY_BENT = 3.0, 1.0
-
-#: What all hats of a curve can do together, where they are not divided into a line and bends.
-HATS = 4.0
+#: What six hats between a curve's ends can do on top of its line, beside that: where mean and
+#: deviation are known, so that a line is drawn where the records are, and where only bounds are.
+BEND_OF_KNOWN, BEND = 0.25, 1.5
 
 #: What the kernel of a curve has on its diagonal on top: a level of its own for every hat.
 NUGGET = 0.05
@@ -72,8 +68,8 @@ SEEN = 0.25
 #: Part of epsilon that is reckoned with for noise while the ridge is chosen.
 _NOISE = 0.9
 
-#: What survives is compared for shares of the rate that are whole numbers of so many parts.
-_COARSE = 16
+#: Shares of the rate are whole numbers of so many parts, the same on every machine.
+_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,6 @@ class Factor:
     #: How many of the first columns are neighbouring hats between the ends of a curve
     smooth: int = 0
     known: bool = False  #: Whether mean and deviation of the number that is bent are public
-    together: bool = False  #: Whether all factors share one rate, whatever they are
 
     @property
     def weight(self) -> float:
@@ -94,27 +89,12 @@ class Factor:
         if self.kind == "number":
             return SLOPE / self.spread
         if self.kind == "bend":
-            return (SLIGHTLY_BENT if self.known else BENT) * max(1, self.smooth) / 6
-        if self.kind == "hats":
-            return HATS
-        if self.kind == "category":
-            return max(LEVEL, PER_LEVEL * (self.size - 1))
+            return (BEND_OF_KNOWN if self.known else BEND) * SLOPE * max(1, self.smooth) / 6
         return FLAG if self.kind == "flag" else LEVEL
-
-    @property
-    def length(self) -> float:
-        """The squared length of its rows beside others' where noise is Gaussian.
-
-        Half way, on the scale of logarithms, between what is best where little can be learned (the
-        prior variance) and where much can (the same for all).
-        """
-        return math.sqrt(self.weight)
 
     @property
     def group(self) -> Group:
         """Which others it shares its part of the rate with."""
-        if self.together:
-            return "corners"
         if self.kind == "bend":
             return "bends"
         return "lines" if self.size == 1 else "corners"
@@ -123,8 +103,7 @@ class Factor:
     def kernel(self) -> Floats:
         """The prior covariance of its weights, of scale one."""
         kernel = np.eye(self.size)
-        alike = hat_kernel if self.kind == "hats" else bend_kernel
-        kernel[: self.smooth, : self.smooth] = alike(self.smooth)
+        kernel[: self.smooth, : self.smooth] = bend_kernel(self.smooth)
         return kernel
 
     @cached_property
@@ -135,18 +114,6 @@ class Factor:
 
 #: The column of ones.
 CONSTANT = Factor(1, "constant", 1.0)
-
-
-def hat_kernel(hats: int) -> Floats:
-    """Return the prior covariance of all hats of a curve, of mean diagonal one.
-
-    Neighbouring values are alike, and their mean is nothing: a level is the intercept's.
-    """
-    places = np.arange(hats)
-    alike = np.exp(-np.abs(places[:, None] - places[None, :]) / max(1, hats - 1))
-    centre = np.eye(hats) - 1 / hats
-    centred = centre @ alike @ centre
-    return np.asarray(centred * hats / np.trace(centred) + NUGGET * np.eye(hats))
 
 
 def bend_kernel(hats: int) -> Floats:
@@ -187,8 +154,7 @@ class ExpectedSignal:
 
     signal: float  #: Variance of the log-odds that is expected to survive the noise
     total: float  #: The variance that there is
-    #: Of the rate of the noise, or of the rows' squared length where noise is Gaussian
-    shares: Mapping[Group, float]
+    shares: Mapping[Group, float]  #: Of the rate of the noise
 
     @property
     def kept(self) -> float:
@@ -196,36 +162,13 @@ class ExpectedSignal:
         return self.signal / self.total if self.total else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoiseModel:
-    """How much noise a weight is seen through: of the body's own law, or Gaussian."""
-
-    #: Of noise of density ``exp(-rate ||b||)``, or 1 over the deviation where it is Gaussian
-    rate: float
-    #: Noise is normal in the body's coordinates, in which no row is longer than one
-    gaussian: bool = False
-
-    def variances(
-        self, group: Mapping[Factor, int], share: float
-    ) -> Iterator[tuple[Factor, int, Floats]]:
-        """Yield every factor of a group, how often it is there, and the noise in its directions."""
-        dimension = sum(count * factor.size for factor, count in group.items())
-        length = squared_length(group) if self.gaussian else 0.0
-        for factor, count in group.items():
-            if self.gaussian:
-                each = length / (share * factor.length * factor.scales * self.rate**2)
-            else:
-                unit = coordinate_variance(dimension, factor.size)
-                each = np.full(factor.size, unit / (self.rate * share) ** 2)
-            yield factor, count, each
-
-
-def squared_length(group: Mapping[Factor, int]) -> float:
-    """Return the largest squared norm of a group's rows, before they are given their share."""
-    return sum(
-        count * factor.length * float(factor.kernel.diagonal().max())
-        for factor, count in group.items()
-    )
+def noise_variances(
+    factors: Mapping[Factor, int],  # Of one group, and how often each is there
+    rate: float,  # The group's part of it
+) -> dict[Factor, float]:
+    """Return the variance of the noise in every coordinate of each factor."""
+    dimension = sum(count * factor.size for factor, count in factors.items())
+    return {f: coordinate_variance(dimension, f.size) / rate**2 for f in factors}
 
 
 def grouped(factors: Sequence[Factor]) -> dict[Group, Counter[Factor]]:
@@ -239,42 +182,39 @@ def expected_signal(
     *,
     n_samples: int,  # Public number of records
     curvature: float,  # Mean of ``p(1-p)`` that a declared base rate implies
-    noise: NoiseModel,  # What weights are seen through
+    rate: float,  # Of the noise that weights are seen through
     log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
     # All factors that there could be, where forms are compared: the log-odds are theirs
     among: Sequence[Factor] | None = None,
 ) -> ExpectedSignal:
     """Return how much can be learned in a body, with the best shares of its groups."""
-    scale = prior_scale(factors if among is None else among, log_odds)
-    records = SEEN * n_samples * curvature
+    among = factors if among is None else among
+    scale, records = prior_scale(among, log_odds), SEEN * n_samples * curvature
     groups = grouped(factors)
-    survives = {
-        (group, parts): sum(
-            count * surviving(factor, scale, each, records)
-            for factor, count, each in noise.variances(counts, parts / _COARSE)
-        )
-        for group, counts in groups.items()
-        for parts in range(1, _COARSE + 1)
-    }
-    best, most = (_COARSE,) * len(groups), -1.0
-    for parts in itertools.product(range(1, _COARSE + 1), repeat=len(groups)):
-        if sum(parts) != _COARSE:
-            continue
-        signal = sum(survives[each] for each in zip(groups, parts, strict=True))
-        if signal > most * (1 + 1e-9):
-            best, most = parts, signal
+    # The most that survives in the groups so far, by how many parts of the rate they have.
+    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
+    for counts in groups.values():
+        found: dict[int, tuple[float, tuple[int, ...]]] = {}
+        for parts in range(1, _PARTS + 1):
+            noises = noise_variances(counts, rate * parts / _PARTS)
+            own = sum(n * surviving(f, scale, noises[f], records) for f, n in counts.items())
+            for had, (signal, given) in best.items():
+                if signal + own > found.get(had + parts, (-1.0,))[0] * (1 + 1e-9):
+                    found[had + parts] = signal + own, (*given, parts)
+        best = found
+    signal, chosen = best[_PARTS]
     return ExpectedSignal(
-        signal=most,
+        signal=signal,
         total=sum(
             scale * factor.weight * factor.spread * float(factor.scales.sum())
-            for factor in (factors if among is None else among)
+            for factor in among
             if factor.kind != "constant"
         ),
-        shares={group: parts / _COARSE for group, parts in zip(groups, best, strict=True)},
+        shares={group: parts / _PARTS for group, parts in zip(groups, chosen, strict=True)},
     )
 
 
-def surviving(factor: Factor, scale: float, noise: Floats, records: float) -> float:
+def surviving(factor: Factor, scale: float, noise: Any, records: float) -> float:
     """Return the signal of one factor that survives; a constant ranks nobody."""
     if factor.kind == "constant":
         return 0.0
@@ -283,19 +223,9 @@ def surviving(factor: Factor, scale: float, noise: Floats, records: float) -> fl
     return float(factor.spread * (prior * kept).sum())
 
 
-def pure_noise(
-    budget: float,  # What pays for noise and Jacobian
-    reach: float,  # The norm of one record's gradient at most
-    # How many records of two neighbouring tables differ: one goes and another comes, or one only
-    records: int = 2,
-) -> NoiseModel:
-    """Return the noise of the body's own law, as it is reckoned with before the ridge is known."""
-    return NoiseModel(rate=_NOISE * budget / (records * reach))
-
-
-def gaussian_noise(sigma: float) -> NoiseModel:
-    """Return normal noise, from the deviation that it has where the Jacobian is free."""
-    return NoiseModel(rate=_NOISE / sigma, gaussian=True)
+def reckoned_rate(allowed: Allowance) -> float:
+    """Return the rate of the body's own noise, as it is reckoned with before the ridge is known."""
+    return _NOISE * allowed.budget / (allowed.changed * allowed.reach)
 
 
 #: Part of epsilon that the Jacobian may cost.
@@ -305,9 +235,6 @@ JACOBIAN = 0.15
 #: and shrinks all columns alike. Of several classes, where less survives, it would deal out nearly
 #: all of the rate to lines: there it has no word in that.
 BELIEF, BELIEF_OF_MANY = 0.6, 0.0
-
-#: Shares that are used are whole numbers of so many parts, the same on every machine.
-_FINE = 64
 
 #: Roots are shorter by this share, so that rounding keeps rows in the unit ball.
 _HAIR = 1e-9
@@ -328,38 +255,55 @@ def choose_geometry(
     n_samples: int,  # Public number of records
     least: float,  # The smallest ridge, see :func:`least_ridge`
     curvature: float,  # Mean of ``p(1-p)`` that a declared base rate implies
-    noise: NoiseModel,  # What is reckoned with
+    rate: float,  # Of the noise that is reckoned with
     log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
     belief: float = BELIEF,  # How far the model is believed when the rate is dealt out
+    # Variance of the noise in the body's coordinates, where it is alike in all of them
+    alike: float | None = None,
 ) -> ChosenBody:
     """Return roots, groups and ridge from public facts alone."""
-    shares, inverses, ridge, reach = _solved(factors, n_samples, curvature, noise, log_odds, belief)
-    names = list(shares)
+    expected = expected_signal(
+        factors, n_samples=n_samples, curvature=curvature, rate=rate, log_odds=log_odds
+    )
+    shares, scale = hedged_shares(factors, expected, belief), prior_scale(factors, log_odds)
+    records = SEEN * n_samples * curvature
+    levels = {}  # what columns have beside each other, by the model
+    for group, counts in grouped(factors).items():
+        for factor, noise in noise_variances(counts, rate * shares[group]).items():
+            level = scale * factor.weight / (1 + noise / (records * factor.spread))
+            levels[factor] = level
+    # Belief moves what columns have beside each other; how much there is in all stays.
+    inverses = [levels[factor] ** BELIEF * factor.kernel for factor in factors]
+    reach, names = _reach(inverses), list(shares)
+    ridge = 1 / _reach([levels[factor] * factor.kernel for factor in factors])
+    if alike is not None:
+        within = {factor: level**BELIEF / reach for factor, level in levels.items()}
+        ridge = _ridge_of_alike(Counter(factors), within, alike, records, scale)
     return ChosenBody(
         tuple(
             np.asarray(np.linalg.cholesky(inverse / reach).T * (1 - _HAIR)) for inverse in inverses
         ),
         tuple(names.index(factor.group) for factor in factors),
         tuple(shares.values()),
-        max(ridge / reach, least),
+        max(ridge, least),
     )
 
 
-def _solved(
-    factors: Sequence[Factor],
-    n_samples: int,
-    curvature: float,
-    noise: NoiseModel,
-    log_odds: float,
-    belief: float = BELIEF,
-) -> tuple[dict[Group, float], list[Floats], float, float]:
-    """Return shares of the rate, ``A^{-1}`` of every factor, the ridge with it, and its reach."""
-    expected = expected_signal(
-        factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
-    )
-    shares, scale = hedged_shares(factors, expected, belief), prior_scale(factors, log_odds)
-    inverses, ridge = _block_ridge(factors, shares, SEEN * n_samples * curvature, noise, scale)
-    return shares, inverses, ridge, _reach(inverses)
+def _ridge_of_alike(
+    factors: Mapping[Factor, int],
+    levels: Mapping[Factor, float],  # Of the roots' squares over the kernels
+    noise: float,
+    records: float,
+    scale: float,
+) -> float:
+    """Return the ridge that suits noise that is alike in all coordinates: by signal, the mean."""
+    ridges, signals = [], []
+    for factor, count in factors.items():
+        noises = noise / (levels[factor] * factor.scales)
+        raised = float(np.median(1 + noises / (records * factor.spread)))
+        ridges.append(raised * levels[factor] / (scale * factor.weight))
+        signals.append(count * surviving(factor, scale, noises, records))
+    return float(np.average(ridges, weights=signals)) if sum(signals) > 0 else 1.0
 
 
 def hedged_shares(
@@ -381,17 +325,17 @@ def hedged_shares(
         if group != "bends"
     }
     parts = {
-        group: max(1, round(_FINE * rest * wanted[group] / sum(wanted.values())))
+        group: max(1, round(_PARTS * rest * wanted[group] / sum(wanted.values())))
         if group in wanted
-        else round(_FINE * share)
+        else round(_PARTS * share)
         for group, share in expected.shares.items()
     }
     first = next(iter(parts))
-    parts[first] += _FINE - sum(parts.values())
+    parts[first] += _PARTS - sum(parts.values())
     if parts[first] < 1:  # beside thousands of columns
         parts[max(parts, key=lambda group: parts[group])] -= 1 - parts[first]
         parts[first] = 1
-    return {group: part / _FINE for group, part in parts.items()}
+    return {group: part / _PARTS for group, part in parts.items()}
 
 
 def _reach(inverses: Sequence[Floats]) -> float:
@@ -410,41 +354,6 @@ def least_ridge(jacobian: float, n_classes: int = 2) -> float:
     return math.exp(-each) / (-bend * math.expm1(-each))
 
 
-def _block_ridge(
-    factors: Sequence[Factor],
-    shares: Mapping[Group, float],
-    records: float,
-    noise: NoiseModel,
-    scale: float,
-) -> tuple[list[Floats], float]:
-    """Return ``A^{-1}`` of every factor up to a scale, and the ridge that goes with that scale."""
-    found: dict[Factor, Floats] = {}
-    best: dict[Factor, Floats] = {}
-    ridges, signals = [], []
-    for group, counts in grouped(factors).items():
-        share, length = shares[group], squared_length(counts)
-        for factor, count, each in noise.variances(counts, share):
-            raised = 1 + each / (records * factor.spread)
-            if noise.gaussian:
-                # Shares of the rows' length decide where noise goes, and one ridge serves all.
-                mine = share * factor.length / length
-                found[factor] = mine * factor.kernel
-                ridges.append(float(np.median(raised)) * mine / (scale * factor.weight))
-                signals.append(count * surviving(factor, scale, each, records))
-            else:
-                level = scale * factor.weight / float(raised[0])
-                best[factor], found[factor] = (
-                    power * factor.kernel for power in (level, level**BELIEF)
-                )
-    inverses = [found[factor] for factor in factors]
-    if not noise.gaussian:
-        # Belief moves what columns have beside each other; how much there is in all stays.
-        return inverses, _reach(inverses) / _reach([best[factor] for factor in factors])
-    if not sum(signals) > 0:
-        return inverses, 1.0
-    return inverses, float(np.average(ridges, weights=signals))
-
-
 def weight_noise(
     factors: Sequence[Factor],  # Of the rows, the constant among them
     *,
@@ -452,21 +361,20 @@ def weight_noise(
     rate: float,  # Of the noise, and in the body's coordinates
     ridge: float,
     curvature: float,  # As in :func:`choose_geometry`
-    log_odds: float = LOG_ODDS,
 ) -> list[tuple[Floats, Floats]]:
     """Return the covariance of the noise and the ridge of every factor, as public facts tell them.
 
     The minimiser moves by ``(H + A)^-1 b`` for noise ``b`` of such a covariance and the block
     ridge ``A``; ``H`` only the records know.
     """
-    noise, found = NoiseModel(rate=rate), []
-    shares, inverses, _, reach = _solved(factors, n_samples, curvature, noise, log_odds)
-    for factor, inverse in zip(factors, inverses, strict=True):
-        dimension = sum(other.size for other in factors if other.group == factor.group)
-        share = shares[factor.group]
-        each = coordinate_variance(dimension, factor.size) / (rate * share) ** 2
-        inverse = np.asarray(np.linalg.inv(inverse), dtype=np.float64)
-        found.append((each * np.eye(factor.size), ridge * reach * inverse))
+    body = choose_geometry(
+        factors, n_samples=n_samples, least=ridge, curvature=curvature, rate=rate
+    )
+    groups, found = list(grouped(factors).values()), []
+    for factor, root, group in zip(factors, body.roots, body.groups, strict=True):
+        noise = noise_variances(groups[group], rate * body.shares[group])[factor]
+        inverse = np.linalg.inv(root)
+        found.append((noise * np.eye(factor.size), np.asarray(ridge * inverse @ inverse.T)))
     return found
 
 
@@ -479,17 +387,9 @@ Leaf = Literal["Max", "L2", "L1"]
 #: Curvature of the loss where no base rate is declared; a declared one never implies more.
 CURVATURE = 0.2
 
-#: Hats stay whole, in one body with everything else, where they are at least half of the raw
-#: columns and so much of the signal is expected to survive: then noise is short as it is, and a
-#: curve needs no line to lean on.
-PLENTY = 0.6
-
 #: Numbers in all roots of a body at the most: more would be too long for a message, and a category
 #: of a stranger's schema could fill any memory.
 LARGEST_ROOTS = 1 << 22
-
-#: A delta is spent where by so much more of the signal is expected to survive.
-WORTH = 1.2
 
 
 def curvature_of(schema: PublicSchema, n_classes: int = 2) -> float:
@@ -508,14 +408,12 @@ def fits(blocks: Sequence[BodyBlock]) -> bool:
     return sum(block.size**2 for block in blocks) <= LARGEST_ROOTS
 
 
-def factors_of(
-    blocks: Sequence[BodyBlock], *, whole: bool = False
-) -> tuple[list[Factor], tuple[Floats, ...]]:
+def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats, ...]]:
     """Return the factors of a body, the constant among them, and the maps that lead to them.
 
     A curve is a line, and what is between the first knot and the last: its hats become a factor
     of one column and a factor of bends. A missing value's corner is one of the bends', or stands
-    beside the line where there are none. If they stay ``whole``, all share one rate.
+    beside the line where there are none.
     """
     if not fits(blocks):
         raise InvalidParameter(
@@ -531,10 +429,6 @@ def factors_of(
             factors.append(Factor(block.size, kind, block.spread))
             turns.append(np.eye(block.size))
             continue
-        if whole and hats > 2:
-            factors.append(Factor(block.size, "hats", block.spread, hats))
-            turns.append(np.eye(block.size))
-            continue
         line = np.zeros((1, block.size))
         line[0, :hats] = block.line
         others = [*range(1, hats - 1), *range(hats, block.size)]
@@ -545,68 +439,23 @@ def factors_of(
         else:
             factors.append(Factor(1 + len(others), "number", SPREAD))
     factors.append(CONSTANT)
-    if whole:
-        factors = [replace(factor, together=True) for factor in factors]
     bent = any(block.smooth for block in blocks)
     return factors, tuple(turns) if bent else ()
 
 
-def divided(
-    blocks: Sequence[BodyBlock],
-    n_samples: int,
-    curvature: float,
-    noise: NoiseModel,
-    constant: bool = True,  # Whether there is an intercept
-) -> tuple[list[Factor], tuple[Floats, ...]]:
-    """Return the factors and maps that are used: hats whole where that is better, or divided."""
-    factors, turns = factors_of(blocks, whole=True)
-    hats = sum(factor.kind == "hats" for factor in factors)
-    whole = not noise.gaussian and 2 * hats >= len(blocks)
-    if whole:
-        found = expected_signal(factors, n_samples=n_samples, curvature=curvature, noise=noise)
-        whole = found.kept >= PLENTY
-    if not whole:
-        factors, turns = factors_of(blocks)
-    return factors if constant else factors[:-1], turns
-
-
-def noises(allowed: Allowance) -> list[NoiseModel]:
-    """Return the laws that a price may pay for: the body's own, and with a delta the Gaussian."""
-    found = [pure_noise(allowed.budget, allowed.reach, allowed.changed)]
-    return [*found, gaussian_noise(allowed.sigma)] if allowed.delta else found
-
-
-def expect(
-    schema: PublicSchema, form: Form, allowed: Allowance
-) -> tuple[ExpectedSignal, NoiseModel]:
-    """Return what lines or curves in a schema's body are expected to learn, and by which noise.
+def expect(schema: PublicSchema, form: Form, allowed: Allowance) -> ExpectedSignal:
+    """Return what lines or curves in a schema's body are expected to learn.
 
     Of one and the same log-odds, those of curves, so that forms can be compared.
     """
-    n_samples, curvature = allowed.records, curvature_of(schema, allowed.loss.n_classes)
-    curves, blocks = (schema.encoder(form=each).blocks() for each in ("curves", form))
-    among, _ = divided(curves, n_samples, curvature, noises(allowed)[0])
-    return _best_law(blocks, allowed, curvature, among=among)
-
-
-def _best_law(
-    blocks: Sequence[BodyBlock],
-    allowed: Allowance,
-    curvature: float,
-    *,
-    constant: bool = True,
-    **known: Any,
-) -> tuple[ExpectedSignal, NoiseModel]:
-    """Return what is expected of the law that is used: the body's own, unless a delta pays."""
-    n_samples, found = allowed.records, []
-    for law in noises(allowed):
-        factors, _ = divided(blocks, n_samples, curvature, law, constant)
-        signal = expected_signal(
-            factors, n_samples=n_samples, curvature=curvature, noise=law, **known
-        )
-        found.append((signal, law))
-    pure, *others = found
-    return next((pair for pair in others if pair[0].signal > WORTH * pure[0].signal), pure)
+    among, factors = (factors_of(schema.encoder(form=f).blocks())[0] for f in ("curves", form))
+    return expected_signal(
+        factors,
+        n_samples=allowed.records,
+        curvature=curvature_of(schema, allowed.loss.n_classes),
+        rate=reckoned_rate(allowed),
+        among=among,
+    )
 
 
 def choose_form(
@@ -634,7 +483,7 @@ def _chosen_form(schema: PublicSchema, noise: Noise, allowed: Allowance, each: b
     undecided = any(isinstance(f, Number) and f.curve == "auto" for f in schema.features)
     if allowed.loss.n_classes > 2 or not undecided:
         return "linear"
-    lines, curves = (expect(schema, form, allowed)[0].signal for form in ("linear", "curves"))
+    lines, curves = (expect(schema, form, allowed).signal for form in ("linear", "curves"))
     return "curves" if curves > lines else "linear"
 
 
@@ -651,7 +500,7 @@ def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
 
 def schema_frame(
     encoder: SchemaEncoder,  # Of a form for bodies
-    allowed: Allowance,  # Of the fit; its delta is what is spent, see :meth:`SchemaGeometry.law`
+    allowed: Allowance,  # Of the fit
     *,
     constant: bool = True,  # Whether there is an intercept
     log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
@@ -664,19 +513,22 @@ def schema_frame(
     curvature = curvature_of(encoder.schema, n_classes)
     if columns is not None:
         blocks = tuple(blocks[j] for j in columns)
-    *_, law = noises(allowed)
-    if leaf != "Max" and not allowed.delta:  # alike in all coordinates, as normal noise is
-        size = sum(block.size for block in blocks) + constant
-        law = gaussian_noise(math.sqrt(noise_variance(allowed.budget, size, allowed.reach)))
-    factors, turns = divided(blocks, allowed.records, curvature, law, constant)
+    factors, turns = factors_of(blocks)
+    factors = factors if constant else factors[:-1]
+    alike = None
+    if allowed.delta or leaf != "Max":
+        size = sum(factor.size for factor in factors)
+        pure = not allowed.delta
+        alike = noise_variance(allowed.budget, size, allowed.reach) if pure else allowed.sigma**2
     chosen = choose_geometry(
         factors,
         least=least_ridge(JACOBIAN * allowed.budget, n_classes),
-        noise=law,
+        rate=reckoned_rate(allowed),
         n_samples=allowed.records,
         curvature=curvature,
         log_odds=log_odds,
         belief=BELIEF if n_classes == 2 else BELIEF_OF_MANY,
+        alike=alike,
     )
     body, scale = Body(chosen.roots, chosen.groups, chosen.shares), encoder.norm
     if leaf != "L1":
@@ -695,19 +547,6 @@ class SchemaGeometry:
     encoder: SchemaEncoder  #: Of a form for bodies
     constant: bool = True  #: Whether there is an intercept
     leaf: Leaf = "Max"  #: What noise is made for: the body itself, or a ball in its coordinates
-
-    def law(self, allowed: Allowance, log_odds: float) -> Allowance:
-        """Return what is spent: of a delta all or nothing, as pays for log odds so unknown.
-
-        A choice of public facts, made once: a fit that follows from a release must have the law
-        that was promised, whatever the release has shown.
-        """
-        if not allowed.delta:
-            return allowed
-        curvature = curvature_of(self.encoder.schema, allowed.loss.n_classes)
-        blocks, constant = self.encoder.blocks(), self.constant
-        _, law = _best_law(blocks, allowed, curvature, constant=constant, log_odds=log_odds)
-        return allowed if law.gaussian else allowed.at(delta=0.0)
 
     def frame(self, allowed: Allowance, log_odds: float) -> BodyFrame:
         """Return the coordinates in which log odds that are so unknown are learned best."""

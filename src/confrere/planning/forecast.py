@@ -645,21 +645,18 @@ class ExpectedForm:
     """What one way to encode numbers is expected to bring."""
 
     form: Literal["lines", "curves"]  #: How numbers are encoded that have no word of their own
-    gaussian: bool  #: Whether a delta is spent on Gaussian noise
     kept: float  #: Share of the signal that is expected to survive the noise
     auc: float  #: Expected area under the curve
 
     def __str__(self) -> str:
-        law = "Gaussian noise, with the delta" if self.gaussian else "noise shaped like the rows"
-        return f"{self.form}, {law}: {self.kept:.0%} of the signal, expected AUC {self.auc:.3f}"
+        return f"{self.form}: {self.kept:.0%} of the signal, expected AUC {self.auc:.3f}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaForecast:
     """What to expect of one organisation's model by its schema. Nothing in it comes from data."""
 
-    #: Lines and curves, without the delta and where it would be spent with it.
-    expected: tuple[ExpectedForm, ...]
+    expected: tuple[ExpectedForm, ...]  #: Lines and curves
     used: ExpectedForm  #: What ``noise="auto"`` and ``"schema"`` take
     #: Whether ``noise="auto"`` leaves the schema to the ball, because it declares importances.
     ball: bool
@@ -675,13 +672,11 @@ def plan_schema(
     schema: PublicSchema,  # What everyone may know about the columns
     *,
     n: int,  # Records
-    # ``epsilon``, ``delta``: the price.
-    epsilon: float = 1.0,
-    delta: float = 0.0,
+    epsilon: float = 1.0,  # The price
     # What the best model of these columns reaches without privacy: a guess, from the literature.
     auc: float = 0.85,
 ) -> SchemaForecast:
-    """Say whether numbers become curves and a delta is spent, and what is expected of it."""
+    """Say whether numbers become curves, and what is expected of it."""
     check_epsilon(epsilon)
     if not 0.5 < auc < 1:
         raise InvalidParameter("auc must lie strictly between 0.5 and 1.")
@@ -689,18 +684,15 @@ def plan_schema(
         raise InvalidParameter("n must be at least 1.")
     best = float(special.ndtri(auc))
 
-    def told(name: Literal["lines", "curves"], paid: float) -> ExpectedForm:
-        expectation, noise = expect(schema, _FORMS[name], allowance(epsilon, n, delta=paid))
-        area = float(special.ndtr(best * math.sqrt(expectation.kept)))
-        return ExpectedForm(name, noise.gaussian, expectation.kept, area)
+    def told(name: Literal["lines", "curves"]) -> ExpectedForm:
+        kept = expect(schema, _FORMS[name], allowance(epsilon, n)).kept
+        return ExpectedForm(name, kept, float(special.ndtr(best * math.sqrt(kept))))
 
-    found = {
-        (name, paid > 0): told(name, paid) for name in _FORMS for paid in dict.fromkeys([0, delta])
-    }
-    form = choose_form(schema, "schema", allowance(epsilon, n, delta=delta))
+    found = {name: told(name) for name in _FORMS}
+    form = choose_form(schema, "schema", allowance(epsilon, n))
     return SchemaForecast(
-        expected=tuple(one for (_, paid), one in found.items() if not paid or one.gaussian),
-        used=found["curves" if form == "curves" else "lines", delta > 0],
+        expected=tuple(found.values()),
+        used=found["curves" if form == "curves" else "lines"],
         ball=schema.has_importances,
     )
 

@@ -137,9 +137,9 @@ def _noise(release: Release, place: int, hats: int) -> Floats | None:
     if facts.prior is not None or release.kind != "plr":
         return None
     blocks = encoder.transformer().blocks()
-    factors, turns = factors_of(blocks, whole=True)
+    factors, turns = factors_of(blocks)
     if facts.body != tuple(factor.size for factor in factors[:-1]):
-        factors, turns = factors_of(blocks)
+        return None  # made by another rule
     found = weight_noise(
         factors,
         n_samples=facts.n_samples,

@@ -99,9 +99,7 @@ def plan(
             "cell_noise": votes.cell_noise,
         }
     if schema is not None:
-        by_schema = plan_schema(
-            PublicSchema.from_toml(schema), n=records, epsilon=epsilon, delta=delta, auc=auc
-        )
+        by_schema = plan_schema(PublicSchema.from_toml(schema), n=records, epsilon=epsilon, auc=auc)
         told.append(str(by_schema))
         chosen["schema"] = {
             "used": asdict(by_schema.used),
