@@ -252,8 +252,8 @@ def world(name: str, seed: int) -> tuple[Loaded, int]:
     rng = np.random.default_rng([seed, n, count])
     z = rng.normal(size=(n + 20_000, count))
     slopes = rng.uniform(0.5, 1.5, count) * rng.choice([-1, 1], count)
-    turns = [SHAPES[shapes[j % len(shapes)]] for j in range(count)]
-    score = sum(slope * turn(z[:, j]) for j, (slope, turn) in enumerate(zip(slopes, turns, strict=True)))
+    turned = [SHAPES[shapes[j % len(shapes)]](z[:, j]) for j in range(count)]
+    score = np.column_stack(turned) @ slopes
     rows = pd.DataFrame({f"x{j}": 50 + 10 * z[:, j] for j in range(count)})
     known = {"mean": 50.0, "sd": 10.0} if facts == "means" else {}
     features: list[Feature] = [Number(str(x), bounds=(0.0, 100.0), **known) for x in rows]
