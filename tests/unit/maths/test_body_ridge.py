@@ -57,9 +57,9 @@ def test_no_other_shares_let_more_signal_survive(n_samples):
 
     assert found.signal == pytest.approx(signal(found.shares))
     assert 0 < found.kept < 1
-    for parts in itertools.product(range(1, 33), repeat=3):
-        if sum(parts) == 32:
-            shares = dict(zip(groups, np.array(parts) / 32, strict=True))
+    for parts in itertools.product(range(1, 16), repeat=3):
+        if sum(parts) == 16:
+            shares = dict(zip(groups, np.array(parts) / 16, strict=True))
             assert signal(shares) <= found.signal * (1 + 1e-6)
 
 
