@@ -26,6 +26,7 @@ from confrere.kernel.norms import L2
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
 from confrere.ledger import LedgerReader
+from confrere.ledger.witness import store_at
 from confrere.mechanisms.measurements import HiddenSize, Part, Point, SecureSum, counts
 from tests.world import ball, paid
 
@@ -173,7 +174,7 @@ class Silent(LedgerReader):
     """A ledger that says yes to everything and writes nothing."""
 
     def __init__(self):
-        super().__init__(Store.at(None).open())
+        super().__init__(store_at(None).open())
 
     def charge(self, account, guarantee, **_):
         return Receipt(**RECEIPT | {"guarantee": guarantee})

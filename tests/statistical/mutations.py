@@ -38,7 +38,7 @@ from confrere.mechanisms.measurements import Act, LatticeStep, Objective
 from confrere.methods import average, votes
 from confrere.methods.priors import PriorCheck
 from confrere.methods.votes import WHOLE, shares_of_parties
-from confrere.solver.parties import Descent
+from confrere.solver.descent import Descent
 from confrere.solver.row_blocks import SolverRows
 
 Patch = Callable[[Any, str, Any], None]

@@ -34,11 +34,11 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
     one_of,
-    shares,
 )
 from confrere.kernel.streams import Measurement, RandomSource
 from confrere.mechanisms.measurements import Point
 from confrere.mechanisms.measurements import counts as noised_counts
+from confrere.methods.allowance import shares
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts, Term
 from confrere.methods.stacks import split_rows
 from confrere.model import Model

@@ -34,6 +34,7 @@ from confrere.mechanisms.measurements import (
 from confrere.methods.allowance import SOLVER
 from confrere.methods.plan import Density
 from confrere.methods.priors import PriorCheck
+from confrere.solver.descent import smallest_for
 
 #: Log odds that go either way.
 _SIGNS = np.array([-1.0, 1.0])
@@ -307,7 +308,7 @@ def minimiser(term: PerturbedTerm) -> Floats:
     longest = max(1.0, float(row_norms(term.X).max(initial=0.0)))
     rows = SOLVER.rows(term.X, longest)
     problem = act.problems(rows, term.y, np.zeros((1, *act.shape)))
-    W = SOLVER.solve(problem, max(TOLERANCE, 2 * problem.smallest_tolerance))
+    W = SOLVER.solve(problem, max(TOLERANCE, 2 * smallest_for(problem)))
     return np.asarray((act.class_basis.T @ W.reshape(act.loss.n_scores, -1)).ravel())
 
 

@@ -19,12 +19,13 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.data.cells import encode_labels
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Together, check_epsilon, shares
+from confrere.kernel.guarantee import Guarantee, Together, check_epsilon
 from confrere.kernel.ledger import Origin
 from confrere.kernel.release import paying
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, payer
 from confrere.mechanisms.measurements import counts
+from confrere.methods.allowance import shares
 from confrere.model import Model
 from confrere.release import quality_digest
 from confrere.views import Panel, Shown, Span, Table
@@ -87,8 +88,8 @@ class Evaluation(Shown):
 
     def quality(self) -> dict[str, Any]:
         """Return what was found as plain values: what a release's card can hold."""
-        single = {"accuracy": self.accuracy, "auc": self.auc}
-        measures = [(name, one) for name, one in single.items() if one is not None]
+        single = ((name, getattr(self, name)) for name in ("accuracy", "auc"))
+        measures = [(name, one) for name, one in single if one is not None]
         measures += [
             (f"share of {label} predicted {predicted}", share)
             for (label, predicted), share in (self.confusion or {}).items()
@@ -105,15 +106,12 @@ class Evaluation(Shown):
         }
 
     def __str__(self) -> str:
-        single = {"accuracy": self.accuracy, "errors": self.errors, "auc": self.auc}
+        single = ((name, getattr(self, name)) for name in ("accuracy", "errors", "auc"))
         return "\n".join(
             [
                 f"{self.n_samples} records, {self.confidence:.0%} intervals, {self.guarantee}",
-                *(f"{name:<9} {found}" for name, found in single.items() if found is not None),
-                *(
-                    f"{a} predicted {b}  {share}"
-                    for (a, b), share in (self.confusion or {}).items()
-                ),
+                *(f"{name:<9} {found}" for name, found in single if found is not None),
+                *(f"{a} predicted {b}  {c}" for (a, b), c in (self.confusion or {}).items()),
                 *(
                     f"p in [{b.low:.2f}, {b.high:.2f})  {b.positive}"
                     for b in self.calibration or ()

@@ -632,24 +632,6 @@ def _combined(
     )
 
 
-def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
-    """Divide a budget in proportion to non-negative weights; the shares never sum to more."""
-    total_epsilon = check_epsilon(epsilon)
-    if len(weights) == 0 or any(not math.isfinite(w) or w < 0 for w in weights):
-        raise InvalidParameter("weights must be finite numbers >= 0, at least one of them.")
-    total = math.fsum(weights)
-    if total <= 0:
-        raise InvalidParameter("weights must not all be zero.")
-    parts = [total_epsilon * (w / total) for w in weights]
-    # The largest takes what rounding leaves, as ledgers subtract.
-    largest = max(range(len(parts)), key=parts.__getitem__)
-    rest = reduce(
-        minus, (exact(part) for k, part in enumerate(parts) if k != largest), exact(epsilon)
-    )
-    parts[largest] = at_most(rest)
-    return tuple(parts)
-
-
 FACTS = ("number of features", "label set", "bounds", "every parameter")
 _RECORDS = {
     Neighbours.REPLACE_ONE: ("number of records",),

@@ -14,15 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Required, Self, TypedDict, Unpack
 
@@ -523,19 +520,6 @@ class LedgerPlace(Record):
     path: str | None = None
 
 
-def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return where heads are kept.
-
-    ``folder`` if given; else what the environment variable ``CONFRERE_WITNESS`` names; else
-    ``confrere/witness`` in the user's state folder (``XDG_STATE_HOME``, or ``~/.local/state``).
-    """
-    chosen = os.fspath(folder) if folder is not None else os.environ.get("CONFRERE_WITNESS")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "confrere" / "witness"
-
-
 class Witness:
     """Heads of ledgers, one small file each, and which ledger a path held.
 
@@ -679,23 +663,6 @@ class Store:
     def __reduce__(self) -> tuple[Any, ...]:
         # Nothing is opened: what was pickled with its ledger can be read where that is not.
         return Store, (self.path, self.witness, self.lasts, self.ledger_id)
-
-    @classmethod
-    def at(
-        cls,
-        path: str | os.PathLike[str] | None,
-        witness: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Return the store of a file, which is not opened, or of an ephemeral one."""
-        if path is None:
-            folder = tempfile.mkdtemp(prefix="confrere-")
-            # Unlike atexit this runs where workers of a pool end, too, and not in forked children.
-            Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
-            return cls(Path(folder).resolve() / "ephemeral.ledger", None, lasts=False)
-        try:
-            return cls(Path(path).resolve(), Witness(witness_folder(witness)))
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
 
     def create(self) -> None:
         """Make the file, readable by its owner only, unless it is there."""

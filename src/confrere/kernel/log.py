@@ -346,17 +346,6 @@ def held(path: Path, number: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-@contextmanager
-def reread(path: Path, of: type[_L]) -> Iterator[_L]:
-    """Read all of a file again, of which nothing is believed."""
-    log = of(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-    try:
-        log.catch_up()
-        yield log
-    finally:
-        os.close(log._descriptor)
-
-
 def _identity(path: Path) -> tuple[int, int, int]:
     try:
         found = path.stat()

@@ -37,8 +37,9 @@ from confrere.kernel.ledger import (
     said_by,
     study_of,
 )
-from confrere.kernel.log import ONE_AT_A_TIME, now, reread
+from confrere.kernel.log import ONE_AT_A_TIME, now
 from confrere.ledger import accounts as views
+from confrere.ledger.witness import store_at
 from confrere.views import Panel, Shown
 
 #: Accounts of a view at most; the rest is said to be there.
@@ -145,7 +146,9 @@ class LedgerReader(Shown):
         Returns the number of rows, or raises LedgerTampered, naming the first that is not as it
         was written.
         """
-        with self._store.reading(), reread(self.path, Pages) as log:
+        with self._store.reading(), self.path.open("rb") as file:
+            log = Pages(file.fileno())  # of what was read before nothing is believed
+            log.catch_up()
             if head not in (None, *(row.hash for row in log.rows())):
                 raise LedgerTampered(
                     f"{self.path}: the given head is not in the chain: rows were removed from its "
@@ -286,7 +289,7 @@ class Ledger(LedgerReader):
         *,
         witness: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(Store.at(path, witness).open())
+        super().__init__(store_at(path, witness).open())
 
     def charge(
         self,

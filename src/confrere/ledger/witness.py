@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import tempfile
 from dataclasses import replace
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, Literal
 
-from confrere.errors import NotALedger, WitnessMismatch
+from confrere.errors import InvalidParameter, NotALedger, WitnessMismatch
 from confrere.kernel.guarantee import Amount, Guarantee, Line, Record, at_least
 from confrere.kernel.ledger import (
     Charge,
@@ -19,7 +22,6 @@ from confrere.kernel.ledger import (
     Spent,
     Store,
     Witness,
-    witness_folder,
 )
 from confrere.kernel.log import now
 
@@ -35,6 +37,34 @@ class Reset(Record):
 
 #: How blanks are written in the system's list of mounts.
 _OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Return where heads are kept.
+
+    ``folder`` if given; else what the environment variable ``CONFRERE_WITNESS`` names; else
+    ``confrere/witness`` in the user's state folder (``XDG_STATE_HOME``, or ``~/.local/state``).
+    """
+    chosen = os.fspath(folder) if folder is not None else os.environ.get("CONFRERE_WITNESS")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "confrere" / "witness"
+
+
+def store_at(
+    path: str | os.PathLike[str] | None, witness: str | os.PathLike[str] | None = None
+) -> Store:
+    """Return the store of a file, which is not opened, or of an ephemeral one."""
+    if path is None:
+        folder = tempfile.mkdtemp(prefix="confrere-")
+        # Unlike atexit this runs where workers of a pool end, too, and not in forked children.
+        Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
+        return Store(Path(folder).resolve() / "ephemeral.ledger", None, lasts=False)
+    try:
+        return Store(Path(path).resolve(), Witness(witness_folder(witness)))
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
 
 
 def witnessed(

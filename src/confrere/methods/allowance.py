@@ -12,8 +12,9 @@ unknown is the posterior variance of the same model, :func:`variance_near`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,11 +23,11 @@ from numpy.typing import ArrayLike
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure, check_delta, gaussian_rate
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.norms import Norm
 from confrere.mechanisms.measurements import SOLVER_SHARE, Columns, HiddenSize, Objective, RowCount
-from confrere.solver.parties import Descent
+from confrere.solver.descent import Descent
 
 #: Ridge on the mean loss, or the public rule.
 Alpha = float | Literal["auto"]
@@ -250,3 +251,21 @@ def free_ridge(epsilon: float, factor: float = 2.0) -> float:
     trades a little noise for a weaker ridge (1 gives about ``rho = .473 epsilon``).
     """
     return factor / epsilon
+
+
+def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
+    """Divide a budget in proportion to non-negative weights; the shares never sum to more."""
+    total_epsilon = check_epsilon(epsilon)
+    if len(weights) == 0 or any(not math.isfinite(w) or w < 0 for w in weights):
+        raise InvalidParameter("weights must be finite numbers >= 0, at least one of them.")
+    total = math.fsum(weights)
+    if total <= 0:
+        raise InvalidParameter("weights must not all be zero.")
+    parts = [total_epsilon * (w / total) for w in weights]
+    # The largest takes what rounding leaves, as ledgers subtract.
+    largest = max(range(len(parts)), key=parts.__getitem__)
+    rest = reduce(
+        minus, (exact(part) for k, part in enumerate(parts) if k != largest), exact(epsilon)
+    )
+    parts[largest] = at_most(rest)
+    return tuple(parts)

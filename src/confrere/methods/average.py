@@ -31,7 +31,6 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_positive,
     exact,
-    shares,
 )
 from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.norms import L2
@@ -51,7 +50,7 @@ from confrere.mechanisms.measurements import (
     row_products,
     row_promise,
 )
-from confrere.methods.allowance import SOLVER, Allowance, Alpha, Near, free_ridge, ridge_for
+from confrere.methods.allowance import SOLVER, Allowance, Alpha, Near, free_ridge, ridge_for, shares
 from confrere.methods.asking import (
     Arrays,
     Ask,
@@ -81,11 +80,7 @@ from confrere.methods.priors import (
     rest_of,
 )
 from confrere.model import Facts, Linear, PriorFacts
-from confrere.solver.certificate import (
-    Problem,
-    certified,
-    smallest_tolerance,
-)
+from confrere.solver.certificate import Problem, certified, smallest_tolerance
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.norms import Rows
 
@@ -145,17 +145,6 @@ def smallest_tolerance(
     return HEADROOM * (rounding + UNIT * ridge * weight_norm)
 
 
-def check_tolerance(tolerance: float, smallest: float) -> float:
-    """Refuse, before any record is read, a tolerance that rounding could hide."""
-    if not tolerance >= smallest:
-        digits = 10.0 ** (math.floor(math.log10(smallest)) - 1)
-        raise InvalidParameter(
-            "tolerance is below what double precision can certify for this number of rows, ridge "
-            f"and linear term: use at least {math.ceil(smallest / digits) * digits:.1e}."
-        )
-    return float(tolerance)
-
-
 class RowBlock(Protocol):
     """Some rows, as a map on weights."""
 
@@ -229,19 +218,6 @@ class Problem:
                 + penalty_rounding(self.ridge, offset, linear)
                 for weight, offset, linear in norms.T.tolist()
             ]
-        )
-
-    @property
-    def smallest_tolerance(self) -> float:
-        """The smallest tolerance that can be certified, from public quantities alone."""
-        return smallest_tolerance(
-            self.rows.n,
-            self.rows.d,
-            ridge=self.ridge,
-            row_norm=self.rows.row_norm,
-            linear_norm=float(np.linalg.norm(self.linear, axis=1).max()),
-            centre_norm=float(np.linalg.norm(self.centre, axis=1).max()),
-            n_classes=self.loss.n_classes,
         )
 
     def proved(self, W: Floats, tolerance: float) -> NDArray[np.bool_]:

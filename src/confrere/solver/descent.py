@@ -27,11 +27,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.losses import Logistic, Loss
-from confrere.solver.certificate import (
-    Problem,
-    check_tolerance,
-    gradient_bounds,
-)
+from confrere.solver.certificate import Problem, gradient_bounds, smallest_tolerance
 from confrere.solver.row_blocks import Block, Matrix, SolverRows, Sums, Work
 
 #: The plain one, for two classes.
@@ -660,6 +656,31 @@ def _step_length(slope: Callable[[float], float]) -> float:
     return low or 1.0  # the slope at 0 is lost in rounding: one step is as good as another
 
 
+def smallest_for(problem: Problem) -> float:
+    """Return the smallest tolerance that can be certified, from public quantities alone."""
+    return smallest_tolerance(
+        problem.rows.n,
+        problem.rows.d,
+        ridge=problem.ridge,
+        row_norm=problem.rows.row_norm,
+        linear_norm=float(np.linalg.norm(problem.linear, axis=1).max()),
+        centre_norm=float(np.linalg.norm(problem.centre, axis=1).max()),
+        n_classes=problem.loss.n_classes,
+    )
+
+
+def check_tolerance(tolerance: float, problem: Problem) -> float:
+    """Refuse, before any record is read, a tolerance that rounding could hide."""
+    smallest = smallest_for(problem)
+    if not tolerance >= smallest:
+        digits = 10.0 ** (math.floor(math.log10(smallest)) - 1)
+        raise InvalidParameter(
+            "tolerance is below what double precision can certify for this number of rows, ridge "
+            f"and linear term: use at least {math.ceil(smallest / digits) * digits:.1e}."
+        )
+    return float(tolerance)
+
+
 def minimise(
     X: Matrix,
     y: ArrayLike,  # As the loss takes them: labels -1 and +1, or codes
@@ -716,7 +737,7 @@ def objective_of(problem: Problem) -> SmoothSum:
 
 def solve(problem: Problem, tolerance: float) -> Floats:
     """Return points where gradients are certified to be at most ``tolerance``."""
-    tolerance = check_tolerance(tolerance, problem.smallest_tolerance)
+    tolerance = check_tolerance(tolerance, problem)
     return descend(objective_of(problem), problem.centre, tolerance)
 
 
@@ -726,3 +747,16 @@ def _weights(value: ArrayLike | None, name: str, *shapes: tuple[int, ...]) -> Fl
     if value.shape not in shapes or not np.all(np.isfinite(value)):
         raise InvalidParameter(f"{name} must be finite, with one number per column of X.")
     return np.broadcast_to(value, shapes[0])
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The solver that measurements are given."""
+
+    def rows(self, X: Any, row_norm: float = 1.0) -> SolverRows:
+        """Return rows no longer than this as they are added up."""
+        return SolverRows(X, row_norm)
+
+    def solve(self, problem: Problem, tolerance: float) -> Floats:
+        """Return points where gradients are certified to be at most ``tolerance``."""
+        return solve(problem, tolerance)

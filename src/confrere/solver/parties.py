@@ -32,7 +32,6 @@ party i minimises in ``v`` a plain ridge problem whose scores are shifted by ``x
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,9 +41,8 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import check_positive
 from confrere.kernel.losses import Logistic, Loss
-from confrere.solver.certificate import PARTY_ROOM, UNSOLVED, Problem, smallest_tolerance
-from confrere.solver.descent import minimise, solve
-from confrere.solver.row_blocks import SolverRows
+from confrere.solver.certificate import PARTY_ROOM, UNSOLVED, smallest_tolerance
+from confrere.solver.descent import minimise
 
 Codes = NDArray[np.int64]
 
@@ -445,16 +443,3 @@ def _roomy(
         for size, strength, bound in set(kinds)
     }
     return np.array([room[kind] for kind in kinds])
-
-
-@dataclass(frozen=True)
-class Descent:
-    """The solver that measurements are given."""
-
-    def rows(self, X: Any, row_norm: float = 1.0) -> SolverRows:
-        """Return rows no longer than this as they are added up."""
-        return SolverRows(X, row_norm)
-
-    def solve(self, problem: Problem, tolerance: float) -> Floats:
-        """Return points where gradients are certified to be at most ``tolerance``."""
-        return solve(problem, tolerance)

@@ -7,8 +7,8 @@ import pytest
 
 from confrere.errors import InvalidParameter, LedgerError, StudyRefused
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.ledger import Store
 from confrere.ledger import ChargeApproval, Ledger, Receipt
+from confrere.ledger.witness import store_at
 from tests.world import each
 
 SAID = ChargeApproval(
@@ -70,7 +70,7 @@ def test_a_no_holds_whoever_charges(ledger, path, tenth):
     """Attack: a store that nobody had told to look for a no charged all the same."""
     ledger.refuse(STUDY, name="A. Reuter", reason="no purpose of ours")
     with pytest.raises(StudyRefused):
-        Store.at(path).charge("study", tenth, purpose="fit", study=STUDY)
+        store_at(path).charge("study", tenth, purpose="fit", study=STUDY)
 
 
 @pytest.mark.parametrize("study", [("d", "ff"), ("d",), ("", "ab" * 32)])

@@ -7,9 +7,9 @@ import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError, WitnessMismatch
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.ledger import witness_folder
 from confrere.kernel.log import Row
 from confrere.ledger import Ledger, reset_witness, witnessed
+from confrere.ledger.witness import witness_folder
 
 TENTH = Guarantee(0.1)
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from confrere.cli.envelope import Answer, Option, command
 from confrere.cli.options import pairs
 from confrere.errors import StudyError
-from confrere.kernel.ledger import witness_folder
 from confrere.ledger import Account, Ledger, LedgerReader
 from confrere.ledger.accounts import account_table, charge_table
+from confrere.ledger.witness import witness_folder
 from confrere.views import Pairs, Table
 from confrere_federation.progress import read_progress, summary
 from confrere_federation.studies.study_file import home_folder, open_home

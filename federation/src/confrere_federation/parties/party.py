@@ -19,10 +19,9 @@ from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import check_engine, opened_engine
 from confrere.errors import InvalidData, InvalidParameter, StudyError
 from confrere.kernel.guarantee import Guarantee, Neighbours
-from confrere.kernel.ledger import witness_folder
 from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Ledger, Limit
-from confrere.ledger.witness import shared_storage
+from confrere.ledger.witness import shared_storage, witness_folder
 from confrere.solver.row_blocks import Engine
 from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.grant import Policy
