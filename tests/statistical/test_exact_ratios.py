@@ -100,7 +100,7 @@ def test_the_density_that_is_compared_is_the_written_out_one(norm, classes):
     expected = -made.rate * length + np.linalg.slogdet(turn.T @ hessian @ turn)[1]
     made = near(made, np.reshape(centre, made.act.shape))
     (term,) = made.densities(([X], codes))
-    assert term.log_density(W) == pytest.approx(expected)
+    assert made.log_density(([X], codes), [W]) == pytest.approx(expected)
     # What is released without noise is the minimiser that the density speaks of.
     found = made.act.weights_of(minimiser(term)[None])
     np.testing.assert_allclose(term.noise(found), 0, atol=1e-5)

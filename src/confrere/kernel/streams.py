@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import repeat
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,13 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+class Density(Protocol):
+    """What an exact audit asks of one part of a release."""
+
+    def log_density(self, released: Floats) -> float:
+        """Return the logarithm of the density of a release, up to a constant."""
+
+
 class Measurement(Priced, ABC, Generic[R, T]):
     """What can be released: what it costs, and the one draw that it costs that for."""
 
@@ -49,6 +56,15 @@ class Measurement(Priced, ABC, Generic[R, T]):
     def several(self) -> tuple[str, int] | None:
         """Its name, and how many draws its guarantee is for together, where that is not one."""
         return None
+
+    def densities(self, rows: R) -> Sequence[Density]:
+        """Return those of its parts, given the rows, for an exact audit."""
+        raise NotImplementedError
+
+    def log_density(self, rows: R, value: Sequence[Floats]) -> float:
+        """Return that of releases of all parts, up to a constant; the output step is not in it."""
+        pairs = zip(self.densities(rows), value, strict=True)
+        return math.fsum(one.log_density(each) for one, each in pairs)
 
     @abstractmethod
     def sample(self, rows: R, stream: RandomSource, count: int = 1) -> T:

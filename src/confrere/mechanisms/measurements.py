@@ -403,8 +403,8 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
             released.append(act.output_step.release(found, stream))
         return released
 
+    @override
     def densities(self, rows: tuple[Sequence[Rows], Labels]) -> list[PerturbedTerm]:
-        """Return the densities of the blocks' releases, for an exact audit."""
         blocks, y = rows
         return [PerturbedTerm(np.asarray(X), y, a) for a, X in zip(self.acts, blocks, strict=True)]
 
@@ -583,6 +583,14 @@ def roundings(n_rows: int) -> int:
     return n_rows if n_rows <= _BLOCK else _BLOCK + math.ceil(n_rows / _BLOCK)
 
 
+def of_units(one: Guarantee, units: int, mu: float, pure: float) -> Guarantee:
+    """Return the price of several units of Gaussian noise of ``mu`` beside a step that is pure.
+
+    They move what is noised so many times as far: ``mu`` and the step's price are as much larger.
+    """
+    return one.guarantee(units, lambda at: float(gaussian_delta(at - units * pure, units * mu)))
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One of the vectors that a point consists of, with noise of its own."""
@@ -620,16 +628,13 @@ class Point(Measurement[Any, list[Floats]]):
 
     @override
     def guarantee(self, units: int = 1) -> Guarantee:
-        if units == 1 or not self.promise.delta:
-            return self.promise.guarantee(units)
-        mu, steps = self._gaussian
-        return self.promise.guarantee(
-            units, lambda at: float(gaussian_delta(at - units * steps, units * mu))
-        )
+        return of_units(self.promise, units, *self._gaussian)
 
     @cached_property
     def _gaussian(self) -> tuple[float, float]:
         """Return sensitivity over sigma of Gaussian noise, and what all output steps spend."""
+        if not self.promise.delta:
+            return 0.0, self.promise.epsilon
         one = self.prices[0]
         mu = gaussian_mu(one * (1 - ROUNDING_SHARE), self.promise.delta)
         return mu, len(self.parts) * one * ROUNDING_SHARE
@@ -710,8 +715,8 @@ class Point(Measurement[Any, list[Floats]]):
                 every[mine] = one
         return self.noised(points, stream)
 
+    @override
     def densities(self, rows: Any) -> list[NoisedPoint]:
-        """Return what is noised, for an exact audit."""
         if self.rows is not None:
             self._certify(rows[0])
         points = self._points(rows)
@@ -1028,7 +1033,8 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
             public=("who takes part", *sizes, "bounds", "every parameter"),
             assumptions=sum_assumptions(self.colluders, self.n_parties, self.alone),
         )
-        return one.guarantee(units)
+        mu = math.sqrt(self.releases) * self.sensitivity * self.rate
+        return of_units(one, units, mu, self.epsilon * self.integer_share)
 
     @override
     def event(self) -> SharedSums:
@@ -1112,8 +1118,8 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
             return Gaussian(1 / self.rate, self.size)
         return Pure((L2 if self.law == "l2" else L1)(self.size), self.rate)
 
-    def densities(self, rows: Floats) -> list[NoisedPoint]:
-        """Return what an exact audit asks: the sum, and the law of the noise that is counted on."""
+    @override
+    def densities(self, rows: Any) -> list[NoisedPoint]:
         return [NoisedPoint(np.atleast_2d(rows).sum(axis=0), self.noise_law)]
 
     def _shares(self, count: int, source: RandomSource, own: bool = True) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import optimize
 
 from confrere.errors import CompositionError, InvalidParameter
 from confrere.kernel.accountants import gaussian_delta, gaussian_mu
@@ -18,8 +19,9 @@ from confrere.kernel.guarantee import (
     Then,
     Together,
     chained,
-    shares,
 )
+from confrere.mechanisms.measurements import Part, Point, SecureSum
+from confrere.methods.allowance import shares
 from tests.world import ball
 
 
@@ -150,6 +152,22 @@ class TestSeveralUnits:
         for units, one in zip((1, 2, 4), prices, strict=True):
             assert 0.5 * units <= one.epsilon < 0.65 * units
             assert one.covers(prices[0])
+
+    @pytest.mark.parametrize("law", ["point", "sum"])
+    def test_of_gaussian_noise_on_what_is_computed(self, law):
+        """What two units move is twice as far: a Gaussian of its own, and not a bound by chains."""
+        one = {"epsilon": 0.5, "delta": 1e-6}
+        sizes = {"size": 3, "largest": 9.0, "n_parties": 4, "releases": 5}
+        made = SecureSum(**one, **sizes, sensitivity=2.0)
+        if law == "point":
+            made = Point(promise=Guarantee(**one), sensitivity=2.0, parts=(Part(3, 9.0),))
+        for units in (2, 4):
+            found, bound = made.guarantee(units), Guarantee(**one).guarantee(units)
+            assert found.delta == 1e-6 < bound.delta
+            # The same sensitivity in one unit, at the same noise.
+            mu = units * gaussian_mu(0.5, 1e-6)
+            least = optimize.brentq(lambda at, mu=mu: gaussian_delta(at, mu) - 1e-6, 0.1, 90)
+            assert least * 0.75 <= found.epsilon <= least * 1.02
 
     @pytest.mark.parametrize("bad", [0, -1, 1.5, True])
     def test_how_many(self, bad):
