@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast, final
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,14 +129,9 @@ class Encoded:
     told: Told
 
 
-class Basis(NamedTuple):
-    """What becomes of the vertices of one raw column that have a value, before it is scaled."""
-
-    numbers: Floats
-    centre: Sequence[float]
-    scale: Sequence[float]
-    block: BodyBlock
-    told: Told  #: What else is told of it
+#: What becomes of the vertices of one raw column that have a value, before it is scaled: numbers,
+#: centre, scale, the block, and what else is told of it.
+Basis: TypeAlias = tuple[Floats, Sequence[float], Sequence[float], BodyBlock, Told]
 
 
 def declared_number(column: str, key: str, value: object) -> float:
@@ -637,10 +632,10 @@ class Number(Feature):
         told = self._told(clip, knots)
         if not knots:
             block = BodyBlock(1, "number", 1.0 if known and not shaped else SPREAD)
-            return Basis(u[:, None], (centre,), (scale,), block, told)
+            return (u[:, None], (centre,), (scale,), block, told)
         m, middle = len(knots), centre if known else (bottom + top) / 2
         block = BodyBlock(m, "curve", 1 / m, line_at(knots, middle, top, bottom), known)
-        return Basis(_hats(u, knots), (0.0,) * m, (1.0,) * m, block, told)
+        return (_hats(u, knots), (0.0,) * m, (1.0,) * m, block, told)
 
     def _told(self, clip: tuple[float, float], knots: tuple[float, ...]) -> Told:
         grid, steps = self._grid()
@@ -727,7 +722,7 @@ class Discrete(Feature):
 
     def _scored(self, scores: Floats, centre: float, scale: float, block: BodyBlock) -> Basis:
         told = self._told("score", scores=scores.tolist())
-        return Basis(scores[:, None], (centre,), (scale,), block, told)
+        return (scores[:, None], (centre,), (scale,), block, told)
 
     @override
     def _settle_missing(self, value: object) -> Value:
@@ -970,10 +965,10 @@ class Category(Discrete):
         count, told = len(self._buckets()), self._told("one-hot")
         if form != "standardised":
             block = BodyBlock(count, "category", 1 / count)
-            return Basis(np.eye(count), (0.0,) * count, (1.0,) * count, block, told)
+            return (np.eye(count), (0.0,) * count, (1.0,) * count, block, told)
         shares = np.array((1 / count,) * count if self.shares is None else self.shares)
         scale = np.sqrt(shares * (1 - shares)).tolist()
-        return Basis(np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told)
+        return (np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told)
 
     @override
     def _unknown(self, own: Floats) -> Floats | None:

@@ -18,10 +18,11 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from difflib import unified_diff
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar, final
+from typing import Any, Literal, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,22 +96,17 @@ class PaidFacts:
     receipts: Mapping[str, Mapping[str, Any]]
 
     def __post_init__(self) -> None:
-        learned: Any = self.learned
-        if not isinstance(learned, Mapping) or not isinstance(self.receipts, Mapping):
-            raise SchemaError("paid: needs the tables learned and receipts.")
-        if not all(isinstance(keys, list | tuple) for keys in learned.values()):
-            raise SchemaError("paid.learned: must name a list of facts per column.")
-        if not self.receipts:
-            raise SchemaError("paid.receipts: what was paid for has a receipt.")
-        for receipt in self.receipts.values():
-            try:
-                epsilon = receipt["guarantee"]["epsilon"]
-                whole = receipt.keys() >= _NEEDED and type(epsilon) in (int, float)
-            except (TypeError, LookupError, AttributeError):
-                whole, epsilon = False, 0
-            if not whole or not epsilon > 0:
-                raise SchemaError("paid.receipts: a receipt does not say who paid what.")
-        keys = {str(column): tuple(map(str, own)) for column, own in learned.items()}
+        try:
+            keys = {str(column): tuple(map(str, own)) for column, own in self.learned.items()}
+            prices = [one["guarantee"]["epsilon"] for one in self.receipts.values()]
+            whole = all(one.keys() >= _NEEDED for one in self.receipts.values())
+            lists = not any(isinstance(own, str) for own in self.learned.values())
+        except (TypeError, LookupError, AttributeError):
+            prices = []
+        if not prices or not whole or not lists or not all(type(e) in (int, float) for e in prices):
+            raise SchemaError("paid: needs a list of facts per column, and who paid what for them.")
+        if min(prices) <= 0:
+            raise SchemaError("paid.receipts: a price must be above 0.")
         object.__setattr__(self, "learned", dict(sorted(keys.items())))
         object.__setattr__(self, "receipts", _plain(self.receipts))
 
@@ -198,10 +194,10 @@ def _build(kind: type[_Facts], what: str, entry: object) -> _Facts:
     if not isinstance(entry, Mapping):
         raise SchemaError(f"{what} must be a table.")
     _refuse_unknown(what, entry, {fact.name for fact in fields(kind)})
-    lacking = [f.name for f in fields(kind) if f.default is MISSING and f.name not in entry]
-    if lacking:
-        raise SchemaError(f"{what}: needs {', '.join(map(repr, lacking))}.")
-    return kind(**entry)
+    try:
+        return kind(**entry)
+    except TypeError as problem:  # what is missing
+        raise SchemaError(f"{what}: needs {str(problem).partition(': ')[2]}.") from None
 
 
 def _refuse_unknown(what: str, facts: Mapping[str, Any], known: set[str]) -> None:
@@ -248,22 +244,16 @@ def declared_column(text: str) -> Feature:
 
 def feature_of(column: str, kind: str, facts: str) -> Feature:
     """Return the feature of a kind from its facts in words; see :func:`declared_column`."""
-    if kind not in FORMS:
-        raise SchemaError(f"column {column!r}: write it like {' or '.join(FORMS.values())}.")
+    ends = ".." if kind == "number" else "|"
+    values: Any = tuple(plain_value(value) for value in facts.split(ends) if value.strip())
+    if kind not in FORMS or (kind in ("number", "flag") and len(values) != 2):
+        told = FORMS.get(kind) or " or ".join(FORMS.values())
+        raise SchemaError(f"column {column!r}: write it like {told}.")
     if kind == "number":
-        low, dots, high = facts.partition("..")
-        bounds: Any = (plain_value(low), plain_value(high))
-        if not dots or any(isinstance(bound, str) for bound in bounds):
-            raise SchemaError(f"column {column!r}: bounds are written LOW..HIGH, like 18..100.")
-        return Number(column, bounds=bounds)
-    values = tuple(plain_value(value) for value in facts.split("|") if value.strip())
-    if kind == "ordered":
-        return Ordered(column, levels=values)
-    if kind == "category":
-        return Category(column, values=values)
-    if len(values) != 2:
-        raise SchemaError(f"column {column!r}: a flag needs two values, yes first: YES|NO.")
-    return Flag(column, true=values[:1], false=values[1:])
+        return Number(column, bounds=values)
+    if kind == "flag":
+        return Flag(column, true=values[:1], false=values[1:])
+    return Ordered(column, levels=values) if kind == "ordered" else Category(column, values=values)
 
 
 def plain_value(word: str) -> Value:
@@ -275,8 +265,7 @@ def plain_value(word: str) -> Value:
     return text
 
 
-@dataclass(frozen=True)
-class MissingFact:
+class MissingFact(NamedTuple):
     """Something public that a schema could say, and does not."""
 
     fact: str  #: Its key in a study file
@@ -284,9 +273,8 @@ class MissingFact:
     worth: str  #: What is lost without it
 
     def __str__(self) -> str:
-        shown = ", ".join(self.columns[:4])
         more = f" and {len(self.columns) - 4} more" if len(self.columns) > 4 else ""
-        return f"{self.fact} of {shown}{more}: {self.worth}"
+        return f"{self.fact} of {', '.join(self.columns[:4])}{more}: {self.worth}"
 
 
 #: What is lost where a fact is not declared, the dearest first.
@@ -306,28 +294,24 @@ _WORTH = {
 
 def missing_facts(schema: PublicSchema) -> tuple[MissingFact, ...]:
     """Return what a schema could still say, what is worth most first; touches no data."""
-    outcome, signed = schema.outcome, any(schema.signs())
     lacking: dict[str, list[str]] = {fact: [] for fact in _WORTH}
     for one in schema.features:
         shares = getattr(one, "shares", getattr(one, "share", None))
         lacks = {
             "importance": one.importance is None,
             "mean and sd": isinstance(one, Number | Ordered) and one.sd is None and shares is None,
-            "sign": not signed,
+            "sign": not any(schema.signs()),
             "shares": isinstance(one, Category | Flag) and shares is None,
             "missing": one.missing is None,
             "unknown": isinstance(one, Category) and one.unknown is None,
         }
         for fact, there in lacks.items():
             lacking[fact] += [one.column] * there
+    outcome = schema.outcome
     if outcome is not None and (outcome.classes, outcome.base_rate) == (None, None):
         lacking["base_rate"].append(outcome.column)
-    encoded = len(schema.feature_names)
-    return tuple(
-        MissingFact(fact, tuple(lacking[fact]), worth.format(encoded))
-        for fact, worth in _WORTH.items()
-        if lacking[fact]
-    )
+    worth = {fact: words.format(len(schema.feature_names)) for fact, words in _WORTH.items()}
+    return tuple(MissingFact(fact, tuple(at), worth[fact]) for fact, at in lacking.items() if at)
 
 
 @final
@@ -526,33 +510,10 @@ class PublicSchema(Shown):
         return _hashed({"format": "confrere-schema-1", **replace(self, note="").to_dict()})
 
     def difference(self, other: PublicSchema) -> list[str]:
-        """Return one readable line per fact that differs; empty if the meaning is the same."""
-        ours, theirs = self._facts(), other._facts()
-        here, there = self.columns, other.columns
-        lines = [f"{column}: declared here only" for column in here if column not in there]
-        lines += [f"{column}: declared there only" for column in there if column not in here]
-        lines += [
-            f"{'.'.join(key)}: {ours.get(key, 'not declared')} here, "
-            f"{theirs.get(key, 'not declared')} there"
-            for key in dict.fromkeys([*ours, *theirs])
-            if ours.get(key) != theirs.get(key) and (key[0] in here) == (key[0] in there)
-        ]
-        both = {*here} & {*there}
-        if list(filter(both.__contains__, here)) != list(filter(both.__contains__, there)):
-            lines.append("features: the order differs")
-        if self.paid != other.paid:
-            lines.append("paid: other facts were paid for, or by other receipts")
-        return lines
-
-    def _facts(self) -> dict[tuple[str, ...], str]:
-        """Return facts in words, by where they stand; notes have no meaning."""
-        label = {} if self.outcome is None else self.outcome.to_dict()
-        told: dict[tuple[str, ...], Any] = {("label", key): fact for key, fact in label.items()}
-        told[("clip_norm",)] = self.clip_norm
-        told |= {
-            (one.column, k): fact for one in self.features for k, fact in one.to_dict().items()
-        }
-        return {key: json.dumps(fact, ensure_ascii=False) for key, fact in told.items()}
+        """Return the lines of :meth:`to_toml` that differ: ``-`` here, ``+`` there; no notes."""
+        ours, theirs = (replace(one, note="").to_toml().splitlines() for one in (self, other))
+        found = [line for line in unified_diff(ours, theirs, n=0, lineterm="") if line[0] != "@"]
+        return found[2:]
 
     def require_same(self, other: PublicSchema) -> None:
         """Raise if another schema does not mean the same, with the differences."""
@@ -566,15 +527,13 @@ class PublicSchema(Shown):
         rows: list[tuple[object, ...]] = []
         for feature in self.features:
             told = feature.to_dict()
-            rest = ", ".join(f"{k} {_shown(told[k])}" for k in told if k not in columns)
-            importance, sign = (_shown(told.get(key, "")) for key in ("importance", "sign"))
+            rest = _facts(told, columns)
+            importance, sign = (_written(told[key]) if key in told else "" for key in columns[3:5])
             rows.append((told["column"], told["kind"], len(feature.names), importance, sign, rest))
         parts: list[object] = [Table(columns, rows, ("encoded as",))]
-        outcome = self.outcome
-        if outcome is not None:
-            told = outcome.to_dict()
-            label = ", ".join(f"{key} {_shown(told[key])}" for key in told if key != "column")
-            parts.insert(0, Pairs({"predicts": f"{outcome.column} ({label})"}))
+        if self.outcome is not None:
+            label = _facts(self.outcome.to_dict(), columns)
+            parts.insert(0, Pairs({"predicts": f"{self.outcome.column} ({label})"}))
         missing = [f"{one.fact}: {', '.join(one.columns)}" for one in missing_facts(self)]
         parts += [Pairs({"worth declaring": missing})] if missing else []
         if self.paid:
@@ -638,12 +597,9 @@ class PublicSchema(Shown):
         return cls.from_dict(data)
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_shown, value)) + "]"
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_shown(one)}" for key, one in value.items())
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _facts(told: Mapping[str, Any], shown: Sequence[str]) -> str:
+    """Return facts in words, but for those that are shown elsewhere."""
+    return ", ".join(f"{key} {_written(fact)}" for key, fact in told.items() if key not in shown)
 
 
 def _checked_features(features: object) -> tuple[Feature, ...]:

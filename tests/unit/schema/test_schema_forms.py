@@ -104,27 +104,24 @@ def test_each_change_of_meaning_changes_the_fingerprint_and_is_shown():
     schema = PublicSchema.from_toml(STUDY)
     age, bmi, glu, smoker = schema.features
     others = {
-        "age.bounds: [18.0, 100.0] here, [18.0, 90.0] there": replace(
+        "bounds = [18, 90]": replace(
             schema, features=(replace(age, bounds=(18, 90)), bmi, glu, smoker)
         ),
-        "bmi.mean: not declared here, 29.0 there": replace(
+        "mean = 29, sd = 7": replace(
             schema, features=(age, replace(bmi, mean=29, sd=7), glu, smoker)
         ),
-        "smoker: declared here only": schema.subset(["age", "bmi", "Glu0"]),
-        "features: the order differs": schema.subset(["bmi", "age", "Glu0", "smoker"]),
-        "label.base_rate: 0.12 here, 0.1 there": replace(
-            schema, outcome=replace(schema.outcome, base_rate=0.1)
-        ),
-        'clip_norm: "rms" here, 2.0 there': replace(schema, clip_norm=2),
+        "smoker = {": schema.subset(["age", "bmi", "Glu0"]),
+        "bmi = {": schema.subset(["bmi", "age", "Glu0", "smoker"]),
+        "base_rate = 0.1 }": replace(schema, outcome=replace(schema.outcome, base_rate=0.1)),
+        "+clip_norm = 2": replace(schema, clip_norm=2),
     }
-    for line, other in others.items():
-        assert line in schema.difference(other)
+    for words, other in others.items():
+        assert any(words in line for line in schema.difference(other))
         assert other.fingerprint() != schema.fingerprint()
         with pytest.raises(SchemaMismatch) as caught:
             schema.require_same(other)
-        assert line in str(caught.value)
+        assert words in str(caught.value)
     assert len({other.fingerprint() for other in others.values()}) == len(others)
-    assert "smoker: declared there only" in schema.subset(["age"]).difference(schema)
 
 
 BAD_TEXTS = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -227,7 +226,7 @@ def _written(
     text = schema.to_toml()
     told = {
         "fingerprint": schema.fingerprint(),
-        "missing_facts": [asdict(fact) for fact in open_facts],
+        "missing_facts": [fact._asdict() for fact in open_facts],
         **more,
     }
     on_screen = Answer("", {"toml": text, **told}, text=text)
