@@ -46,12 +46,22 @@ class Progress:
         """Note a state; told aloud, with time and level, unless it was the last one too."""
         told = {**self._facts, "state": state, **more}
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        write_whole(self._path, json.dumps(told | {"at": at}).encode())
+        _write(self._path, json.dumps(told | {"at": at}).encode(), lasting=state == "released")
         said = json.dumps(told)
         if self._tell is not None and said != self._said:
             level = "ERROR" if state.startswith("failed") else "INFO"
             self._tell(f"{at} {level} {self._facts.get('party', 'coordinator')}: {state}")
         self._said = said
+
+
+def _write(path: Path, content: bytes, *, lasting: bool) -> None:
+    """Put a file in place of another; the disk is waited for only where a start depends on it."""
+    if lasting:
+        write_whole(path, content)
+    else:
+        draft = path.with_name(f".{path.name}")
+        draft.write_bytes(content)
+        draft.replace(path)
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:

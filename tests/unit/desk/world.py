@@ -11,6 +11,7 @@ from confrere.kernel import log as chain
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger
 from confrere_federation.parties.federation import RunSteps
+from confrere_federation.parties.messages import Payload
 from confrere_federation.progress import Progress
 from confrere_federation.studies.sessions import CoordinatorSession, approve_study, party_session
 from confrere_federation.studies.study_file import gather_locals, read_study
@@ -125,8 +126,7 @@ def _live(world: World) -> None:
     world.live.mkdir()
     steps = RunSteps()
     steps.asked("size", 0, NAMES, 600)
-    for name in NAMES:
-        steps.answered("size", 0, name, None)
+    steps.ended("size", 0, dict.fromkeys(NAMES, Payload()))
     steps.asked("objective", 0, NAMES, 600)
     found = steps.to_list()
     found[1]["parties"]["main"] = {"state": "answered", "epsilon": 0.5, "row": 7}

@@ -239,6 +239,11 @@ class Answers(_File[_AnswerLog]):
         """Note that the question has no answer and never will; return one if it was answered."""
         return self._finish(key, "failed", code=code).answer
 
+    def answer_to(self, key: Key) -> bytes | None:
+        """Return the answer to a question; None if there is none."""
+        with self._opened() as log:
+            return log.claim(key).answer if key in log.asked else None
+
     def kept(self, run: str) -> dict[tuple[str, int], bytes]:
         """Return every answer of a run, by operation (or slot) and step."""
         with self._opened() as log:

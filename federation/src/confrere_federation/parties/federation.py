@@ -5,9 +5,9 @@ here (:class:`LocalFederation`) or behind a carrier (:class:`SignedFederation`),
 keeps an answer once its signature, its place in the run, its receipt and its numbers are right;
 otherwise the party is left out, and named. Driven by made-up answers it tells, before anything is
 asked, which questions there will be (:func:`rehearse`). Driven by the answers that the parties have
-signed it tells which question is next, to the last number, or what the outcome is (:func:`replay`):
-so a party can see for itself that it is asked what was agreed, and that what is released is what
-everybody sent.
+signed it tells which question is next, to the last number, or what the outcome is
+(:class:`Replay`): so a party can see for itself that it is asked what was agreed, and that what is
+released is what everybody sent.
 
 With them the protocols that are no method's own. Counts of a public model's errors, by every party
 or over all as one sum: then there is one price per record, whatever the number of parties; a count
@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Literal, NoReturn, TypeVar, get_args
+from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -492,7 +492,9 @@ class LocalFederation(Federation):
             if not self._books(to[0]).asked(Key(self.run, operation, step)):
                 break
             self._tries[operation] = step + 1
-            kept = {name: self._books(name).kept(self.run).get((operation, step)) for name in to}
+            kept = {
+                name: self._books(name).answer_to(Key(self.run, operation, step)) for name in to
+            }
             answers = {name: Payload.decode(one) for name, one in kept.items() if one is not None}
             questions = {answer.values["about"]["question"] for answer in answers.values()}
             if len(answers) == len(to) and len(questions) == 1:
@@ -702,51 +704,54 @@ class Step:
         return cls(question, answers)
 
 
-def replay(protocol: Steps[T], parties: Sequence[str], run: str, steps: Sequence[Step]) -> T | Next:
-    """Run a protocol over what was signed.
-
-    Returns the question that no step answers, or what the protocol ends with.
-
-    Raises OperationRefused if a step is not the one that the protocol asks for there, or is not
-    used at all.
-    """
-    federation = _Replay(parties, run, steps)
-    try:
-        outcome = federation.run_protocol(protocol(list(parties)))
-    except _Stop as stop:
-        found: T | Next = replace(stop.question, encoder=federation.encoder)
-    except (QuorumMissed, InvalidMessage) as error:
-        told = f"the evidence does not bear the question: {error}"
-        raise OperationRefused(told, "evidence") from None
-    else:
-        found = outcome
-    if federation.left:
-        raise OperationRefused("the evidence holds steps that are not asked for.", "evidence")
-    return found
-
-
-class _Replay(Federation):
-    """Parties that answer what they have signed."""
+class Replay(Federation, Generic[T]):
+    """A protocol run over what parties have signed; it goes on as more of that comes."""
 
     pretends = True
 
-    def __init__(self, parties: Sequence[str], run: str, steps: Sequence[Step]) -> None:
+    def __init__(self, protocol: Steps[T], parties: Sequence[str], run: str) -> None:
         super().__init__(run, parties)
-        self.left = {(s.question.operation, s.question.step): s for s in steps}
-        if len(self.left) < len(steps):
-            raise OperationRefused("the evidence holds a step twice.", "evidence")
+        self._protocol = protocol(list(parties))
+        self._next: Ask | None = None  # what no step has answered yet
+        self._ended: tuple[T, ...] = ()
+        self._left: dict[tuple[str, int], Step] = {}
+        self.steps: list[Step] = []  #: What it has run over
 
-    @property
-    def encoder(self) -> SchemaEncoder | None:
-        """By what rows of the last question are encoded, if that follows from the run."""
-        return self._encoder
+    def after(self, steps: Sequence[Step]) -> T | Next:
+        """Return the question that follows after more steps, or what the protocol ends with.
+
+        Raises OperationRefused if a step is not the one that the protocol asks for there, or is not
+        used at all; then nothing more follows from these steps.
+        """
+        self._left = {(s.question.operation, s.question.step): s for s in steps}
+        before = {(s.question.operation, s.question.step) for s in self.steps}
+        if len(self._left) < len(steps) or before & self._left.keys():
+            raise OperationRefused("the evidence holds a step twice.", "evidence")
+        self.steps += steps
+        found: T | Next
+        try:
+            while not self._ended:
+                self._next = self._next or next(self._protocol)
+                self._next = self._protocol.send(self._answered_to(self._next, None, None))
+            (found,) = self._ended
+        except StopIteration as end:
+            self._ended = (end.value,)
+            found = end.value
+        except _Stop as stop:
+            found = replace(stop.question, encoder=self._encoder)
+        except (QuorumMissed, InvalidMessage) as error:
+            told = f"the evidence does not bear the question: {error}"
+            raise OperationRefused(told, "evidence") from None
+        if self._left:
+            raise OperationRefused("the evidence holds steps that are not asked for.", "evidence")
+        return found
 
     def _asked(self, asked: Round) -> NoReturn:
         # Answers without noise of their own are nobody's evidence: such a question stands alone.
         raise _Stop(Next(asked.operation, asked.step, asked.payload, asked.to))
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
-        found = self.left.pop((asked.operation, asked.step), None)
+        found = self._left.pop((asked.operation, asked.step), None)
         if found is None:
             self._asked(asked)
         if not agree(found.question.payload, asked.payload):
@@ -768,13 +773,13 @@ class _Replay(Federation):
         mechanism = request.mechanism
         found = [
             place
-            for place, step in sorted(self.left.items())
+            for place, step in sorted(self._left.items())
             if place[0] == asked.operation
             and agree(without_roster(step.question.payload), asked.payload)
         ]
         if not found:
             raise _Stop(Next(asked.operation, 0, asked.payload, asked.to, mechanism.releases))
-        step = self.left.pop(found[0])
+        step = self._left.pop(found[0])
         roster = [one.party for one in roster_of(step.question.payload)]
         answers = {name: step.answers[name].payload for name in roster if name in step.answers}
         whole = set(roster) == set(step.answers) <= set(asked.to)
@@ -832,14 +837,14 @@ class RunSteps:
             del self._steps[next(iter(self._steps))]
         self._tell()
 
-    def answered(self, operation: str, step: int, name: str, receipt: Receipt | None) -> None:
-        """Note an answer that was used, and what the party paid for it."""
-        paid = {} if receipt is None else {"epsilon": receipt.guarantee.epsilon, "row": receipt.row}
-        self._note(operation, step, name, {"state": "answered", **paid})
-
-    def dropped(self, operation: str, step: int, name: str, code: str) -> None:
-        """Note that a party was left out of a step, and why."""
-        self._note(operation, step, name, {"state": "dropped", "code": code})
+    def ended(self, operation: str, step: int, answers: Mapping[str, Payload | PartyError]) -> None:
+        """Note answers that were used, and what each cost; or who was left out, and why."""
+        new = {name: _outcome(one) for name, one in answers.items()}
+        if new and (operation, step) not in self._steps:
+            self.asked(operation, step, new)
+        if new:
+            self._steps[operation, step]["parties"] |= new
+            self._tell()
 
     def to_list(self) -> list[Values]:
         """Return plain values, for JSON."""
@@ -848,15 +853,17 @@ class RunSteps:
             for told in self._steps.values()
         ]
 
-    def _note(self, operation: str, step: int, name: str, told: Values) -> None:
-        if (operation, step) not in self._steps:
-            self.asked(operation, step, [name])
-        self._steps[operation, step]["parties"][name] = told
-        self._tell()
-
     def _tell(self) -> None:
         if self.changed is not None:
             self.changed()
+
+
+def _outcome(answer: Payload | PartyError) -> Values:
+    if isinstance(answer, PartyError):
+        return {"state": "dropped", "code": answer.code}
+    paid = receipt_of(answer)
+    cost = {} if paid is None else {"epsilon": paid.guarantee.epsilon, "row": paid.row}
+    return {"state": "answered", **cost}
 
 
 def packed(what: str, named: Mapping[str, bytes]) -> Payload:
@@ -898,7 +905,7 @@ class SignedFederation(Federation):
         self._carrier = carrier
         self._journal = journal
         self._simulated = simulated
-        self._replies: dict[str, bytes] = {}
+        self._replies: dict[str, SignedAnswer] = {}
         self._steps: list[bytes] = []
 
     def _asked(self, asked: Round) -> dict[str, Payload | PartyError]:
@@ -912,11 +919,7 @@ class SignedFederation(Federation):
         self._told.asked(operation, step, asked.to, asked.timeout)
         replies = self._carrier.exchange(dict.fromkeys(asked.to, content), asked.timeout)
         answers = {name: self._opened(name, replies.get(name), question) for name in asked.to}
-        for name, one in answers.items():
-            if isinstance(one, PartyError):
-                self._told.dropped(operation, step, name, one.code)
-            else:
-                self._told.answered(operation, step, name, receipt_of(one))
+        self._told.ended(operation, step, answers)
         return answers
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
@@ -934,17 +937,16 @@ class SignedFederation(Federation):
             opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
             if asked.whole is not None:
                 asked.whole({name: answer.payload for name, answer in opened.items()})
-            for name, answer in opened.items():
-                self._told.answered(operation, step, name, answer.receipt)
+            self._told.ended(operation, step, {name: a.payload for name, a in opened.items()})
         else:
             receipted = replace(asked, expect=lambda name: replace(expect(name), receipted=True))
-            kept = {name: self._replies[name] for name in super()._gathered(receipted)}
-            opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
+            opened = {name: self._replies[name] for name in super()._gathered(receipted)}
+            kept = {name: answer.encode() for name, answer in opened.items()}
             paid = {name: one.receipt for name, one in opened.items()}
             receipts = {name: one for name, one in paid.items() if one is not None}
             self._journal.keep(entry, step, digest, kept, receipts)
-            for name in self.left_out.keys() & set(asked.to):
-                self._told.dropped(operation, step, name, self.left_out[name])
+            out = {n: PartyError(self.left_out[n]) for n in asked.to if n in self.left_out}
+            self._told.ended(operation, step, out)
         if installed(operation).noised:
             self._steps.append(self._question(asked).sign(self._key, list(kept.values())))
         return {name: answer.payload for name, answer in opened.items()}
@@ -1014,7 +1016,7 @@ class SignedFederation(Federation):
             if answer.head != receipt.hash or not self._journal.continues(name, receipt):
                 logger.error("%s: its ledger does not continue what was seen of it before", name)
                 return PartyError("InvalidReply:ledger")
-        self._replies[name] = reply
+        self._replies[name] = answer
         return answer.payload
 
 

@@ -143,7 +143,7 @@ def answer(question: Question, local: LocalParty) -> Payload:
                 _recognise(receipt, local, key)
         except Unpaid:
             # Another thread or process of this party has just answered: its bytes are the answer.
-            kept = answers.kept(key.run).get((key.operation, key.step))
+            kept = answers.answer_to(key)
             if kept is None:
                 raise
             return _sent(kept, local, key, asked, again=True)

@@ -34,14 +34,15 @@ from confrere.errors import (
 )
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
 from confrere.release.signing import read_public_key as _public
+from confrere_federation.parties.answers import Key
 from confrere_federation.parties.federation import (
     FINISH,
     Next,
+    Replay,
     RunSteps,
     Step,
     Steps,
     agree,
-    replay,
     unpacked,
 )
 from confrere_federation.parties.grant import Grant
@@ -51,7 +52,6 @@ from confrere_federation.parties.messages import (
     Payload,
     Question,
     SignedAnswer,
-    receipt_of,
     refusal,
 )
 from confrere_federation.parties.party import LocalParty
@@ -93,6 +93,7 @@ class PartySession(Generic[T]):
         self._one_at_a_time = threading.Lock()
         self._seen: set[str] = set()
         self._opened: dict[bytes, Step] = {}  # the last question's evidence, whose signatures hold
+        self._replay: Replay[T] | None = None  # over that evidence
         self.finished = False  #: Whether there is nothing more to do
         self._released = False
         #: "waiting", "asked", "answered", "released", "left out" or "withdrawn by ...": for people
@@ -167,7 +168,7 @@ class PartySession(Generic[T]):
             if (step.question.run, step.question.study) != (question.run, question.study):
                 raise OperationRefused("the evidence is of another run or study.", "evidence")
             self._recognise(step)
-        found = replay(self._protocol, list(self._keys), question.run, steps)
+        found = self._replayed(question, steps)
         if question.operation == FINISH:
             return self._finish(question, steps, found)
         if not isinstance(found, Next):
@@ -178,12 +179,26 @@ class PartySession(Generic[T]):
             self._grant.check()
             made = answer(question, self._local.encoded_by(found.encoder))
         except Exception as error:
-            code = PartyError.of(error).code
-            self._steps.dropped(question.operation, question.step, self.name, code)
+            why = {self.name: PartyError.of(error)}
+            self._steps.ended(question.operation, question.step, why)
             raise
-        self._steps.answered(question.operation, question.step, self.name, receipt_of(made))
+        self._steps.ended(question.operation, question.step, {self.name: made})
         self.state = "answered"
         return SignedAnswer.sign(made, self._key).encode()
+
+    def _replayed(self, question: Question, steps: list[Step]) -> T | Next:
+        """Return what follows from the evidence; where it only grows, what was replayed counts.
+
+        A release is compared with what all of it gives, from the beginning.
+        """
+        known, self._replay = self._replay, None  # who is refused begins anew
+        if known is None or (known.run, known.steps) != (question.run, steps[: len(known.steps)]):
+            known = None
+        if known is None or question.operation == FINISH:
+            known = Replay(self._protocol, list(self._keys), question.run)
+        found = known.after(steps[len(known.steps) :])
+        self._replay = known
+        return found
 
     def _end_refused(self, error: StudyRefused) -> None:
         """Have nothing more to do with a study that somebody here said no to."""
@@ -216,13 +231,15 @@ class PartySession(Generic[T]):
             return
         question, books = step.question, self._local.books
         slot = installed(question.operation).slot or question.operation
-        kept = books.answers.kept(question.run).get((slot, question.step))
+        kept = books.answers.answer_to(Key(question.run, slot, question.step))
         if kept != own.payload.encode():
             raise FederationError(
                 "others hold an answer of this party that its answer file does not: was the file "
                 "restored from a copy? Nothing more is answered; bring back the newest one."
             )
-        if own.head is not None:
+        if own.receipt is not None:
+            books.ledger.entry(own.receipt)  # the row that it names is there
+        elif own.head is not None:
             books.ledger.verify(head=own.head)
         self._seen.add(own.payload.digest)
 
@@ -260,7 +277,7 @@ class PartySession(Generic[T]):
     def _has_answered(self, run: str, asked: Next) -> bool:
         """Whether the party has answered a question whose answers no party may see."""
         slot = installed(asked.operation).slot or asked.operation
-        return (slot, asked.step) in self._local.books.answers.kept(run)
+        return self._local.books.answers.answer_to(Key(run, slot, asked.step)) is not None
 
     def _grant_costs(self, step: Step) -> bool:
         asked = (step.question.operation, step.question.step)
