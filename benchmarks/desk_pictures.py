@@ -81,7 +81,6 @@ def _screens(page: Any, base: str) -> dict[str, str]:
         "run": first("/runs", "td a"),
         "releases": "/releases",
         "release": first("/releases", "td a"),
-        "plan": "/plan",
     }
 
 

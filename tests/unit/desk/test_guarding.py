@@ -7,7 +7,7 @@ import pytest
 from confrere_federation.desk.guarding import LARGEST_BODY, POLICY, SECRET_HEADER, Doorkeeper
 from tests.unit.desk.conftest import HOST, visit
 
-ADDRESSES = ["/", "/studies", "/runs", "/releases", "/plan", "/metrics", "/nothing", "/enter"]
+ADDRESSES = ["/", "/studies", "/runs", "/releases", "/metrics", "/nothing", "/enter"]
 OWN = {"origin": f"http://{HOST}"}
 
 

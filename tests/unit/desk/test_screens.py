@@ -79,22 +79,6 @@ def test_a_ledger_shows_its_years_and_what_all_promise_together(visitor):
         assert "Together they promise" not in visitor.text(f"{ledger}&delta={wrong}")
 
 
-def test_a_release_is_tried_with_raw_values(visitor):
-    release = visitor.link("/releases", r"/releases/\w+")
-    old = {"age": "90", "bmi": "50", "Glu0": "20", "smoker": "current"}
-    young = {"age": "20", "bmi": "20", "Glu0": "4", "smoker": "never"}
-    shares = []
-    for person in (old, young):
-        text = visitor.fill(release, code=200, **person).text
-        shares.append(float(re.findall(r"<strong>([\d.]+)%</strong>", text)[-1]))
-        assert f'value="{person["age"]}"' in text
-    assert shares[0] > shares[1]
-    for wrong in ({"age": "old"}, {"age": ""}, {"smoker": "x"}, {"age": "nan"}):
-        text = visitor.fill(release, code=200, **(old | wrong)).text
-        assert 'role="alert"' in text
-    assert "Traceback" not in text
-
-
 def test_what_is_not_there_is_said(visitor):
     for address in ("/ledger/x", "/studies/x/y", "/runs/x", "/releases/x", "/x", "/ledger/x/row/1"):
         assert visitor.get(address).status_code == 404

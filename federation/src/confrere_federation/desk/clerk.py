@@ -9,26 +9,15 @@ its parts agree.
 from __future__ import annotations
 
 import json
-import signal
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from confrere.data.features import Category, Flag, Ordered
-from confrere.data.schema import PublicSchema
-from confrere.errors import ConfrereError, InvalidData, SignatureError, StudyError
-from confrere.estimators.predictions import predict
+from confrere.errors import ConfrereError, SignatureError, StudyError
 from confrere.ledger import LedgerReader
-from confrere.model import Linear
-from confrere.planning import plan
 from confrere.release import Release, load_rehearsal, read_additions, read_folder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
@@ -241,22 +230,6 @@ def decide(
 
 
 @plainly
-def forecast(values: Mapping[str, Any]) -> Facts:
-    """Return what to expect of a private model, from public sizes alone."""
-    sizes = {name: int(values[name]) for name in ("n", "d", "parties")}
-    found = plan(**{**values, **sizes})
-    prices = sorted({0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, values["epsilon"]})
-    curve = [(price, found.resized(found.n, price).expected_auc()) for price in prices]
-    return {
-        "expected": found.expected_auc(),
-        "without_noise": found.auc_without_noise(),
-        "margin": found.margin,
-        "spread": found.margin_spread,
-        "curve": curve,
-    }
-
-
-@plainly
 def composed(path: str, account: str | None, delta: float) -> Facts:
     """Return what all charges of an account promise together, at one delta."""
     from confrere.accounting import total
@@ -274,10 +247,6 @@ def verified(path: str) -> Facts:
     return {"rows": LedgerReader.look(path).verify()}
 
 
-#: Points of a curve, and curves on a page.
-_POINTS, _MOST_CURVES = 25, 24
-
-
 @plainly
 def release_facts(path: str) -> Facts:
     """Return everything that a release's page shows."""
@@ -285,7 +254,7 @@ def release_facts(path: str) -> Facts:
     release = load_rehearsal(path)
     model, card = release.model, release.card
     schema = None if model.encoder is None else model.encoder.schema
-    facts: Facts = {
+    return {
         "card": card.to_dict(),
         "digest": model.digest(),
         "signatures": _signatures(path, folder.signers, folder.files.get("study.toml")),
@@ -295,36 +264,7 @@ def release_facts(path: str) -> Facts:
             "parties": model.facts.parties or len(release.parties) or 1,
         },
         "columns": list(model.features) if schema is None else list(schema.columns),
-        "classes": [str(label) for label in model.labels],
-        "weights": _weights(release),
-        "inputs": [] if schema is None else _inputs(schema),
         "quality": _quality(path),
-    }
-    if schema is not None:
-        typical = {one["column"]: _middle(one) for one in facts["inputs"]}
-        facts["curves"] = _curves(release, schema, typical)
-    return facts
-
-
-@plainly
-def tried(
-    path: str,
-    values: Mapping[str, str],  # Raw values by column, as typed; an empty one is missing
-) -> Facts:
-    """Return what a release says of one person, and how that changes with each column."""
-    release = load_rehearsal(path)
-    encoder = release.model.encoder
-    if encoder is None:
-        raise InvalidData("this release takes encoded rows: it does not say what columns mean.")
-    schema = encoder.schema
-    row = {one["column"]: _typed(one, values.get(one["column"], "")) for one in _inputs(schema)}
-    (found,) = predict(release, [row]).to_pylist()
-    return {
-        "predicted": str(found.pop("predicted")),
-        "probabilities": {
-            name.removeprefix("probability of "): chance for name, chance in found.items()
-        },
-        "curves": _curves(release, schema, row),
     }
 
 
@@ -355,84 +295,6 @@ def _receipts(release: Release) -> Iterator[Facts]:
             yield {"party": party, **receipt}
 
 
-def _weights(release: Release) -> list[tuple[str, float]]:
-    """Return what a linear model gives each encoded column, the weightiest first."""
-    model = release.model
-    if not isinstance(model, Linear) or np.atleast_2d(model.coef).shape[0] != 1:
-        return []
-    found = zip(model.features, np.ravel(model.coef), strict=True)
-    return sorted(((n, float(w)) for n, w in found), key=lambda one: -abs(one[1]))[:_MOST_CURVES]
-
-
-def _inputs(schema: PublicSchema) -> list[Facts]:
-    """Return what a form asks for: raw columns, as declared."""
-
-    def values(feature: Any) -> list[Any] | None:
-        match feature:
-            case Category():
-                return list(feature.values)
-            case Ordered():
-                return list(feature.levels)
-            case Flag():
-                return [*feature.false, *feature.true]
-        return None
-
-    return [
-        {
-            "column": feature.column,
-            "kind": feature.kind,
-            "bounds": getattr(feature, "bounds", None),
-            "mean": getattr(feature, "mean", None),
-            "values": values(feature),
-            "may_miss": feature.missing is not None,
-        }
-        for feature in schema.features
-    ]
-
-
-def _middle(column: Facts) -> Any:
-    if column["values"]:
-        return column["values"][0]
-    low, high = column["bounds"] or (0.0, 1.0)
-    return (low + high) / 2 if column["mean"] is None else column["mean"]
-
-
-def _typed(column: Facts, text: str) -> Any:
-    """Read what was typed: one of the declared values, or a number."""
-    if text == "":
-        if column["may_miss"]:
-            return None
-        raise InvalidData(f"{column['column']}: is missing; give a value.")
-    if column["values"]:
-        for value in column["values"]:
-            if str(value) == text:
-                return value
-        raise InvalidData(f"{column['column']}: must be one of the declared values.")
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidData(f"{column['column']}: must be a number.") from None
-
-
-def _curves(release: Release, schema: PublicSchema, row: Mapping[str, Any]) -> list[Facts]:
-    """Return the last class's probability as each column changes and the others stay."""
-
-    def places(one: Facts) -> list[Any]:
-        low, high = one["bounds"] or (0.0, 1.0)
-        return one["values"] or [float(x) for x in np.linspace(low, high, _POINTS)]
-
-    asked = {one["column"]: places(one) for one in _inputs(schema)[:_MOST_CURVES]}
-    rows = [{**row, name: place} for name, points in asked.items() for place in points]
-    told = iter(predict(release, rows).columns[-1].to_pylist())
-    curves = []
-    for one in _inputs(schema)[:_MOST_CURVES]:
-        name, number = one["column"], not one["values"]
-        points = [(place if number else str(place), next(told)) for place in asked[name]]
-        at = row[name] if number else str(row[name])
-        curves.append({"column": name, "points": points, "at": at, "number": number})
-    return curves
-
-
 def _quality(path: str) -> list[Facts]:
     """Return what was measured later, and signed."""
     folder = read_folder(path)
@@ -449,26 +311,3 @@ def _quality(path: str) -> list[Facts]:
         }
         for one in found
     ]
-
-
-def _work(line: Connection, idle: float) -> None:
-    """Answer until nobody asks any more, or the desk is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the desk ends it
-    last = time.monotonic()
-    try:
-        while time.monotonic() - last < idle:
-            if not line.poll(idle):
-                return
-            function, args, facts = line.recv()
-            try:
-                answer = getattr(sys.modules[__name__], function)(*args, **facts)
-            except Exception as error:  # what it was about must not end it
-                answer = {"fault": f"unexpected {type(error).__name__}."}
-            line.send(answer)
-            last = time.monotonic()
-    except (EOFError, OSError):
-        return
-
-
-if __name__ == "__main__":
-    _work(Connection(int(sys.argv[1])), float(sys.argv[2]))

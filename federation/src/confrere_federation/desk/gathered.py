@@ -13,19 +13,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import socket
-import subprocess
-import sys
+import signal
 import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from multiprocessing.connection import Connection
+from functools import partial
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -373,10 +372,9 @@ class ClerkProcess:
     def __init__(self, idle: float = _IDLE_SECONDS) -> None:
         self._idle = idle
         self._one_at_a_time = ThreadPoolExecutor(1, "confrere-clerk")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._line: Connection | None = None
+        self._process: ProcessPoolExecutor | None = None
+        self._end_later = threading.Timer(idle, self._end)
         self._known: OrderedDict[Hashable, Future[Facts]] = OrderedDict()
-        self._closed = False
 
     def ask(
         self,
@@ -407,63 +405,51 @@ class ClerkProcess:
 
     def warm_up(self) -> None:
         """Begin to load what a first question would wait for."""
-        self._one_at_a_time.submit(self._start)
-
-    @property
-    def working(self) -> bool:
-        """Whether there is a process now."""
-        return self._process is not None and self._process.poll() is None
+        self._one_at_a_time.submit(self._asked, "verified", ("",), {})
 
     def close(self) -> None:
         """End it."""
-        self._closed = True
+        self._end_later.cancel()
         self._one_at_a_time.shutdown(wait=False, cancel_futures=True)
         self._end()
 
     def _end(self) -> None:
-        if self._line is not None:
-            self._line.close()
-        if self._process is not None:
-            try:
-                self._process.wait(1.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._process = self._line = None
-
-    def _start(self) -> Connection:
-        if self._line is not None and self.working:
-            return self._line
-        self._end()
-        ours, theirs = socket.socketpair()
-        words = [sys.executable, "-m", "confrere_federation.desk.clerk"]
-        with theirs:
-            # Our own interpreter and module, and numbers: nothing of a stranger's.
-            self._process = subprocess.Popen(  # noqa: S603
-                [*words, str(theirs.fileno()), str(self._idle)],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-            )
-        # Somebody has to notice its end, or the system keeps its name.
-        threading.Thread(target=self._process.wait, daemon=True, name="confrere-clerk").start()
-        self._line = Connection(ours.detach())
-        return self._line
+        ended, self._process = self._process, None
+        if ended is not None:
+            for one in active_children():
+                one.kill()  # all that it does can be killed at any moment
+            ended.shutdown()
 
     def _asked(self, function: str, args: Any, facts: Any) -> Facts:
-        for _ in range(2):  # it may have gone home just when it was asked
-            if self._closed:
-                break
-            line = self._start()
-            try:
-                line.send((function, args, facts))
-                if line.poll(_ANSWER_SECONDS):
-                    answer: Facts = line.recv()
-                    return answer
-                self._end()
-                return {"fault": "it took too long."}
-            except (EOFError, OSError):
-                self._end()
-        return _GONE
+        self._end_later.cancel()
+        if self._process is None:
+            # The desk ends it, and not whoever stops the desk.
+            deaf: Any = (signal.SIGINT, signal.SIG_IGN)
+            self._process = ProcessPoolExecutor(1, get_context("spawn"), signal.signal, deaf)
+        try:
+            answer = self._process.submit(_called, function, args, facts).result(_ANSWER_SECONDS)
+        except TimeoutError:
+            self._end()
+            answer = {"fault": "it took too long."}
+        except (BrokenExecutor, RuntimeError, AttributeError):  # it may end at any moment
+            self._end()
+            answer = _GONE
+        end = partial(self._one_at_a_time.submit, self._end)
+        self._end_later = threading.Timer(self._idle, end)
+        self._end_later.daemon = True
+        self._end_later.start()
+        return answer
+
+
+def _called(function: str, args: Any, facts: Any) -> Facts:
+    """Call a function of the clerk, in the second process."""
+    from confrere_federation.desk import clerk
+
+    try:
+        found: Facts = getattr(clerk, function)(*args, **facts)
+    except Exception as error:  # what it was about must not end it
+        return {"fault": f"unexpected {type(error).__name__}."}
+    return found
 
 
 _LOOK_AGAIN_SECONDS = 2.0

@@ -1,12 +1,9 @@
-"""How pages are made, every address that shows something, and what forms are sent to.
-
-Trying a release keeps nothing; deciding about a study writes one grant.
-"""
+"""How pages are made, every address that shows something, and what the one form is sent to."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,33 +45,22 @@ _STATIC = Path(__file__).parent / "static"
 _SINGULAR = {"ledgers": "ledger", "studies": "study", "releases": "release", "runs": "run"}
 _PAGE = 50
 
-#: What the planner is asked for: default, least and most.
-PLANNED = {
-    "epsilon": (1.0, 0.01, 100.0),
-    "n": (2000, 10, 10_000_000),
-    "d": (10, 1, 10_000),
-    "parties": (1, 1, 1000),
-    "auc": (0.85, 0.51, 0.99),
-    "base_rate": (0.5, 0.01, 0.99),
-}
-
 
 def make_app(desk: Desk, keeper: Doorkeeper) -> Guarded:
     """Return the desk behind its doorkeeper."""
     screens = Screens(desk, keeper)
     routes: list[BaseRoute] = [
         Route(f"/{name}", getattr(screens, name or "budgets"))
-        for name in ("", "studies", "runs", "releases", "plan", "metrics")
+        for name in ("", "studies", "runs", "releases", "metrics")
     ]
     routes += [
         Route("/ledger/{name}", screens.ledger),
         Route("/ledger/{name}/row/{number:int}", screens.row),
         Route("/studies/{name}/{party}", screens.study),
-        Route("/studies/{name}/{party}", screens.taking(screens.decided), methods=["POST"]),
+        Route("/studies/{name}/{party}", screens.take_decision, methods=["POST"]),
         Route("/runs/{name}", screens.run),
         Route("/runs/{name}/events", screens.events),
         Route("/releases/{name}", screens.release),
-        Route("/releases/{name}", screens.taking(screens.release), methods=["POST"]),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
     kinds: tuple[type[Exception], ...] = (HTTPException, ConfrereError, OSError)
@@ -280,33 +266,16 @@ class Screens:
         """Return all releases."""
         return self._page(request, "releases", "Releases", releases=self.desk.releases())
 
-    def release(self, request: Request, tried: dict[str, str] | None = None) -> Response:
-        """Return a release with its card, and what it says of somebody if that was asked."""
-        place = self._place("releases", request)
-        release, outcome = self.desk.release(place), None
-        if tried is not None and "fault" not in release:
-            outcome = self.desk.clerk.ask("tried", str(place.path), tried)
+    def release(self, request: Request) -> Response:
+        """Return a release with its card."""
+        release = self.desk.release(self._place("releases", request))
         return self._page(
             request,
             "release",
             release["name"],
             release=release,
             books={book.ledger_id: book for book in self.desk.books() if book.fault is None},
-            tried=tried or {},
-            outcome=outcome,
         )
-
-    def plan(self, request: Request) -> Response:
-        """Return what to expect of a model, by public sizes."""
-        values: dict[str, float] = {}
-        wrong = None
-        for name, (usual, least, most) in PLANNED.items():
-            value = _number(request.query_params.get(name), usual)
-            if not least <= value <= most:
-                value, wrong = usual, f"{name} must be a number from {least:g} to {most:g}."
-            values[name] = int(value) if isinstance(usual, int) else value
-        found = self.desk.clerk.ask("forecast", values, state=tuple(values.items()))
-        return self._page(request, "plan", "What if", values=values, wrong=wrong, found=found)
 
     def metrics(self, request: Request) -> Response:
         """Return counts for programs."""
@@ -329,18 +298,14 @@ class Screens:
         runs = [run for run in self.desk.runs() if "fault" not in run]
         return PlainTextResponse(metrics(counts, runs), media_type="text/plain; version=0.0.4")
 
-    def taking(self, page: Callable[[Request, dict[str, str]], Response]) -> Any:
-        """Return what hands a form to a page; the last of several fields counts."""
-
-        async def take(request: Request) -> Response:
-            body = (await request.body()).decode("utf-8", "replace")
-            form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=300))
-            if not self.keeper.holds(_visitor(request), form.pop("form_key", "")):
-                what = "That form is not one of this desk's, or is older than it is."
-                raise HTTPException(403, f"{what} Nothing was done.")
-            return await run_in_threadpool(page, request, form)
-
-        return take
+    async def take_decision(self, request: Request) -> Response:
+        """Take the form of a decision; the last of several fields counts."""
+        body = (await request.body()).decode("utf-8", "replace")
+        form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=300))
+        if not self.keeper.holds(_visitor(request), form.pop("form_key", "")):
+            what = "That form is not one of this desk's, or is older than it is."
+            raise HTTPException(403, f"{what} Nothing was done.")
+        return await run_in_threadpool(self.decided, request, form)
 
 
 def _gone(what: str) -> HTTPException:
