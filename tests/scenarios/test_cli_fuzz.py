@@ -30,8 +30,8 @@ COMMANDS = [
     *(["audit", "none"], ["status"], ["nonsense"]),
 ]
 TOKENS = [
-    *("study.toml", "local", "local/main.toml", "local/main.csv", "plan.json", "nowhere", ""),
-    *("--json", "--debug", "--help", "--out", "--local", "--data", "--key", "--ledger", "--plan"),
+    *("study.toml", "local", "local/main.toml", "local/main.csv", "nowhere", ""),
+    *("--json", "--debug", "--help", "--out", "--local", "--data", "--key", "--ledger"),
     *("main=local/main.csv", "main=", "=", "main=nowhere", "--source", "--format", "csv", "--head"),
     *("--party", "--records", "--features", "5", "-1", "1e400", "nan", "--epsilon", "--label"),
     *("--this-table-is-public", "--account", "--example", "brfss2022", "--"),

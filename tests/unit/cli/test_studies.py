@@ -67,29 +67,30 @@ def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, fo
     assert not list(folder.rglob("*.ledger"))
 
 
-def test_price_touches_no_data_and_writes_a_plan(line, folder):
+def test_price_touches_no_data(line, folder):
     for table in Path("local").glob("*.csv"):
         table.unlink()
-    answer = line.json("price", "study.toml", "--out", "plan.json")
+    answer = line.json("price", "study.toml")
     assert [p["left_after"] for p in answer["data"]["prices"]] == [2.0, 1.0, 1.0]
-    plan = json.loads(Path("plan.json").read_text())
-    assert plan["plan_id"] == answer["data"]["plan_id"]
     assert not list(folder.rglob("*.ledger"))
 
 
 def test_fit_shows_the_price_has_it_typed_and_writes_everything(line, folder):
-    line("price", "study.toml", "--out", "plan.json")
-    result = line("fit", "--plan", "plan.json", "--out", "out", typed="1\n")
+    result = line("fit", "study.toml", "--out", "out", typed="1\n")
     assert "Type 1 to spend it" in result.stderr
     assert "left after" in result.stderr
     assert "Receipts" in result.stdout
     assert "not signed" in result.stdout
     assert {p.name for p in Path("out").iterdir()} == {"diabetes-2026", "diabetes-2026.html"}
     assert [e.state for e in charges(folder)] == ["released"] * 3
-    # Carried out again, a plan gives what it gave, and nobody pays twice.
-    (again,) = line.json("fit", "--plan", "plan.json", "--out", "two", "--yes")["data"]["releases"]
+    # Carried out again, a study gives what it gave, and nobody pays twice.
+    (again,) = line.json("fit", "study.toml", "--out", "two", "--yes")["data"]["releases"]
     assert again["release_id"] == load_release("out/diabetes-2026").release_id
     assert len(charges(folder)) == 3
+    (new,) = line.json("fit", "study.toml", "--out", "three", "--yes", "--attempt", "2")["data"][
+        "releases"
+    ]
+    assert (new["release_id"] != again["release_id"], len(charges(folder))) == (True, 6)
 
 
 @pytest.mark.parametrize("typed", ["", "\n", "yes\n", "2\n", "0.99\n", "nan\n", "1 please\n"])

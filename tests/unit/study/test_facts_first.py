@@ -56,7 +56,6 @@ def test_every_party_pays_for_facts_and_model_and_the_card_says_both(here, metho
 
 
 def test_a_run_that_was_killed_after_the_facts_goes_on_with_them(here, monkeypatch):
-    run("price", "study.toml", "--out", "plan.json")
     learning = protocols.with_quorum
 
     def killed(protocol, quorum):
@@ -67,10 +66,10 @@ def test_a_run_that_was_killed_after_the_facts_goes_on_with_them(here, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(protocols, "with_quorum", killed)
-        result = CliRunner().invoke(app, ["fit", "--plan", "plan.json", "--yes", "--out", "out"])
+        result = CliRunner().invoke(app, ["fit", "study.toml", "--yes", "--out", "out"])
         assert result.exit_code != 0
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 0.5
-    run("fit", "--plan", "plan.json", "--yes", "--out", "again")
+    run("fit", "study.toml", "--yes", "--out", "again")
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
 
 

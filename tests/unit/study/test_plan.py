@@ -1,13 +1,11 @@
 """Prices before data, and the strictest limit."""
 
-import json
-
 import pytest
 
 from confrere.errors import BudgetExceeded, StudyError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere_federation.studies.running import make_plan, prepare, read_plan
+from confrere_federation.studies.running import prepare
 from confrere_federation.studies.study_file import gather_locals, read_local, read_study
 from tests.unit.study.conftest import ready
 
@@ -47,40 +45,6 @@ def test_what_a_limit_does_not_cover_is_refused_before_anything_is_spent(edit, f
     with pytest.raises(BudgetExceeded):
         prepare(study, plan, locals_)
     assert not list(folder.rglob("*.ledger"))
-
-
-def test_a_plan_is_read_back_and_is_for_one_version_of_one_study(edit, folder):
-    path = edit()
-    study, locals_, plan = ready(path)
-    plan.save(folder / "plan.json", path)
-    agreed = read_plan(folder / "plan.json")
-    assert agreed.study_path.resolve() == path.resolve()
-    again = make_plan(study, locals_, agreed.plan_id)
-    assert again.plan_id == plan.plan_id
-    agreed.check(study, again)
-    edit(epsilon="epsilon = 0.5   ")
-    other = read_study(path)
-    with pytest.raises(StudyError, match="another version"):
-        agreed.check(other, make_plan(other, locals_))
-
-
-def test_a_plan_with_other_prices_is_refused(edit, folder):
-    path = edit()
-    study, _, plan = ready(path)
-    plan.save(folder / "plan.json", path)
-    document = json.loads((folder / "plan.json").read_text())
-    document["prices"][0]["guarantee"]["epsilon"] = 0.1
-    (folder / "plan.json").write_text(json.dumps(document))
-    with pytest.raises(StudyError, match="other prices"):
-        read_plan(folder / "plan.json").check(study, plan)
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": "x"}', "\x00", "[" * 100_000])
-def test_what_is_no_plan_is_refused(tmp_path, content):
-    file = tmp_path / "plan.json"
-    file.write_text(content)
-    with pytest.raises(StudyError):
-        read_plan(file)
 
 
 def test_local_files_are_relative_to_themselves_and_strict(folder):

@@ -115,7 +115,9 @@ def test_a_plan_pays_once_and_carried_out_again_gives_the_same(edit, folder):
         assert again.release.release_id == made.release.release_id
     for party in locals_:
         assert len(entries(folder, party)) == 1
-    (other,) = prepare(study, make_plan(study, locals_), locals_).run()  # another plan pays anew
+    (other,) = prepare(
+        study, make_plan(study, locals_, attempt=2), locals_
+    ).run()  # another plan pays anew
     assert other.release.release_id != made.release.release_id
     assert len(entries(folder, "main")) == 2
 
@@ -151,10 +153,10 @@ def test_who_goes_on_need_not_afford_the_price_again(edit, folder):
     path = edit(main_cap="cap = { epsilon = 1.0 }")
     study, locals_, plan = ready(path)
     prepare(study, plan, locals_).run()
-    again = make_plan(study, locals_, plan.plan_id)
+    again = make_plan(study, locals_)
     prepare(study, again, locals_).run()
     with pytest.raises(BudgetExceeded):
-        prepare(study, make_plan(study, locals_), locals_)
+        prepare(study, make_plan(study, locals_, attempt=2), locals_)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from confrere.cli.envelope import Answer, ExitCode, Option, command, console, tell, wrote
 from confrere.cli.options import confirm, pairs
 from confrere.data.report import DataReport
@@ -21,9 +19,9 @@ from confrere_federation.studies.running import (
     check_destination,
     check_keys,
     check_table,
+    has_answered,
     make_plan,
     prepare,
-    read_plan,
     reader_for,
     refuse_taken,
     save_made,
@@ -113,7 +111,6 @@ def _tables(names: list[str]) -> str:
 def price(
     study: Path,
     *,
-    out: Annotated[Path | None, "Write the plan, to be agreed to."] = None,
     local: list[Path] | None = None,
     ledger: Path | None = None,
 ) -> Answer:
@@ -121,16 +118,11 @@ def price(
     found = read_study(study)
     plan = make_plan(found, gather_locals(found, study, local or (), ledger=ledger))
     plan.check()
-    following = f"confrere fit {study if out is None else f'--plan {out}'}"
+    following = f"confrere fit {study}"
     if found.engine != "local":
         following = f"confrere coordinator {study}, and confrere party {study} at every party"
-    if out is not None:
-        plan.save(out, study)
-    return Answer(
-        f"nothing was spent; next: {following}",
-        {**plan.to_dict(), "plan_file": None if out is None else str(out)},
-        [plan.view(found.promise.unit)],
-    )
+    shown = [plan.view(found.promise.unit)]
+    return Answer(f"nothing was spent; next: {following}", plan.to_dict(), shown)
 
 
 def _facts(study: Study) -> dict[str, object]:
@@ -149,9 +141,9 @@ def _facts(study: Study) -> dict[str, object]:
 
 @command("fit")
 def fit(
-    study: Annotated[Path | None, Option("The study file, or --plan.", metavar="[STUDY]")] = None,
+    study: Path,
     *,
-    plan: Annotated[Path | None, "A plan that confrere price wrote."] = None,
+    attempt: Annotated[int, Option("Which run: a second one is paid for anew.", min=1)] = 1,
     local: list[Path] | None = None,
     data: list[str] | None = None,
     ledger: Path | None = None,
@@ -177,25 +169,19 @@ def fit(
     """Learn what a study describes, for the parties that live here, and write the releases.
 
     Shows the price first and asks for the amount to be typed. Every party's own ledger is charged
-    before any noise is drawn; a plan pays once, and carried out again it gives the same.
+    before any noise is drawn; a study pays once, and carried out again it gives the same.
     """
-    agreed = None if plan is None else read_plan(plan)
-    path = agreed.study_path if study is None and agreed is not None else study
-    if path is None:
-        raise typer.BadParameter("give a study file or --plan.", param_hint="'STUDY'")
-    found = read_study(path)
+    found = read_study(study)
     alone = found.alone
     locals_ = gather_locals(
         found,
-        path,
+        study,
         local or (),
         data=pairs(data, "--data", alone),
         keys=pairs(key, "--key", alone),
         ledger=ledger,
     )
-    priced = make_plan(found, locals_, None if agreed is None else agreed.plan_id)
-    if agreed is not None:
-        agreed.check(found, priced)
+    priced = make_plan(found, locals_, attempt)
     folder = out or Path("confrere-out") / found.id
     sources = _sources(found, source, source_key)
     runner = prepare(
@@ -205,6 +191,8 @@ def fit(
     refuse_taken(found, folder, list(runner.rows))
     approval = approval_of(**words_of(name, reason, justification, found))
     tell(priced.view(found.promise.unit))
+    if any(has_answered(one, (priced.run,)) for one in locals_.values()):
+        tell("This run was begun before: what was paid for is sent again, whatever rows are now.")
     if not yes:
         confirm(priced.amount)
     check_destination(found, folder, list(runner.rows))

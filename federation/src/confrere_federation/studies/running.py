@@ -6,29 +6,27 @@ in that ledger is counted, and one of them pays: the first that is open for the 
 whatever a study's data are called.
 
 **What runs.** The local engine is asked like any other. Every party here has its own ledger, answer
-file and policy, and pays inside :func:`~confrere_federation.parties.serve`. The plan names the run:
-carried out again after a crash it sends what it had answered, and pays nothing more.
+file and policy, and pays inside :func:`~confrere_federation.parties.serve`. The study's hash names
+the run: carried out again, after a crash or later, it sends what it had answered, and pays nothing
+more.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import os
 import tempfile
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
 from confrere.catalogue import find_method
@@ -76,7 +74,7 @@ from confrere.views import price as shown_price
 from confrere_federation.engines.carrier import MAX_MESSAGE
 from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.federation import LocalFederation, joined, rehearse
-from confrere_federation.parties.grant import Policy, Request
+from confrere_federation.parties.grant import Policy, Request, run_name
 from confrere_federation.parties.party import Books, LocalParty
 from confrere_federation.parties.requests import (
     Errors,
@@ -89,14 +87,10 @@ from confrere_federation.parties.requests import (
 from confrere_federation.studies.protocols import Given, Learned, protocol_of, trusted_by
 from confrere_federation.studies.study_file import (
     NOMINAL_ROWS,
-    Digest,
-    FilePath,
-    FileTable,
     Local,
     Party,
     Study,
     estimator_for,
-    parse_json,
     price_for,
     read_bytes,
     standing_refusal,
@@ -281,16 +275,11 @@ def _strictest(caps: Mapping[str, float | None]) -> tuple[float | None, str]:
     return min(set_, key=lambda one: one[0], default=(None, ""))
 
 
-SCHEMA = "confrere-plan/1"
-_AGAIN = "price it again: confrere price STUDY --out NEW_PLAN"
-
-
 @dataclass(frozen=True)
 class StudyPlan(Shown):
     """A priced study, to be carried out once."""
 
-    plan_id: str  #: In the ledger every charge has it: a plan pays once
-    created: str
+    run: str  #: In the ledger every charge has it: a run pays once
     study_id: str
     study_sha256: str
     method: str
@@ -327,7 +316,7 @@ class StudyPlan(Shown):
         """Return plain values, for JSON."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         facts |= {"trust": str(self.trust), "prices": [one.to_dict() for one in self.prices]}
-        return {"schema": SCHEMA, **facts}
+        return facts
 
     @override
     def view(self, unit: str = "unit") -> Panel:
@@ -356,22 +345,12 @@ class StudyPlan(Shown):
             f"{note}\n{self.trusted}",
         )
 
-    def save(self, path: Path, study_path: Path) -> None:
-        """Write the plan beside what it is about."""
-        if path.exists():
-            raise StudyError(f"out: {path.name} is there already.").hinting(
-                f"give another name, or carry that one out: confrere fit --plan {path}"
-            )
-        study_file = os.path.relpath(study_path, path.parent)
-        document = {**self.to_dict(), "study_file": study_file}
-        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-
 
 def make_plan(
     study: Study,
     # Mapping of party to Local. The parties that live here: their ledgers say what is left.
     locals_: Mapping[str, Local],
-    plan_id: str | None = None,  # Of a plan that was agreed to; a fresh one by default
+    attempt: int = 1,  # Which run of the study: each is paid for anew
 ) -> StudyPlan:
     """Price a study."""
     guarantee = price_of(study)
@@ -382,8 +361,7 @@ def make_plan(
     )
     together = sum(price.here for price in prices) if study.engine == "local" else 0
     return StudyPlan(
-        plan_id=plan_id or uuid.uuid4().hex,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        run=run_name(study.sha256, attempt),
         study_id=study.id,
         study_sha256=study.sha256,
         method=study.method.name,
@@ -394,33 +372,6 @@ def make_plan(
         together=together,
         prices=prices,
     )
-
-
-class Agreed(FileTable):
-    """What a plan file says: which plan, of which study, at what price."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    version: Literal["confrere-plan/1"] = Field(alias="schema")
-    plan_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    study_sha256: Digest
-    study_path: FilePath = Field(alias="study_file")
-    prices: list[Values]
-
-    def check(self, study: Study, plan: StudyPlan) -> None:
-        """Refuse a study that is not the one that was priced, or another price."""
-        if study.sha256 != self.study_sha256:
-            raise StudyError("the plan is for another version of the study.").hinting(_AGAIN)
-        now = json.loads(json.dumps([one.to_dict() for one in plan.prices]))
-        same = ("party", "guarantee")
-        if [[o.get(n) for n in same] for o in self.prices] != [[o[n] for n in same] for o in now]:
-            raise StudyError("the plan says other prices than the study.").hinting(_AGAIN)
-
-
-def read_plan(path: Path) -> Agreed:
-    """Read a plan file that ``confrere price`` wrote."""
-    document = parse_json(read_bytes(path, "the plan"), "the plan")
-    return Agreed.read(document, "the plan", folder=path.parent)
 
 
 def price_of(study: Study) -> Guarantee:
@@ -679,7 +630,7 @@ class Runner:
 
         ``approval`` says who agreed to the price, and why.
         """
-        study, run, given = self.study, self.plan.plan_id, self.given
+        study, run, given = self.study, self.plan.run, self.given
         names = list(self.locals_)
         if study.method.shape == "votes" and study.trust == "coordinator":
             beside = self.locals_[names[0]].ledger_path
@@ -709,7 +660,7 @@ class Runner:
             study_id=self.study.id,
             approval=approval,
             trust=str(trust_of(self.study, len(self.locals_))),
-            runs=frozenset([self.plan.plan_id]),
+            runs=frozenset([self.plan.run]),
             requests=requests,
         )
 
@@ -759,7 +710,7 @@ def prepare(
         refusal = standing_refusal(study, local)
         if refusal is not None:
             raise refusal.error()
-        if not has_answered(local, (plan.plan_id,)):
+        if not has_answered(local, (plan.run,)):
             price.check()
         if price.limit is None and not (allow_uncapped or study.simulated):
             raise StudyError(
@@ -904,7 +855,7 @@ def refuse_taken(study: Study, folder: Path, parties: list[str]) -> None:
     taken = [name for name in names if (folder / name).exists()]
     if taken:
         raise StudyError(f"out: {folder.name} holds {', '.join(taken)} already.").hinting(
-            f"see what is there: confrere verify {folder / taken[0]}; a plan that was carried out "
+            f"see what is there: confrere verify {folder / taken[0]}; a study that was carried out "
             "gives the same again, into another folder: --out FOLDER"
         )
 

@@ -88,7 +88,6 @@ _FORBIDDEN = re.compile("anonym", re.IGNORECASE)
 #: What to do about a file that is not there.
 _FIND = {
     "the study": "give the path of a study; confrere init FOLDER writes one to begin with",
-    "the plan": "give the path of a plan; confrere price STUDY --out PLAN writes one",
     "the local file": "give the path of a party's local file: --local FILE",
 }
 _SAID = {
