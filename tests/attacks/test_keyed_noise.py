@@ -47,8 +47,8 @@ from confrere_federation.parties import (
     serving,
 )
 from confrere_federation.parties.masks import Masking
+from confrere_federation.parties.party import Snapshots
 from confrere_federation.parties.requests import request_for
-from confrere_federation.parties.snapshots import Snapshots
 from tests.unit.federation.conftest import make_data
 from tests.unit.federation.summers import FOUR, Summers
 from tests.world import ball

@@ -22,8 +22,8 @@ from confrere_federation.parties import (
     Policy,
     serve,
 )
+from confrere_federation.parties.party import Snapshots
 from confrere_federation.parties.requests import request_for
-from confrere_federation.parties.snapshots import Snapshots
 
 EPSILON = 0.5
 

@@ -18,11 +18,14 @@ from confrere_federation.parties import (
     run_name,
 )
 from confrere_federation.parties.answers import Journal
-from confrere_federation.parties.federation import SignedFederation, rehearse, with_quorum
-from confrere_federation.parties.grant import Grant
+from confrere_federation.parties.federation import (
+    PartySession,
+    SignedFederation,
+    rehearse,
+    with_quorum,
+)
 from confrere_federation.parties.messages import Question, refused
-from confrere_federation.parties.signed import PartySession
-from confrere_federation.parties.snapshots import Snapshots
+from confrere_federation.parties.party import Grant, Snapshots
 from tests.unit.federation.conftest import make_data
 
 STUDY = "5" * 64

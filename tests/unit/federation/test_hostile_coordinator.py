@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from confrere.errors import GrantRefused, LedgerTampered, SignatureError
 from confrere_federation.parties import Averaging, Frame, PartyError, Payload, run_name
-from confrere_federation.parties.grant import Grant
 from confrere_federation.parties.messages import Question, SignedAnswer, join_parts, split_parts
+from confrere_federation.parties.party import Grant
 from confrere_federation.parties.requests import framed
 from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback, Organisations, code_of
 from tests.world import each

@@ -5,8 +5,8 @@ import pytest
 from confrere.errors import InvalidParameter
 from confrere.ledger import Ledger
 from confrere_federation.parties import PartyError
+from confrere_federation.parties.federation import PartySession
 from confrere_federation.parties.messages import SignedAnswer
-from confrere_federation.parties.signed import PartySession
 from tests.unit.federation.signed_run import Loopback, Organisations
 
 

@@ -159,7 +159,7 @@ def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatc
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("confrere_federation.parties.serving.hidden", fail)
+        patch.setattr("confrere_federation.parties.party.hidden", fail)
         assert there.share("a", roster, evidence) == "InternalError"
     assert there.spent("a") == 1.0
     # Nothing of the vector is on disk, and the same try gives nothing any more.

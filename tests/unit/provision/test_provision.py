@@ -33,7 +33,7 @@ from confrere_federation.kits import (
     revoke,
     show_kit,
 )
-from confrere_federation.parties.grant import Grant
+from confrere_federation.parties.party import Grant
 from confrere_federation.studies.running import open_account, price_of
 from confrere_federation.studies.sessions import make_grant
 from confrere_federation.studies.study_file import (

@@ -36,8 +36,8 @@ from confrere.release.release import release_files
 from confrere.trust import OWN_NOISE, Trust
 from confrere_federation.desk.clerk import study_facts
 from confrere_federation.parties.federation import SignedFederation
-from confrere_federation.parties.grant import Grant
 from confrere_federation.parties.messages import PartyError
+from confrere_federation.parties.party import Grant
 from confrere_federation.studies import running
 from confrere_federation.studies import sessions as module
 from confrere_federation.studies.running import check_words, make_plan

@@ -264,6 +264,7 @@ def release_facts(path: str) -> Facts:
             "parties": model.facts.parties or len(release.parties) or 1,
         },
         "columns": list(model.features) if schema is None else list(schema.columns),
+        "classes": [str(label) for label in model.labels],
         "quality": _quality(path),
     }
 

@@ -13,11 +13,9 @@ _PLACES = {
     f"{__name__}.answers": "Answers",
     f"{__name__}.federation": "Federation LocalFederation Trusted collaborate evaluation "
     "evaluation_together",
-    f"{__name__}.grant": "Grant Policy run_name",
     f"{__name__}.messages": "PROTOCOL PartyError Payload Question SignedAnswer",
-    f"{__name__}.party": "Books LocalParty",
+    f"{__name__}.party": "Books Grant LocalParty Policy run_name serve",
     f"{__name__}.requests": "OPERATIONS Operation PartyFacts SumOperation install",
-    f"{__name__}.serving": "serve",
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}
 

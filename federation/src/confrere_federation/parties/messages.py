@@ -39,6 +39,7 @@ from confrere.errors import (
     SignatureError,
 )
 from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.log import canonical
 from confrere.ledger import Receipt
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 
@@ -75,7 +76,7 @@ class Payload:
     ) -> None:
         given = dict(values or {})
         _check_plain(given, depth=0)
-        self.values = MappingProxyType(json.loads(_canonical(given)))
+        self.values = MappingProxyType(json.loads(canonical(given)))
         self.arrays = MappingProxyType(
             {name: _frozen(name, array) for name, array in sorted((arrays or {}).items())}
         )
@@ -92,7 +93,7 @@ class Payload:
         """Return the one byte string that stands for this payload."""
         if self._bytes is None:
             shapes = [[n, a.dtype.str, list(a.shape)] for n, a in self.arrays.items()]
-            header = _canonical({"arrays": shapes, "values": dict(self.values)})
+            header = canonical({"arrays": shapes, "values": dict(self.values)}).encode()
             if len(header) > MAX_HEADER:
                 raise InvalidMessage("values are too long; send numbers as arrays.")
             size = _PREFIX + len(header) + sum(a.nbytes for a in self.arrays.values())
@@ -137,10 +138,6 @@ class Payload:
     def __repr__(self) -> str:
         arrays = {name: array.shape for name, array in self.arrays.items()}
         return f"Payload(values={sorted(self.values)}, arrays={arrays})"
-
-
-def _canonical(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _frozen(name: str, value: ArrayLike) -> NDArray[Any]:

@@ -1,65 +1,486 @@
-"""A party on its own side: its data, its books, and what it allows."""
+"""A party on its own side: what it agrees to, its data and books, and how it answers a question.
+
+**A grant** is one file. It says which study, which requests (as the party derived them from its own
+copy of the study), under which relation and unit, at which total price, in how many runs, until
+when, who approved it and why; and the party's own key signs it. A run's name follows from the
+study's hash and the number of the attempt, so there are as many runs as attempts and no more. A
+request's values and arrays are either the same whatever anybody answers (operation, step, epsilon,
+relation, cap, coordinates): the grant holds them, and a question must have the same. Or they follow
+from earlier answers (a ridge that depends on how many records all have, a centre that is the last
+round's average): the grant names them, and before it answers the party computes them itself, from
+the answers that the other parties signed.
+
+**A snapshot.** Between machines a party's noise is a function of its secret and of all that the
+noise is for, so that who asks again, restores a copy or runs a party twice gets the same bytes, and
+never a second draw. If the party recomputed an answer of rows that have changed since, equal bytes
+would tell that none has. So the organisation names the states of its data by its calendar and not
+by what is in them, and what is paid for is learned from a snapshot: the rows of the first paid
+question under its name, as they were encoded then, in the party's own files until the last approval
+that needs them ends. Without them a party that is asked again refuses, whether or not rows have
+changed; another snapshot is another charge. Whoever has the secret has the rows, which lie where it
+does. It is made at the first start, is in no image and no kit, and does not follow from the
+identity key, which can be changed.
+
+**An answer**: check, claim, charge, act, keep, mark. Whatever the engine, :func:`answer` is the
+only way from a question to a number about data. A question is paid for once and answered with the
+same bytes for ever; killed at any moment, a party asked again either sends what it had kept or, if
+nothing had left, finishes what it had paid for.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from confrere.arrays import Floats
 from confrere.data.codes import Coded
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import check_engine, opened_engine
-from confrere.errors import InvalidData, InvalidParameter, StudyError
-from confrere.kernel.guarantee import Guarantee, Neighbours
-from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
-from confrere.ledger import Ledger, Limit
+from confrere.errors import (
+    CompositionError,
+    FederationError,
+    GrantRefused,
+    InvalidData,
+    InvalidParameter,
+    LedgerError,
+    OperationRefused,
+    StudyError,
+    Unpaid,
+)
+from confrere.files import read_plain, write_new
+from confrere.kernel.guarantee import Guarantee, Neighbours, PrivacyEvent, Unit, exact
+from confrere.kernel.ledger import Origin
+from confrere.kernel.log import canonical
+from confrere.kernel.release import NoiseKey, Ticket, free_ticket, mac, paying
+from confrere.kernel.streams import Seed, SeededSource, simulation_of
+from confrere.ledger import ChargeApproval, Ledger, Limit, Receipt
 from confrere.ledger.witness import shared_storage, witness_folder
+from confrere.methods.sums import check_try
+from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 from confrere.solver.row_blocks import Engine
-from confrere_federation.parties.answers import Answers
-from confrere_federation.parties.grant import Policy
+from confrere.trust import OWN_NOISE
+from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.masks import Masking
-from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.requests import Operation, PartyFacts
-from confrere_federation.parties.snapshots import Snapshots
+from confrere_federation.parties.messages import (
+    PROTOCOL,
+    PartyError,
+    Payload,
+    Question,
+    check_run,
+    receipt_of,
+)
+from confrere_federation.parties.requests import (
+    OPERATIONS,
+    Operation,
+    PartyFacts,
+    RawRows,
+    Ready,
+    SumOperation,
+    agreed_masks,
+    announce,
+    hidden,
+    installed,
+    roster_of,
+)
 
-if TYPE_CHECKING:
-    from confrere_federation.parties.requests import RawRows
+FORMAT: Literal["confrere-grant/1"] = "confrere-grant/1"
+NAMESPACE = "confrere-grant"
+
+_LARGEST_FILE = 1 << 22
+
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+LongText = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Epsilon = Annotated[float, Field(gt=0, lt=float("inf"), allow_inf_nan=False)]
+Delta = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+
+
+class Stated(BaseModel):
+    """Facts that are stated whole, checked when made, and do not change after."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Request(Stated):
+    """One question that a party may be asked, as far as it is known beforehand."""
+
+    operation: Name
+    step: Annotated[int, Field(ge=0)]  #: Which time in the run
+    #: What answering costs; 0 where only public facts leave
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    delta: Delta = 0.0
+    values: dict[str, Any] = {}  #: Plain values that a question must have, exactly
+    arrays: dict[str, Digest] = {}  #: Arrays that it must have, by the hash of their bytes
+    #: Values and arrays that the party computes itself from what others have signed
+    derived: tuple[str, ...] = ()
+    #: Values that the coordinator may choose: names that mean nothing to the data
+    chosen: tuple[str, ...] = ()
+    #: How many times in the run, from ``step`` on, for one price together
+    steps: Annotated[int, Field(ge=1)] = 1
+
+    def is_about(self, operation: str, step: int) -> bool:
+        """Whether it is this question that it speaks of."""
+        return operation == self.operation and self.step <= step < self.step + self.steps
+
+    def admits(self, payload: Payload) -> bool:
+        """Whether a question has what is fixed, and beside it only what may differ."""
+        loose = {*self.derived, *self.chosen}
+        values = {name: v for name, v in payload.values.items() if name not in loose}
+        arrays = {n: array_digest(a) for n, a in payload.arrays.items() if n not in loose}
+        return values == self.values and arrays == self.arrays
+
+
+class Policy(Stated):
+    """What serving enforces; what is not in it is refused before anything is spent."""
+
+    operations: frozenset[str]  #: What is answered
+    #: Whose data an answer's guarantee must hide, against which change. There are no defaults: a
+    #: policy that does not say whom it protects answers nothing.
+    unit: Unit
+    neighbours: Neighbours
+    #: The most that one run may spend. The lifetime cap is the ledger account's.
+    epsilon_per_run: Epsilon | None = None
+    #: The most that one answer may spend of it; of all answers, what the account's cap allows.
+    delta_per_answer: Delta | None = None
+    #: Hash of the study (or fingerprint of the schema) that questions must be about.
+    study: str | None = None
+    study_id: str | None = None  #: What people call it, for the ledger
+    approval: ChargeApproval | None = None  #: Who agreed, and why, for the ledger
+    #: Who must be trusted, for the ledger; the requests say which sums may be asked for.
+    trust: str | None = None
+    runs: frozenset[str] | None = None  #: The only runs that are answered
+    requests: tuple[Request, ...] | None = None  #: The only questions that are answered
+
+    def __init__(self, **facts: Any) -> None:
+        try:
+            super().__init__(**facts)
+        except ValidationError as error:
+            raise InvalidParameter(f"policy: {first_fault(error)}") from None
+
+    @classmethod
+    def anything(cls, *, unit: Unit, neighbours: Neighbours, **facts: Any) -> Policy:
+        """Allow whatever is installed, for one unit and relation: for simulations."""
+        return cls(operations=frozenset(OPERATIONS), unit=unit, neighbours=neighbours, **facts)
+
+    def check(self, operation: str, step: int, payload: Payload, run: str) -> None:
+        """Refuse a question that is not agreed to, whatever it costs."""
+        if operation not in self.operations:
+            raise OperationRefused("the operation is not allowed here.", "operation")
+        if self.runs is not None and run not in self.runs:
+            raise OperationRefused("the run is not one that was agreed to.", "run")
+        if self.requests is None:
+            return
+        known = [r for r in self.requests if r.is_about(operation, step)]
+        if not known:
+            raise OperationRefused("this step was not agreed to.", "step")
+        if not any(request.admits(payload) for request in known):
+            raise OperationRefused("the request is not the one that was agreed to.", "request")
+
+    def check_price(self, price: Guarantee | None) -> None:
+        """Refuse a promise about another unit or relation, or a delta that was not agreed to."""
+        if price is None:
+            # Sizes leave as public facts: they are not where a record may come or go, nor where
+            # all rows of a party, and how many they are, may change.
+            if self.unit is not Unit.RECORD or self.neighbours is Neighbours.ADD_REMOVE:
+                raise OperationRefused("the number of records is not public here.", "relation")
+        elif price.neighbours is not self.neighbours:
+            raise OperationRefused("the relation is not the one that was agreed to.", "relation")
+        elif price.unit is not self.unit:
+            raise OperationRefused("the unit is not the one that was agreed to.", "unit")
+        elif self.delta_per_answer is not None and price.delta > self.delta_per_answer:
+            raise OperationRefused("the delta is more than was agreed to.", "price")
+
+
+class Grant(Stated):
+    """A party's word, signed: what it will answer, once, at which price."""
+
+    format: Literal["confrere-grant/1"] = FORMAT  #: The version of this file
+    party: Name  #: Who agrees, and which account of its ledger pays
+    account: Text
+    study_id: Name  #: The study; the hash is of the file's bytes
+    study_sha256: Digest
+    requests: Annotated[tuple[Request, ...], Field(min_length=1)]  #: What may be asked in a run
+    unit: Unit  #: Whom every answer protects, and against which change
+    relation: Neighbours
+    #: Who must be trusted for that: see :class:`~confrere.trust.Trust`
+    trust: Name = str(OWN_NOISE)
+    epsilon_per_run: Epsilon  #: What one run costs
+    delta_per_run: Delta
+    epsilon: Epsilon  #: What all attempts may cost together
+    delta: Delta
+    attempts: Annotated[int, Field(ge=1, le=100)]  #: How many runs there may be; each pays anew
+    expires: datetime  #: When the party's word ends
+    approved_by: Text  #: Who agreed, and why
+    reason: Text
+    approved_at: datetime
+    justification: LongText | None = None  #: Why this epsilon
+
+    @model_validator(mode="after")
+    def _totals_add_up(self) -> Self:
+        per_run = sum((exact(request.epsilon) for request in self.requests), exact(0.0))
+        if per_run > exact(self.epsilon_per_run):
+            raise ValueError("epsilon_per_run is less than what the requests cost together")
+        if sum(exact(request.delta) for request in self.requests) > exact(self.delta_per_run):
+            raise ValueError("delta_per_run is less than what the requests cost together")
+        if exact(self.epsilon) != self.attempts * exact(self.epsilon_per_run):
+            raise ValueError("epsilon must be attempts times epsilon_per_run")
+        if exact(self.delta) != self.attempts * exact(self.delta_per_run):
+            raise ValueError("delta must be attempts times delta_per_run")
+        if self.expires.tzinfo is None or self.approved_at.tzinfo is None:
+            raise ValueError("times need a time zone")
+        return self
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the runs that it is good for."""
+        return tuple(run_name(self.study_sha256, k + 1) for k in range(self.attempts))
+
+    @property
+    def approval(self) -> ChargeApproval:
+        """Who agreed, and why: what every charge and the card say."""
+        return ChargeApproval(
+            name=self.approved_by,
+            reason=self.reason,
+            time=self.approved_at.astimezone(UTC).isoformat(timespec="seconds"),
+            justification=self.justification,
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """What serving enforces."""
+        return Policy(
+            operations=frozenset(request.operation for request in self.requests),
+            unit=self.unit,
+            neighbours=self.relation,
+            epsilon_per_run=self.epsilon_per_run,
+            delta_per_answer=self.delta_per_run,
+            study=self.study_sha256,
+            study_id=self.study_id,
+            approval=self.approval,
+            trust=self.trust,
+            runs=frozenset(self.runs),
+            requests=self.requests,
+        )
+
+    def check(self, *, now: datetime | None = None) -> None:
+        """Refuse a grant whose time is over."""
+        if (now or datetime.now(UTC)) >= self.expires:
+            raise OperationRefused("the grant's time is over; approve the study again.", "expired")
+
+    def document(self, key: PrivateKey, study: bytes | None = None) -> bytes:
+        """Return the file: the grant and the party's signature over its canonical bytes.
+
+        With the study's own text in it, whose hash the grant holds, it can be read for ever what
+        was agreed to.
+        """
+        facts = self.model_dump(mode="json")
+        signature = sign_bytes(canonical(facts).encode(), key, namespace=NAMESPACE).decode()
+        document = {"grant": facts, "signature": signature}
+        if study is not None:
+            document["study"] = study.decode()
+        return (json.dumps(document, indent=2) + "\n").encode()
+
+    @classmethod
+    def read(cls, content: bytes, key: PublicKey) -> Self:
+        """Read what :meth:`document` wrote and the owner of ``key`` signed.
+
+        Raises GrantRefused if it is not a grant, or was changed. It names the key of the file,
+        never a value; SignatureError if somebody else signed it, or nobody.
+        """
+        try:
+            document = json.loads(content)
+            facts, signature = document["grant"], document["signature"].encode("ascii")
+            signed = canonical(facts).encode()
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise GrantRefused("grant: not a file that confrere approve wrote.") from None
+        verify_bytes(signature, signed, key, namespace=NAMESPACE)
+        try:
+            return cls.model_validate(facts)
+        except ValidationError as error:
+            raise GrantRefused(f"grant: {first_fault(error)}") from None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], key: PublicKey) -> Self:
+        """Read a file; see :meth:`read`."""
+        try:
+            with Path(path).open("rb") as stream:
+                content = stream.read(_LARGEST_FILE + 1)
+        except OSError as error:
+            raise GrantRefused(
+                f"grant: {Path(path).name} cannot be read ({error.strerror}); "
+                "write one with confrere approve."
+            ) from None
+        if len(content) > _LARGEST_FILE:
+            raise GrantRefused("grant: the file is too large to be a grant.")
+        return cls.read(content, key)
+
+
+def run_name(study_sha256: str, attempt: int = 1) -> str:
+    """Return the name of a study's run: the same for everyone, and one per attempt."""
+    return f"{study_sha256[:48]}-{attempt}"
+
+
+def array_digest(array: Any) -> str:
+    """Return the hash of an array's type, shape and bytes."""
+    head = json.dumps([array.dtype.str, list(array.shape)]).encode()
+    return hashlib.sha256(head + array.tobytes()).hexdigest()
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the first thing that is wrong: the key and what is wrong with it, never a value."""
+    fault: Mapping[str, Any] = error.errors(
+        include_url=False, include_context=False, include_input=False
+    )[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    what = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{where}: {what}." if where else f"{what}."
+
+
+Arrays = dict[str, NDArray[Any]]
+
+#: Until when rows are kept that no approval with an end needs, in seconds: for good.
+_NEVER = 4e9
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """The snapshots of one data set. Use :meth:`at`."""
+
+    secret: bytes = field(repr=False)
+    folder: Path
+    name: str = "1"  #: Of the one that is paid for now
+    until: datetime | None = None  #: When the approval ends that it is needed for
+    _held: dict[Path, tuple[Arrays, bytes]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def at(cls, secret: Path, folder: Path, name: str = "1", until: datetime | None = None) -> Self:
+        """Return them, with a secret of its own at the first start; what has ended is removed."""
+        try:
+            for place in (secret.parent, folder):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                write_new(secret, os.urandom(32))
+            found = read_plain(secret, 32)
+            for one in folder.glob("*.npz"):
+                if one.stat().st_mtime < time.time():
+                    os.truncate(one, 0)  # its name stays used
+        except OSError as error:
+            raise FederationError(f"{folder}: cannot be used ({error.strerror}).") from None
+        if found is None or len(found) != 32:
+            raise FederationError(f"{secret}: this is not the secret of a party's noise.")
+        return cls(found, folder, name, until)
+
+    def settled(
+        self, party: LocalParty, study: str | None, *, paid: bool
+    ) -> tuple[LocalParty, bytes]:
+        """Return the party with the rows of the snapshot, and their keyed digest.
+
+        They are those that it has now, if a study pays for them for the first time. Where the
+        question was ``paid`` for, they must be there.
+
+        Raises OperationRefused if they are gone.
+        """
+        encoding = "" if party.encoding is None else canonical(party.encoding)
+        told = (part.encode() for part in (self.name, party.name, study or "", encoding))
+        place = self.folder / f"{self.name}-{mac(self.secret, b'snapshot', *told).hex()[:32]}.npz"
+        if place not in self._held:
+            if not (paid or place.exists()):
+                with suppress(FileExistsError):
+                    write_new(place, lambda file: self._write(file, _arrays(party)))
+            arrays = self._read(place)
+            # Tables are public; a changed map of the same codes has other noise by them.
+            tables = party.X.tables if isinstance(party.X, Coded) else ()
+            whole = {f"table{k}": one for k, one in enumerate(tables)} | arrays
+            parts = [part for name, one in whole.items() for part in _told(name, one)]
+            self._held[place] = arrays, mac(self.secret, b"rows", *parts)
+        arrays, digest = self._held[place]
+        return _with(party, arrays), digest
+
+    @property
+    def _ends(self) -> float:
+        return _NEVER if self.until is None else self.until.timestamp()
+
+    def _write(self, file: IO[bytes], arrays: Arrays) -> None:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        file.flush()
+        os.utime(file.fileno(), (self._ends, self._ends))
+
+    def _read(self, place: Path) -> Arrays:
+        if not place.exists() or not place.stat().st_size:
+            raise OperationRefused(
+                f"the rows of snapshot {self.name!r} are not here any more; what was paid for is "
+                "answered from them, or not at all. Name a new snapshot.",
+                "snapshot",
+            )
+        if self._ends > place.stat().st_mtime:  # another approval needs them for longer
+            os.utime(place, (self._ends, self._ends))
+        with np.load(place, allow_pickle=False) as found:
+            return dict(found)
+
+
+def _codes(X: Any) -> list[NDArray[Any]]:
+    """Return the arrays that have the rows of a table."""
+    if not isinstance(X, Coded):
+        return [X]
+    shrink = [] if X.shrink is None else [np.asarray(X.shrink)]
+    return [np.asarray(store.codes) for store in X.stores] + shrink
+
+
+def _arrays(party: LocalParty) -> Arrays:
+    """Return all that answers are made of; rows in an order that is their own."""
+    codes = [*_codes(party.X), party.y]
+    order = np.lexsort([column for one in codes for column in np.atleast_2d(one.T)])
+    arrays = {f"rows{k}": one[order] for k, one in enumerate(codes)}
+    if party.raw is not None:
+        arrays |= {"sums": party.raw.sums, "count": np.array(party.raw.n_samples)}
+    return arrays if party.ballot is None else arrays | {"ballot": np.asarray(party.ballot)}
+
+
+def _with(party: LocalParty, arrays: Arrays) -> LocalParty:
+    """Return a party whose answers are made of these."""
+    *codes, y = (one for name, one in arrays.items() if name.startswith("rows"))
+    if len(codes) != len(_codes(party.X)):
+        raise FederationError("the rows of the snapshot were kept by another version of confrere.")
+    left = iter(codes)
+    X = party.X.kept(lambda _: next(left)) if isinstance(party.X, Coded) else codes[0]
+    raw = party.raw
+    if raw is not None:
+        raw = replace(raw, sums=arrays["sums"], n_samples=int(arrays["count"]))
+    return replace(party, X=X, y=y, raw=raw, ballot=arrays.get("ballot"))
+
+
+def _told(name: str, array: NDArray[Any]) -> tuple[bytes, bytes, bytes]:
+    return name.encode(), f"{array.dtype.str} {array.shape}".encode(), array.tobytes()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Books:
-    """Who pays, what is allowed, and what was answered.
+    """Who pays, what is allowed, and what was answered."""
 
-    Parameters
-    ----------
-    ledger : Ledger
-        Charged before any noise is drawn.
-    account : str, optional
-        The account in it.
-    policy : Policy
-        What is agreed to: what is answered, and for which unit and relation.
-    answers : Answers
-        The file that every answer is in before it leaves; a temporary one by default.
-    limit : Limit, optional
-        A cap on all that may ever be spent on these data, besides the account's own.
-    snapshots : Snapshots, optional
-        What its noise follows from, and which rows are paid for: between machines. Where one
-        process has all parties, noise is the system's.
-    """
-
-    ledger: Ledger
-    policy: Policy
-    account: str | None = None
+    ledger: Ledger  #: Charged before any noise is drawn
+    policy: Policy  #: What is agreed to: what is answered, and for which unit and relation
+    account: str | None = None  #: The account in the ledger
+    #: The file that every answer is in before it leaves; a temporary one by default.
     answers: Answers = field(default_factory=Answers)
+    #: A cap on all that may ever be spent on these data, besides the account's own.
     limit: Limit | None = None
+    #: What its noise follows from, and which rows are paid for: between machines. Where one
+    #: process has all parties, noise is the system's.
     snapshots: Snapshots | None = None
 
     def __post_init__(self) -> None:
@@ -72,40 +493,22 @@ class Books:
 
 @dataclass(frozen=True)
 class LocalParty:
-    """One organisation's side of a federation.
+    """One organisation's side of a federation."""
 
-    Parameters
-    ----------
-    name : str
-        What others call it.
-    X : (n, d) array
-        Rows, encoded by the public schema; finite.
-    y : (n,) array
-        Labels -1 and +1; of more than two classes their codes, from 0.
-    masking : Masking, optional
-        Its keys, for sums that nobody sees into.
-    ballot : (N,) array of bool, optional
-        What its own classifier votes on the public rows of its study, of more than two classes
-        their codes; by default logistic regression does. It is of the party's making alone, and
-        made before anything is asked.
-    engine : str, optional
-        Who reads its rows, where an answer takes many passes over them.
-    raw : RawRows, optional
-        What it can count, where facts of the schema are learned first.
-    encode : callable, optional
-        From an encoder to its rows and labels, encoded by it, where that is known only in the run.
-    """
-
-    name: str
-    X: Floats | Coded
-    y: Floats
+    name: str  #: What others call it
+    X: Floats | Coded  #: Rows, encoded by the public schema; finite
+    y: Floats  #: Labels -1 and +1; of more than two classes their codes, from 0
     books: Books
     random_state: Seed | None = None
-    masking: Masking | None = None
+    masking: Masking | None = None  #: Its keys, for sums that nobody sees into
     n_classes: int = 2
+    #: What its own classifier votes on the public rows of its study, of more than two classes
+    #: their codes; by default logistic regression does. It is of the party's making alone, and
+    #: made before anything is asked.
     ballot: NDArray[np.bool_] | NDArray[np.int64] | None = None
-    engine: str | None = None
-    raw: RawRows | None = None
+    engine: str | None = None  #: Who reads its rows, where an answer takes many passes over them
+    raw: RawRows | None = None  #: What it can count, where facts of the schema are learned first
+    #: From an encoder to its rows and labels, encoded by it, where that is known only in the run.
     encode: Callable[[SchemaEncoder], tuple[Floats | Coded, Floats]] | None = None
     encoding: dict[str, Any] | None = None
 
@@ -113,9 +516,12 @@ class LocalParty:
         if self.engine is not None:
             check_engine(self.engine, "engine")
         _check_name(self.name)
-        object.__setattr__(self, "X", _rows(self.X))
+        X = self.X if isinstance(self.X, Coded) else np.asarray(self.X, dtype=np.float64)
+        object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
-        _check_data(self.X, self.y, self.n_classes, least=_least_rows(self.books))
+        # Where nobody may know how many rows there are, there may be none.
+        hidden = self.books.policy.neighbours == Neighbours.ADD_REMOVE
+        _check_data(self.X, self.y, self.n_classes, least=0 if hidden else 1)
 
     def opened_engine(self) -> AbstractContextManager[Engine | None]:
         """Return who reads the rows, to be closed: a loop unless one is named."""
@@ -142,11 +548,6 @@ class LocalParty:
         return []
 
     @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.X.shape[1])
-
-    @property
     def simulated(self) -> bool:
         """Whether noise is seeded, so that nothing may be released."""
         return self.random_state is not None
@@ -169,15 +570,7 @@ class LocalParty:
     @property
     def facts(self) -> PartyFacts:
         """The sizes of its data."""
-        return PartyFacts(int(self.X.shape[0]), self.n_features, self.n_classes)
-
-    def price(self, request: Operation) -> Guarantee | None:
-        """Return what answering costs, or say that the request is wrong."""
-        return request.price(self.facts.n_samples)
-
-    def release(self, request: Operation, source: RandomSource) -> Payload:
-        """Do what is asked, once it is paid for."""
-        return Payload(arrays=request.answer(self, source))
+        return PartyFacts(len(self.y), int(self.X.shape[1]), self.n_classes)
 
 
 def check_witness(ledger: Path, *, allowed: bool) -> str | None:
@@ -216,15 +609,6 @@ def _check_name(name: object) -> None:
         raise InvalidParameter("a party's name must be a printable text of 1 to 64 characters.")
 
 
-def _least_rows(books: Books) -> int:
-    """Return the fewest rows of a party: none where nobody may know how many there are."""
-    return 0 if books.policy.neighbours == Neighbours.ADD_REMOVE else 1
-
-
-def _rows(X: Floats | Coded) -> Floats | Coded:
-    return X if isinstance(X, Coded) else np.asarray(X, dtype=np.float64)
-
-
 def _check_data(X: Floats | Coded, y: Floats, n_classes: int = 2, least: int = 1) -> None:
     # Checked when a party is set up, so that no question can find it out.
     if len(X.shape) != 2 or X.shape[0] < least or X.shape[1] < 1 or y.shape != X.shape[:1]:
@@ -237,3 +621,238 @@ def _check_data(X: Floats | Coded, y: Floats, n_classes: int = 2, least: int = 1
         raise InvalidData("y must be -1 or +1.")
     if n_classes > 2 and not np.all(np.isin(y, np.arange(n_classes))):
         raise InvalidData("y must be codes of the declared classes, from 0.")
+
+
+_MAX_STEP = 1_000_000
+
+logger = logging.getLogger("confrere_federation.parties")
+
+
+def serve(operation: str, payload: Payload, local: LocalParty, *, run: str, **more: Any) -> Payload:
+    """Answer one question of a run, or refuse it; ``more`` is as :class:`Question` has it."""
+    told: dict[str, Any] = {"study": None, **more}
+    return answer(Question(run=run, operation=operation, payload=payload, **told), local)
+
+
+def answer(question: Question, local: LocalParty) -> Payload:
+    """Answer one question, or refuse it.
+
+    What is returned has the released arrays, the ledger's receipt (None if only public facts
+    leave), its head, and which question of whose is answered: what a party signs.
+
+    Raises OperationRefused if the policy says no, InvalidMessage if the request is wrong,
+    BudgetExceeded if the account does not cover the price. Nothing was spent then.
+    """
+    policy, answers = local.books.policy, local.books.answers
+    if question.protocol != PROTOCOL:
+        raise OperationRefused(f"this party speaks protocol {PROTOCOL}.", "protocol")
+    if question.study != policy.study:
+        raise OperationRefused("the question is about another study or schema.", "study")
+    if question.study is not None:  # a no holds for what is free, and for what was paid, too
+        local.books.ledger.check_agreed(question.study, policy.approval)
+    if type(question.step) is not int or not 0 <= question.step <= _MAX_STEP:
+        raise OperationRefused(f"step must be an int from 0 to {_MAX_STEP}.", "step")
+    check_run(question.run)
+    policy.check(question.operation, question.step, question.payload, question.run)
+    asked = installed(question.operation).read(question.payload, local.facts)
+    if isinstance(asked, Ready):
+        return _ready(question, asked, local)
+    price = asked.price(local.facts.n_samples)
+    policy.check_price(price)
+    key = Key(question.run, asked.slot or question.operation, question.step)
+    summed = asked if isinstance(asked, SumOperation) else None
+    claim = answers.claim(
+        key,
+        question=question.digest,
+        epsilon=0.0 if price is None else price.epsilon,
+        cap=policy.epsilon_per_run,
+        once=summed is not None,
+    )
+    if claim.failure is not None:
+        raise FederationError(
+            f"{question.operation} failed before ({claim.failure}); it is not repeated."
+        )
+    if claim.answer is not None:
+        return _sent(claim.answer, local, key, asked, again=True)
+    local = asked.encoded(local)  # what cannot be read fails here, and is not charged
+    with ExitStack() as stack:
+        try:
+            masks, terms = None, None
+            if summed is not None:
+                masks = agreed_masks(summed, question, local)
+                terms = _terms(summed, local, question.step)
+            local, noise = _settled(question, asked, key, price, local)
+            ticket = stack.enter_context(_paying(local, key, price, question, terms, noise))
+            receipt = None if price is None else ticket.receipt
+            if summed is not None and receipt is not None:
+                _recognise(receipt, local, key)
+        except Unpaid:
+            # Another thread or process of this party has just answered: its bytes are the answer.
+            kept = answers.answer_to(key)
+            if kept is None:
+                raise
+            return _sent(kept, local, key, asked, again=True)
+        except (LedgerError, CompositionError, OperationRefused):
+            answers.withdraw(key)  # nothing was paid for this answer
+            raise
+        try:
+            made = Payload(arrays=asked.answer(local, ticket))
+            if masks is not None:
+                made = hidden(made, masks)  # what is kept and sent; the rest is forgotten
+            kept = answers.keep(key, _signable(made, receipt, local, question).encode())
+        except Exception as error:
+            code = PartyError.of(error).code
+            earlier = answers.fail(key, code)
+            if earlier is None:
+                logger.warning("%s: %s step %d of run %s failed (%s)", local.name, *key.named, code)
+                raise
+            kept = earlier  # another process of this party had answered meanwhile
+        return _sent(kept, local, key, asked, again=False)
+
+
+def _ready(question: Question, asked: Ready, local: LocalParty) -> Payload:
+    """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
+    _terms(asked.summed, local, question.step)
+    if local.books.answers.asked(Key(question.run, asked.summed.operation, question.step)):
+        raise OperationRefused("this try of the run is over; take the next one.", "repeated")
+    return _signable(announce(asked.summed, question, local), None, local, question)
+
+
+def _terms(asked: SumOperation, local: LocalParty, step: int) -> PrivacyEvent:
+    """Return what a sum's mechanism does, of which a run has one, if there is a try left."""
+    check_try(asked.mechanism, step)
+    local.books.policy.check_price(asked.mechanism.guarantee())
+    return asked.mechanism.event()
+
+
+@contextmanager
+def _paying(
+    local: LocalParty,
+    key: Key,
+    price: Guarantee | None,
+    question: Question,
+    sums: PrivacyEvent | None,
+    noise: NoiseKey | None,
+) -> Iterator[Ticket]:
+    """Pay for an answer, once per key; nothing is due for public facts.
+
+    Sums are paid for once per run: by the first of them, for all. ``sums`` names their mechanism,
+    so that another one is another charge, which the key refuses.
+    """
+    books, study = local.books, question.study
+    simulation = local.simulation(question.operation, question.step)
+    if price is None:
+        yield free_ticket(simulation)
+        return
+    step = key.step if sums is None else None
+    with paying(
+        books.ledger,
+        books.account,
+        price,
+        key=_charge_key(local, key, summed=sums is not None),
+        purpose=f"answer {key.operation} in a federation",
+        event=sums,
+        origin=Origin(run=key.run, party=local.name, step=step, trust=books.policy.trust),
+        simulation=simulation,
+        study=None if study is None else (books.policy.study_id, study),
+        approval=books.policy.approval,
+        limit=books.limit,
+        resumes=True,
+        keyed=noise,
+    ) as ticket:
+        yield ticket
+
+
+def _charge_key(local: LocalParty, key: Key, *, summed: bool) -> str:
+    told = [local.name, *map(str, key[:2] if summed else key)]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+
+def _settled(
+    question: Question, asked: Operation, key: Key, price: Guarantee | None, local: LocalParty
+) -> tuple[LocalParty, NoiseKey | None]:
+    """Return the party with the rows that are paid for, and what noise on an answer follows from.
+
+    All that enters a value or its law is in it: equal noise on two values is their difference.
+    The request holds the statistic, norm, loss, ridge, centre, epsilon, delta, relation, declared
+    sizes and tries; the study's hash stands for schema, outcome, columns and units. In a sum a
+    party's part is drawn for one try of one run among one roster: of two rosters the difference
+    would be its part under one share. Masks are not drawn from it, and stay fresh.
+    """
+    snapshots, summed = local.books.snapshots, isinstance(asked, SumOperation)
+    if snapshots is None or price is None or local.simulated:
+        return local, None
+    paid = local.books.ledger.paid(_charge_key(local, key, summed=summed))
+    settled, rows = snapshots.settled(local, question.study, paid=paid)
+    policy = local.books.policy
+    told_sizes = (policy.unit, policy.neighbours) == (Unit.RECORD, Neighbours.REPLACE_ONE)
+    if told_sizes and len(settled.y) != len(local.y):
+        raise OperationRefused(
+            f"snapshot {snapshots.name!r} has another number of rows than the table has now; name "
+            "a new one.",
+            "snapshot",
+        )
+    told = [local.name, snapshots.name, question.study or "", asked.operation]
+    about = [part.encode() for part in told] + [rows, str(local.n_classes).encode()]
+    request = asked.write().encode()
+    if not isinstance(asked, SumOperation):
+        return settled, NoiseKey(snapshots.secret, [b"own noise", *about, request])
+    masking, made = local.masking, asked.mechanism
+    assert masking is not None  # it has agreed on masks with all of the roster
+    own = masking.identity.public_key().public_bytes_raw()
+    others = (masking.identities[one.party] for one in roster_of(question.payload))
+    numbers = f"try {question.step} shares {made.parts} fewest {made.roster}".encode()
+    drawn = [request, numbers, own, *sorted(one.public_bytes_raw() for one in others)]
+    return settled, NoiseKey(snapshots.secret, [b"sum", question.run.encode(), *about], drawn)
+
+
+def _recognise(receipt: Receipt, local: LocalParty, key: Key) -> None:
+    """Refuse another sum of a run whose earlier ones the answer file does not know any more.
+
+    One charge pays for so many sums, and only that file tells which tries were used: put back from
+    a copy, it would let noise be drawn again for nothing. The ledger names what has left.
+    """
+    kept = local.books.answers.kept(key.run)
+    known = {Payload.decode(one).digest for (slot, _), one in kept.items() if slot == key.operation}
+    # What failed after its draw has left nothing: "draw 2" is a note of the kernel's.
+    noted = local.books.ledger.entry(receipt).models
+    if not known.issuperset(one for one in noted if not one.startswith("draw ")):
+        raise OperationRefused(
+            "the ledger knows sums of this run that the answer file does not: was it restored from "
+            "a copy? Bring back the newest one, or agree to a new run.",
+            "repeated",
+        )
+
+
+def _signable(
+    made: Payload, receipt: Receipt | None, local: LocalParty, question: Question
+) -> Payload:
+    """Put with the arrays what a signature is to cover: receipt, ledger's head, and the question.
+
+    The head is the one of the moment: that of the charge, where there is one.
+    """
+    head = local.books.ledger.head() if receipt is None else receipt.hash
+    paid = None if receipt is None else receipt.to_dict()
+    about = question.about(local.name)
+    return Payload({"receipt": paid, "head": head, "about": about}, made.arrays)
+
+
+def _sent(content: bytes, local: LocalParty, key: Key, asked: Operation, *, again: bool) -> Payload:
+    answer = Payload.decode(content)
+    receipt = receipt_of(answer)
+    if receipt is not None:
+        # Marking twice is harmless, and a kill may have come between keeping and marking. One
+        # charge for several sums has no one digest.
+        summed = isinstance(asked, SumOperation)
+        local.books.ledger.mark_released(receipt, digest=None if summed else answer.digest)
+        if summed:
+            local.books.ledger.note_model(receipt, digest=answer.digest)
+    logger.info(
+        "%s: %s step %d of run %s %s, %s, digest %s",
+        local.name,
+        *key.named,
+        "sent again" if again else "leaves",
+        "nothing charged" if receipt is None else f"ledger row {receipt.row}",
+        answer.digest[:16],
+    )
+    return answer

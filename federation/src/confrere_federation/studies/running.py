@@ -74,8 +74,7 @@ from confrere.views import price as shown_price
 from confrere_federation.engines.carrier import MAX_MESSAGE
 from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.federation import LocalFederation, joined, rehearse
-from confrere_federation.parties.grant import Policy, Request, run_name
-from confrere_federation.parties.party import Books, LocalParty
+from confrere_federation.parties.party import Books, LocalParty, Policy, Request, run_name
 from confrere_federation.parties.requests import (
     Errors,
     ErrorsOfAll,

@@ -2,7 +2,7 @@
 
 Both sides take everything from their own copy of the study: its hash names the run, its protocol
 says which question follows, its keys say who may answer. What may carry the messages is in
-:mod:`~confrere_federation.parties.signed`. A party signs what it can compute itself from what
+:mod:`~confrere_federation.parties.federation`. A party signs what it can compute itself from what
 everybody signed, and a card that says what the study says: a signature is under every word.
 """
 
@@ -32,11 +32,9 @@ from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sum
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
 from confrere_federation.engines.carrier import Carrier
 from confrere_federation.parties.answers import Answers, Journal
-from confrere_federation.parties.federation import RunSteps, SignedFederation
-from confrere_federation.parties.grant import Grant, run_name
+from confrere_federation.parties.federation import PartySession, RunSteps, SignedFederation
 from confrere_federation.parties.messages import PartyError, terms
-from confrere_federation.parties.party import LocalParty
-from confrere_federation.parties.signed import PartySession
+from confrere_federation.parties.party import Grant, LocalParty, run_name
 from confrere_federation.studies.protocols import Given, Learned, protocol_of, trusted_by
 from confrere_federation.studies.running import (
     Made,

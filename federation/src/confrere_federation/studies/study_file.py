@@ -77,8 +77,8 @@ from confrere.methods.asking import colluders_of, fewest_of, quorum_of_sums
 from confrere.methods.sums import Hides
 from confrere.release.signing import fingerprint, public_line, read_key_line, read_public_key
 from confrere.trust import OWN_NOISE, Trust, TrustKind
+from confrere_federation.parties.party import Snapshots
 from confrere_federation.parties.requests import FactsOfAll, Ready
-from confrere_federation.parties.snapshots import Snapshots
 
 _LARGEST_FILE = 1 << 20
 # Cards refuse the word; better to hear it before anything is spent.
