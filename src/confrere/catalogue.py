@@ -61,11 +61,6 @@ class Method:
     auxiliary: bool = False  #: Whether it learns from a file of public rows besides
 
     @property
-    def voted(self) -> bool:
-        """Whether parties' own classifiers vote on public rows, of whatever kind they are."""
-        return "ballot" in self.operations
-
-    @property
     def counting(self) -> str:
         """How errors are counted: by each party, or over all where nobody sees into sums."""
         return "errors_of_all" if self.name == "sums" else "errors"

@@ -44,8 +44,8 @@ from confrere_federation.parties import (
     Policy,
     requests,
     serve,
-    serving,
 )
+from confrere_federation.parties import party as serving
 from confrere_federation.parties.masks import Masking
 from confrere_federation.parties.party import Snapshots
 from confrere_federation.parties.requests import request_for

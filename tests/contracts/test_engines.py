@@ -9,14 +9,13 @@ import pandas as pd
 import pytest
 
 from confrere.catalogue import CATALOGUE
-from confrere.errors import InvalidRelease, StudyError
+from confrere.errors import InvalidRelease
 from confrere.ledger import Ledger
 from confrere.model import Linear
 from confrere.release import CardNotes, generate_key, load_release, verify_release
 from confrere_federation.studies.running import make_plan, prepare
 from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
 from confrere_federation.studies.study_file import (
-    OwnClassifier,
     gather_locals,
     read_local,
     read_study,
@@ -57,12 +56,10 @@ SMOKERS = {
 }
 
 
-def set_up(
-    example, folder, method, engine, *, seeded=True, more="", named=None, own="", rewritten=None
-):
+def set_up(example, folder, method, engine, *, seeded=True, more="", named=None, rewritten=None):
     """Write the study and the local files of one method for one engine.
 
-    ``own`` is what the local file of main says besides, ``rewritten`` what the study says instead.
+    ``rewritten`` is what the study says instead.
     """
     shutil.copytree(example, folder)
     votes = method.shape == "votes"
@@ -98,7 +95,7 @@ def set_up(
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
             f'[policy]\nprotects = "{"party" if votes else "record"}"\nrelation = "{relation}"\n'
-            'trust = "coordinator"\nlifetime_epsilon = 9.0\n' + (own if name == "main" else "")
+            'trust = "coordinator"\nlifetime_epsilon = 9.0\n'
         )
     confirm_all(folder, PARTIES)
     return read_study(folder / "study.toml")
@@ -155,13 +152,6 @@ def negated(model):
     return replace(model, groups=(replace(first, coef=-first.coef), *others))
 
 
-TREE = """
-[classifier]
-name = "sklearn.tree:DecisionTreeClassifier"
-settings = { max_depth = 2, random_state = 0 }
-"""
-
-
 @pytest.mark.parametrize("method", CATALOGUE.values(), ids=CATALOGUE)
 def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_path, method):
     folder = tmp_path / "there"
@@ -184,7 +174,7 @@ def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_pat
 @pytest.mark.parametrize("name", ["vote", "soft", "statistic", "cells", "weights", "trusted cells"])
 def test_polls_of_three_classes_give_the_same_bytes_over_both_engines(example, tmp_path, name):
     method = CATALOGUE[name.split()[-1]]
-    how = {"rewritten": SMOKERS, "own": TREE}
+    how = {"rewritten": SMOKERS}
     if name.startswith("trusted"):
         how["named"] = f'name = "{method.name}"\ntrust = "coordinator"'
     here_study, here = run_here(example, tmp_path / "here", method, **how)
@@ -256,59 +246,6 @@ def test_rounds_end_when_the_average_hardly_moves_and_the_rest_is_not_paid(examp
     paid = charged(tmp_path / "x", study)
     assert {name: len(rows) for name, rows in paid.items()} == dict.fromkeys(paid, 2)
     assert all(rows[-1][1] == 0.5 for rows in paid.values()), "what each has spent so far"
-
-
-@pytest.mark.parametrize("name", ["vote", "statistic"])
-def test_a_party_votes_with_a_classifier_of_its_own(example, tmp_path, name):
-    method = CATALOGUE[name]
-    _, plain = run_here(example, tmp_path / "plain", method)
-    _, here = run_here(example, tmp_path / "here", method, own=TREE)
-    _, there = run_between(example, tmp_path / "there", method, own=TREE)
-    numbers = [one.release.model.coef for one in (*plain, *here, *there.made)]
-    assert not np.allclose(numbers[0], numbers[1])  # it was asked
-    assert numbers[1].tobytes() == numbers[2].tobytes()
-
-
-FAULTS = {
-    "sklearn.tree:Nothing": "cannot be made here (AttributeError)",
-    "no.such.package:Classifier": "cannot be made here (ModuleNotFoundError)",
-    "pathlib:Path": "has no fit or no predict",
-    "sklearn.decomposition:PCA": "has no fit or no predict",
-    "sklearn.naive_bayes:MultinomialNB": "failed on this party's rows (ValueError)",
-    "sklearn.linear_model:LinearRegression": "does not predict one of its labels",
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_classifier_that_fails_says_so_and_prints_no_value(name):
-    rows, labels = np.array([[-0.125], [0.5]]), np.array([-1.0, 1.0])
-    with pytest.raises(StudyError, match=r"classifier\.name") as found:
-        OwnClassifier(name=name).votes(rows, labels, rows[:, [0]] / 3)
-    assert FAULTS[name] in str(found.value)
-    assert "125" not in str(found.value)
-
-
-@pytest.mark.parametrize("name", ["sklearn.naive_bayes:MultinomialNB", "os; import sys"])
-@pytest.mark.parametrize("run", [run_here, run_between])
-def test_a_classifier_that_fails_spends_nothing(example, tmp_path, run, name):
-    own = f'\n[classifier]\nname = "{name}"\n'
-    with pytest.raises(StudyError, match=r"classifier\.name"):
-        run(example, tmp_path / "x", CATALOGUE["vote"], own=own)
-    for party in PARTIES:
-        path = tmp_path / f"x/local/{party}.ledger"
-        assert not path.exists() or Ledger(path).entries() == []
-
-
-def test_a_party_of_one_class_votes_for_it():
-    tree = OwnClassifier(name="sklearn.tree:DecisionTreeClassifier")
-    rows = np.ones((5, 2))
-    for label in (-1.0, 1.0):
-        votes = tree.votes(rows, np.full(5, label), np.zeros((3, 2)))
-        assert votes.tolist() == [label > 0] * 3
-    assert tree.votes(rows, np.full(5, 2.0), np.zeros((3, 2)), 4).tolist() == [2] * 3
-    told = tree.votes(np.eye(3), np.array([0.0, 2.0, 3.0]), np.eye(3), 4)
-    assert told.tolist() == [0, 2, 3]
-    assert told.dtype == np.int64
 
 
 @pytest.mark.parametrize("name", ["statistic", "cells", "weights", "sums"])

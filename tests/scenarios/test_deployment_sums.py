@@ -13,7 +13,7 @@ import pytest
 from confrere.ledger import Ledger
 from confrere.release import load_release, verify_release
 from confrere_federation.engines import line
-from confrere_federation.parties import signed
+from confrere_federation.parties import federation as signed
 from tests.scenarios.deployment import Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -16,8 +16,9 @@ from confrere.mechanisms.measurements import SecureSum
 from confrere.methods import sums
 from confrere.methods.sums import Gradient, check_try
 from confrere.solver.certificate import UNSOLVED
-from confrere_federation.parties import Payload, Policy, requests, serving
+from confrere_federation.parties import Payload, Policy, requests
 from confrere_federation.parties import masks as masks_module
+from confrere_federation.parties import party as serving
 from confrere_federation.parties.masks import Masking, SumKey, add_masked
 from tests.unit.federation.summers import (
     FOUR,

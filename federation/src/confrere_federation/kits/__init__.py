@@ -12,8 +12,8 @@ that people compared, and nothing ever under another name than a kit's own: whoe
 ask, and not write over a party's keys, books or data.
 
 What a participant obeys (its local file, its unit, its README) is in no kit: a local file names
-classifiers that are imported and schedulers that get rows, and a unit is a command. Whoever opens a
-kit makes these itself, from the study and the coordinator's address.
+schedulers that get rows, and a unit is a command. Whoever opens a kit makes these itself, from the
+study and the coordinator's address.
 """
 
 from __future__ import annotations

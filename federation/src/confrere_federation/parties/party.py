@@ -448,7 +448,7 @@ def _arrays(party: LocalParty) -> Arrays:
     arrays = {f"rows{k}": one[order] for k, one in enumerate(codes)}
     if party.raw is not None:
         arrays |= {"sums": party.raw.sums, "count": np.array(party.raw.n_samples)}
-    return arrays if party.ballot is None else arrays | {"ballot": np.asarray(party.ballot)}
+    return arrays
 
 
 def _with(party: LocalParty, arrays: Arrays) -> LocalParty:
@@ -461,7 +461,7 @@ def _with(party: LocalParty, arrays: Arrays) -> LocalParty:
     raw = party.raw
     if raw is not None:
         raw = replace(raw, sums=arrays["sums"], n_samples=int(arrays["count"]))
-    return replace(party, X=X, y=y, raw=raw, ballot=arrays.get("ballot"))
+    return replace(party, X=X, y=y, raw=raw)
 
 
 def _told(name: str, array: NDArray[Any]) -> tuple[bytes, bytes, bytes]:
@@ -502,10 +502,6 @@ class LocalParty:
     random_state: Seed | None = None
     masking: Masking | None = None  #: Its keys, for sums that nobody sees into
     n_classes: int = 2
-    #: What its own classifier votes on the public rows of its study, of more than two classes
-    #: their codes; by default logistic regression does. It is of the party's making alone, and
-    #: made before anything is asked.
-    ballot: NDArray[np.bool_] | NDArray[np.int64] | None = None
     engine: str | None = None  #: Who reads its rows, where an answer takes many passes over them
     raw: RawRows | None = None  #: What it can count, where facts of the schema are learned first
     #: From an encoder to its rows and labels, encoded by it, where that is known only in the run.

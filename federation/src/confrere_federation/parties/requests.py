@@ -831,13 +831,8 @@ class _Polled(Operation):
             raise InvalidMessage("auxiliary must be rows of one number per column.")
 
     def sent_by(self, party: LocalParty) -> tuple[NDArray[Any], bool]:
-        """Return what a party sends, without noise, and whether its own problem was solved.
-
-        Who has a classifier of its own votes by that; others by logistic regression.
-        """
+        """Return what a party sends, without noise, and whether its own problem was solved."""
         plan = self.asked.voting
-        if plan.votes and party.ballot is not None and len(party.ballot) == len(plan.rows):
-            return party.ballot, True
         whole = np.array([0, len(party.y)])
         (own,), (solved,) = plan.weights(party.X, party.codes, whole, self.asked.n_parties)
         return plan.sent(own), bool(solved)

@@ -634,11 +634,9 @@ class Runner:
         if study.method.shape == "votes" and study.trust == "coordinator":
             beside = self.locals_[names[0]].ledger_path
             given = replace(given, kept=Answers(f"{beside}.releases"))
-        price, auxiliary = self.plan.prices[0].guarantee, given.rows(study)
+        price = self.plan.prices[0].guarantee
         parties = [
-            local_party(
-                study, price, local, self.rows[name], self._policy(name, approval), auxiliary
-            )
+            local_party(study, price, local, self.rows[name], self._policy(name, approval))
             for name, local in self.locals_.items()
         ]
         federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
@@ -743,21 +741,16 @@ def local_party(
     local: Local,
     rows: Rows,
     policy: Policy,
-    auxiliary: NDArray[np.float64] | None = None,
     until: datetime | None = None,
 ) -> LocalParty:
     """Return a party with its rows and books; its account is open once a limit covers the price.
 
-    Where it is to vote on auxiliary rows and has a classifier of its own, that is trained first.
     Between machines, where an approval lasts ``until``, what is paid for is kept until then.
     """
     party = study.party(local.party)
     assert policy.runs is not None
     X, y = rows.coded(study)
     sums = rows.sums
-    ballot = None
-    if local.classifier is not None and auxiliary is not None and study.method.voted:
-        ballot = local.classifier.votes(X.toarray(), y, auxiliary, study.n_classes)
     if has_answered(local, policy.runs):
         ledger = Ledger(local.ledger_path)  # who goes on need not afford all of it again
     else:
@@ -778,7 +771,6 @@ def local_party(
         books,
         study.seed,
         n_classes=study.n_classes,
-        ballot=ballot,
         engine=local.engine,
         raw=None if sums is None else RawRows(FactCounts(study.schema), sums, len(y)),
         encode=lambda encoder: read_rows(study, local.table(), encoder).coded(study),

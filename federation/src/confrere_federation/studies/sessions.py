@@ -310,9 +310,8 @@ def party_session(
     if local.ledger_path.is_file():
         LedgerReader.look(local.ledger_path).check_agreed(study.sha256, agreed.approval)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
-    rows, asked = read_rows(study, local.table()), given.rows(study)
-    price = price_of(study)
-    answering = local_party(study, price, local, rows, agreed.policy, asked, agreed.expires)
+    rows, price = read_rows(study, local.table()), price_of(study)
+    answering = local_party(study, price, local, rows, agreed.policy, agreed.expires)
     return PartySession(
         answering,
         agreed,

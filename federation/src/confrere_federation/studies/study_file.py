@@ -11,11 +11,6 @@ has one ledger, to which every study adds, whatever it calls the data and whenev
     keys/  peers.toml  policy.toml  datasets.toml  studies/<study>/
     ledgers/<data set>.ledger  snapshots/<data set>/
 
-**A classifier of a party's own**, where a study has parties vote: whatever it has installed. All of
-its data are protected together, whatever it computes of them. So its name stands in the party's
-local file and never in a study, and it is imported and trained before anything is asked: code of
-others may fail on anything, and then nothing is spent.
-
 **Who the others are** is established by people of the party, and by nobody else. Where answers are
 added up, a party is hidden among the others. Names and keys come from whoever wrote the study, who
 could have made up all of them; so a party takes part in a sum once its own people have compared
@@ -36,12 +31,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -1066,68 +1058,6 @@ def open_home(folder: Path) -> Home:
     return home
 
 
-class OwnClassifier(FileTable):
-    """``[classifier]`` of a local file."""
-
-    #: ``package.module:Class`` of what has ``fit`` and ``predict``, as scikit-learn's have.
-    name: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)]
-    #: What it is made with.
-    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
-
-    def votes(
-        self,
-        # ``X``, ``y``: the party's encoded rows, and their labels -1 and +1, or codes of more
-        # classes.
-        X: NDArray[np.float64],
-        y: NDArray[np.float64],
-        auxiliary: NDArray[np.float64],  # The study's public rows
-        # How many labels are declared. Of two, what is returned says which rows are positive; of
-        # more it holds codes.
-        n_classes: int = 2,
-    ) -> NDArray[np.bool_] | NDArray[np.int64]:
-        """Train on a party's rows, and return what it takes the public rows for.
-
-        Raises StudyError if there is no such classifier, or if it fails: to be said to the party
-        alone.
-        """
-        if np.all(y == y[0]):
-            # Of one class: it votes for it.
-            return _ballot(np.full(len(auxiliary), y[0]), n_classes)
-        try:
-            found = np.asarray(self._made().fit(X, y.astype(np.intp)).predict(auxiliary))
-        except StudyError:
-            raise
-        except Exception as error:
-            raise StudyError(
-                f"classifier.name: {self.name} failed on this party's rows "
-                f"({type(error).__name__}). Nothing was spent; correct its settings, or leave it "
-                "out for logistic regression."
-            ) from error
-        labels = (-1, 1) if n_classes == 2 else range(n_classes)
-        if found.shape != (len(auxiliary),) or not np.all(np.isin(found, list(labels))):
-            raise StudyError(
-                f"classifier.name: {self.name} does not predict one of its labels for every row."
-            )
-        return _ballot(found, n_classes)
-
-    def _made(self) -> Any:
-        module, _, name = self.name.partition(":")
-        try:
-            made = getattr(import_module(module), name)(**self.settings)
-        except Exception as error:
-            raise StudyError(
-                f"classifier.name: {self.name} cannot be made here ({type(error).__name__}); is it "
-                "installed, and does it take these settings?"
-            ) from error
-        if not (hasattr(made, "fit") and hasattr(made, "predict")):
-            raise StudyError(f"classifier.name: {self.name} has no fit or no predict.")
-        return made
-
-
-def _ballot(labels: NDArray[Any], n_classes: int) -> NDArray[np.bool_] | NDArray[np.int64]:
-    return np.asarray(labels > 0) if n_classes == 2 else labels.astype(np.int64)
-
-
 class LocalPolicy(FileTable):
     """What a party allows, whatever a study says: ``[policy]``."""
 
@@ -1186,8 +1116,6 @@ class Local(FileTable):
     coordinator: PublicKeyLine | None = None
     #: Its copy of the public rows that a study names by their hash.
     auxiliary_path: FilePath | None = None
-    #: What votes for it, where a study has parties vote; logistic regression by default.
-    classifier: OwnClassifier | None = None
     #: Other parties' fingerprints, ``SHA256:...``, that people have compared with them.
     peers: dict[Name, Fingerprint] = Field(default_factory=dict)
     #: Which of the data sets in the organisation's home: their table, ledger and the policy stand
