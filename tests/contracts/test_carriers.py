@@ -1,13 +1,19 @@
 """What every carrier of messages keeps to, whatever it is made of."""
 
+import tempfile
 import threading
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Listener
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from confrere_federation.engines.carrier import MAX_MESSAGE
+from confrere_federation.engines.line import LineCarrier
 from confrere_federation.parties import Averaging, Expansion, Frame
-from tests.unit.federation.line.conftest import Echo, Wire
+from tests.scenarios.test_flare import HOST, Consortium, slow
+from tests.unit.federation.line.conftest import END, Echo, Wire
 from tests.unit.federation.signed_run import Organisations
 
 NAMES = ("a", "b", "c")
@@ -16,15 +22,67 @@ PLANS = {
     "expansion": Expansion(frame=Frame(3), epsilon=1.0),
 }
 
-#: What opens a carrier, ``with`` whom parties can be sent to answer.
-CARRIERS = {"line": Wire}
+
+class Flare:
+    """Stock FLARE, by jobs: what its sites start hands all messages to this process."""
+
+    soon, away = 20, "Timeout"  # a site is there, whoever is behind it
+
+    def __init__(self, folder, consortium):
+        self.consortium, self.threads, self.errors = consortium, {}, {}
+        short = Path(tempfile.mkdtemp())  # names of sockets are
+        self.doors = {name: Listener(str(short / name)) for name in (HOST, *NAMES)}
+        for name in self.doors:
+            (folder / name).mkdir()
+            (folder / name / "relay").symlink_to(short / name)
+            link = consortium.folder / "now" / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(folder / name)
+
+    @contextmanager
+    def open(self, *, end=True):
+        admin = self.consortium.admin
+        number = admin.submit_job(str(self.consortium.folder / "job"))
+        with self.doors[HOST].accept() as pipe:
+            carrier = LineCarrier(pipe, list(NAMES))
+            yield carrier
+            if end:
+                carrier.exchange(dict.fromkeys(self.threads, END), 60)
+        admin.monitor_job(number, timeout=300)
+
+    def send(self, name, session):
+        def work():
+            while not session.finished:
+                with suppress(EOFError, OSError), self.doors[name].accept() as line:
+                    while not session.finished:
+                        question = line.recv_bytes()
+                        try:
+                            line.send_bytes(session.handle(question))
+                        except Killed as error:
+                            self.errors[name] = error
+                            return
+
+        self.threads[name] = threading.Thread(target=work, daemon=True)
+        self.threads[name].start()
 
 
-@pytest.fixture(params=CARRIERS)
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory):
+    pytest.importorskip("nvflare")
+    relay = Path(__file__).with_name("relay")
+    made = Consortium(tmp_path_factory.mktemp("flare"), NAMES, str(relay))
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["line", pytest.param("flare", marks=slow)])
 def engine(request, tmp_path):
+    """What opens a carrier, ``with`` whom parties can be sent to answer."""
     place = tmp_path / "engine"
     place.mkdir()
-    return CARRIERS[request.param](place, NAMES)
+    if request.param == "line":
+        return Wire(place, NAMES)
+    return Flare(place, request.getfixturevalue("consortium"))
 
 
 def released(there, carrier):
@@ -138,7 +196,12 @@ def test_hostile_bytes_are_answered_with_a_code_and_cost_nothing(tmp_path, engin
 def test_a_party_that_is_late_or_lost_is_asked_when_it_is_here(engine):
     with engine.open() as carrier:
         lost, taken = Echo(), threading.Event()
-        lost.handle = lambda _: (taken.set(), threading.Event().wait(60), b"")[2]  # as if killed
+
+        def handle(_):
+            taken.set()
+            raise Killed
+
+        lost.handle = handle
         engine.send("a", lost)
         again = threading.Thread(
             target=lambda: (taken.wait(), [engine.send(name, Echo()) for name in "ac"])
@@ -153,9 +216,10 @@ def test_a_reply_that_comes_too_late_is_no_reply_to_the_next_question(engine):
         slow, late = threading.Event(), Echo()
         late.handle = lambda question: (slow.wait(), Echo.handle(late, question))[1]
         engine.send("a", late)
-        while carrier.connected() != ["a"]:
+        while "a" not in carrier.connected():
             pass
-        assert carrier.exchange({"a": b"1", "b": b"1"}, 1) == {"a": "Timeout", "b": "Unreachable"}
+        codes = {"a": "Timeout", "b": engine.away}
+        assert carrier.exchange(dict.fromkeys("ab", b"1"), engine.soon) == codes
         slow.set()
         assert carrier.exchange({"a": b"2"}, 120) == {"a": b"2"}
         assert late.asked == [b"1", b"2"]

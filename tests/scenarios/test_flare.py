@@ -83,19 +83,20 @@ class Consortium:
     The folder that a site was told is a link, which is set to each study's in turn.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, parties=PARTIES, path=""):
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         self.folder, self.running = folder, []
         (port,) = free_ports(1)
-        write(folder, project_files("doors", PARTIES, HOST, port))
+        write(folder, project_files("doors", parties, HOST, port))
         words = [sys.executable, "-m", "nvflare.cli", "provision", "-p", "project.yml"]
         subprocess.run([*words, "-w", "made"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         (made,) = (folder / "made").glob("*/prod_00")
         (folder / "now").mkdir()
-        for site in (HOST, *PARTIES):
+        for site in (HOST, *parties):
             switch(made / site)
             own = {
+                "PYTHONPATH": f"{path}:{os.environ.get('PYTHONPATH', '')}",
                 "CONFRERE_FLARE": str(folder / "now" / site),
                 "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             }
@@ -109,7 +110,7 @@ class Consortium:
                 break
             except Exception:  # not there yet
                 time.sleep(2)
-        while len(self.admin.get_system_info().client_info) < len(PARTIES):
+        while len(self.admin.get_system_info().client_info) < len(parties):
             time.sleep(1)
 
     def close(self):

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -119,8 +120,14 @@ class FlareParty(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.BAD_TASK_DATA)
         if self._pipe is None:
             raise EngineFailed("this site does not take part: see what it said when it started.")
-        self._pipe.send_bytes(content)
-        return Shareable({_CONTENT: self._pipe.recv_bytes()})
+        with suppress(EOFError, OSError):  # who was killed is started again, and sends the same
+            return self._asked(self._pipe, content)
+        self._pipe, _ = _begin(_PARTY)
+        return self._asked(self._pipe, content)
+
+    def _asked(self, pipe: Connection, content: bytes) -> Shareable:
+        pipe.send_bytes(content)
+        return Shareable({_CONTENT: pipe.recv_bytes()})
 
 
 def _begin(command: list[str]) -> tuple[Connection, subprocess.Popen[bytes]]:
