@@ -19,8 +19,7 @@ from confrere.methods.allowance import allowance
 from confrere.methods.plan import linear_frame, plan_linear
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
-from confrere_federation.studies.protocols import learning_of
-from confrere_federation.studies.running import price_of
+from confrere_federation.studies.running import learning_of, price_of
 from confrere_federation.studies.study_file import estimator_for, read_study
 from confrere_federation.studies.template import write_example
 from tests.contracts.catalogue import PRIVATE, parameters

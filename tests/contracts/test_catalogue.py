@@ -12,7 +12,7 @@ from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE
 from confrere.kernel.streams import SeededSource
 from confrere_federation.parties import OPERATIONS
-from confrere_federation.studies import protocols
+from confrere_federation.studies import running as protocols
 from tests.contracts.catalogue import FREE, MAKERS, PRIVATE, X, Y, as_is
 
 ROOT = Path(__file__).parents[2]

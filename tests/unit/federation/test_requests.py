@@ -28,7 +28,7 @@ from confrere_federation.parties.requests import (
     request_for,
     sent_schema,
 )
-from confrere_federation.studies.protocols import Learning
+from confrere_federation.studies.running import Learning
 
 D, FACTS = 3, PartyFacts(40, 3)
 FRAME = Frame(D, feature_scale=np.array([1.0, 0.5, 2.0]))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from confrere import Ledger
 from confrere.cli import app
 from confrere.release import load_release
-from confrere_federation.studies import protocols
+from confrere_federation.studies import running as protocols
 
 
 def bounds_only(text, more="[facts]\nepsilon = 0.5\n"):

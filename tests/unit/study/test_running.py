@@ -31,10 +31,10 @@ from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import PartyFacts, request_for
-from confrere_federation.studies.protocols import learning_of
 from confrere_federation.studies.running import (
     check_destination,
     check_keys,
+    learning_of,
     local_party,
     make_plan,
     prepare,

@@ -35,8 +35,9 @@ from confrere_federation.parties.answers import Answers, Journal
 from confrere_federation.parties.federation import PartySession, RunSteps, SignedFederation
 from confrere_federation.parties.messages import PartyError, terms
 from confrere_federation.parties.party import Grant, LocalParty, run_name
-from confrere_federation.studies.protocols import Given, Learned, protocol_of, trusted_by
 from confrere_federation.studies.running import (
+    Given,
+    Learned,
     Made,
     approval_of,
     auxiliary_rows,
@@ -47,10 +48,12 @@ from confrere_federation.studies.running import (
     made_of,
     make_plan,
     price_of,
+    protocol_of,
     read_rows,
     reader_for,
     requests_of,
     save_made,
+    trusted_by,
 )
 from confrere_federation.studies.study_file import (
     Local,
