@@ -53,7 +53,6 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
@@ -201,9 +200,10 @@ class LostTries:
         """Return, for people, why tries were lost; nothing if none was."""
         said = ""
         if self.silent:
-            said += f"Sent nothing: {_listed([f'{n} ({c})' for n, c in self.silent.items()])}. "
+            said += f"Sent nothing: {_listed(self.silent)}. "
         if self._suspects:
-            said += f"Sent something that no sum can hold: one of {_listed(self._suspects)}. "
+            suspects = _listed(dict.fromkeys(sorted(self._suspects), ""))
+            said += f"Sent something that no sum can hold: one of {suspects}. "
         return said
 
     def roster(
@@ -225,15 +225,18 @@ class LostTries:
         return [name for name in parties if name not in kept]
 
 
-def _listed(names: Iterable[str]) -> str:
-    every = sorted(names)
+def _listed(codes: Mapping[str, str]) -> str:
+    every = [f"{name} ({code})" if code else name for name, code in codes.items()]
     more = f" and {len(every) - 5} more" if len(every) > 5 else ""
     return ", ".join(every[:5]) + more
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One question to several parties, and what their answers must be; see :meth:`gather`."""
+    """One question to several parties, and what their answers must be; see :meth:`gather`.
+
+    That for a sum which follows from a transcript is without its roster.
+    """
 
     operation: str  #: What is asked, and how
     payload: Payload
@@ -245,6 +248,8 @@ class Round:
     #: Is given all answers together before they are kept, and raises if they are not to be
     whole: Callable[[Mapping[str, Payload]], object] | None = None
     later: int = 0  #: Of a sum: how many more of the run need a try of their own
+    tries: int = 0  #: Of a sum that follows from a transcript: it may be any of so many
+    encoder: SchemaEncoder | None = None  #: By what rows are encoded, if that follows from the run
 
 
 class Federation(ABC):
@@ -356,7 +361,7 @@ class Federation(ABC):
         if not payloads or len(payloads) < asked.quorum * len(answers):
             raise QuorumMissed(
                 f"{asked.operation}: {len(payloads)} of {len(answers)} parties answered, the "
-                f"quorum is {asked.quorum:g}. {_told(bad)}",
+                f"quorum is {asked.quorum:g}. {_listed(bad)}",
                 bad,
             )
         if asked.whole is not None:
@@ -464,12 +469,6 @@ def checked(answer: Payload | PartyError, name: str, expect: Expect) -> Payload 
     return answer if fault is None else PartyError(f"InvalidReply:{fault}")
 
 
-def _told(bad: Mapping[str, str]) -> str:
-    codes = [f"{name}: {code}" for name, code in bad.items()]
-    more = f", and {len(codes) - 5} more" if len(codes) > 5 else ""
-    return ", ".join(codes[:5]) + more
-
-
 class LocalFederation(Federation):
     """Parties in this process."""
 
@@ -480,9 +479,6 @@ class LocalFederation(Federation):
         run: str | None = None,  # Its name
         # Hash of the study, or fingerprint of the schema, that questions are about
         study: str | None = None,
-        # Parties asked at the same time, as joblib understands it; scikit-learn's and joblib's
-        # ``parallel_config`` choose the backend
-        n_jobs: int | None = None,
         # "raise" lets a party's exception through instead of its code: for callers who own the
         # data themselves
         on_error: Literal["report", "raise"] = "report",
@@ -493,22 +489,18 @@ class LocalFederation(Federation):
         self._parties = {party.name: party for party in parties}
         check_names(self._names)
         self._study = study
-        self._n_jobs = n_jobs
         self._raises = on_error == "raise"
 
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
-        """Ask parties one after the other, ``n_jobs`` at a time."""
+        """Ask parties one after the other."""
         names = list(asked.to)
         if asked.operation == Ready.operation:
             self._introduce()
         unknown = [name for name in names if name not in self._parties]
         if unknown:
             raise InvalidParameter(f"to: there is no party {unknown[0]!r}.")
-        served = Parallel(n_jobs=self._n_jobs, prefer="threads")(
-            delayed(self._served)(self._parties[name].encoded_by(self._encoder), asked)
-            for name in names
-        )
-        return dict(zip(names, served, strict=True))
+        here = {name: self._parties[name].encoded_by(self._encoder) for name in names}
+        return {name: self._served(one, asked) for name, one in here.items()}
 
     def _added(self, asked: Round, request: SumOperation) -> Told:
         """Add up; or, where a run goes on, add up again what everyone has sent already.
@@ -560,24 +552,8 @@ class LocalFederation(Federation):
             return PartyError.of(error)
 
 
-@dataclass(frozen=True)
-class Next:
-    """The question that follows from a transcript.
-
-    That for a sum is without its roster, and in any of so many tries. Where it follows from the
-    run by what rows are encoded, that is the encoder.
-    """
-
-    operation: str
-    step: int
-    payload: Payload
-    to: tuple[str, ...]
-    tries: int = 0
-    encoder: SchemaEncoder | None = None
-
-
 class _Stop(Exception):
-    def __init__(self, question: Next) -> None:
+    def __init__(self, question: Round) -> None:
         super().__init__()
         self.question = question
 
@@ -627,12 +603,12 @@ def rehearse(
     return {name: tuple(one for to, one in asked if name in to) for name in parties}
 
 
-def _ready_for(question: Next) -> Payload:
+def _ready_for(question: Round) -> Payload:
     told = {**question.payload.values, OF: question.operation}
     return Payload(told, question.payload.arrays)
 
 
-def _request(asked: Sequence[Next], facts: PartyFacts, steps: int = 1) -> Request:
+def _request(asked: Sequence[Round], facts: PartyFacts, steps: int = 1) -> Request:
     one = asked[0]
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")
@@ -678,13 +654,12 @@ class _Rehearsal(Federation):
     def __init__(self, parties: Sequence[str], study: str, seed: int) -> None:
         super().__init__(study[:64], parties)
         self._rng, self._size = np.random.default_rng(seed), float(seed)
-        self.asked: list[Next] = []
+        self.asked: list[Round] = []
         #: Bytes of signed questions and answers that the last question carries, or some more.
         self.evidence = 0
 
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
-        one = Next(asked.operation, asked.step, asked.payload, asked.to, encoder=self._encoder)
-        self.asked.append(one)
+        self.asked.append(replace(asked, encoder=self._encoder))
         return dict.fromkeys(asked.to, PartyError("Rehearsal"))
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
@@ -702,9 +677,7 @@ class _Rehearsal(Federation):
     def _added(self, asked: Round, request: SumOperation) -> Told:
         mechanism = request.mechanism
         self._keep(asked, 8 * mechanism.size * len(asked.to))
-        tries = mechanism.releases
-        every = Next(asked.operation, 0, asked.payload, asked.to, tries, self._encoder)
-        self.asked.append(every)
+        self._asked(replace(asked, tries=mechanism.releases))
         made_up = self._rng.uniform(0.5, 1.0, size=mechanism.size)
         whole = {"sum": made_up * mechanism.largest / mechanism.size}
         return Told(asked.to, whole, made_up=True)
@@ -746,7 +719,7 @@ class Replay(Federation, Generic[T]):
         self._left: dict[tuple[str, int], Step] = {}
         self.steps: list[Step] = []  #: What it has run over
 
-    def after(self, steps: Sequence[Step]) -> T | Next:
+    def after(self, steps: Sequence[Step]) -> T | Round:
         """Return the question that follows after more steps, or what the protocol ends with.
 
         Raises OperationRefused if a step is not the one that the protocol asks for there, or is not
@@ -757,7 +730,7 @@ class Replay(Federation, Generic[T]):
         if len(self._left) < len(steps) or before & self._left.keys():
             raise OperationRefused("the evidence holds a step twice.", "evidence")
         self.steps += steps
-        found: T | Next
+        found: T | Round
         try:
             while not self._ended:
                 self._next = self._next or next(self._protocol)
@@ -777,7 +750,7 @@ class Replay(Federation, Generic[T]):
 
     def _asked(self, asked: Round) -> NoReturn:
         # Answers without noise of their own are nobody's evidence: such a question stands alone.
-        raise _Stop(Next(asked.operation, asked.step, asked.payload, asked.to))
+        raise _Stop(asked)
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         found = self._left.pop((asked.operation, asked.step), None)
@@ -807,7 +780,7 @@ class Replay(Federation, Generic[T]):
             and agree(without_roster(step.question.payload), asked.payload)
         ]
         if not found:
-            raise _Stop(Next(asked.operation, 0, asked.payload, asked.to, mechanism.releases))
+            raise _Stop(replace(asked, tries=mechanism.releases))
         step = self._left.pop(found[0])
         roster = [one.party for one in roster_of(step.question.payload)]
         answers = {name: step.answers[name].payload for name in roster if name in step.answers}
@@ -1296,8 +1269,8 @@ class Trusted:
         valid = {n: one for n, one in sorted(found.items()) if isinstance(one, Payload)}
         left_out = {name: one.code for name, one in found.items() if isinstance(one, PartyError)}
         if not valid or (left_out and self.on_faulty == "refuse"):
-            told = ", ".join(f"{name}: {why}" for name, why in list(left_out.items())[:5])
-            raise QuorumMissed(f"{len(left_out)} of {count} parties sent nothing valid. {told}")
+            told = f"{len(left_out)} of {count} parties sent nothing valid. {_listed(left_out)}"
+            raise QuorumMissed(told)
         receipts = {name: receipts_of(answer) for name, answer in valid.items()}
         paid = [receipt for each in receipts.values() for receipt in each]
         sent = [answer.arrays[request.answers[0]] for answer in valid.values()]
@@ -1433,7 +1406,7 @@ class PartySession(Generic[T]):
         found = self._replayed(question, steps)
         if question.operation == FINISH:
             return self._finish(question, steps, found)
-        if not isinstance(found, Next):
+        if not isinstance(found, Round):
             raise OperationRefused("nothing is left to ask.", "step")
         self._compare(question, found)
         self._steps.asked(question.operation, question.step, [self.name])
@@ -1448,7 +1421,7 @@ class PartySession(Generic[T]):
         self.state = "answered"
         return SignedAnswer.sign(made, self._key).encode()
 
-    def _replayed(self, question: Question, steps: list[Step]) -> T | Next:
+    def _replayed(self, question: Question, steps: list[Step]) -> T | Round:
         """Return what follows from the evidence; where it only grows, what was replayed counts.
 
         A release is compared with what all of it gives, from the beginning.
@@ -1469,7 +1442,7 @@ class PartySession(Generic[T]):
         self.finished = True
         self.state = "agreed to anew since" if standing is None else str(standing)
 
-    def _compare(self, question: Question, found: Next) -> None:
+    def _compare(self, question: Question, found: Round) -> None:
         if found.tries > 0:
             # Any try that is left will do: those that were lost leave no evidence.
             operation, request = asked_of(question.operation, question.payload)
@@ -1505,11 +1478,11 @@ class PartySession(Generic[T]):
             books.ledger.verify(head=own.head)
         self._seen.add(own.payload.digest)
 
-    def _finish(self, question: Question, steps: Sequence[Step], outcome: T | Next) -> bytes:
+    def _finish(self, question: Question, steps: Sequence[Step], outcome: T | Round) -> bytes:
         if question.step == 1:
             return self._shared(question)
         told_all: T | None = None
-        if not isinstance(outcome, Next):
+        if not isinstance(outcome, Round):
             told_all = outcome
         elif installed(outcome.operation).noised or not self._has_answered(question.run, outcome):
             raise OperationRefused("the run is not at its end.", "step")
@@ -1536,7 +1509,7 @@ class PartySession(Generic[T]):
         told: dict[str, Any] = {"receipt": None, "head": None, "about": about}
         return SignedAnswer.sign(Payload(told, arrays), self._key).encode()
 
-    def _has_answered(self, run: str, asked: Next) -> bool:
+    def _has_answered(self, run: str, asked: Round) -> bool:
         """Whether the party has answered a question whose answers no party may see."""
         slot = installed(asked.operation).slot or asked.operation
         return self._local.books.answers.answer_to(Key(run, slot, asked.step)) is not None
