@@ -29,7 +29,8 @@ from confrere.release import load_rehearsal
 from confrere_federation.engines.keys import make_node_key
 from confrere_federation.parties import Payload
 from confrere_federation.parties.messages import SignedAnswer
-from confrere_federation.studies.study_file import Study, estimator_for, read_study
+from confrere_federation.studies.sessions import approve_study
+from confrere_federation.studies.study_file import Study, estimator_for, read_local, read_study
 from confrere_federation.studies.template import write_example
 from tests.unit.federation.signed_run import name_keys
 
@@ -91,6 +92,9 @@ class Deployment:
         (self.folder / "study.toml").write_text(text)
         for name in self.parties:
             make_node_key(self.folder / f"{name}.node")
+            local = read_local(self.folder / f"local/{name}.toml")
+            told = {"key": local.key_path, "name": "the officer", "reason": "a test"}
+            approve_study(self.study, local, grant=self.folder / f"{name}.grant", **told)
         (self.port,) = free_ports(1)
         nodes = [part for name in self.parties for part in ("--node", f"{name}={name}.node.pem")]
         self.commands = {
@@ -102,7 +106,7 @@ class Deployment:
         }
         for name in self.parties:
             self.commands[name] = [
-                *("party", "study.toml", "--yes", "--local", f"local/{name}.toml"),
+                *("party", "study.toml", "--local", f"local/{name}.toml"),
                 *("--coordinator", f"127.0.0.1:{self.port}"),
                 *("--authority", "coordinator/authority/ca.pem"),
                 *("--node-key", f"{name}.node", "--folder", f"nodes/{name}"),

@@ -76,7 +76,9 @@ def prepared(line, study, sessions):
 
 def _agree(line):
     for name in NAMES:
-        line(*_party(name), typed="1\n")
+        own = ("--local", f"local/{name}.toml", "--grant", f"{name}.grant")
+        line("approve", "study.toml", *own, typed="1\n")
+        line(*_party(name))
 
 
 def _party(name):
@@ -141,11 +143,11 @@ def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessio
 
 def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
     monkeypatch.setattr(engine, "run_party", lambda *_, **__: pytest.fail("it was started"))
-    line(*_party("main"), code=7, typed="\n")
+    assert "nobody has approved it" in line(*_party("main"), code=3).stderr
     assert not Path("nodes/main/status.json").exists()
     local = Path("local/main.toml")
     local.write_text(local.read_text().replace('"objective", ', ""))
-    line(*_party("main"), "--yes", code=6)
+    line(*APPROVE, "--yes", code=6)
 
 
 def test_rows_are_in_memory_only(line, prepared, sessions):
@@ -154,19 +156,20 @@ def test_rows_are_in_memory_only(line, prepared, sessions):
         "status.json",
     ]
     with private(Path("nodes/main"), "party"):
-        assert "another party" in line(*_party("main"), "--yes", code=6).stderr
+        assert "another party" in line(*_party("main"), code=6).stderr
 
 
 def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch):
     monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "correct horse")
     line("keys", "node", "locked", "--passphrase")
     assert "ENCRYPTED" in Path("locked").read_text()
+    line(*APPROVE, "--yes")
     mine = [part if part != "main.node" else "locked" for part in _party("main")]
-    line(*mine, "--yes")
+    line(*mine)
     monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "another")
-    assert "passphrase" in line(*mine, "--yes", code=3).stderr
+    assert "passphrase" in line(*mine, code=3).stderr
     monkeypatch.delenv("CONFRERE_NODE_PASSPHRASE")
-    line(*mine, "--yes", typed="correct horse\n")
+    line(*mine, typed="correct horse\n")
 
 
 def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
@@ -180,17 +183,17 @@ def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
 
 
 def test_a_party_that_is_started_does_not_say_yes_in_the_officer_s_stead(line, study, sessions):
-    """A service starts again by itself, with --yes: what was withdrawn stays withdrawn."""
+    """A service starts again by itself: what was withdrawn stays withdrawn."""
     line(*APPROVE, "--yes")
     no = ["--refuse", "--name", "the officer", "--reason", "changed our mind"]
     assert "withdrawn by the officer" in line(*APPROVE, *no).stdout
     assert not Path("main.grant").exists()
-    told = line(*_party("main"), "--yes", code=4)
+    told = line(*_party("main"), code=4)
     assert "withdrawn by the officer" in told.stderr
     assert not Path("main.grant").exists()
     assert Ledger("local/main.ledger").entries() == []
     line(*APPROVE, "--yes")
-    line(*_party("main"), "--yes")
+    line(*_party("main"))
 
 
 def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
@@ -255,7 +258,8 @@ def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkey
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(engine, "run_party", stopped)
     monkeypatch.setattr(engine, "carrying", stopped)
-    line(*_party("main"), "--yes", code=130)
+    line(*APPROVE, "--yes")
+    line(*_party("main"), code=130)
     line("coordinator", "study.toml", *NODES, "--folder", "c", code=130)
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -269,24 +273,27 @@ def test_a_party_that_is_left_out_or_cannot_go_on_says_so(line, study, monkeypat
 
     monkeypatch.setattr(party, "without_network", lambda make, tell: nullcontext(make()))
     monkeypatch.setattr(engine, "run_party", left_out)
-    assert "left out" in line(*_party("main"), "--yes", code=6).stderr
+    line(*APPROVE, "--yes")
+    assert "left out" in line(*_party("main"), code=6).stderr
     monkeypatch.setattr(engine, "run_party", fail)
-    told = line(*_party("main"), "--yes", code=6).stderr
+    told = line(*_party("main"), code=6).stderr
     assert "no coordinator at this address" in told
     assert "start it again" in told
     assert line.json("status", "nodes/main")["data"]["state"].startswith("failed")
 
 
 def test_a_witness_that_a_restored_volume_would_take_back_is_loud(line, study, sessions):
-    assert "WARNING: the ledger" in " ".join(line(*_party("main"), typed="1\n").stderr.split())
+    line(*APPROVE, "--yes")
+    assert "WARNING: the ledger" in " ".join(line(*_party("main")).stderr.split())
 
 
 def test_a_service_does_not_start_with_its_witness_on_the_ledger_s_mount(
     line, study, sessions, monkeypatch
 ):
     monkeypatch.setenv("CONFRERE_SERVICE", "1")
-    told = line.json(*_party("main"), "--yes", code=3)
+    line(*APPROVE, "--yes")
+    told = line.json(*_party("main"), code=3)
     assert "are on one mount" in told["message"]
     assert "--same-mount" in told["message"]
     assert not list(Path().rglob("*.ledger"))
-    line(*_party("main"), "--yes", "--same-mount")
+    line(*_party("main"), "--same-mount")

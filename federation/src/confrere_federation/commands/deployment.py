@@ -13,7 +13,6 @@ from confrere.cli.options import confirm, pairs
 from confrere.errors import StudyError
 from confrere.views import Word
 from confrere_federation.commands.key_access import (
-    Agreed,
     LocalFile,
     Released,
     signing_key,
@@ -71,7 +70,7 @@ def approve(
     attempts: Annotated[int, Option("Runs that may be paid for, each anew.", min=1, max=100)] = 1,
     days: Annotated[float, Option("How long it is good for.", min=0.01)] = 30.0,
     peer: Annotated[list[str] | None, _PEER] = None,
-    yes: Agreed = False,
+    yes: Annotated[bool, "Agree to the price without asking."] = False,
 ) -> Answer:
     """Agree to what a study asks of a party, once, at its price.
 
@@ -98,7 +97,16 @@ def approve(
     if peer:
         confirm_peers(found, local, {n: str(said) for n, said in pairs(peer, "--peer").items()})
         own = _own(found, study, local, ledger)
-    _agree(found, own, grant, words, yes=yes, attempts=attempts, days=days)
+    plan = make_plan(found, {own.party: own})
+    plan.check()
+    tell(plan.view(found.promise.unit), *peer_lines(found, own))
+    check_peers(found, own)
+    if attempts > 1:
+        tell(f"for each of {attempts} runs")
+    if not yes:
+        confirm(attempts * plan.amount)
+    key = signing_key(own.key_path)
+    approve_study(found, own, key=key, grant=grant, attempts=attempts, days=days, **words)
     return Answer(
         f"approved; next: confrere party {study}",
         {"party": own.party, "grant": str(grant), "study_sha256": found.sha256},
@@ -221,10 +229,7 @@ def answering(
     files: tuple[Path, Path, Path | None],  # The study, the local file, the ledger
     *,
     grant: Path,
-    # Who agrees and why, if there is no grant yet
-    said: tuple[str | None, str | None, str | None] = (None, None, None),
     out: Path | None = None,
-    yes: bool = False,
     same_mount: bool = False,
 ) -> AtHome:
     """Return what answers for a party, once all that is checked first is in order."""
@@ -238,7 +243,7 @@ def answering(
     if loud is not None:
         tell(Word(f"WARNING: {loud}.", "bad"))
     if not grant.exists():
-        _agree(found, own, grant, words_of(*said, found), yes=yes)
+        raise StudyError(f"grant: nobody has approved it here: confrere approve {study}.")
     paying = {one.party: one.account for one in make_plan(found, {own.party: own}).prices}
     facts = {
         "party": own.party,
@@ -265,26 +270,3 @@ def _where(states: Mapping[str, str]) -> str:
 def _own(study: Study, path: Path, local: Path, ledger: Path | None) -> Local:
     (own,) = gather_locals(study, path, [local], ledger=ledger).values()
     return own
-
-
-def _agree(
-    study: Study,
-    own: Local,
-    grant: Path,
-    words: dict[str, Any],
-    *,
-    yes: bool,
-    attempts: int = 1,
-    days: float = 30.0,
-) -> None:
-    """Show what is agreed to, have the amount typed, and write the grant."""
-    plan = make_plan(study, {own.party: own})
-    plan.check()
-    tell(plan.view(study.promise.unit), *peer_lines(study, own))
-    check_peers(study, own)
-    if attempts > 1:
-        tell(f"for each of {attempts} runs")
-    if not yes:
-        confirm(attempts * plan.amount)
-    key = signing_key(own.key_path)
-    approve_study(study, own, key=key, grant=grant, attempts=attempts, days=days, **words)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 LocalFile = Annotated[Path, Option("The party's local file.", envvar="CONFRERE_LOCAL")]
 Released = Annotated[Path | None, Option("Where the release goes.", envvar="CONFRERE_OUT")]
-Agreed = Annotated[bool, "Agree to the price without asking."]
 
 #: Where services put the passphrases of keys; people are asked for them.
 NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable

@@ -14,7 +14,6 @@ from confrere.cli.envelope import Answer, Option, command, tell
 from confrere.errors import FederationError, StudyRefused
 from confrere_federation.commands.key_access import (
     NODE_PASSPHRASE,
-    Agreed,
     LocalFile,
     Released,
     passphrase_of,
@@ -33,16 +32,12 @@ def party(
     node_key: Annotated[Path, "The private node key: keys node makes one."],
     local: LocalFile = Path("local.toml"),
     ledger: Path | None = None,
-    grant: Annotated[Path, "What was approved; without one it is asked for."] = Path("grant.json"),
+    grant: Annotated[Path, "What was approved: confrere approve."] = Path("grant.json"),
     folder: Annotated[Path, "Its files: state, journal, log."] = Path("confrere-party"),
     timeout: Annotated[
         float, Option("Seconds without a coordinator until it gives up.", min=1)
     ] = 3600.0,
-    name: str | None = None,
-    reason: str | None = None,
-    justification: str | None = None,
     out: Released = None,
-    yes: Agreed = False,
     same_mount: Annotated[
         bool, "As a service, start though ledger and witness share a mount."
     ] = False,
@@ -65,14 +60,8 @@ def party(
         # Only here: who has the line reads no tables.
         from confrere_federation.commands.deployment import answering
 
-        return answering(
-            (study, local, ledger),
-            grant=grant,
-            said=(name, reason, justification),
-            out=out,
-            yes=yes,
-            same_mount=same_mount,
-        )
+        files = (study, local, ledger)
+        return answering(files, grant=grant, out=out, same_mount=same_mount)
 
     with (
         stopped_by_services(),
@@ -126,8 +115,6 @@ def answer_standard_input() -> None:
     def make() -> AtHome:
         from confrere_federation.commands.deployment import answering
 
-        if not Path("grant.json").exists():
-            raise FederationError("nobody has approved it here: confrere approve study.toml.")
         files = Path("study.toml"), Path("local.toml"), None
         return answering(files, grant=Path("grant.json"))
 
