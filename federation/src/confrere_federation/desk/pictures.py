@@ -6,7 +6,7 @@ nothing is told by colour alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from markupsafe import Markup
@@ -39,9 +39,9 @@ def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> M
     if not entries:
         return Markup("")
     times = [datetime.fromisoformat(one.time).timestamp() for one in entries]
-    values = [one.counted if yearly else one.spent for one in entries]
+    steps = list(_steps(entries, times, yearly=yearly))
     begin, end = times[0], max(times[-1], times[0] + 1.0)
-    top = max([*values, cap or 0.0]) * 1.05 or 1.0
+    top = max([*(value for _, value in steps), cap or 0.0]) * 1.05 or 1.0
     bottom, right = _HIGH - _BOTTOM, _WIDE - _RIGHT
 
     def x(time: float) -> float:
@@ -53,24 +53,30 @@ def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> M
     def across(kind: str, value: float) -> Markup:
         return _drawn("line", class_=kind, x1=_LEFT, x2=right, y1=y(value), y2=y(value))
 
-    path = [f"M{x(begin):.1f} {y(0.0):.1f}"]
-    year = entries[0].year
-    for entry, time, value in zip(entries, times, values, strict=True):
-        if yearly and entry.year is not None and entry.year != year:
-            year = entry.year  # a new year begins with nothing spent
-            opened = max(begin, min(time, datetime(year, 1, 1, tzinfo=UTC).timestamp()))
-            path.append(f"H{x(opened):.1f}V{y(0.0):.1f}")
-        path.append(f"H{x(time):.1f}V{y(value):.1f}")
+    path = [f"H{x(time):.1f}V{y(value):.1f}" for time, value in steps]
     marks = [0.0, top / 2, top]
     parts = [across("axis", value) for value in marks]
     parts += [_text(_LEFT - 6, y(value) + 4, f"{value:.3g}") for value in marks]
-    parts.append(_drawn("path", class_="line", d="".join([*path, f"H{x(end):.1f}"])))
+    whole = "".join([f"M{x(begin):.1f} {y(0.0):.1f}", *path, f"H{x(end):.1f}"])
+    parts.append(_drawn("path", class_="line", d=whole))
     if cap is not None:
         parts += [across("cap", cap), _text(right, y(cap) + 15, f"cap {shown(cap)}")]
     parts.append(_text(_LEFT, _HIGH - 8, entries[0].time[:10], "start"))
     parts.append(_text(right, _HIGH - 8, entries[-1].time[:10]))
     box, label = f"0 0 {_WIDE} {_HIGH}", "what was spent over time"
     return _drawn("svg", *parts, class_="picture", viewBox=box, role="img", aria_label=label)
+
+
+def _steps(
+    entries: Sequence[Entry], times: Sequence[float], *, yearly: bool
+) -> Iterator[tuple[float, float]]:
+    """Yield when how much was spent; a new year begins with nothing."""
+    year = entries[0].year
+    for entry, time in zip(entries, times, strict=True):
+        if yearly and entry.year is not None and entry.year != year:
+            year = entry.year
+            yield max(times[0], min(time, datetime(year, 1, 1, tzinfo=UTC).timestamp())), 0.0
+        yield time, entry.counted if yearly else entry.spent
 
 
 def _text(x: float, y: float, text: str, anchor: str = "end") -> Markup:

@@ -39,7 +39,6 @@ from confrere.errors import (
     SignatureError,
 )
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.log import canonical
 from confrere.ledger import Receipt
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 
@@ -56,6 +55,7 @@ _DTYPES = {"<f8": 8, "<f4": 4, "<i8": 8, "|b1": 1, "|u1": 1}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MAX_DEPTH = 8
 _MAX_TEXT = 4096
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 @final
@@ -76,7 +76,7 @@ class Payload:
     ) -> None:
         given = dict(values or {})
         _check_plain(given, depth=0)
-        self.values = MappingProxyType(json.loads(canonical(given)))
+        self.values = MappingProxyType(json.loads(_canonical(given)))
         self.arrays = MappingProxyType(
             {name: _frozen(name, array) for name, array in sorted((arrays or {}).items())}
         )
@@ -93,7 +93,7 @@ class Payload:
         """Return the one byte string that stands for this payload."""
         if self._bytes is None:
             shapes = [[n, a.dtype.str, list(a.shape)] for n, a in self.arrays.items()]
-            header = canonical({"arrays": shapes, "values": dict(self.values)}).encode()
+            header = _canonical({"arrays": shapes, "values": dict(self.values)}).encode()
             if len(header) > MAX_HEADER:
                 raise InvalidMessage("values are too long; send numbers as arrays.")
             size = _PREFIX + len(header) + sum(a.nbytes for a in self.arrays.values())
