@@ -149,6 +149,8 @@ def test_an_unexpected_error_shows_its_class_and_never_its_words(line, folder, m
     result = line("fit", "study.toml", "--yes", code=1)
     assert "unexpected RuntimeError" in result.stderr
     assert "S3CRET" not in result.stderr
-    debugged = line.runner.invoke(app, ["fit", "study.toml", "--yes", "--debug"])
+    assert "--attempt 2" in line("fit", "study.toml", "--yes", code=6).stderr
+    again = ["fit", "study.toml", "--yes", "--debug", "--attempt", "2"]
+    debugged = line.runner.invoke(app, again)
     assert debugged.exit_code == 1
     assert "S3CRET" in debugged.stderr

@@ -667,7 +667,7 @@ def answer(question: Question, local: LocalParty) -> Payload:
     if claim.failure is not None:
         raise FederationError(
             f"{question.operation} failed before ({claim.failure}); it is not repeated."
-        )
+        ).hinting("another run is paid for anew: --attempt 2")
     if claim.answer is not None:
         return _sent(claim.answer, local, key, asked, again=True)
     local = asked.encoded(local)  # what cannot be read fails here, and is not charged
