@@ -225,7 +225,7 @@ def test_a_ledger_that_does_not_continue_is_named(tmp_path, facts, caplog):
 def test_below_the_quorum_the_run_fails_and_can_be_resumed(tmp_path):
     there = Organisations(tmp_path, plan=PLAN, quorum=1.0)
     lie = tampering(there, lambda reply: b"")
-    with pytest.raises(QuorumMissed, match="c: InvalidReply:form"):
+    with pytest.raises(QuorumMissed, match=r"c \(InvalidReply:form\)"):
         there.learn(there.federation(tamper=lie))
     spent = [there.spent(name) for name in there.names]
     outcome = there.learn(there.federation())  # c has come to its senses

@@ -87,14 +87,9 @@ def study_facts(path: str) -> Facts:
     study = read_study(file)
     locals_ = gather_locals(study, file)
     promise, price = study.promise, price_of(study)
-    return {
-        "id": study.id,
-        "sha256": study.sha256,
-        "title": study.title,
-        "purpose": study.purpose,
+    told = ("id", "sha256", "title", "purpose", "simulated", "engine", "quorum")
+    return {name: getattr(study, name) for name in told} | {
         "method": study.method.name,
-        "simulated": study.simulated,
-        "engine": study.engine,
         "epsilon": price.epsilon,
         "delta": price.delta,
         "protects": str(promise.protects),
@@ -106,7 +101,6 @@ def study_facts(path: str) -> Facts:
         "columns": list(study.schema.columns),
         "label": study.schema.outcome.column if study.schema.outcome else "",
         "members": [{"name": p.name, "dataset": p.dataset, "role": p.role} for p in study.parties],
-        "quorum": study.quorum,
         "promised": make_plan(study, locals_).promised,
         "trust": str(trust_of(study)),
         "trust_words": trust_words(study),

@@ -48,11 +48,7 @@ class Carrier(typing.Protocol):
         """Send every party its question and wait for the replies.
 
         A party that was gone is asked again, as soon as it is back and until the time is up: asked
-        twice it sends the same bytes. Nobody's reply counts but the named party's own.
-
-        Returns
-        -------
-        mapping
-            One entry per question: the reply's bytes, or in a word why there is none: ``"Timeout"``
-            if the party was there, or ``"Unreachable"``.
+        twice it sends the same bytes. Nobody's reply counts but the named party's own. Returned is
+        for each question the reply's bytes, or in a word why there is none: ``"Timeout"`` if the
+        party was there, or ``"Unreachable"``.
         """

@@ -164,16 +164,7 @@ class _AnswerLog(_Log):
 class Answers(_File[_AnswerLog]):
     """An answer file, of a party or of a coordinator that adds noise.
 
-    Parameters
-    ----------
-    path : path-like, optional
-        The file, made if it is not there. None: a temporary one for simulations, gone with this
-        object.
-
-    Attributes
-    ----------
-    id : str
-        Names this file and no other: a new file in its place has another.
+    Without a path it is a temporary one for simulations, gone with this object.
     """
 
     log = _AnswerLog
@@ -181,6 +172,7 @@ class Answers(_File[_AnswerLog]):
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         super().__init__(path, id=uuid.uuid4().hex)
         with self._opened() as log:  # A file that is something else is refused here.
+            #: Names this file and no other: a new file in its place has another.
             self.id: str = log.first["id"]
 
     def claim(
@@ -292,16 +284,8 @@ class _JournalLog(_Log):
 class Journal(_File[_JournalLog]):
     """The file of a run: who answered what, and where every party's ledger stood.
 
-    Parameters
-    ----------
-    path : path-like
-        Made, its owner's alone, if it is not there. Whoever has it can resume the run.
-    run : str, optional
-        Name of the run; that of another is refused. By default the file's own, or a fresh one.
-
-    Attributes
-    ----------
-    run : str
+    Whoever has it can resume the run; that of another run is refused. Without a name the run is the
+    file's own, or a fresh one.
     """
 
     log = _JournalLog
