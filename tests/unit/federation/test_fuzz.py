@@ -21,8 +21,8 @@ from confrere_federation.parties import (
     Payload,
     Policy,
     Question,
+    federation,
     serve,
-    signed,
 )
 from confrere_federation.parties.messages import refusal, refused
 from confrere_federation.parties.requests import request_for
@@ -162,7 +162,7 @@ def test_an_error_inside_stays_inside(tmp_path, monkeypatch):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("patient 17 is 103 years old")
 
-    monkeypatch.setattr(signed, "answer", broken)
+    monkeypatch.setattr(federation, "answer", broken)
     question = Question(run=there.run, study=STUDY, operation="size", payload=Payload())
     reply = there.sessions["a"].handle(question.sign(there.coordinator))
     assert b"103" not in reply
