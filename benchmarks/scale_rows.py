@@ -193,7 +193,7 @@ def _fitted(X: Any, y: Any, n: int) -> dict[str, Any]:
         table = decoded(*args, **kwargs)
         found["decoding_seconds"] = round(time.process_time() - start, 2)
         start = time.process_time()
-        found["reading_seconds"] = _reading(table.X.path)  # type: ignore[attr-defined]
+        found["reading_seconds"] = _reading(table[0].path)  # type: ignore[attr-defined]
         found["aside"] = time.process_time() - start
         return table
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -77,6 +77,10 @@ class ColumnCounts:
     undeclared: int = 0
     #: Whether every row is encoded alike, so that nothing can be learned from the column.
     constant: bool = False
+
+    def cells(self) -> list[object]:
+        """Return what stands in a line of a table; zeros are left empty."""
+        return ["yes" if cell is True else cell or "" for cell in astuple(self)]
 
 
 class _Texts:
@@ -328,32 +332,14 @@ class DataReport(Shown):
         return tuple(one for one in self.findings if one.severity == "refused")
 
     @property
-    def clean(self) -> bool:
-        """Whether there is nothing to look at."""
-        return not self.findings
-
-    @property
     def plain(self) -> bool:
         """Whether every value is what was declared, so that counts would all be zero."""
         counts = (one.missing or one.outside or one.undeclared for one in self.columns)
-        return self.clean and not any(counts)
+        return not self.findings and not any(counts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for the owner's own programs."""
-        return {
-            "rows": self.rows,
-            "used": self.used,
-            "columns": [asdict(one) for one in self.columns],
-            "findings": [asdict(one) for one in self.findings],
-        }
-
-    def counts(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return the names and rows of a table of counts per column; zeros are left empty."""
-        names = ("column", "kind", "missing", "outside", "undeclared", "constant")
-        return names, [
-            (*(getattr(one, name) or "" for name in names[:5]), "yes" * one.constant)
-            for one in self.columns
-        ]
+        return asdict(self)
 
     @override
     def view(
@@ -363,20 +349,24 @@ class DataReport(Shown):
         title += f": {self.rows} rows read, {self.used} used"
         if self.plain:
             return Panel(f"{title}, none missing, outside bounds or undeclared", note=note)
-        columns, rows = self.counts()
+        columns = [one.name for one in fields(ColumnCounts)]
+        rows = [one.cells() for one in self.columns]
         tone: dict[str, Tone] = {"refused": "bad", "warning": "accent"}
         said = f" {whose}:" if whose else ""
         lines = [Word(one.severity, tone[one.severity], f"{said} {one}") for one in self.findings]
         return Panel(title, [Table(columns, rows, columns[2:5]), *lines], note)
 
     def __str__(self) -> str:
-        width = max((len(one.column) for one in self.columns), default=0)
-        names, rows = self.counts()
-        form = f"{{:<{width}}}  {{:<8}}  {{:>7}}  {{:>7}}  {{:>10}}  {{}}"
-        table = [form.format(*(cell or 0 for cell in row[:5]), row[5]).rstrip() for row in rows]
+        lines: list[list[Any]] = [[one.name for one in fields(ColumnCounts)]]
+        lines += [one.cells() for one in self.columns]
+        width = max(len(str(line[0])) for line in lines)
+        table = [
+            f"{line[0]:<{width}}" + "".join(f"  {cell!s:<10}" for cell in line[1:])
+            for line in lines
+        ]
+        found = [f"{one.severity}: {one}" for one in self.findings]
         told = f"{self.rows} rows read, {self.used} used"
-        lines = [f"{one.severity}: {one}" for one in self.findings]
-        return "\n".join([told, form.format(*names), *table, *lines]) + "\n"
+        return "\n".join(line.rstrip() for line in [told, *table, *found]) + "\n"
 
 
 def data_report(

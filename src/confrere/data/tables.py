@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -507,33 +507,19 @@ _IN_MEMORY = 2**27
 _SINGLE = ("float", "halffloat", "int8", "uint8", "int16", "uint16", "bool")
 
 
-class Decoded(NamedTuple):
-    """A table's numbers, in single precision if all columns are, else in double; and its labels."""
+def decoded(table: RowTable, label: str | None = None) -> tuple[Any, Any, list[str]]:
+    """Return a table's numbers, its labels, and the names of the other columns; decoded once.
 
-    X: Any
-    y: Array | None
-    columns: tuple[str, ...]
-
-
-def decoded(
-    table: RowTable,
-    *,
-    columns: Sequence[str] | None = None,
-    label: str | None = None,
-) -> Decoded:
-    """Return the numbers of a table, decoded once: text, missing values and infinities are refused.
-
-    Features are all columns but the label unless they are named.
+    Numbers are in single precision if all columns are, else in double. Text, missing values and
+    infinities are refused.
     """
-    wanted = None if columns is None else [*columns, *([label] if label is not None else ())]
-    batches = table.read(wanted)
+    batches = table.read()
     first = next(batches, None)
     assert first is not None  # no rows are an error
     if label is not None and label not in first.column_names:
         raise InvalidData(f"{table.name} has no column {label!r} for the labels.")
-    names = tuple(name for name in first.column_names if name != label)
-    kinds = [first.schema.field(name).type for name in names]
-    single = all(str(kind) in _SINGLE for kind in kinds)
+    names = [name for name in first.column_names if name != label]
+    single = all(str(first.schema.field(name).type) in _SINGLE for name in names)
 
     def blocks() -> Iterator[Block]:
         for batch in chain([first], batches):
@@ -541,7 +527,7 @@ def decoded(
             yield [rows], None if label is None else _small(label, batch[label])
 
     (X,), y = gathered(blocks(), table.rows)
-    return Decoded(X, y, names)
+    return X, y, names
 
 
 def gathered(

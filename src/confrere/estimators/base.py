@@ -895,8 +895,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         elif isinstance(X, RowTable):
             if not isinstance(y, str):
                 raise InvalidParameter("y must be the name of the table's label column.")
-            table = decoded(X, label=y)
-            rows, y, features = table.X, np.asarray(table.y), list(table.columns)
+            rows, y, features = decoded(X, y)
             labels, self.n_features_in_ = y, rows.shape[1]
         else:
             sparse = "csr" if tags.input_tags.sparse else False

@@ -297,10 +297,10 @@ def test_decimals_and_texts_of_numbers_are_numbers():
     X, y = made(4)
     frame = frame_of(X, y)
     exact = frame.assign(lab=[Decimal("0.1"), Decimal("2"), Decimal("-3"), Decimal("0.25")])
-    assert decoded(Frames(exact)).X[0:4][:, 2].tolist() == [0.1, 2.0, -3.0, 0.25]
+    assert decoded(Frames(exact))[0][:, 2].tolist() == [0.1, 2.0, -3.0, 0.25]
     for cells in (["1", "2", "3", "4"], [1, "2.0", 3, Decimal(4)]):
         table = Frames(frame.assign(lab=pd.Series(cells, dtype=object)))
-        assert decoded(table).X[0:4][:, 2].tolist() == [1.0, 2.0, 3.0, 4.0]
+        assert decoded(table)[0][:, 2].tolist() == [1.0, 2.0, 3.0, 4.0]
     with pytest.raises(InvalidData, match="no numbers"):
         decoded(Frames(frame.assign(lab=pd.Series([1, "2", 3, "four"], dtype=object))))
 
