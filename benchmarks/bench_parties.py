@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from confrere.kernel.losses import Softmax
+from confrere.kernel.accountants import Softmax
 from confrere.methods.votes import count_votes
 from confrere.solver.parties import solve_parties
 

@@ -7,13 +7,12 @@ from html.parser import HTMLParser
 from typing import Any
 
 from confrere import Guarantee, Ledger
-from confrere.kernel.accountants import gaussian_rate, pure_rate
+from confrere.kernel.accountants import gaussian_rate, loss_of, pure_rate
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import L2, Norm
+from confrere.kernel.norms import L2, HiddenSize, Norm
 from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Columns, HiddenSize, Objective, RowCount
+from confrere.mechanisms.measurements import Columns, Objective, RowCount
 from confrere.methods.allowance import SOLVER
 from confrere.methods.votes import PartyTotal
 

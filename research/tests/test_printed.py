@@ -10,8 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier
-from confrere.kernel.accountants import Exposure, pure_rate
-from confrere.kernel.losses import Logistic
+from confrere.kernel.accountants import Exposure, Logistic, pure_rate
 from confrere.methods.votes import largest_norm as longest_minimiser
 from confrere.methods.votes import soft_sensitivity
 from confrere_research.as_printed.multiparty import (

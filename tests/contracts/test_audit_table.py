@@ -9,9 +9,8 @@ from confrere.assurance import COMPARED, ROWS, AuditCase, audit_row, sides_of
 from confrere.assurance.audited import AUDITED, IN_TABLE
 from confrere.errors import InvalidParameter
 from confrere.estimators import PrivateLogisticRegression
-from confrere.kernel.accountants import Exposure
+from confrere.kernel.accountants import Exposure, Logistic, Softmax
 from confrere.kernel.guarantee import RELATIONS, Neighbours
-from confrere.kernel.losses import Logistic, Softmax
 
 #: Every value of every dimension. Whether a method has it is asked of the method itself.
 VALUES = {

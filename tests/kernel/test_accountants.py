@@ -16,17 +16,19 @@ from confrere.kernel.accountants import (
     THEOREMS,
     Exposure,
     GaussianLoss,
+    Logistic,
+    Softmax,
     corners,
     gaussian_delta,
     gaussian_rate,
     gaussian_sigmas,
     jacobian,
+    loss_of,
     pure_rate,
     theorem,
     worst_residual,
 )
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic, Softmax, loss_of
 from confrere.methods.allowance import free_ridge
 from tests.world import RELATIONS
 

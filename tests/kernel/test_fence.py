@@ -22,12 +22,12 @@ from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import Payment, Receipt, Store
 from confrere.kernel.log import held
-from confrere.kernel.norms import L2
+from confrere.kernel.norms import L2, HiddenSize
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
 from confrere.ledger import LedgerReader
 from confrere.ledger.witness import store_at
-from confrere.mechanisms.measurements import HiddenSize, Part, Point, SecureSum, counts
+from confrere.mechanisms.measurements import Part, Point, SecureSum, counts
 from tests.world import ball, paid
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.losses import Logistic, Softmax, loss_of
+from confrere.kernel.accountants import Logistic, Softmax, loss_of
 from confrere.solver.descent import curvature, residual, sigmoid
 
 margins = st.floats(-700, 700)

@@ -30,11 +30,11 @@ from confrere.estimators.base import PrivateClassifier
 from confrere.kernel import accountants, norms
 from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Guarantee, Neighbours, Then
-from confrere.kernel.norms import L1, L2, Body, Gaussian
+from confrere.kernel.norms import L1, L2, Body, Gaussian, LatticeStep
 from confrere.kernel.streams import RandomSource, SeededSource, simulation_of
 from confrere.ledger import Ledger
 from confrere.mechanisms import measurements
-from confrere.mechanisms.measurements import Act, LatticeStep, Objective
+from confrere.mechanisms.measurements import Act, Objective
 from confrere.methods import average, votes
 from confrere.methods.priors import PriorCheck
 from confrere.methods.votes import WHOLE, shares_of_parties
@@ -584,7 +584,7 @@ MUTATIONS = {
     "output step: L2 for L1": Mutation(
         "the output step reckons with lengths where its noise is of a sum",
         _edited(
-            "mechanisms.measurements:LatticeStep.scale",
+            "kernel.norms:LatticeStep.scale",
             "move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size",
             "move = 2 * self.radius / self.spacing + math.sqrt(self.size)",
         ),
@@ -652,7 +652,7 @@ MUTATIONS = {
     ),
     "add-remove: two in a cell": Mutation(
         "a row is used with one other in its cell",
-        _edited("mechanisms.measurements:HiddenSize.used", "many[which] == 1", "many[which] <= 2"),
+        _edited("kernel.norms:HiddenSize.used", "many[which] == 1", "many[which] <= 2"),
         ("plr",),
         ("theorem",),
         row={"relation": "add-remove"},
@@ -747,7 +747,7 @@ MUTATIONS = {
     "losses: no cap": Mutation(
         "slopes are not capped",
         _edited(
-            "kernel.losses:Logistic.residuals",
+            "kernel.accountants:Logistic.residuals",
             "np.minimum(scores, self.cap, out=scores)",
             "np.minimum(scores, 1.0, out=scores)",
         ),
@@ -758,7 +758,9 @@ MUTATIONS = {
     "losses: curvature": Mutation(
         "two classes bend twice as much as accountants take",
         _edited(
-            "kernel.losses:Logistic.bends", "rare * (1 - rare), 0.0)", "2 * rare * (1 - rare), 0.0)"
+            "kernel.accountants:Logistic.bends",
+            "rare * (1 - rare), 0.0)",
+            "2 * rare * (1 - rare), 0.0)",
         ),
         ("plr",),
         ("theorem",),
@@ -767,7 +769,7 @@ MUTATIONS = {
     "losses: classes": Mutation(
         "a gradient of three classes is longer than the root of two",
         _edited(
-            "kernel.losses:Softmax.residuals",
+            "kernel.accountants:Softmax.residuals",
             "np.arange(scores.shape[2])] -= 1.0",
             "np.arange(scores.shape[2])] -= 1.5",
         ),

@@ -8,12 +8,11 @@ import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
-from confrere.kernel.accountants import gaussian_delta
-from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import Gaussian
+from confrere.kernel.accountants import gaussian_delta, loss_of
+from confrere.kernel.norms import Gaussian, HiddenSize
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms import measurements
-from confrere.mechanisms.measurements import ROUNDING_SHARE, HiddenSize
+from confrere.mechanisms.measurements import ROUNDING_SHARE
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.sums import GradientRounds, OneMessage

@@ -15,12 +15,11 @@ from confrere.audit.adversary import (
 )
 from confrere.data.frame import BoundedRows, into_ball
 from confrere.kernel import accountants, norms
-from confrere.kernel.accountants import Exposure, pure_rate
+from confrere.kernel.accountants import Exposure, Logistic, Softmax, pure_rate
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.norms import L2
-from confrere.kernel.streams import SeededSource, sum_zero_basis
-from confrere.mechanisms.measurements import SOLVER_SHARE
+from confrere.kernel.streams import SeededSource
+from confrere.mechanisms.measurements import SOLVER_SHARE, sum_zero_basis
 from confrere.methods import PublicFacts
 from tests.world import RELATIONS, forget
 

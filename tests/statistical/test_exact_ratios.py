@@ -6,8 +6,7 @@ import pytest
 from confrere.audit import exact_audit
 from confrere.audit.exact import minimiser
 from confrere.kernel.norms import L1, L2
-from confrere.kernel.streams import sum_zero_basis
-from confrere.mechanisms.measurements import SOLVER_SHARE
+from confrere.mechanisms.measurements import SOLVER_SHARE, sum_zero_basis
 from tests.statistical.test_geometry import body_of
 from tests.world import RELATIONS, groups, near, row_count
 

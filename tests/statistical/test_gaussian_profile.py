@@ -20,13 +20,13 @@ from confrere.kernel.accountants import (
     gaussian_rate,
     gaussian_sigmas,
     jacobian,
+    loss_of,
 )
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import L1, Gaussian
-from confrere.kernel.streams import SeededSource, sum_zero_basis
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms import measurements
-from confrere.mechanisms.measurements import SOLVER_SHARE
+from confrere.mechanisms.measurements import SOLVER_SHARE, sum_zero_basis
 from tests.world import RELATIONS, ball, forget, row_count
 
 #: How far the midpoint rule may be off.

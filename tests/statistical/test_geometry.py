@@ -10,8 +10,8 @@ from confrere.data.body import BodyFrame
 from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.kernel import accountants, norms
 from confrere.kernel import streams as samplers
+from confrere.kernel.accountants import Logistic
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.measurements import SOLVER_SHARE

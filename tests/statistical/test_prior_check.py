@@ -14,8 +14,8 @@ from confrere.audit.exact import _climb, _largest, minimiser
 from confrere.data.codes import Coded, stored
 from confrere.errors import CompositionError
 from confrere.kernel.guarantee import Neighbours, exact
+from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import HiddenSize
 from confrere.methods import priors
 from confrere.methods.priors import LEVELS, Belief, PriorCheck
 

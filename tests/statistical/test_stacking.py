@@ -9,9 +9,8 @@ import pytest
 from confrere import FeatureStackingClassifier, SampleStackingClassifier
 from confrere.audit.adversary import log_density, opposed_case, random_case, signed_loss
 from confrere.errors import CalibrationError
-from confrere.kernel.accountants import Exposure, gaussian_delta, pure_rate
+from confrere.kernel.accountants import Exposure, Logistic, gaussian_delta, pure_rate
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic
 from confrere.kernel.norms import L2
 from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.stacks import split_rows

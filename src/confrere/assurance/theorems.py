@@ -18,11 +18,11 @@ import numpy as np
 from confrere.accounting import profile
 from confrere.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
-from confrere.kernel.accountants import GaussianLoss
+from confrere.kernel.accountants import GaussianLoss, Labels, Loss
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Labels, Loss
+from confrere.kernel.norms import HiddenSize, LatticeStep
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import HiddenSize, LatticeStep, Objective, SecureSum
+from confrere.mechanisms.measurements import Objective, SecureSum
 from confrere.methods.sums import check_try
 
 #: Beyond what floats and a coarse Jacobian at a strong ridge can be off by.

@@ -18,7 +18,7 @@ from scipy import special
 from confrere.arrays import Floats
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L1, Body, Norm
-from confrere.kernel.streams import sum_zero_basis
+from confrere.mechanisms.measurements import sum_zero_basis
 from confrere.solver.descent import curvature, residual
 
 Length = Callable[[Floats], float]

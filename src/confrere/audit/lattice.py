@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from confrere.arrays import Floats
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
+from confrere.kernel.norms import LatticeStep
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import LatticeStep
 from confrere.methods.plan import Term
 
 #: Draws are tried this often; the one that makes the integer noise then this often.

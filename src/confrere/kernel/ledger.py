@@ -650,11 +650,7 @@ class Store:
     __slots__ = ("_accounts", "_seen", "lasts", "ledger_id", "path", "witness")
 
     def __init__(
-        self,
-        path: Path,
-        witness: Witness | None,
-        lasts: bool = True,
-        ledger_id: str | None = None,
+        self, path: Path, witness: Witness | None, lasts: bool = True, ledger_id: str | None = None
     ) -> None:
         self.path, self.witness, self.lasts, self.ledger_id = path, witness, lasts, ledger_id
         self._seen: Row | None = None

@@ -5,6 +5,18 @@ norm ``N(x)`` is at most one, and so is its Euclidean length. Noise of density `
 pays ``rho`` for every unit of ``N`` that a record moves the objective by; Gaussian noise pays for
 Euclidean units alone. Proofs: docs/proofs/objective_perturbation.md (L2), docs/proofs/averaging.md
 (L1) and docs/proofs/geometry.md (bodies).
+
+**The output step.** A certified solver returns a point within ``radius`` of the true minimiser, but
+*which* one depends on the data in ways that no density describes; noise that is added in floats
+leaves traces of the point in its low bits. So what would be released is rounded to a public lattice
+and integer noise is added, calibrated to twice the radius plus one lattice step per coordinate.
+What leaves are exact multiples of a power of two (docs/proofs/output_step.md).
+
+**Hidden sizes.** Under add-remove neighbours nobody may know how many rows there are, measurements
+included; but a certificate needs a bound on their number that holds for every data set. So the
+owner declares about how many there are, and every row draws one of :attr:`HiddenSize.most` cells
+and is used if it is alone in it: a record that comes or goes adds one row or takes one away, never
+both (docs/proofs/add_remove.md).
 """
 
 from __future__ import annotations
@@ -18,13 +30,20 @@ from itertools import pairwise, starmap
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse, special
 from typing_extensions import TypeIs, override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_positive
-from confrere.kernel.streams import RandomSource, gamma_norm, normals, product_noise
+from confrere.kernel.streams import (
+    RandomSource,
+    discrete_laplace,
+    gamma_norm,
+    normals,
+    product_noise,
+)
 
 #: Probability of noise longer than certificates reckon with.
 FARTHEST = 1e-18
@@ -32,6 +51,12 @@ FARTHEST = 1e-18
 #: The least share of a group; no rule gives less than 2^-6. Noise is as much longer as a share is
 #: smaller, and a certificate must stand above the rounding of all of it.
 LEAST_SHARE = 2.0**-10
+
+#: More than what probabilities of the integer noise can be off by, in floats.
+PROBABILITIES = 1 + 1e-5
+
+#: Cells per declared row: of as many rows as were declared one in a hundred shares its cell.
+CELLS = 100
 
 #: Of rows in a ball: which.
 Ball = Literal["l1", "l2"]
@@ -345,6 +370,58 @@ class Gaussian(Law):
     @override
     def log_density(self, noise: Floats) -> float:
         return -float(np.square(noise).sum()) / (2 * self.sigma**2)
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeStep:
+    """Discrete Laplace noise on a lattice that hides any move of length ``2 radius``."""
+
+    epsilon: float  #: What the step spends
+    radius: float  #: Certified distance of what was computed from what it stands for
+    size: int  #: Number of coordinates
+
+    @property
+    def spacing(self) -> float:
+        """The lattice constant, the power of two next below ``radius / sqrt(size)``."""
+        return 2.0 ** math.floor(math.log2(self.radius / math.sqrt(self.size)))
+
+    @property
+    def scale(self) -> float:
+        """Scale of the integer noise: the L1 move in lattice units over epsilon."""
+        move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size
+        return move / self.epsilon * PROBABILITIES
+
+    def release(self, point: Floats, source: RandomSource) -> Floats:
+        """Return the rounded and noised point, or points, one per row."""
+        steps = np.rint(point / self.spacing)
+        own = source.bound("output step", steps, self.spacing, self.scale)
+        noise = discrete_laplace(self.scale, point.shape, own)
+        return np.asarray((steps + noise) * self.spacing)
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenSize:
+    """A number of rows that is not public, and what stands for it."""
+
+    declared: int  #: About how many rows there are, from public knowledge or a noised count
+
+    def __post_init__(self) -> None:
+        if isinstance(self.declared, bool) or int(self.declared) < 1:
+            raise InvalidParameter("declared_samples must be a whole number of at least 1.")
+
+    @property
+    def most(self) -> int:
+        """The most rows that are used, and the number of cells."""
+        return CELLS * int(self.declared)
+
+    def used(self, n_rows: int, source: RandomSource, count: int = 1) -> NDArray[np.bool_]:
+        """Return which rows are alone in the cells they draw, ``(count, n_rows)``."""
+        cells = np.floor(source.uniforms(count, n_rows) * self.most).astype(np.int64)
+        alone = np.empty(cells.shape, dtype=np.bool_)
+        for row, drawn in zip(alone, cells, strict=True):
+            _, which, many = np.unique(drawn, return_inverse=True, return_counts=True)
+            row[:] = many[which] == 1
+        return alone
 
 
 class MeasuredRows:

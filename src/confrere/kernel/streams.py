@@ -21,7 +21,6 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from scipy.linalg import helmert
 from typing_extensions import override
 
 from confrere.arrays import Floats
@@ -216,11 +215,6 @@ def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.floa
     """Return ``(count, dimension)`` standard normals, sharp in both tails: a half and a sign."""
     halves = special.ndtri(source.uniforms(count, dimension) / 2)
     return np.asarray(halves * source.signs(count, dimension))
-
-
-def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
-    """Return ``(K, K-1)`` orthonormal columns, each summing to zero."""
-    return np.asarray(helmert(n_classes).T)
 
 
 def discrete_laplace(

@@ -5,18 +5,6 @@ with noise on it. Norm, loss, law, ridge, centre, relation and the number of blo
 :data:`~confrere.kernel.accountants.THEOREMS` says which of them go together. ``guarantee`` touches
 no data; ``sample`` is the only draw, and books the price before it; ``terms`` are the densities
 that an exact audit asks for.
-
-**The output step.** A certified solver returns a point within ``radius`` of the true minimiser, but
-*which* one depends on the data in ways that no density describes; noise that is added in floats
-leaves traces of the point in its low bits. So what would be released is rounded to a public lattice
-and integer noise is added, calibrated to twice the radius plus one lattice step per coordinate.
-What leaves are exact multiples of a power of two (docs/proofs/output_step.md).
-
-**Hidden sizes.** Under add-remove neighbours nobody may know how many rows there are, measurements
-included; but a certificate needs a bound on their number that holds for every data set. So the
-owner declares about how many there are, and every row draws one of :attr:`HiddenSize.most` cells
-and is used if it is alone in it: a record that comes or goes adds one row or takes one away, never
-both (docs/proofs/add_remove.md).
 """
 
 from __future__ import annotations
@@ -31,6 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse, stats
+from scipy.linalg import helmert
 from typing_extensions import override
 
 from confrere.arrays import Floats
@@ -39,6 +28,8 @@ from confrere.kernel.accountants import (
     CLASSWISE_FROM,
     Exposure,
     GaussianLoss,
+    Labels,
+    Loss,
     check_delta,
     gaussian_delta,
     gaussian_mu,
@@ -62,8 +53,20 @@ from confrere.kernel.guarantee import (
     check_relation,
     public_facts,
 )
-from confrere.kernel.losses import Labels, Loss
-from confrere.kernel.norms import FARTHEST, L1, L2, Gaussian, Law, Norm, Pure, Rows, row_norms
+from confrere.kernel.norms import (
+    FARTHEST,
+    L1,
+    L2,
+    PROBABILITIES,
+    Gaussian,
+    HiddenSize,
+    LatticeStep,
+    Law,
+    Norm,
+    Pure,
+    Rows,
+    row_norms,
+)
 from confrere.kernel.streams import (
     Measurement,
     RandomSource,
@@ -72,7 +75,6 @@ from confrere.kernel.streams import (
     gaussian_shares,
     integer_shares,
     l2_shares,
-    sum_zero_basis,
 )
 from confrere.solver.certificate import (
     PARTY_ROOM,
@@ -106,39 +108,9 @@ ROUNDING_SHARE = 1e-3
 #: Radius of the output step behind added noise, over the longest sum: far above the rounding of
 #: doubles, far below the noise, and lattice steps stay whole numbers that doubles hold.
 _FINENESS = 2.0**-40
-#: More than what probabilities of the integer noise can be off by, in floats.
-_PROBABILITIES = 1 + 1e-5
 #: Rows that are added up before others: sums in two stages are rounded less often.
 _BLOCK = 4096
-#: Cells per declared row: of as many rows as were declared one in a hundred shares its cell.
-CELLS = 100
-
 # --- how many rows there are ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenSize:
-    """A number of rows that is not public, and what stands for it."""
-
-    declared: int  #: About how many rows there are, from public knowledge or a noised count
-
-    def __post_init__(self) -> None:
-        if isinstance(self.declared, bool) or int(self.declared) < 1:
-            raise InvalidParameter("declared_samples must be a whole number of at least 1.")
-
-    @property
-    def most(self) -> int:
-        """The most rows that are used, and the number of cells."""
-        return CELLS * int(self.declared)
-
-    def used(self, n_rows: int, source: RandomSource, count: int = 1) -> NDArray[np.bool_]:
-        """Return which rows are alone in the cells they draw, ``(count, n_rows)``."""
-        cells = np.floor(source.uniforms(count, n_rows) * self.most).astype(np.int64)
-        alone = np.empty(cells.shape, dtype=np.bool_)
-        for row, drawn in zip(alone, cells, strict=True):
-            _, which, many = np.unique(drawn, return_inverse=True, return_counts=True)
-            row[:] = many[which] == 1
-        return alone
 
 
 #: How many rows there are, or what stands for that number where it is not public.
@@ -211,36 +183,6 @@ def some_rows(X: Rows, y: Labels, which: NDArray[np.intp] | slice) -> tuple[Any,
         return X[which], y[which]  # type: ignore[index]
     nothing = np.zeros((1, X.shape[1]))
     return (sparse.csr_array(nothing) if sparse.issparse(X) else nothing), np.ones(1)
-
-
-# --- the output step ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LatticeStep:
-    """Discrete Laplace noise on a lattice that hides any move of length ``2 radius``."""
-
-    epsilon: float  #: What the step spends
-    radius: float  #: Certified distance of what was computed from what it stands for
-    size: int  #: Number of coordinates
-
-    @property
-    def spacing(self) -> float:
-        """The lattice constant, the power of two next below ``radius / sqrt(size)``."""
-        return 2.0 ** math.floor(math.log2(self.radius / math.sqrt(self.size)))
-
-    @property
-    def scale(self) -> float:
-        """Scale of the integer noise: the L1 move in lattice units over epsilon."""
-        move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size
-        return move / self.epsilon * _PROBABILITIES
-
-    def release(self, point: Floats, source: RandomSource) -> Floats:
-        """Return the rounded and noised point, or points, one per row."""
-        steps = np.rint(point / self.spacing)
-        own = source.bound("output step", steps, self.spacing, self.scale)
-        noise = discrete_laplace(self.scale, point.shape, own)
-        return np.asarray((steps + noise) * self.spacing)
 
 
 # --- perturbed objectives -------------------------------------------------------------------------
@@ -552,6 +494,11 @@ class PerturbedTerm:
 # --- noise on a computed vector -------------------------------------------------------------------
 
 
+def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
+    """Return ``(K, K-1)`` orthonormal columns, each summing to zero."""
+    return np.asarray(helmert(n_classes).T)
+
+
 def coordinates(point: Numbers) -> Floats:
     """Return a vector as it is, and a matrix by its coordinates where columns sum to zero."""
     flat = point if point.ndim == 1 else (sum_zero_basis(len(point)).T @ point).ravel()
@@ -646,7 +593,7 @@ class Point(Measurement[Any, list[Floats]]):
     @property
     def scale(self) -> float:
         """Of integer noise alone: ``k`` has probability proportional to ``exp(-|k|/scale)``."""
-        return self.sensitivity / self.promise.epsilon * _PROBABILITIES
+        return self.sensitivity / self.promise.epsilon * PROBABILITIES
 
     @cached_property
     def prices(self) -> tuple[float, ...]:

@@ -22,11 +22,10 @@ from numpy.typing import ArrayLike
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Exposure, check_delta, gaussian_rate
+from confrere.kernel.accountants import Exposure, Loss, check_delta, gaussian_rate, loss_of
 from confrere.kernel.guarantee import Neighbours, at_most, check_epsilon, exact, minus
-from confrere.kernel.losses import Loss, loss_of
-from confrere.kernel.norms import Norm
-from confrere.mechanisms.measurements import SOLVER_SHARE, Columns, HiddenSize, Objective, RowCount
+from confrere.kernel.norms import HiddenSize, Norm
+from confrere.mechanisms.measurements import SOLVER_SHARE, Columns, Objective, RowCount
 from confrere.solver.descent import Descent
 
 #: Ridge on the mean loss, or the public rule.

@@ -25,14 +25,9 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import Apart, Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt
+from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import (
-    HiddenSize,
-    Picked,
-    RowCount,
-    SecureSum,
-    honest_majority,
-)
+from confrere.mechanisms.measurements import Picked, RowCount, SecureSum, honest_majority
 from confrere.methods.plan import LabelledTable, Term
 from confrere.solver.row_blocks import Engine
 

@@ -25,6 +25,7 @@ from confrere.arrays import Floats
 from confrere.data.body import BodyFrame
 from confrere.data.encoding import SchemaEncoder
 from confrere.errors import InvalidParameter
+from confrere.kernel.accountants import Loss, loss_of
 from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
@@ -32,7 +33,6 @@ from confrere.kernel.guarantee import (
     check_positive,
     exact,
 )
-from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import (

@@ -22,11 +22,10 @@ from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Form
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Exposure, gaussian_rate, gaussian_sigmas
+from confrere.kernel.accountants import Exposure, Logistic, gaussian_rate, gaussian_sigmas
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic
-from confrere.kernel.norms import L2, Norm
-from confrere.mechanisms.measurements import Columns, HiddenSize, Objective
+from confrere.kernel.norms import L2, HiddenSize, Norm
+from confrere.mechanisms.measurements import Columns, Objective
 from confrere.methods.allowance import (
     DECLARED,
     SOLVER,

@@ -24,15 +24,9 @@ from confrere.data.encoding import SchemaEncoder
 from confrere.data.frame import into_ball
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Apart, Priced, Split
+from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import RandomSource, SeededSource
-from confrere.mechanisms.measurements import (
-    SOLVER_PART,
-    Act,
-    HiddenSize,
-    Objective,
-    RowCount,
-    declared_count,
-)
+from confrere.mechanisms.measurements import SOLVER_PART, Act, Objective, RowCount, declared_count
 from confrere.methods.allowance import (
     intercept_of,
     mean_curvature,

@@ -21,8 +21,8 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.errors import InvalidParameter, OperationRefused
+from confrere.kernel.accountants import Labels, loss_of
 from confrere.kernel.guarantee import Neighbours, Unit
-from confrere.kernel.losses import Labels, loss_of
 from confrere.mechanisms.measurements import (
     Picked,
     SecureSum,

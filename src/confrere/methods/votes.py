@@ -46,7 +46,7 @@ from confrere.arrays import Floats
 from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame, into_ball
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import check_delta, theorem
+from confrere.kernel.accountants import check_delta, loss_of, theorem
 from confrere.kernel.guarantee import (
     FACTS,
     FLOATS,
@@ -58,7 +58,6 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_positive,
 )
-from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import (

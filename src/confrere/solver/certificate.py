@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.kernel.losses import Labels, Loss
+from confrere.kernel.accountants import Labels, Loss
 from confrere.kernel.norms import Rows
 
 #: Unit roundoff of double precision.

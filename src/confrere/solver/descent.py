@@ -25,8 +25,8 @@ from scipy.special import expit
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import Logistic, Loss
 from confrere.kernel.guarantee import check_bound, check_positive
-from confrere.kernel.losses import Logistic, Loss
 from confrere.solver.certificate import Problem, gradient_bounds, smallest_tolerance
 from confrere.solver.row_blocks import Block, Matrix, SolverRows, Sums, Work
 

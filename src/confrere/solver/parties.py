@@ -39,8 +39,8 @@ from scipy.special import expit
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.accountants import Logistic, Loss
 from confrere.kernel.guarantee import check_positive
-from confrere.kernel.losses import Logistic, Loss
 from confrere.solver.certificate import PARTY_ROOM, UNSOLVED, smallest_tolerance
 from confrere.solver.descent import minimise
 

@@ -7,9 +7,8 @@ import pytest
 from confrere import CollaborativeClassifier
 from confrere.data.body import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import gaussian_mu
-from confrere.kernel.losses import loss_of
-from confrere.mechanisms.measurements import HiddenSize
+from confrere.kernel.accountants import gaussian_mu, loss_of
+from confrere.kernel.norms import HiddenSize
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
-from confrere.kernel.losses import Softmax
+from confrere.kernel.accountants import Softmax
 from confrere.solver.parties import solve_parties
 
 

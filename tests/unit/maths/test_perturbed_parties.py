@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from confrere.data.frame import into_ball
-from confrere.kernel.losses import Logistic
+from confrere.kernel.accountants import Logistic
 from confrere.solver import parties
 from confrere.solver.descent import minimise
 from confrere.solver.parties import minimise_parties

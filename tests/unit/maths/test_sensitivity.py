@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, lambertw
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.losses import Softmax
+from confrere.kernel.accountants import Softmax
 from confrere.methods.votes import (
     PartyBudget,
     auxiliary_radius,

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from confrere.errors import InvalidData
-from confrere.kernel.losses import Logistic
+from confrere.kernel.accountants import Logistic
 from confrere.solver.certificate import smallest_tolerance
 from confrere.solver.descent import minimise, residual
 

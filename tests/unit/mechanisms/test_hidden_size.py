@@ -10,11 +10,10 @@ from scipy import sparse, stats
 
 from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import L1
+from confrere.kernel.norms import CELLS, L1, HiddenSize
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import CELLS, HiddenSize
 from confrere.methods.average import NoisedMinimiser, Weights, noised_minimiser
 from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.messages import Payload

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from confrere.kernel.norms import LatticeStep
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import LatticeStep
 
 steps = st.builds(
     LatticeStep, epsilon=st.floats(1e-3, 1), radius=st.floats(1e-12, 1e-2), size=st.integers(1, 30)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.kernel.losses import Softmax
+from confrere.kernel.accountants import Softmax
 from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import PartyBudget, largest_norm, noised_average
 from confrere.solver.parties import solve_parties

@@ -6,7 +6,7 @@ import pytest
 from confrere import CollaborativeClassifier
 from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
-from confrere.kernel.losses import Logistic
+from confrere.kernel.accountants import Logistic
 from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
 from confrere.methods.asking import PartyRows, Sizes, Told, in_process
