@@ -800,6 +800,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """Set fitted attributes, from what was released and from public facts alone."""
         self.model_ = model
         self.classes_ = sorted_labels(self.model_)
+        self.expected_auc_ = getattr(plan, "expected", None)
         if sources := getattr(plan, "sources", ()):
             self.sources_ = sources
 

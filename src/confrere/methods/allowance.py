@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
@@ -192,6 +193,89 @@ def column_ridges(
         raise InvalidParameter(f"alpha must have one number per column ({n_features}).")
     smallest = float(given.min())
     return smallest, np.sqrt(smallest / given)
+
+
+#: Part of the curvature that is reckoned with. About half of the records lie where a capped loss is
+#: straight, and columns tell in part the same. And curvature where no base rate is declared.
+SEEN, CURVATURE = 0.25, 0.2
+
+#: Prior variance of a row's log odds, and what signs of experts leave of it.
+LOG_ODDS, NEAR_EXPERTS = 4.0, 1.0
+
+#: Area of the best model without privacy, where nobody says what that is.
+BEST = 0.8
+
+#: A score that keeps a share of the log odds' variance is less apart by this power of its root: in
+#: a schema's body, and in a ball, where columns that tell the same are not known to.
+SHAPED, PLAIN = 0.2, 0.5
+
+#: The deviation over draws beside what is lost, and what is too little to be paid for.
+SPREAD_OF_DRAWS, GAIN = 0.6, 0.002
+
+
+@dataclass(frozen=True)
+class ExpectedArea:
+    """What a fit is expected to rank with, from public facts and a guess of the best model's area.
+
+    ``Phi(Phi^-1(best) kept^(g/2))``. One release is one draw: 8 of 10 lie between low and high,
+    within a factor of two.
+    """
+
+    kept: float  #: Share of the log odds' variance that is expected to survive
+    best: float = BEST  #: The best model's area without privacy: a guess
+    exponent: float = SHAPED
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.best < 1:
+            raise InvalidParameter("auc must lie strictly between 0.5 and 1.")
+
+    @property
+    def auc(self) -> float:
+        """The expected area."""
+        return float(special.ndtr(special.ndtri(self.best) * self.kept ** (self.exponent / 2)))
+
+    @property
+    def low(self) -> float:
+        """Below it one of ten draws lies."""
+        return max(0.0, self.auc - 1.28 * SPREAD_OF_DRAWS * (self.best - self.auc))
+
+    @property
+    def high(self) -> float:
+        """Above it one of ten draws lies."""
+        return min(self.best, self.auc + 1.28 * SPREAD_OF_DRAWS * (self.best - self.auc))
+
+    def at(self, best: float) -> ExpectedArea:
+        """Return the same where the best model has another area."""
+        return replace(self, best=best)
+
+    def near(self, variance: float) -> ExpectedArea:
+        """Return the same around what leaves so much of the log odds' variance open."""
+        return replace(self, kept=1 - min(1.0, variance / LOG_ODDS) * (1 - self.kept))
+
+    def gain(self, known: float, drift: float = 0.0) -> float:
+        """Return how much area these records add to a score that keeps the share ``known``.
+
+        Of a source ``drift`` is :data:`DRIFT`: by that much organisations differ.
+        """
+        before = replace(self, kept=known)
+        after = min(1.0, known + self.kept * (1 - known + drift))
+        return replace(self, kept=after).auc - before.auc
+
+    def __str__(self) -> str:
+        return f"{self.auc:.3f}, 8 of 10 draws between {self.low:.3f} and {self.high:.3f}"
+
+
+#: What signs of experts keep, all alone.
+OF_EXPERTS = ExpectedArea(1 - NEAR_EXPERTS / LOG_ODDS)
+
+
+def kept_in_ball(allowed: Allowance, size: int, base_rate: float = 0.5) -> float:
+    """Return the share of the log odds' variance that survives in a ball of so many weights."""
+    curved = SEEN * allowed.records * min(CURVATURE, base_rate * (1 - base_rate)) / size
+    noise = noise_variance(allowed.budget, size, allowed.reach)
+    if allowed.delta:
+        noise = allowed.sigma**2
+    return LOG_ODDS * curved / (LOG_ODDS * curved + 1 + noise / curved) if curved else 0.0
 
 
 #: Variance of the log odds around what experts declare, if they are right, and if they are not.

@@ -50,7 +50,18 @@ from confrere.mechanisms.measurements import (
     row_products,
     row_promise,
 )
-from confrere.methods.allowance import SOLVER, Allowance, Alpha, Near, free_ridge, ridge_for, shares
+from confrere.methods.allowance import (
+    LOG_ODDS,
+    SOLVER,
+    Allowance,
+    Alpha,
+    ExpectedArea,
+    Near,
+    alike,
+    free_ridge,
+    ridge_for,
+    shares,
+)
 from confrere.methods.asking import (
     Arrays,
     Ask,
@@ -68,7 +79,7 @@ from confrere.methods.asking import (
     known_sizes,
     relation,
 )
-from confrere.methods.geometry import LOG_ODDS, SchemaGeometry
+from confrere.methods.geometry import SchemaGeometry, expected_in
 from confrere.methods.plan import Coordinates, LabelledTable, Names, Plan, Term, linear_model
 from confrere.methods.priors import (
     THEOREM,
@@ -197,6 +208,21 @@ class CollaborativePlan(Plan[Linear]):
     @override
     def guarantee(self) -> Guarantee:
         return self.protocol.guarantee(self.sizes)
+
+    @property
+    def expected(self) -> ExpectedArea | None:
+        """What the area of an average of two classes is expected to be, by public facts."""
+        made, parties = self.protocol, alike(self.sizes.counts.values())
+        if (
+            not isinstance(made, Averaging)
+            or made.n_classes > 2
+            or isinstance(made.frame, BodyFrame)
+        ):
+            return None
+        near = made.prior.variance_at(made.belief) if isinstance(made.prior, Prior) else LOG_ODDS
+        spent = made.allowed(self.sizes)
+        spent = spent.at(epsilon=made.epsilon / made.rounds / math.sqrt(parties), delta=0.0)
+        return expected_in(made.frame, spent, min(near, LOG_ODDS))
 
     @override
     def run(self, data: LabelledTable, source: RandomSource) -> Linear:

@@ -28,11 +28,13 @@ from confrere.kernel.norms import L2, HiddenSize, Norm
 from confrere.mechanisms.measurements import Columns, Objective
 from confrere.methods.allowance import (
     DECLARED,
+    LOG_ODDS,
     SOLVER,
     UNKNOWN,
     Allowance,
     Alpha,
     Alphas,
+    ExpectedArea,
     LossName,
     Near,
     alike,
@@ -43,7 +45,6 @@ from confrere.methods.allowance import (
 )
 from confrere.methods.average import Averaging, Collaboration, Expansion
 from confrere.methods.geometry import (
-    LOG_ODDS,
     Geometry,
     Leaf,
     Noise,
@@ -51,6 +52,7 @@ from confrere.methods.geometry import (
     choose_form,
     declared_number,
     encodes,
+    expected_in,
     schema_frame,
 )
 from confrere.methods.plan import (
@@ -303,6 +305,10 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     known = LOG_ODDS if prior is None else prior.variance
 
     @cache
+    def expected(own: Allowance, variance: float) -> ExpectedArea | None:
+        return expected_in(space, own, min(variance, LOG_ODDS)) if facts.n_classes == 2 else None
+
+    @cache
     def framed(own: Allowance, variance: float, believed: float) -> tuple[Coordinates, Alpha]:
         factors = scale if prior is None else prior.scale_at(Belief(believed, math.inf))
         frame = _frame_in(space, own, variance)
@@ -333,6 +339,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
             prior=point,
             near=near,
             sources=asked.sources,
+            expected=expected(own, known if prior is None else prior.variance_at(belief)),
         )
 
     return asked.near(facts, prior, fit)

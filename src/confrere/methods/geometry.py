@@ -40,15 +40,22 @@ from confrere.data.frame import Frame
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
-from confrere.methods.allowance import Allowance, free_ridge, noise_variance
+from confrere.methods.allowance import (
+    CURVATURE,
+    LOG_ODDS,
+    PLAIN,
+    SEEN,
+    Allowance,
+    ExpectedArea,
+    free_ridge,
+    kept_in_ball,
+    noise_variance,
+)
 
 Kind = Literal["number", "flag", "category", "bend", "constant"]
 #: What shares the rate of the noise: intervals, one-hot blocks, bends of curves.
 Group = Literal["lines", "corners", "bends"]
 GROUPS: tuple[Group, ...] = ("lines", "corners", "bends")
-
-#: Prior variance of a row's log-odds.
-LOG_ODDS = 4.0
 
 #: How much a column of every kind can matter: the mean square of what a line does to the log-odds;
 #: of a flag and of a level of a category, by itself.
@@ -60,10 +67,6 @@ BEND_OF_KNOWN, BEND = 0.25, 1.5
 
 #: What the kernel of a curve has on its diagonal on top: a level of its own for every hat.
 NUGGET = 0.05
-
-#: Part of the curvature that is reckoned with. About half of the records lie where a capped loss is
-#: straight, and columns tell in part the same.
-SEEN = 0.25
 
 #: Part of epsilon that is reckoned with for noise while the ridge is chosen.
 _NOISE = 0.9
@@ -384,9 +387,6 @@ Noise = Literal["auto", "ball", "schema"]
 #: What noise is made for in a schema's coordinates: the body itself, or a ball there.
 Leaf = Literal["Max", "L2", "L1"]
 
-#: Curvature of the loss where no base rate is declared; a declared one never implies more.
-CURVATURE = 0.2
-
 #: Numbers in all roots of a body at the most: more would be too long for a message, and a category
 #: of a stranger's schema could fill any memory.
 LARGEST_ROOTS = 1 << 22
@@ -557,3 +557,22 @@ class SchemaGeometry:
 
 #: Where rows are: in a ball, or in a body whose coordinates follow from what is spent and known.
 Geometry = Frame | SchemaGeometry
+
+
+def expected_in(
+    space: Geometry,  # Where rows are
+    allowed: Allowance,  # Of the fit; of an average, at epsilon over the root of its parties
+    log_odds: float = LOG_ODDS,  # What is left open by what is shrunk towards
+) -> ExpectedArea:
+    """Return what a fit is expected to rank with."""
+    if isinstance(space, Frame):
+        kept = kept_in_ball(allowed, space.size)
+        return ExpectedArea(kept, exponent=PLAIN).near(log_odds)
+    found = expected_signal(
+        factors_of(space.encoder.blocks())[0],
+        n_samples=allowed.records,
+        curvature=curvature_of(space.encoder.schema, allowed.loss.n_classes),
+        rate=reckoned_rate(allowed),
+        log_odds=log_odds,
+    )
+    return ExpectedArea(found.kept).near(log_odds)

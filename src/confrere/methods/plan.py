@@ -20,7 +20,7 @@ from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import NoisedPoint, Objective, PerturbedTerm
-from confrere.methods.allowance import Allowance, Alpha, Near, ridge_for
+from confrere.methods.allowance import Allowance, Alpha, ExpectedArea, Near, ridge_for
 from confrere.model import Facts, Linear, Model
 from confrere.solver.row_blocks import Engine
 
@@ -204,6 +204,8 @@ class LinearPlan(ModelPlan):
     mechanism: Objective  #: Noise, ridge and price
     public_samples: int  #: The number of records that everyone may know
     sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
+    #: What its area is expected to be, by public facts; of two classes
+    expected: ExpectedArea | None = None
 
     @property
     @override
@@ -276,6 +278,7 @@ def plan_linear(
     prior: Floats | None = None,
     near: Near | None = None,
     sources: tuple[Any, ...] = (),
+    expected: ExpectedArea | None = None,
 ) -> LinearPlan:
     """Return the plan of a private linear model.
 
@@ -287,4 +290,4 @@ def plan_linear(
         ridge = frame.ridge  # its own
     else:
         ridge = ridge_for(allowed, norm.size, alpha, near=near, floor=ridge_floor)
-    return LinearPlan(frame, allowed.objective(norm, ridge, prior), records, sources)
+    return LinearPlan(frame, allowed.objective(norm, ridge, prior), records, sources, expected)

@@ -576,6 +576,11 @@ class CheckedPlan(ModelPlan):
         return self.fit(self.check.before)
 
     @property
+    def expected(self) -> Any:
+        """What its area is expected to be, if the check brings what is believed before."""
+        return getattr(self.likely, "expected", None)
+
+    @property
     @override
     def priced(self) -> Guarantee:
         # It is that of every outcome: :meth:`fit` refuses a fit that costs more than is left.

@@ -7,7 +7,6 @@ from confrere.planning.forecast import (
     plan_schema,
     plan_votes,
     price,
-    recommend,
 )
 
-__all__ = ["choose", "choose_votes", "plan", "plan_schema", "plan_votes", "price", "recommend"]
+__all__ = ["choose", "choose_votes", "plan", "plan_schema", "plan_votes", "price"]
