@@ -129,6 +129,7 @@ _MODULES = {
     "schema": "schemas",
     "audit": "audit",
     "plan": "planning",
+    "choose": "planning",
     **dict.fromkeys(("home", "keys", "provision", "kit", "approve", "coordinator"), ""),
     **dict.fromkeys(("party", "status", "desk"), ""),
     "version": "version",

@@ -58,6 +58,7 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
+from confrere.methods.allowance import GAIN, OF_EXPERTS, ExpectedArea
 from confrere.methods.design import Settings, design
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts
 from confrere.model import Encoder, Linear, Model
@@ -359,6 +360,17 @@ def warn_about_norm(encoder: SchemaEncoder | None, data_norm: Any) -> None:
             "Leave it out."
         )
     if told:
+        warnings.warn(told, PrivacyWarning, stacklevel=2)
+
+
+def warn_about_experts(encoder: SchemaEncoder | None, expected: ExpectedArea | None) -> None:
+    """Warn, before anything is spent, where signs of experts are expected to rank as well."""
+    if encoder is None or expected is None or not encoder.schema.has_signs:
+        return
+    alone = replace(expected, kept=OF_EXPERTS.kept)
+    if expected.auc - alone.auc < GAIN:
+        told = f"expected AUC {alone.auc:.3f} beside {expected.auc:.3f}, if {alone.best:g} is best"
+        told = f"schema.expert_score(X) may rank as well as this fit, and costs nothing: {told}."
         warnings.warn(told, PrivacyWarning, stacklevel=2)
 
 
@@ -754,6 +766,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         if self.random_state is None:
             warn_about_steps(self)
             warn_about_norm(self._encoder(), getattr(self, "data_norm", None))
+            warn_about_experts(self._encoder(), getattr(plan, "expected", None))
         if getattr(self, "engine", None) is None:
             return self._pay_and_learn(plan, data)
         with opened_engine(self.engine) as engine:

@@ -365,8 +365,8 @@ def choose(
     """Choose how organisations learn one model; touches no data.
 
     Declared signs: an average with experts. None: an average where numbers become curves, and
-    otherwise sums if the parties are worth two of one size. Never rounds, never a delta, and never
-    a kind of trust that policies forbid.
+    otherwise sums if the parties are worth two of one size; without a schema what is expected to be
+    better. Never rounds, never a delta, and never a kind of trust that policies forbid.
 
     Parameters
     ----------
@@ -397,7 +397,7 @@ def choose(
     bent = signs = False
     if schema is not None:
         form = choose_form(schema, "schema", allowed)
-        space, bent, signs = SchemaGeometry(schema.encoder(form=form)), form == "curves", False
+        space, bent = SchemaGeometry(schema.encoder(form=form)), form == "curves"
         signs = schema.has_signs
     settings: dict[str, Any] = {"epsilon": float(epsilon)}
     settings |= {"method": "average"} if len(sizes) > 1 else {}
@@ -415,7 +415,9 @@ def choose(
         how: dict[str, Any] = {"colluding": colluding, "curvature": curvature}
         sums = _sums(OneMessage(frame=ball, epsilon=epsilon, cap=0.5, **how), counts, auc)
         ways.append(sums)
-        if not signs and not bent and parties >= 2:
+        # Where nothing is declared both are in a ball, and the formula tells them apart.
+        better = sums.expected.auc > plain.auc + GAIN
+        if not signs and (better if schema is None else parties >= 2 and not bent):
             best = sums if content.allows(sums.trust) else first
             if best is first:
                 said.append(

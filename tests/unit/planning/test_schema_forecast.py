@@ -18,8 +18,9 @@ SCHEMA = PublicSchema(FEATURES, Label("y", positive=1, negative=0))
 @pytest.mark.parametrize("n", [300, 3_000, 300_000])
 def test_what_is_planned_is_what_is_used(n):
     told = plan_schema(SCHEMA, n=n, epsilon=1.0)
-    form = PrivateLogisticRegression(epsilon=1.0, schema=SCHEMA)._encoder(n).form
-    assert told.used.form == {"linear": "lines", "curves": "curves"}[form]
-    assert told.used in told.expected
-    assert all(told.used.kept >= one.kept for one in told.expected)
-    assert f"used: {told.used}" in str(told)
+    model = PrivateLogisticRegression(epsilon=1.0, schema=SCHEMA)
+    assert told.used == {"linear": "lines", "curves": "curves"}[model._encoder(n).form]
+    assert told.expected.kept == max(told.lines.kept, told.curves.kept)
+    assert told.declared is not None  # nobody says where balances are
+    assert "with mean and sd of every number declared" in str(told)
+    assert told.experts is None

@@ -1,63 +1,64 @@
-"""The choice between an average, one message and rounds: by public facts, and as fits bear out."""
+"""The choice among ways to one model: by public facts, and never what policies forbid."""
 
-import numpy as np
+import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score
 
-from confrere import CollaborativeClassifier
+from confrere import CollaborativeClassifier, PrivateLogisticRegression
+from confrere.errors import PrivacyWarning
+from confrere.methods import PublicFacts
 from confrere.planning import choose
+from confrere.schema import Flag, Label, Number, PublicSchema
 
-DECAY = 0.75
-
-
-def ways(**facts):
-    given = {"sizes": [1000] * 30, "d": 20, "epsilon": 0.5, "base_rate": 0.3, "auc": 0.8}
-    return {one.way: one.auc for one in choose(**(given | facts)).expected}
-
-
-def test_many_parties_without_a_delta_send_one_message():
-    choice = choose(sizes=[300] * 100, d=40, epsilon=0.5, base_rate=0.2)
-    assert choice.best.way == "one message"
-    assert choice.settings == {"method": "sums", "epsilon": 0.5}
-    assert "whatever the number of parties" in str(choice)
+LABEL = Label("y", positive=1, negative=0)
+KNOWN = {"bounds": (0, 10), "mean": 5, "sd": 2}
+PLAIN = PublicSchema([Number("a", **KNOWN, curve=False), Flag("b")], outcome=LABEL)
+BENT = PublicSchema([Number("a", bounds=(0, 10)), Flag("b")], outcome=LABEL)
+SIGNS = PublicSchema([Number("a", **KNOWN, sign=1), Flag("b", sign=-1)], outcome=LABEL)
 
 
-def test_only_the_average_suffers_from_dealing_records_to_more_parties():
-    few, many = (ways(sizes=[30_000 // m] * m, delta=1e-6) for m in (5, 100))
-    assert many["average"] < few["average"] - 0.02
-    assert many["one message"] == pytest.approx(few["one message"], abs=0.01)
-    assert many["rounds"] == pytest.approx(few["rounds"], abs=0.01)
+def test_declared_signs_are_asked_for():
+    for sizes in ([4000], [2000, 2000], [3900, 100]):
+        found = choose(sizes=sizes, schema=SIGNS, trust="coordinator")
+        assert found.best.name == "with experts"
+        assert found.best.settings["prior"] == "experts"
+        assert found.best.expected.auc > found.ways[0].expected.auc
 
 
-def table(n, d, seed, distance=1.2):
-    """Rows of the working model: principal variances that fall, classes apart where rows vary."""
-    rng = np.random.default_rng(seed)
-    within = np.arange(1, d + 1) ** -DECAY
-    mu = distance * np.sqrt(within * within / within.sum())
-    y = (rng.random(n) < 0.3).astype(int)
-    X = rng.normal(size=(n, d)) * np.sqrt(within) + np.outer(y - 0.3, mu)
-    return X, y, float(np.sqrt(within.sum() + 0.21 * mu @ mu))
+def test_without_signs_curves_are_averaged_and_lines_of_several_are_summed():
+    sizes = [3000, 2000, 1000]
+    assert choose(sizes=sizes, schema=BENT, trust="1 of 3").best.name == "average"
+    assert choose(sizes=sizes, schema=PLAIN, trust="1 of 3").best.name == "sums"
+    assert choose(sizes=[5900, 50, 50], schema=PLAIN, trust="1 of 3").best.name == "average"
+    assert choose(sizes=[6000], schema=PLAIN).best.name == "alone"
 
 
-@pytest.mark.parametrize("settings", [{"method": "average"}, {}, {"delta": 1e-6}], ids=str)
-def test_what_is_expected_is_what_fits_reach_on_data_of_the_working_model(settings):
-    parties, each, d = 10, 600, 12
-    way = settings.get("method") or ("rounds" if settings else "one message")
-    reached = []
-    for seed in range(8):
-        X, y, norm = table(parties * each + 4000, d, seed)
-        # An orthogonal turn: columns have no principal direction of their own.
-        turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(d, d)))[0]
-        X = X @ turn
-        model = CollaborativeClassifier(
-            **(
-                {"method": "sums", "epsilon": 0.5, "data_norm": norm, "random_state": seed}
-                | settings
-            )
-        )
-        n = parties * each
-        model.fit(X[:n], y[:n], party=np.arange(n) % parties)
-        reached.append(roc_auc_score(y[n:], model.decision_function(X[n:])))
-    best = 0.8019  # Phi(1.2 / sqrt 2)
-    expected = ways(sizes=[each] * parties, d=d, epsilon=0.5, delta=1e-6, auc=best)[way]
-    assert expected == pytest.approx(np.mean(reached), abs=0.02)
+def test_policies_decide_whom_to_trust_and_what_must_change_is_said():
+    found = choose(sizes=[3000, 2000, 1000], schema=PLAIN)
+    assert found.best.name == "average"
+    assert 'trust = "1 of 3"' in str(found)
+    for way in found.ways:
+        assert "delta" not in way.settings
+        assert "rounds" not in way.settings
+
+
+def test_the_average_alone_suffers_from_dealing_records_to_more_parties():
+    few, many = (choose(sizes=[30_000 // m] * m, d=20, epsilon=0.3) for m in (5, 100))
+    areas = [{way.name: way.expected.auc for way in one.ways} for one in (few, many)]
+    assert areas[1]["average"] < areas[0]["average"] - 0.02
+    assert areas[1]["sums"] == pytest.approx(areas[0]["sums"], abs=0.01)
+
+
+def test_what_is_chosen_is_what_the_estimators_expect():
+    sizes = {"a": 3000, "b": 2000, "c": 1000}
+    model = CollaborativeClassifier(schema=BENT, classes=[0, 1])
+    plan = model.plan(PublicFacts(n_samples=6000, n_features=0, sizes=sizes))
+    assert plan.expected == choose(sizes=[*sizes.values()], schema=BENT).ways[0].expected
+
+
+def test_a_fit_that_experts_are_expected_to_beat_is_warned_of_before_it_is_paid():
+    rows = {"a": [1.0, 2.0, 3.0] * 10, "b": [True, False, True] * 10, "y": [0, 1, 1] * 10}
+    model = PrivateLogisticRegression(epsilon=0.01, schema=SIGNS, prior=None)
+    with pytest.warns(PrivacyWarning, match="expert_score"):
+        model.fit(pd.DataFrame(rows))
+    assert model.expected_auc_.auc < 0.8
+    assert choose(sizes=[30], schema=SIGNS, epsilon=0.01).said

@@ -1,19 +1,26 @@
-"""plan: what an epsilon would bring, from public sizes alone."""
+"""plan and choose: what an epsilon would bring, and which way to take, from public facts alone."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from confrere.cli.envelope import Answer, Option, command
 from confrere.data.schema import PublicSchema
-from confrere.planning import choose, plan_schema, plan_votes
+from confrere.methods.allowance import BEST, ExpectedArea
+from confrere.planning import choose as chosen_way
 from confrere.planning import plan as planned
-from confrere.planning.forecast import DECAY
+from confrere.planning import plan_schema, plan_votes
 from confrere.views import Table
 
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+_Auc = Annotated[float, Option("The best model's, from the literature.", min=0.501, max=0.999)]
+
+
+def _told(area: ExpectedArea) -> dict[str, float]:
+    return {"auc": area.auc, "low": area.low, "high": area.high, "kept": area.kept}
 
 
 @command("plan")
@@ -24,16 +31,10 @@ def plan(
     epsilon: Annotated[float, Option("What each spends.", min=1e-3, max=1e3)] = 1.0,
     parties: Annotated[int, Option("Averaged models.", min=1, max=10**5)] = 1,
     delta: Annotated[float, Option("Allowed besides; 0 is pure.", min=0.0, max=0.1)] = 0.0,
-    groups: Annotated[int, Option("Groups of features.", min=1, max=1000)] = 1,
-    auc: Annotated[
-        float, Option("The best model's, from the literature.", min=0.501, max=0.999)
-    ] = 0.85,
+    auc: _Auc = BEST,
     base_rate: Annotated[
         float, Option("Share of positive records, about.", min=0.001, max=0.999)
     ] = 0.5,
-    decay: Annotated[
-        float, Option("Columns: 0 unrelated, 0.5 a questionnaire, 1 an image.", min=0, max=3)
-    ] = DECAY,
     auxiliary: Annotated[
         int | None, Option("Public rows, where small parties vote.", min=1, max=10**8)
     ] = None,
@@ -42,20 +43,13 @@ def plan(
     picture: Annotated[Path | None, "Draw it into this file."] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
-    found = planned(
-        n=records,
-        d=features,
-        epsilon=epsilon,
-        delta=delta,
-        parties=parties,
-        groups=groups,
-        auc=auc,
-        base_rate=base_rate,
-        decay=decay,
+    how: dict[str, Any] = {"n": records, "d": features, "parties": parties, "auc": auc}
+    found = planned(**how, epsilon=epsilon, delta=delta, base_rate=base_rate)
+    by_epsilon = {"by_epsilon": found} | (
+        {"by_epsilon_pure": replace(found, delta=0.0)} if delta else {}
     )
-    by_epsilon = {"by_epsilon": found, **({"by_epsilon_pure": found.pure()} if delta else {})}
     areas = {
-        name: {f"{e:g}": one.resized(records, e).expected_auc() for e in _EPSILONS}
+        name: {f"{e:g}": replace(one, epsilon=e).expected.auc for e in _EPSILONS}
         for name, one in by_epsilon.items()
     }
     laws = (f"delta {delta:g}", "pure") if delta else ("",)
@@ -68,29 +62,13 @@ def plan(
         title="Expected AUC",
     )
     told: list[object] = [str(found), table]
-    chosen: dict[str, Any] = {}
-    if parties > 1:
-        choice = choose(
-            sizes=[records] * parties,
-            d=features,
-            epsilon=epsilon,
-            delta=delta,
-            auc=auc,
-            base_rate=base_rate,
-            decay=decay,
-        )
-        told.append(str(choice))
-        chosen = {
-            "choose": choice.best.way,
-            "settings": dict(choice.settings),
-            "ways": {one.way: {"auc": one.auc, "noise": one.noise} for one in choice.expected},
-        }
+    more: dict[str, Any] = {}
     if auxiliary is not None:
         votes = plan_votes(
             parties=parties, auxiliary=auxiliary, d=features, epsilon=epsilon, n_classes=classes
         )
         told.append(str(votes))
-        chosen["votes"] = {
+        more["votes"] = {
             "sensitivity": votes.sensitivity,
             "privacy_term": votes.privacy_term(),
             "sampling_term": votes.sampling_term(),
@@ -101,10 +79,12 @@ def plan(
     if schema is not None:
         by_schema = plan_schema(PublicSchema.from_toml(schema), n=records, epsilon=epsilon, auc=auc)
         told.append(str(by_schema))
-        chosen["schema"] = {
-            "used": asdict(by_schema.used),
-            "expected": [asdict(one) for one in by_schema.expected],
+        more["schema"] = {
+            "used": by_schema.used,
             "ball": by_schema.ball,
+            "lines": _told(by_schema.lines),
+            "curves": _told(by_schema.curves),
+            "declared": by_schema.declared and _told(by_schema.declared),
         }
     if picture is not None:
         found.plot().figure.savefig(picture, dpi=150)
@@ -112,13 +92,38 @@ def plan(
         "" if picture is None else f"drawn in {picture}",
         {
             "epsilon": epsilon,
-            "expected_auc": found.expected_auc(),
-            "auc_without_noise": found.auc_without_noise(),
-            "margin": found.margin,
-            "margin_spread": found.margin_spread,
+            "expected_auc": _told(found.expected),
             "excess": found.excess(),
-            **areas,
-            **chosen,
+            **(areas | more),
         },
         told,
+    )
+
+
+@command("choose")
+def choose(
+    sizes: Annotated[list[int], Option("Records of every party.", metavar="RECORDS...")],
+    *,
+    schema: Annotated[Path | None, "What is declared about the columns."] = None,
+    features: Annotated[int | None, Option("Encoded columns, without one.", min=1)] = None,
+    epsilon: Annotated[float, Option("What each spends.", min=1e-3, max=1e3)] = 1.0,
+    auc: _Auc = BEST,
+    trust: Annotated[str, "The weakest that all parties' policies allow."] = "own noise",
+) -> Answer:
+    """Say how organisations should learn one model, with what to expect of every way."""
+    declared = None if schema is None else PublicSchema.from_toml(schema)
+    found = chosen_way(
+        sizes=sizes, schema=declared, d=features, epsilon=epsilon, auc=auc, trust=trust
+    )
+    return Answer(
+        "",
+        {
+            "choose": found.best.name,
+            "settings": dict(found.best.settings),
+            "ways": {
+                way.name: _told(way.expected) | {"trust": str(way.trust)} for way in found.ways
+            },
+            "said": list(found.said),
+        },
+        [str(found)],
     )
