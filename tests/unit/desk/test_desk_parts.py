@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from confrere.errors import InvalidParameter
@@ -124,9 +125,6 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
     assert last_lines(tmp_path / "run") == []
 
 
-# -- the second process --------------------------------------------------------------------------
-
-
 # -- where it listens ----------------------------------------------------------------------------
 
 
@@ -181,6 +179,9 @@ def test_a_desk_at_a_socket_answers_its_front_and_nobody_else_can_connect(tmp_pa
             assert (answer.status_code, "Dr. Officer" in answer.text) == (200, True)
         assert "token=" not in told.read_text()
         assert "1 may decide" in told.read_text()
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert family  # the clerk, who ends with the desk
     finally:
         process.terminate()
         process.wait(30)
+    assert psutil.wait_procs(family, 30)[1] == []

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -369,11 +369,10 @@ _GONE = {"fault": "the desk's second process has ended while it worked on this; 
 class ClerkProcess:
     """A second process that calls functions by their names, and ends after idle seconds."""
 
-    def __init__(self, idle: float = _IDLE_SECONDS) -> None:
-        self._idle = idle
+    def __init__(self) -> None:
         self._one_at_a_time = ThreadPoolExecutor(1, "confrere-clerk")
         self._process: ProcessPoolExecutor | None = None
-        self._end_later = threading.Timer(idle, self._end)
+        self._end_later = threading.Timer(_IDLE_SECONDS, self._end)
         self._known: OrderedDict[Hashable, Future[Facts]] = OrderedDict()
 
     def ask(
@@ -423,32 +422,42 @@ class ClerkProcess:
     def _asked(self, function: str, args: Any, facts: Any) -> Facts:
         self._end_later.cancel()
         if self._process is None:
-            # The desk ends it, and not whoever stops the desk.
-            deaf: Any = (signal.SIGINT, signal.SIG_IGN)
-            self._process = ProcessPoolExecutor(1, get_context("spawn"), signal.signal, deaf)
+            self._process = ProcessPoolExecutor(1, get_context("spawn"), _stay)
         try:
             answer = self._process.submit(_called, function, args, facts).result(_ANSWER_SECONDS)
         except TimeoutError:
             self._end()
             answer = {"fault": "it took too long."}
-        except (BrokenExecutor, RuntimeError, AttributeError):  # it may end at any moment
+        except BrokenExecutor:  # it may end at any moment
             self._end()
             answer = _GONE
+        except Exception as error:  # what it was about must not end it
+            answer = {"fault": f"unexpected {type(error).__name__}."}
         end = partial(self._one_at_a_time.submit, self._end)
-        self._end_later = threading.Timer(self._idle, end)
+        self._end_later = threading.Timer(_IDLE_SECONDS, end)
         self._end_later.daemon = True
         self._end_later.start()
         return answer
+
+
+def _stay() -> None:
+    """End with the desk, however that ends; whoever stops the desk stops it alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    desk = parent_process()
+    assert desk is not None
+
+    def end() -> None:
+        desk.join()
+        os._exit(0)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _called(function: str, args: Any, facts: Any) -> Facts:
     """Call a function of the clerk, in the second process."""
     from confrere_federation.desk import clerk
 
-    try:
-        found: Facts = getattr(clerk, function)(*args, **facts)
-    except Exception as error:  # what it was about must not end it
-        return {"fault": f"unexpected {type(error).__name__}."}
+    found: Facts = getattr(clerk, function)(*args, **facts)
     return found
 
 

@@ -42,7 +42,6 @@ from confrere_federation.desk.gathered import (
 from confrere_federation.desk.guarding import Doorkeeper, Guarded
 
 _STATIC = Path(__file__).parent / "static"
-_SINGULAR = {"ledgers": "ledger", "studies": "study", "releases": "release", "runs": "run"}
 _PAGE = 50
 
 
@@ -111,7 +110,7 @@ class Screens:
         """Return what an address names; or say that it is not there any more."""
         found = self.desk.place(kind, request.path_params["name"])
         if found is None:
-            raise _gone(f"That {_SINGULAR[kind]} is not in the desk's folders any more.")
+            raise HTTPException(404, "That is not in the desk's folders any more.")
         return found
 
     async def missing(self, request: Request, error: Exception) -> Response:
@@ -180,7 +179,7 @@ class Screens:
         number = request.path_params["number"]
         entry = None if book.fault is not None else book.reader.entry_at(number)
         if entry is None:
-            raise _gone(f"Row {number} of {book.name} is no charge that can be read.")
+            raise HTTPException(404, f"Row {number} of {book.name} is no charge to be read.")
         studies = (s for s in self.desk.studies() if s.get("sha256") == entry.study_sha256)
         return self._page(
             request,
@@ -203,7 +202,7 @@ class Screens:
         place, party = self._place("studies", request), request.path_params["party"]
         study = self.desk.study(place)
         if party not in study.get("parties", {}):
-            raise _gone("That study is not one of that party's.")
+            raise HTTPException(404, "That study is not one of that party's.")
         return self._page(
             request,
             "study",
@@ -248,7 +247,7 @@ class Screens:
         place = self._place("runs", request)
         facts = run_facts(place)
         if facts is None:
-            raise _gone("That run's folder is gone.")
+            raise HTTPException(404, "That run's folder is gone.")
         return self._page(request, "run", "Run", run=facts, part=self._run_part(place))
 
     def events(self, request: Request) -> Response:
@@ -306,10 +305,6 @@ class Screens:
             what = "That form is not one of this desk's, or is older than it is."
             raise HTTPException(403, f"{what} Nothing was done.")
         return await run_in_threadpool(self.decided, request, form)
-
-
-def _gone(what: str) -> HTTPException:
-    return HTTPException(404, what)
 
 
 def _visitor(request: Request) -> str:
