@@ -190,12 +190,6 @@ def test_where_it_is_not_allowed_it_is_said_in_one_line(tmp_path, monkeypatch):
     assert (told["tcp"], told["had"]) == ("done", 2)
 
 
-def kill_and_wait(child):
-    os.kill(child, signal.SIGKILL)
-    while True:  # the end of the child ends this too
-        time.sleep(0.01)
-
-
 class TestEnds:
     def test_what_cannot_be_made_is_said_as_it_is(self):
         def make():
@@ -249,14 +243,15 @@ class TestEnds:
             assert child != os.getpid()
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
-        # Its line ends as well; the signal, which may come at any later moment, is not listened to.
         with offline.without_network(lambda: AtHome(Mortal(), {}), print) as session:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for _ in range(2):
                 with pytest.raises(EngineFailed, match="has ended"):
                     session.handle(b"die")
-        with (
-            pytest.raises(EngineFailed, match="has ended"),
-            offline.without_network(lambda: AtHome(Mortal(), {}), print) as session,
-        ):
-            kill_and_wait(int(session.handle(b"")))  # asked nothing, it notices all the same
+        with offline.without_network(lambda: AtHome(Mortal(), {}), print) as session:
+            child = int(session.handle(b""))
+            assert not session.gone
+            os.kill(child, signal.SIGKILL)
+            while not session.gone:  # asked nothing, it is noticed all the same
+                time.sleep(0.01)
+            with pytest.raises(EngineFailed, match="has ended"):
+                session.end()

@@ -81,7 +81,8 @@ def party(
                 key=node,
                 progress=progress,
                 patience=timeout,
-                stopped=lambda: not grant.exists(),  # put aside by a no; no ledger is open here
+                # A grant is put aside by a no; no ledger is open here.
+                stopped=lambda: session.gone or not grant.exists(),
             )
             session.end()
             if session.state != "released":

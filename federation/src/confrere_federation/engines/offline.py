@@ -46,6 +46,8 @@ class Refusal(Protocol):
 class AtHome:
     """What answers for a party, where its rows are."""
 
+    gone = False  #: Whether it has ended without being asked; whoever waits has to look
+
     def __init__(
         self,
         session: Answering,
@@ -92,8 +94,7 @@ def without_network(make: Callable[[], AtHome], tell: Callable[[str], None]) -> 
         _set(_DUMPABLE, 0)  # the child, of the same user, may not look into what has the network
         line.send_bytes(_GO)
         facts = _receive(line)["facts"]
-        with _noticed():
-            yield _Elsewhere(line, facts)
+        yield _Elsewhere(line, facts, child)
     finally:
         line.close()
         with suppress(ChildProcessError):
@@ -107,10 +108,17 @@ class _Elsewhere(AtHome):
 
     finished, state = False, "waiting"
 
-    def __init__(self, line: Connection, facts: Mapping[str, str]) -> None:
-        self._line = line
+    def __init__(self, line: Connection, facts: Mapping[str, str], child: int) -> None:
+        self._line, self._child = line, child
         self.facts = facts
         self.told = []
+
+    @property
+    def gone(self) -> bool:  # type: ignore[override]
+        with suppress(ChildProcessError):  # it is waited for by now
+            how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self._child, how) is not None
+        return True
 
     @override
     def handle(self, question: bytes) -> bytes:
@@ -130,21 +138,6 @@ class _Elsewhere(AtHome):
         self.finished, self.state = bool(told["finished"]), str(told["state"])
         self.told = list(told["told"])
         _raise(told)
-
-
-@contextmanager
-def _noticed() -> Iterator[None]:
-    """Fail at once if the other process ends, asked something or not."""
-
-    def gone(*_: object) -> NoReturn:
-        signal.signal(signal.SIGCHLD, before)
-        raise _gone()
-
-    before = signal.signal(signal.SIGCHLD, gone)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGCHLD, before)
 
 
 def _receive(line: Connection) -> dict[str, Any]:
