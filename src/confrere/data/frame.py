@@ -91,16 +91,16 @@ class BoundedRows(BlockRows, MeasuredRows):
     ) -> BoundedRows:
         """Return rows of a body's coordinates as they are: of codes, their vertices are bounded."""
         rows = object.__new__(cls)
-        BlockRows.__init__(rows, X)
-        rows.shape = (len(X), X.shape[1] + (constant != 0))
+        # With factors of their own, rows may be longer than their vertices.
+        BlockRows.__init__(rows, X if getattr(X, "shrink", None) is None else np.asarray(X))
+        rows.shape, rows.odd = (len(X), X.shape[1] + (constant != 0)), np.empty(0, dtype=np.intp)
         rows.engine, rows.norm, rows.constant = engine, norm, constant
-        rows.odd = np.empty(0, dtype=np.intp)
-        if isinstance(X, Coded):
+        if isinstance(rows.X, Coded):
             rows.steps = coded_steps(X.shape[1])
-            rows.corners = [*X.tables, *([np.array([[constant]])] if constant else [])]
+            rows.corners = [*rows.X.tables, *([np.array([[constant]])] if constant else [])]
             lengths = [float(row_norms(table, norm).max()) for table in rows.corners]
         else:
-            lengths = [float(row_norms(X, norm).max(initial=0.0)), constant]
+            lengths = [float(row_norms(rows.X, norm).max(initial=0.0)), constant]
         rows._certify(sum(lengths) if norm == "l1" else math.hypot(*lengths))
         return rows
 

@@ -9,6 +9,7 @@ from confrere.data.body import Body, BodyFrame
 from confrere.data.codes import FEW, PACKED, Coded, stored, sub_rows
 from confrere.data.frame import BoundedRows, coded_steps, into_ball
 from confrere.errors import InvalidData
+from confrere.kernel.norms import row_norms
 from confrere.solver.certificate import _additions, rounding_bound
 
 SIZES = [3, 1003, 2, 17, 5, 300, 4, 2, 2, 40]
@@ -70,6 +71,10 @@ def test_no_more_roundings_than_of_stored_numbers(n, d):
 def test_rows_of_length_one_may_be_of_vertices_of_zeros():
     rows, _ = made(sizes=[3, 2], shrink=False)
     rows = rows.map(lambda _, table: table * np.arange(len(table))[:, None])
+    lengths = row_norms(rows.toarray())
+    assert BoundedRows.inside(
+        rows.scaled(np.full(len(rows), 9 / lengths.max())), "l2"
+    ).longest == pytest.approx(9)
     bounded = BoundedRows(rows, 1.0, constant=0.6, unit=True)
     assert bounded.longest <= 1
     np.testing.assert_allclose(bounded, into_ball(rows.toarray(), constant=0.6, unit=True))
