@@ -80,7 +80,6 @@ def _screens(page: Any, base: str) -> dict[str, str]:
         "runs": "/runs",
         "run": first("/runs", "td a"),
         "releases": "/releases",
-        "release": first("/releases", "td a"),
     }
 
 
