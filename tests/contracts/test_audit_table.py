@@ -16,7 +16,7 @@ from confrere.kernel.guarantee import RELATIONS, Neighbours
 VALUES = {
     "relation": [str(relation) for relation in RELATIONS],
     "classes": [2, 3, 4],
-    "geometry": ["ball", "body", "wide", "joint", "apart", "bodies"],
+    "geometry": ["ball", "body", "joint", "apart", "bodies"],
     "delta": [False, True],
     "option": ["", "check", "reserve", "rounds", "sum", "party"],
 }

@@ -688,7 +688,7 @@ MUTATIONS = {
         ),
         ("simcomb",),
         ("ratio", "price"),
-        row={"geometry": "wide", "delta": True, "option": "check"},
+        row={"delta": True, "option": "check"},
     ),
     "sums: one try more": Mutation(
         "parties answer one try more than was priced",

@@ -31,7 +31,7 @@ from confrere.audit.estimator import prepared
 from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
 from confrere.data.fact_counts import FactCounts
-from confrere.data.features import Category, Flag, Label, Number
+from confrere.data.features import Category, Label, Number
 from confrere.data.schema import PublicSchema
 from confrere.errors import CompositionError, InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
@@ -52,7 +52,7 @@ _ABOVE = 1 + 1e-9
 
 #: Of rows with a delta: so small that a corner that is forgotten shows. In a body of many columns
 #: one so small does not pay.
-_DELTA, _WIDE_DELTA = 1e-10, 1e-5
+_DELTA = 1e-10
 
 #: Records of made-up tables, and of a crowd of parties; sums that may be tried again; rounds.
 _RECORDS, _RESERVE, _ROUNDS = 24, 2, 2
@@ -157,11 +157,9 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("plr", _RELATIONS, _NORM, "ball", False, ("check",)),
     ("plr", _RELATIONS, _GAUSSIAN, "ball", True, ("check",)),
     ("plr", _RELATIONS, _BODY, "body", False, ("", "check")),
-    ("plr", _RELATIONS, _GAUSSIAN, "wide", True, ("", "check")),
     ("pst-s", _RELATIONS, _NORM, "ball", False, ("", "check")),
     ("pst-s", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-s", _RELATIONS, _BODY, "body", False, ("", "check")),
-    ("pst-s", _RELATIONS, _GAUSSIAN, "wide", True, ("", "check")),
     *(
         line
         for geometry in ("joint", "apart")
@@ -175,7 +173,6 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("simcomb", _RELATIONS, _NORM, "ball", False, ("", "check")),
     ("simcomb", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
     ("simcomb", _RELATIONS, _BODY, "body", False, ("", "check")),
-    ("simcomb", _RELATIONS, _GAUSSIAN, "wide", True, ("", "check")),
     ("pst-h", _RELATIONS, _CLASSES, "ball", False, ("", "check")),
     ("pst-h", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-h", _RELATIONS, _BODY, "body", False, ("", "check")),
@@ -239,8 +236,6 @@ _SCHEMA = PublicSchema(
         Category("block", values=("a", "b", "c")),
     )
 )
-#: So many columns that a delta pays, in a body too.
-_WIDE = PublicSchema(tuple(Flag(f"f{j}") for j in range(60)))
 _FACTS = PublicSchema(
     (
         Number("age", bounds=(0, 100)),
@@ -249,7 +244,7 @@ _FACTS = PublicSchema(
     ),
     outcome=Label("ill", positive=("yes",)),
 )
-_SCHEMAS = {"body": _SCHEMA, "bodies": _SCHEMA, "wide": _WIDE}
+_SCHEMAS = {"body": _SCHEMA, "bodies": _SCHEMA}
 
 
 def sides_of(
@@ -282,7 +277,7 @@ def _estimator(row: AuditCase, epsilon: float) -> Any:
         return {name: value}
 
     settings: dict[str, Any] = {"epsilon": epsilon, "classes": list(range(row.classes))}
-    settings |= {"alpha": _STRONG} | ({} if not row.delta else asked("delta", _delta(row)))
+    settings |= {"alpha": _STRONG} | ({} if not row.delta else asked("delta", _DELTA))
     settings |= {name: _CONSTANT for name in ("intercept_scale",) if name in offered}
     if row.relation == "add-remove":
         settings |= asked("declared_samples", _RECORDS)
@@ -292,13 +287,8 @@ def _estimator(row: AuditCase, epsilon: float) -> Any:
         # Around one who is sure of the last class everywhere rows of the first move most.
         level = [0.0] * (row.classes - 1) + [_SURE]
         settings |= {"prior_intercept": level if row.classes > 2 else _SURE}
-    if row.geometry == "wide" and method.shape == "together":
-        raise InvalidParameter("parties spend a delta in any body: nothing new.")
     grouped = "clipping" in offered
-    if (
-        grouped == (row.geometry in ("ball", "body", "wide"))
-        or (row.geometry == "wide") > row.delta
-    ):
+    if grouped == (row.geometry in ("ball", "body")):
         raise InvalidParameter(f"{row.geometry} is not offered by {row.method}, or nothing new.")
     if row.geometry in ("joint", "apart"):
         clipping = "joint" if row.geometry == "joint" else "separate"
@@ -315,17 +305,13 @@ def _estimator(row: AuditCase, epsilon: float) -> Any:
     return method.make(**settings)
 
 
-def _delta(row: AuditCase) -> float:
-    return _WIDE_DELTA if row.geometry == "wide" else _DELTA
-
-
 def _option(
     row: AuditCase, asked: Callable[..., dict[str, Any]], offered: Mapping[str, Any]
 ) -> Any:
     if row.option == "check":
         if "source" in offered:
             return {}
-        columns = {"body": 8, "bodies": 8, "wide": 60}.get(row.geometry, 4)
+        columns = {"body": 8, "bodies": 8}.get(row.geometry, 4)
         prior = np.zeros((row.classes, columns) if row.classes > 2 else columns)
         prior[..., 0] = np.linspace(0, 1, row.classes) if row.classes > 2 else 1.0
         return asked("prior", prior) | asked("prior_check", True)
@@ -347,7 +333,7 @@ def _source(row: AuditCase, kind: str | None) -> Any:
     if row.geometry in _SCHEMAS:
         common |= {"schema": _SCHEMAS[row.geometry], "noise": "schema"}
     if row.delta:
-        common |= {"delta": _delta(row)}
+        common |= {"delta": _DELTA}
     if kind == "plr":
         made: Any = PrivateLogisticRegression(**common)
     else:
@@ -367,10 +353,7 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
     y = np.arange(n) % row.classes
     y[0] = 0
     X: Any
-    if row.geometry == "wide":
-        X = pa.table({f"f{j}": np.arange(n) % 2 == 0 for j in range(60)})
-        other = _first_changed(X, dict.fromkeys(X.column_names, False))
-    elif row.geometry in ("body", "bodies"):
+    if row.geometry in ("body", "bodies"):
         X = pa.table(
             {
                 "line": np.where(np.arange(n) % 2, -1.0, 1.0),
