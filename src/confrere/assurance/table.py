@@ -50,8 +50,7 @@ COMPARED = ("ratio", "noise", "theorem", "price")
 #: Rounding of sums of prices, and of ratios.
 _ABOVE = 1 + 1e-9
 
-#: Of rows with a delta: so small that a corner that is forgotten shows. In a body of many columns
-#: one so small does not pay.
+#: Of rows with a delta: so small that a corner that is forgotten shows.
 _DELTA = 1e-10
 
 #: Records of made-up tables, and of a crowd of parties; sums that may be tried again; rounds.
