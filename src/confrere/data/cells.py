@@ -66,7 +66,7 @@ def declared_columns(X: Container, names: Sequence[str]) -> dict[str, Cells]:
             raise InvalidData(f"X lacks the declared columns {', '.join(map(repr, lacking))}.")
         if len([name for name in found if name in set(names)]) != len(names):
             raise InvalidData("X has a declared column more than once.")
-        table = X if is_pandas_dataframe(X) else _eager(X)
+        table = X if is_pandas_dataframe(X) or hasattr(X, "column_names") else _eager(X)
         columns = [table[name] for name in names]
     return {name: as_cells(own, name) for name, own in zip(names, columns, strict=True)}
 
@@ -87,8 +87,8 @@ def as_cells(values: Container, column: str = "y") -> Cells:
     """
     import pyarrow as pa
 
-    opened = _opened(values)
-    if not isinstance(opened, nw.Series | pa.Array):
+    opened = values if isinstance(values, pa.Array | pa.ChunkedArray) else _opened(values)
+    if not isinstance(opened, nw.Series | pa.Array | pa.ChunkedArray):
         # A list would get the type that the strangest cell chooses.
         plain = isinstance(values, list | tuple)
         opened = np.fromiter(values, object, len(values)) if plain else np.asarray(values)
@@ -99,7 +99,8 @@ def as_cells(values: Container, column: str = "y") -> Cells:
         found = opened.to_arrow() if isinstance(opened, nw.Series) else opened
         if not isinstance(found, pa.Array | pa.ChunkedArray):
             found = pa.array(found, from_pandas=True)
-        found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        if isinstance(found, pa.ChunkedArray):  # combining copies even one
+            found = found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
         return _objects(column, list(opened))
     if str(found.type) in ("null", "string_view"):

@@ -28,8 +28,6 @@ from confrere.errors import InvalidData
 #: Bytes of a disk that are left to others.
 _LEFT_FREE = 256 * 2**20
 
-_PREFIX = "rows-"
-
 
 def spill_folder() -> Path:
     """Return where decoded rows are kept while a fit runs.
@@ -53,7 +51,7 @@ class SpillFolder:
             if above.stat().st_uid != os.getuid():
                 raise PermissionError(errno.EPERM, "it belongs to somebody else")
             remove_leftovers(above)
-            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=above))
+            self.path = Path(tempfile.mkdtemp(prefix="rows-", dir=above))
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:
@@ -101,7 +99,7 @@ class SpillFolder:
 
 def remove_leftovers(above: Path) -> None:
     """Remove folders whose owners are gone: nobody holds their locks."""
-    for folder in above.glob(f"{_PREFIX}*"):
+    for folder in above.glob("rows-*"):
         with suppress(OSError):
             lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
             try:

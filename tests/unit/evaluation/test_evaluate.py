@@ -107,3 +107,11 @@ def test_wrong_labels_cost_nothing(ledger):
     with pytest.raises(ValueError, match=r"inconsistent|shape"):
         evaluate(MODEL, X[:-1], Y, epsilon=1.0, ledger=ledger)
     assert ledger.spent("test set") == 0
+
+
+def test_records_may_come_some_after_the_other():
+    settings = {"epsilon": 1.0, "random_state": 0, "metrics": ["confusion", "auc"]}
+    pieces = iter([(X[:100], Y[:100]), (X[100:], Y[100:])])
+    assert (
+        evaluate(MODEL, pieces, **settings).quality() == evaluate(MODEL, X, Y, **settings).quality()
+    )
