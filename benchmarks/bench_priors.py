@@ -1,14 +1,17 @@
 """A right and a wrong prior beside none, and transfer on real branches: what the check is worth.
 
-``python -m benchmarks.bench_priors tables`` and ``... branches``. Pure epsilon; every setting was
-fixed before. A right prior is what experts could know: signs, and importances from 0.5 to 10, read
-off a half of the table that is taken to be public and that nothing else uses.
+``python -m benchmarks.bench_priors signs``, ``... tables`` and ``... branches``. Pure epsilon;
+every setting was fixed before. ``signs`` is what declared signs are worth by default, right and
+wrong, on the tables of :mod:`benchmarks.prior_tables`. For ``tables`` a right prior is what experts
+could know: signs, and importances from 0.5 to 10, read off a half of the table that is taken to be
+public and that nothing else uses.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from rich.console import Console
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from benchmarks import prior_tables
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from confrere import (
     CollaborativeClassifier,
@@ -59,6 +63,18 @@ BRANCHES = (
     ("near a source without privacy", 1.0),
 )
 
+#: What is declared: nothing is believed, signs in the ball, signs as they are and as they are not.
+SAID = {
+    "nothing": "not used (`prior=None`)",
+    "ball": 'right, `noise="ball"`',
+    "right": "right",
+    "all wrong": "all reversed",
+    "half wrong": "each reversed with probability 1/2",
+    "a fifth wrong": "each reversed with probability 1/5",
+}
+SIGNS_EPSILONS = (0.1, 0.5, 1.0, 3.0)
+SPLITS = 5
+
 #: So much epsilon that there is no noise to speak of.
 _CLEAR = 1e6
 
@@ -66,15 +82,20 @@ _CLEAR = 1e6
 def main(part: str) -> None:
     if part == "tables":
         _keep("tables", Parallel(n_jobs=2)(delayed(_table)(name) for name in TABLES))
+    if part == "signs":
+        names = [*prior_tables.CHOOSING, *prior_tables.CONFIRMING]
+        made = Parallel(n_jobs=2)(delayed(_signs)(name) for name in names)
+        _keep("signs", dict(zip(names, made, strict=True)))
     if part == "branches":
         found = Parallel(n_jobs=2)(delayed(_branches)(seed) for seed in range(DRAWS))
         _keep("branches", {f"{m}, {e:g}": [one[m, e] for one in found] for m, e in BRANCHES})
     record = read_record("priors")
-    for name, made in (("priors", tables_of), ("branches near a prior", branches_of)):
-        if name.split()[0] in ("priors",) and "tables" not in record:
+    parts = {"signs": signs_of, "tables": tables_of, "branches": branches_of}
+    titles = {"signs": "signs", "tables": "priors", "branches": "branches near a prior"}
+    for key, made in parts.items():
+        if key not in record:
             continue
-        if "near" in name and "branches" not in record:
-            continue
+        name = titles[key]
         fill("priors.md", name, made(record))
         Console().print(made(record), markup=False)
 
@@ -82,6 +103,59 @@ def main(part: str) -> None:
 def _keep(name: str, found: Any) -> None:
     there = (RECORDS / "priors.json").exists()
     write_record("priors", {**(read_record("priors") if there else {}), name: found})
+
+
+def _signs(name: str) -> dict[str, list[float]]:
+    """Return the area under the curve of every split, by what is declared and epsilon."""
+    load, n = prior_tables.TABLES[name]
+    rows, y, schema = load()
+    y = schema.label(rows) > 0 if y is None else np.asarray(y) > 0
+    outcome, found = schema.outcome, {}
+    own = {True: outcome.positive[0], False: outcome.negative[0]}
+    for split in range(SPLITS):
+        order = np.random.default_rng(1000 + split).permutation(len(y))
+        train, test = order[:n], order[n : n + 8000]
+        labels = np.array([own[bool(one)] for one in y[train]], dtype=object)
+        for said in SAID:
+            generator = np.random.default_rng(77 + split)
+            told = replace(schema, features=[_turned(f, said, generator) for f in schema.features])
+            how: dict[str, Any] = {"random_state": 10 * split + 1, "schema": told}
+            how |= {"nothing": {"prior": None}, "ball": {"noise": "ball"}}.get(said, {})
+            for epsilon in SIGNS_EPSILONS:
+                model = PrivateLogisticRegression(epsilon=epsilon, **how)
+                model.fit(rows.iloc[train], labels.astype(type(own[True])))
+                area = roc_auc_score(y[test], model.decision_function(rows.iloc[test]))
+                area = area if model.classes_[1] == own[True] else 1 - area
+                found.setdefault(f"{said}, {epsilon:g}", []).append(float(area))
+    return found
+
+
+def _turned(feature: Any, said: str, generator: Any) -> Any:
+    """Return a column whose signs are wrong with the probability that is asked for."""
+    wrong = {"all wrong": 1.0, "half wrong": 0.5, "a fifth wrong": 0.2}.get(said, 0.0)
+    given = np.atleast_1d(feature.sign)
+    signs = np.where(generator.uniform(size=len(given)) < wrong, -given, given).tolist()
+    return replace(feature, sign=tuple(signs) if isinstance(feature.sign, tuple) else signs[0])
+
+
+def signs_of(record: dict[str, Any]) -> str:
+    """Return the mean of six tables for choosing and of six others, and the worst table."""
+    rows = []
+    for title, names in (
+        ("six tables for choosing", prior_tables.CHOOSING),
+        ("six others", prior_tables.CONFIRMING),
+    ):
+        for said in SAID:
+            cells = []
+            for epsilon in SIGNS_EPSILONS:
+                each = [np.mean(record["signs"][one][f"{said}, {epsilon:g}"]) for one in names]
+                none = [np.mean(record["signs"][one][f"nothing, {epsilon:g}"]) for one in names]
+                worst = f" ({np.min(np.subtract(each, none)):+.3f})" if said != "nothing" else ""
+                cells.append(f"{np.mean(each):.3f}{worst}")
+            rows.append([title, SAID[said], *cells])
+            title = ""
+    heads = [f"epsilon {epsilon:g}" for epsilon in SIGNS_EPSILONS]
+    return markdown(["tables", "signs", *heads], rows)
 
 
 def _table(name: str) -> dict[str, Any]:

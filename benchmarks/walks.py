@@ -109,6 +109,9 @@ def study() -> Callable[[], object]:
     folder = Path(tempfile.mkdtemp())
     os.environ["CONFRERE_WITNESS"] = str(folder / "witness")  # nothing is left in anybody's home
     write_example(folder)
+    # The plain study: a check of what its experts say is one more round of the same kind.
+    file = folder / "study.toml"
+    file.write_text(file.read_text().replace("[method]\n", '[method]\nprior = "none"\n'))
     runner = CliRunner()
     line = ["fit", str(folder / "study.toml"), "--yes", "--out", str(folder / "out")]
     return lambda: runner.invoke(app, line, catch_exceptions=False)

@@ -31,7 +31,7 @@ from confrere_federation.parties import Payload
 from confrere_federation.parties.messages import SignedAnswer
 from confrere_federation.studies.sessions import approve_study
 from confrere_federation.studies.study_file import Study, estimator_for, read_local, read_study
-from confrere_federation.studies.template import write_example
+from tests.examples import write_plain_example
 from tests.unit.federation.signed_run import name_keys
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]
@@ -72,7 +72,7 @@ class Deployment:
         self.warm = warm
         self.first: dict[str, Callable[[], object]] = {}
         self.parties = (*PARTIES, *more)
-        write_example(self.folder)
+        write_plain_example(self.folder)
         for name in more:
             _add_branch(self.folder, name)
         wanted = {

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from confrere.cli import app
 from confrere.ledger import Ledger
 from confrere.release import load_release
-from confrere_federation.studies.template import write_example
+from tests.examples import write_plain_example
 
 SLOW_FIT = """
 import sys, time
@@ -30,7 +30,7 @@ main()
 
 @pytest.fixture
 def folder(tmp_path):
-    write_example(tmp_path / "here")
+    write_plain_example(tmp_path / "here")
     return tmp_path / "here"
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from confrere.cli import app
 from confrere.cli.app import load_command
 from confrere.ledger import Ledger
-from confrere_federation.studies.template import write_example
+from tests.examples import write_plain_example
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 7}
 STUDY = files("confrere_federation.studies").joinpath("templates", "study.toml").read_text()
@@ -72,7 +72,7 @@ def studies(draw):
 @pytest.fixture(scope="module")
 def first_study(tmp_path_factory):
     place = tmp_path_factory.mktemp("fuzz") / "deep" / "deeper"
-    write_example(place)
+    write_plain_example(place)
     return place
 
 

@@ -13,18 +13,39 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from confrere.arrays import Floats
 from confrere.data.cells import MISSING_TEXTS, declared_columns
 from confrere.data.codes import Coded, PackedCodes, stored
-from confrere.data.features import BodyBlock, Encoded, Form, Told
+from confrere.data.features import BodyBlock, Encoded, Feature, Form, Number, Told
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
 
 if TYPE_CHECKING:
     from confrere.data.schema import PublicSchema
 
 RowRule: TypeAlias = Literal["clip", "unit"]
+
+
+def frequencies(feature: Feature) -> Floats:
+    """Return how often each vertex of a column is expected.
+
+    A number is normal with its mean and deviation, or uniform between its bounds.
+    """
+    found, missing = np.zeros(feature.size), feature.missing_share or 0.0
+    if isinstance(feature, Number):
+        points, (middle, sd) = feature.points(), feature.moments()
+        between = (points[1:] + points[:-1]) / 2
+        below = special.ndtr((between - middle) / sd)
+        if feature.sd is None:
+            below = np.interp(between, feature.range(), (0.0, 1.0))
+        found[:-1] = np.diff(below, prepend=0.0, append=1.0)
+    else:
+        yes, count = getattr(feature, "share", None), feature.size - 2
+        even = (1 / count,) * count if yes is None else (1 - yes, yes)
+        found[:count] = getattr(feature, "shares", None) or even
+    return np.append(found[:-1] * (1 - missing) / found.sum(), missing)
 
 
 def check_rows(rows: object) -> None:
@@ -204,28 +225,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.shaped:
             raise InvalidParameter('form must be "linear" or "curves" for rows in a body.')
         return tuple(column.block for column in self.columns)
-
-    def score_moments(self, coef: Floats) -> tuple[Floats, Floats]:
-        """Return the means of scores of rows in a body, and how they load on what varies there.
-
-        As the declared facts imply them, if raw columns were independent, and values of a category
-        and knots of a curve equally frequent. Unlike standardised columns these are not centred.
-        ``coef`` has one row per score; scores are ``loads @ z`` for ``z`` of deviation one.
-        """
-        means = np.zeros(len(coef))
-        loads = []
-        begin = 0
-        for block in self.blocks():
-            part = coef[:, begin : begin + block.size]
-            begin += block.size
-            if block.kind in ("number", "flag"):
-                loads.append(math.sqrt(block.spread) * part)
-                continue
-            corners = part[:, : block.smooth or block.size]
-            means += corners.mean(axis=1)
-            centred = corners - corners.mean(axis=1, keepdims=True)
-            loads.append(centred / math.sqrt(corners.shape[1]))
-        return means / self.norm, np.hstack(loads) / self.norm
 
     def multipliers(self) -> Floats:
         """Return the factor of every encoded column: ones unless columns are weighted."""

@@ -106,8 +106,8 @@ def _instance(*kinds: type, words: str) -> Check:
 
 
 def _experts(value: Any, name: str) -> None:
-    if isinstance(value, str) and value != "experts":
-        raise InvalidParameter(f'{name} must be "experts" or one number per column.')
+    if isinstance(value, str) and value not in ("auto", "experts"):
+        raise InvalidParameter(f'{name} must be "auto", "experts", None or one number per column.')
 
 
 def _above(value: Any) -> bool:
@@ -151,7 +151,7 @@ Weights = Annotated[float | Sequence[float], _numbers(_WEIGHTS, _share, several=
 Finite = Annotated[float, _numbers("a finite number", np.isfinite)]
 Levels = Annotated[ArrayLike, _numbers("a finite number, or several", np.isfinite, several=True)]
 #: Coefficients that are known before any data: as given, or as the schema's experts see them.
-Experts = Annotated[ArrayLike | Literal["experts"] | None, _experts]
+Experts = Annotated[ArrayLike | Literal["auto", "experts"] | None, _experts]
 #: A whole number from 1; one that may be zero.
 _COUNT = "a whole number of at least 1"
 Count = Annotated[int, _numbers(_COUNT, _from_one, whole=True)]
@@ -614,14 +614,13 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         than two classes have the softmax loss.
     feature_scale : array of shape (n_features,)
         Public factors (importances) that multiply the columns before clipping.
-    prior : array of shape (n_features,) or (n_classes, n_features), or "experts"
+    prior : array of shape (n_features,) or (n_classes, n_features), "auto", "experts" or None
         Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
         them, of more than two classes with a row for each. ``"experts"``, for two classes, are the
-        signs, importances and the base rate that the schema declares. Noise is pulled towards them
-        by a ridge that says how well they are known, and ``feature_scale`` and importances are
-        used as far as they hold.
+        signs, importances and the base rate that the schema declares. ``"auto"`` asks them wherever
+        signs are declared and can be checked; None asks nobody.
     prior_check : bool
-        Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the ``prior``,
+        Pay a twentieth to nine tenths of ``epsilon`` for a noised answer to how far the ``prior``,
         or the sources, hold on these records, and use them so far. Without, a wrong one is
         believed.
     prior_intercept : float, or array of shape (n_classes,)
@@ -631,8 +630,8 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         Which body noise is made for. ``"schema"`` is the one that the schema declares, in which a
         number lies in an interval or on a curve and one of a category's columns is one; with a
         delta rows are the same, and noise is Gaussian where that pays. ``"auto"`` takes it wherever
-        a schema without importances is given, unless ``prior``, ``feature_scale`` or ``alpha``
-        speak of columns one by one. ``data_norm``, ``intercept_scale`` and ``ridge_floor`` are the
+        a schema without importances, or with signs, is given, unless numbers of ``prior``,
+        ``feature_scale`` or ``alpha`` speak of columns one by one. ``data_norm``, ``intercept_scale`` and ``ridge_floor`` are the
         ball's.
     declared_samples : int
         Public stand-in for the number of rows, where that is not public: neighbours are add-remove.

@@ -72,7 +72,7 @@ class CollaborativeClassifier(LinearClassifier):
         Which body noise is made for, as in :class:`PrivateLogisticRegression`. Only the noise of
         ``"average"`` has the body's own shape; others have a ball's, in the coordinates that suit
         the schema. ``"auto"`` takes the schema's for ``"average"`` alone, of two classes, without
-        a delta or a ``prior``. Asked of others it needs the encoder of all parties.
+        a delta or numbers of a ``prior``. Asked of others it needs the encoder of all parties.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class CollaborativeClassifier(LinearClassifier):
     intercept_scale: float = 0.4
     feature_scale: ArrayLike | None = None
     declared_samples: Declared = None
-    prior: Experts = None
+    prior: Experts = "auto"
     prior_check: bool = True
     prior_intercept: Levels = 0.0
     noise: Noise = "auto"

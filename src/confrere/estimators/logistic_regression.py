@@ -78,7 +78,7 @@ class PrivateLogisticRegression(LinearClassifier):
     neighbours: Literal["replace-one", "add-remove"] = "replace-one"
     loss: Literal["capped", "logistic"] = "capped"
     ridge_floor: Positive = 2.0
-    prior: Experts = None
+    prior: Experts = "auto"
     prior_check: bool = True
     prior_intercept: Levels = 0.0
     noise: Noise = "auto"

@@ -116,7 +116,7 @@ class Collaboration(ABC):
     n_classes: int = 2  #: More than two have the softmax loss
     alpha: Alpha = "auto"  #: Ridge per record, or the public rule
     cap: float = 0.5  #: Largest slope of the loss of two classes; 1 is the logistic loss
-    feature_scale: ArrayLike | None = None  #: Public factors of the columns; a prior has its own
+    feature_scale: ArrayLike | None = None  #: Public factors of the columns
     #: Public coefficients to shrink towards, for rows as encoded; an array is a point in the
     #: coordinates, which `at` makes of them.
     prior: Prior | Floats | None = None
@@ -163,12 +163,11 @@ class Collaboration(ABC):
         if self.delta:
             sizes.check_delta(self.delta)
         frame, prior, near = self.frame, self.prior, self.near
-        scale = self.feature_scale
         if isinstance(prior, Prior) and np.any(prior.coef):
-            near, scale = prior.near(self.belief), prior.scale_at(self.belief)
+            near = prior.near(self.belief)
         if isinstance(frame, SchemaGeometry):
             frame = frame.frame(self.allowed(sizes), LOG_ODDS if near is None else near.variance)
-        frame = frame.weighted(scale)[0]
+        frame = frame.weighted(self.feature_scale)[0]
         point = prior.point(frame, self.belief) if isinstance(prior, Prior) else prior
         return replace(self, frame=frame, prior=point, near=near, feature_scale=None)
 
@@ -265,9 +264,6 @@ PartyMechanism = Objective | Point
 CHECK_SHARE = 0.05
 
 _OUTPUT = "docs/proofs/output_perturbation.md"
-
-#: Rehearsals have parties with one record, and with far more than this.
-_REHEARSED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -539,10 +535,8 @@ class Averaging(Collaboration):
             told = yield Ask(self.prior_question(sizes), sizes.counts)
             check, names = self.check(sizes), list(told.names)
             belief = check.belief(float(told.arrays["prior"].sum()))
-            if told.made_up:  # made-up sums may all lead to one belief, and must not
-                beliefs = check.beliefs()
-                small = sizes.total < _REHEARSED * len(sizes.counts)
-                belief = beliefs[len(beliefs) // 2 if small else -1]
+            if told.made_up:  # from .5 to 1: no two may lead to one belief, or one that is sure
+                belief = Belief(float(told.arrays["prior"].mean()) - 0.5, check.sigma)
             plan, known = self.after(belief), prior_facts(belief, check)
         plan = plan.at(sizes)
         centre, counts = plan.centre, {name: sizes.counts[name] for name in names}

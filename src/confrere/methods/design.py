@@ -26,6 +26,7 @@ from confrere.kernel.accountants import Exposure, Logistic, gaussian_rate, gauss
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L2, HiddenSize, Norm
 from confrere.mechanisms.measurements import Columns, Objective
+from confrere.methods import stacks
 from confrere.methods.allowance import (
     DECLARED,
     LOG_ODDS,
@@ -53,6 +54,7 @@ from confrere.methods.geometry import (
     declared_number,
     encodes,
     expected_in,
+    fits,
     schema_frame,
 )
 from confrere.methods.plan import (
@@ -69,34 +71,11 @@ from confrere.methods.priors import (
     Prior,
     Source,
     check_sources,
+    declared_prior,
     form_of,
     plan_near,
     released_prior,
-    resolve_prior,
-)
-from confrere.methods.stacks import (
-    Centres,
-    Combiner,
-    Division,
-    HighStart,
-    Maps,
-    PartRows,
-    PlannedGroups,
-    SchemaGroups,
-    StackPlan,
-    StackStart,
-    allocate,
-    baselines,
-    check_importance,
-    check_stacks,
-    encoded_columns,
-    given_groups,
-    group_importance,
-    high_level_prior,
-    high_share,
-    importance_groups,
-    random_groups,
-    stack_facts,
+    score_moments,
 )
 from confrere.methods.sums import GradientRounds, OneMessage
 
@@ -147,7 +126,7 @@ class Settings:
     groups: Sequence[ArrayLike] | None = None
     rows: RowRule = "clip"
     clipping: Clipping = "joint"
-    combiner: Combiner = "stack"
+    combiner: stacks.Combiner = "stack"
     high_fraction: float | Literal["auto"] = "auto"
     high_alpha: Alpha = "auto"
     split_seed: int | None = 0
@@ -204,7 +183,7 @@ class Settings:
             allowed = self.allowed(max(1, n_samples // (self.n_groups + 1)), n_classes)
         elif self.kind == "pst-f":
             stacked = self.combiner == "stack"
-            share = high_share(self.high_fraction, n_samples, 2) if stacked else 0.0
+            share = stacks.high_share(self.high_fraction, n_samples, 2) if stacked else 0.0
             allowed = self.allowed(max(1, round((1 - share) * n_samples)), n_classes).at(delta=0.0)
             noise = "schema" if noise == "auto" and not each else noise
         elif self.kind == "collaborative":
@@ -213,11 +192,36 @@ class Settings:
             parties = alike([1] * len(sizes) if hidden else sizes) if len(sizes) else 1.0
             epsilon = self.epsilon / self.rounds / math.sqrt(parties)
             allowed = allowed.at(epsilon=epsilon, delta=0.0)
+        if noise == "auto" and not each and isinstance(self._declared(n_classes), str):
+            # Importances are the experts', inside the schema's geometry.
+            noise = "schema" if fits(schema.encoder(form="curves").blocks()) else noise
         return choose_form(schema, noise, allowed, each=each)
+
+    def _declared(self, n_classes: int) -> Any:
+        """Return the prior; ``"auto"`` is the experts' where they say signs that can be checked."""
+        if not isinstance(self.prior, str) or self.prior != "auto":
+            return self.prior
+        schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
+        speak = schema is not None and schema.has_signs and n_classes == 2
+        return "experts" if speak and self.method == "average" else None
+
+    def opinion(
+        self,
+        facts: PublicFacts,
+        encoder: SchemaEncoder | None,
+        body: SchemaEncoder | None,
+        **rows: Any,
+    ) -> tuple[Prior | None, Any]:
+        """Return what is declared of columns, if anything is, and the log odds of the base rate."""
+        told, level = self._declared(facts.n_classes), self.prior_intercept
+        if told is None and not np.any(level):
+            return None, level
+        return declared_prior(told, level, facts, encoder, body, **rows)
 
     def _column_by_column(self, n_classes: int) -> bool:
         """Whether something speaks of columns that no other setting may change: a ball's."""
-        each = [self.prior is not None, self.feature_scale is not None]
+        experts = isinstance(self.prior, str) and self.kind in ("plr", "collaborative")
+        each = [self.prior is not None and not experts, self.feature_scale is not None]
         if self.kind == "plr":
             each += [np.ndim(self.alpha) > 0]
         if self.kind == "collaborative":
@@ -293,14 +297,13 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     prior, level, alpha, scale = None, asked.prior_intercept, asked.alpha, asked.feature_scale
     scale = None if scale is None else np.asarray(scale, dtype=np.float64)
     body = encoder if encoder is not None and encoder.shaped else None
+    rows = {"data_norm": asked.data_norm, "feature_scale": scale}
     if asked.kind == "simcomb":
         check_sources(asked.sources, facts, asked.encoder(facts.n_samples))
         size, keep = facts.n_features + asked.fit_intercept, 1 - asked.eta
-        rows = {"data_norm": asked.data_norm, "feature_scale": scale, "encoder": body}
-        prior = released_prior(asked.sources, size, keep, **rows)
-    elif asked.prior is not None or np.any(level):
-        told = resolve_prior(asked.prior, level, asked.encoder(facts.n_samples), facts.n_classes)
-        prior = told.prior(facts, asked.data_norm, scale, body)
+        prior = released_prior(asked.sources, size, keep, body, **rows)
+    else:
+        prior, _ = asked.opinion(facts, encoder, body, **rows)
     space = asked.geometry(encoder, facts.n_features)
     known = LOG_ODDS if prior is None else prior.variance
 
@@ -309,10 +312,9 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
         return expected_in(space, own, min(variance, LOG_ODDS)) if facts.n_classes == 2 else None
 
     @cache
-    def framed(own: Allowance, variance: float, believed: float) -> tuple[Coordinates, Alpha]:
-        factors = scale if prior is None else prior.scale_at(Belief(believed, math.inf))
+    def framed(own: Allowance, variance: float) -> tuple[Coordinates, Alpha]:
         frame = _frame_in(space, own, variance)
-        frame = frame if factors is None else frame.weighted(factors)[0]
+        frame = frame if scale is None else frame.weighted(scale)[0]
         if np.ndim(alpha) == 0:
             return frame, alpha  # type: ignore[return-value]
         smallest, shorter = column_ridges(alpha, frame.n_features)
@@ -322,14 +324,12 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     def fit(left: Allowance, belief: Belief) -> LinearPlan:
         own, point, near = _law_in(space, left), None, None
         if prior is None:
-            frame, ridge = framed(own, known, 1.0)
+            frame, ridge = framed(own, known)
             if np.any(level):
                 levels = [frame.weights(None, float(one)) for one in np.atleast_1d(level)]
                 point = np.array(levels) if own.loss.n_scores > 1 else levels[0]
         else:
-            # Many beliefs lead to the same coordinates.
-            believed = 1.0 if belief.trust == 1 else belief.factor
-            frame, ridge = framed(own, prior.variance_at(belief), believed)
+            frame, ridge = framed(own, prior.variance_at(belief))
             point, near = prior.point(frame, belief), prior.near(belief)
         return plan_linear(
             own,
@@ -349,17 +349,16 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
     """PST-S: parts of the rows."""
     space, count = asked.geometry(encoder, facts.n_features), asked.n_groups
     body = encoder if encoder is not None and encoder.shaped else None
-    told = resolve_prior(asked.prior, asked.prior_intercept, asked.encoder(), facts.n_classes)
-    prior = told.prior(facts, asked.data_norm, None, body)
+    prior, _ = asked.opinion(facts, encoder, body, data_norm=asked.data_norm)
     baseline = float(asked.prior_intercept)
     known = LOG_ODDS if prior is None else prior.variance
 
-    def fit(left: Allowance, belief: Belief) -> StackPlan:
+    def fit(left: Allowance, belief: Belief) -> stacks.StackPlan:
         division, near = _division(asked, left, count, count), None
         part = _law_in(space, left.at(count=division.counts[0]))
         frame = _frame_in(space, part, known if prior is None else prior.variance_at(belief))
-        maps = PartRows(frame, count)
-        centre = baselines(maps, baseline, facts.n_classes)[0]
+        maps = stacks.PartRows(frame, count)
+        centre = stacks.baselines(maps, baseline, facts.n_classes)[0]
         if prior is not None:
             centre, near = prior.point(frame, belief), prior.near(belief)
         low, (alpha,) = [], _group_ridges(asked.alpha, 1)
@@ -376,20 +375,23 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
 def _feature_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
     """PST-F: groups of features."""
     norm = 1.0 if asked.rows == "unit" else float(np.max(asked.data_norm))
-    told = resolve_prior(asked.prior, asked.prior_intercept, asked.encoder(), facts.n_classes)
     shaped = asked.shaped(encoder)
-    prior = told.prior(facts, norm, None, shaped)
+    prior, level = asked.opinion(facts, encoder, shaped, data_norm=norm)
     groups, shares = _feature_groups(asked, facts, shaped)
-    grouped = _Grouped(asked, groups, float(told.intercept) if facts.n_classes == 2 else 0.0)
+    grouped = _Grouped(asked, groups, float(level) if facts.n_classes == 2 else 0.0)
 
-    def fit(left: Allowance, belief: Belief) -> StackPlan:
+    def fit(left: Allowance, belief: Belief) -> stacks.StackPlan:
         if prior is None:
             return grouped.plan(left, shares)
         believed = shares**belief.trust
-        coef, level = prior.factor_at(belief) * prior.coef, prior.intercept
-        if not prior.several:
-            coef, level = coef[0], level[0]
-        centres = [(coef[..., group], level) for group in groups.groups]
+        centres = []
+        for group in groups.groups:
+            coef = np.zeros_like(prior.coef)
+            coef[:, group] = prior.factor_at(belief) * prior.coef[:, group]
+            # In a body columns are not centred.
+            level = prior.intercept - (0.0 if shaped is None else score_moments(shaped, coef)[0])
+            coef = coef[:, group]
+            centres.append((coef, level) if prior.several else (coef[0], level[0]))
         return grouped.plan(left, believed / believed.sum(), centres, prior.variance_at(belief))
 
     return asked.near(facts, prior, fit)
@@ -402,22 +404,22 @@ def _transfer_stack(
     if asked.data_norm is not None:
         raise InvalidParameter("data_norm comes from the source; leave it None.")
     check_sources(asked.sources, facts, asked.encoder(facts.n_samples))
-    check_stacks(asked.sources, facts.n_features)
-    released, models = stack_facts(asked.sources[0])
+    stacks.check_stacks(asked.sources, facts.n_features)
+    released, models = stacks.stack_facts(asked.sources[0])
     columns = tuple(model.features for model in models)
     shaped = asked.shaped(encoder if asked.sources[0].model.facts.body is not None else None)
-    groups: PlannedGroups = GroupRows(
+    groups: stacks.PlannedGroups = GroupRows(
         columns, released.norms, released.rows, released.clipping, released.constant
     )
     if shaped is not None:
-        groups = SchemaGroups.of_encoded(shaped, columns, released.rows)
-    start = StackStart(asked.sources, groups, facts.n_classes)
+        groups = stacks.SchemaGroups.of_encoded(shaped, columns, released.rows)
+    start = stacks.StackStart(asked.sources, groups, facts.n_classes)
     grouped = _Grouped(asked, groups, start.baseline, start.high)
     keep = 1 - np.broadcast_to(np.asarray(asked.eta, np.float64), len(columns))
     # Turned round, several classes mean nothing.
     least = -1.0 if facts.n_classes == 2 else 0.0
 
-    def fit(left: Allowance, belief: Belief) -> StackPlan:
+    def fit(left: Allowance, belief: Belief) -> stacks.StackPlan:
         factor = max(least, min(1.0, belief.factor))
         trust = belief.trust if belief.factor >= least else 0.0
         variance = start.variance + (UNKNOWN - DECLARED) * (1 - trust)
@@ -435,13 +437,13 @@ _DESIGNS: dict[str, Callable[[Settings, PublicFacts, SchemaEncoder | None], Mode
 }
 
 
-def _division(asked: Settings, allowed: Allowance, n_models: int, parts: int) -> Division:
+def _division(asked: Settings, allowed: Allowance, n_models: int, parts: int) -> stacks.Division:
     """Return so many parts of the rows for the low level, and one more for the high one."""
     stacked = asked.combiner == "stack" and n_models > 1
     n_rows, n_classes = allowed.records, allowed.loss.n_classes
-    share = high_share(asked.high_fraction, n_rows, n_classes) if stacked else 0.0
+    share = stacks.high_share(asked.high_fraction, n_rows, n_classes) if stacked else 0.0
     fractions = (*[(1 - share) / parts] * parts, *[share] * stacked)
-    made = Division(allowed.count, fractions, asked.split_seed)
+    made = stacks.Division(allowed.count, fractions, asked.split_seed)
     if min(made.records) == 0:
         raise InvalidData("n_samples is too small: every part needs one sample.")
     return made
@@ -450,17 +452,17 @@ def _division(asked: Settings, allowed: Allowance, n_models: int, parts: int) ->
 def _stack(
     asked: Settings,
     allowed: Allowance,  # Of the high level
-    division: Division,
+    division: stacks.Division,
     low: Sequence[Objective],
-    maps: Maps,
+    maps: stacks.Maps,
     importances: Floats,
     weights: Floats,  # Of the low-level models' logits that the high level shrinks towards
     baseline: float,
-    start: HighStart | None = None,
-) -> StackPlan:
+    start: stacks.HighStart | None = None,
+) -> stacks.StackPlan:
     """Return the plan of the stack with this low level; votes have no high one."""
     n_classes, high, near = allowed.loss.n_classes, None, None
-    prior = high_level_prior(weights, baseline, n_classes)
+    prior = stacks.high_level_prior(weights, baseline, n_classes)
     if start is not None:
         rate = float(special.expit(baseline)) if n_classes == 2 else 0.5
         prior, near = start.weights, Near(variance=start.variance, base_rate=rate)
@@ -468,7 +470,7 @@ def _stack(
         own = allowed.at(count=division.counts[-1], loss=Logistic(allowed.cap))
         ridge = ridge_for(own, len(prior), asked.high_alpha, near=near)
         high = own.objective(L2(len(prior)), ridge, prior)
-    return StackPlan(
+    return stacks.StackPlan(
         low=tuple(low),
         maps=maps,
         importances=importances,
@@ -486,9 +488,9 @@ class _Grouped:
     """Stacks over groups of features, whatever they shrink towards."""
 
     asked: Settings
-    groups: PlannedGroups
+    groups: stacks.PlannedGroups
     baseline: float
-    start: HighStart | None = None  #: The sources' high level
+    start: stacks.HighStart | None = None  #: The sources' high level
 
     def __post_init__(self) -> None:
         # Many beliefs in a prior lead to the same bodies.
@@ -498,16 +500,16 @@ class _Grouped:
         self,
         allowed: Allowance,
         importances: Floats,
-        centres: Centres | None = None,  # Points to shrink towards in place of the baseline
+        centres: stacks.Centres | None = None,  # Points to shrink towards in place of the baseline
         variance: float | None = None,  # Of the log odds around them: ridges then follow from it
-    ) -> StackPlan:
+    ) -> stacks.StackPlan:
         """Return the plan; a single group has no high level."""
         n_classes, baseline, count = allowed.loss.n_classes, self.baseline, len(self.groups.groups)
         division = _division(self.asked, allowed, count, 1)
         own = allowed.at(count=division.counts[0])
-        shares = tuple(allocate(importances, clipping=self.groups.clipping).tolist())
+        shares = tuple(stacks.allocate(importances, clipping=self.groups.clipping).tolist())
         rows = self._rows(own, shares, LOG_ODDS if variance is None else variance)
-        points = baselines(rows, baseline, n_classes)
+        points = stacks.baselines(rows, baseline, n_classes)
         if centres is not None:
             points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
         joint, sizes = rows.clipping == "joint", rows.sizes
@@ -598,7 +600,7 @@ def _weights(
 
 def _feature_groups(
     asked: Settings, facts: PublicFacts, shaped: SchemaEncoder | None
-) -> tuple[PlannedGroups, Floats]:
+) -> tuple[stacks.PlannedGroups, Floats]:
     """Return the groups in use and their importances; a group of importance 0 is left out.
 
     In bodies groups and importances are of the schema's columns, in a ball of encoded ones.
@@ -610,23 +612,23 @@ def _feature_groups(
         given = schema.importances()
         if shaped is not None:  # one column counts as much as its most important value
             given = np.array([max(f.importances or (1.0,)) for f in schema.features])
-    importance = np.ones(n_columns) if given is None else check_importance(given)
+    importance = np.ones(n_columns) if given is None else stacks.check_importance(given)
     if len(importance) != n_columns:
         raise InvalidParameter(f"importance must have one entry per column ({n_columns}).")
     n_groups = min(asked.n_groups, n_columns)
     if asked.groups is not None:
-        groups = given_groups(_positions(asked.groups, encoder, n_columns), n_columns)
+        groups = stacks.given_groups(_positions(asked.groups, encoder, n_columns), n_columns)
     elif given is not None:
-        groups = importance_groups(importance, n_groups)
+        groups = stacks.importance_groups(importance, n_groups)
     else:
-        groups = random_groups(n_columns, n_groups, seed=asked.split_seed or 0)
-    shares = group_importance(importance, groups)
+        groups = stacks.random_groups(n_columns, n_groups, seed=asked.split_seed or 0)
+    shares = stacks.group_importance(importance, groups)
     if given is None and asked.groups is None:
         shares = np.full(len(groups), 1 / len(groups))
     used = [k for k, share in enumerate(shares) if share > 0]
     groups, shares = tuple(groups[k] for k in used), shares[used]
     if shaped is not None:
-        return SchemaGroups(shaped, groups, asked.rows), shares
+        return stacks.SchemaGroups(shaped, groups, asked.rows), shares
     norms = np.atleast_1d(np.asarray(asked.data_norm, dtype=np.float64))
     if len(norms) > 1 and (asked.clipping == "joint" or len(norms) != len(groups)):
         raise InvalidParameter(
@@ -659,7 +661,7 @@ def _positions(
     sizes = [len(feature.names) for feature in encoder.schema.features]
     if encoder.shaped:
         sizes = [block.size for block in encoder.blocks()]
-    return encoded_columns(sizes, found)
+    return stacks.encoded_columns(sizes, found)
 
 
 def design_protocol(
@@ -674,15 +676,16 @@ def design_protocol(
         )
     if asked.combine != "mean" and method in ("ofaa", "sums"):
         raise InvalidParameter(f"combine must be 'mean' for method={method!r}: it adds.")
-    told = resolve_prior(asked.prior, asked.prior_intercept, encoder, n_classes)
     space = asked.geometry(encoder, n_features)
     facts = PublicFacts(n_samples=0, n_features=n_features, n_classes=n_classes)
     shaped = space.encoder if isinstance(space, SchemaGeometry) else None
-    prior = told.prior(facts, asked.data_norm, asked.feature_scale, shaped)
+    scale = None if asked.feature_scale is None else np.asarray(asked.feature_scale, np.float64)
+    rows = {"data_norm": asked.data_norm, "feature_scale": scale}
+    prior, level = asked.opinion(facts, encoder, shaped, **rows)
     checks = asked.prior_check and method == "average"
     checked = checks and prior is not None and prior.deviation > 0
-    if prior is None and np.any(told.intercept):
-        prior = Prior(np.zeros((np.size(told.intercept), n_features)), told.intercept)
+    if prior is None and np.any(level):
+        prior = Prior(np.zeros((np.size(level), n_features)), level)
     common: dict[str, Any] = {
         "frame": space,
         "epsilon": asked.epsilon,
@@ -696,7 +699,7 @@ def design_protocol(
     if method == "ofaa":
         return Expansion(**common)
     if method == "sums":
-        rate = special.expit(np.asarray(told.intercept, np.float64))
+        rate = special.expit(np.asarray(level, np.float64))
         spread = float(rate * (1 - rate)) if n_classes == 2 else 1 / n_classes
         common |= {
             "colluding": asked.colluding,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.data.body import BodyFrame
 from confrere.data.codes import Coded
-from confrere.data.encoding import SchemaEncoder
+from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.features import Form
 from confrere.data.frame import Frame
 from confrere.errors import (
@@ -49,6 +49,7 @@ from confrere.mechanisms.measurements import (
 )
 from confrere.methods.allowance import (
     DECLARED,
+    LOG_ODDS,
     MISSED,
     UNKNOWN,
     Allowance,
@@ -81,7 +82,7 @@ BELIEVED, DOUBT = 0.8, 0.36
 STEPS, LARGEST_FACTOR = 32, 1.5
 
 #: Noise in the factor that the check's share of the budget aims at: 4.7 is sqrt(2)/.3.
-_AIM, _LEAST, _MOST = 4.7, 0.05, 0.3
+_AIM, _LEAST, _MOST = 4.7, 0.05, 0.9
 
 #: A check whose error is larger says nothing.
 VERIFIABLE = 0.6
@@ -96,7 +97,7 @@ class Belief:
 
     @property
     def trust(self) -> float:
-        """Share, 0 to 1, that importances and the tightness of the prior keep."""
+        """How tight the prior is, from 0 to 1."""
         return min(1.0, abs(self.factor) / 0.7)
 
     @property
@@ -153,14 +154,13 @@ class PriorCheck:
         """Scale of the integer noise."""
         return self.measurement.scale
 
-    @property
+    @cached_property
     def sigma(self) -> float:
         """Standard error of the factor: of the noise, and of the sample."""
+        noise = math.sqrt(2 * self.answers) * (self.scale / LEVELS) / self._expected
         if self.rates is not None:
             size = declared_count(self.n_samples)
-            noise = math.sqrt(2 * self.answers) * self.scale / LEVELS
-            return math.hypot(noise, _PART * math.sqrt(size)) / self._expected
-        noise = math.sqrt(2 * self.answers) * (self.scale / LEVELS) / self._expected
+            return math.hypot(noise, _PART * math.sqrt(size) / self._expected)
         return math.hypot(noise, 1 / math.sqrt(self._expected * self.deviation))
 
     @property
@@ -303,14 +303,14 @@ class Prior:
     #: ``(n_features,)``: Public factors that bring columns to one scale, or weigh them
     feature_scale: Floats | None = None
     most: float = 1.5  #: Largest factor that a check may find
-    #: ``(n_features,)``: Public factors that the rows were encoded with: taken back as far as the
-    #: prior is not believed
-    importance: Floats | None = None
+    opens: float = UNKNOWN - DECLARED  #: By how much more is open where it is not believed
+    #: Whether the share of positive rows is the same experts', and is believed as far as they are
+    theirs: bool = False
     #: The intercepts of others' models: kept as they are, however far they are believed
     released: Any = None
-    #: Of rows in a body: its declared facts imply how scores spread, and around what. By default
+    #: Means of the scores, and a root of their covariance, see :func:`score_moments`. By default
     #: rows are centred, and their norm is the bound.
-    encoder: SchemaEncoder | None = None
+    moments: tuple[Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
         coef = np.atleast_2d(np.asarray(self.coef, dtype=np.float64))
@@ -354,8 +354,8 @@ class Prior:
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
         """Means of the scores, and what they are of independent columns of deviation one."""
-        if self.encoder is not None:
-            return self.encoder.score_moments(self.coef)
+        if self.moments is not None:
+            return self.moments
         loads = np.array([self.frame.weights(each) for each in self.coef])
         return np.zeros(len(loads)), loads / math.sqrt(loads.shape[1])
 
@@ -386,10 +386,7 @@ class Prior:
     @property
     def frame(self) -> Frame:
         """The bounded rows that the check scores: in a body they are no longer than one."""
-        size = self.coef.shape[1]
-        if self.encoder is not None:
-            return Frame(size, constant=0.0)
-        scale = self.feature_scale
+        size, scale = self.coef.shape[1], self.feature_scale
         return Frame(size, data_norm=self.data_norm, constant=0.0, feature_scale=scale)
 
     def scores(self, X: Any) -> Floats:
@@ -413,7 +410,7 @@ class Prior:
     def variance_at(self, belief: Belief) -> float:
         """Return the variance around the prior: all is open where it is not to be trusted."""
         trust = 0.0 if self.several and belief.factor <= 0 else belief.trust
-        return self.variance + (UNKNOWN - DECLARED) * (1 - trust)
+        return self.variance + self.opens * (1 - trust)
 
     def near(self, belief: Belief) -> Near:
         """Return what a ridge should know of it."""
@@ -423,23 +420,13 @@ class Prior:
             precise=self.released is not None and not self.several,
         )
 
-    def scale_at(self, belief: Belief) -> Floats | None:
-        """Return the columns' factors: importances count as far as experts are believed."""
-        if self.released is not None:
-            return self.feature_scale
-        weighted = self.importance
-        if weighted is None:
-            return weights_at(self.feature_scale, belief.trust)
-        trusted = weights_at(weighted, belief.trust)
-        if trusted is None or trusted is weighted:
-            return self.feature_scale
-        factors = np.ones_like(weighted)
-        np.divide(trusted, weighted, out=factors, where=weighted > 0)
-        return factors if self.feature_scale is None else factors * self.feature_scale
-
     def factor_at(self, belief: Belief) -> float:
-        """Return what the prior is multiplied by: turned round, several classes mean nothing."""
-        return max(0.0 if self.several else -self.most, min(self.most, belief.factor))
+        """Return what the prior is multiplied by: turned round, several classes mean nothing.
+
+        What is declared and hardly holds is half wrong, or noise: it counts for less than is seen.
+        """
+        seen = max(0.0 if self.several else -self.most, min(self.most, belief.factor))
+        return seen if self.released is not None else seen * belief.trust**2
 
     def intercept_at(self, belief: Belief) -> Floats:
         """Return the intercepts to start from: the believed prior then has the base rate."""
@@ -447,7 +434,8 @@ class Prior:
             return np.asarray(self.released)
         factor = self.factor_at(belief)
         spread = 0.0 if self.several else factor * self.deviation
-        return np.asarray(intercept_of(1.0, spread) * self.intercept - factor * self._moments[0])
+        level = self.intercept * (belief.trust**2 if self.theirs else 1.0)
+        return np.asarray(intercept_of(1.0, spread) * level - factor * self._moments[0])
 
     def point(self, frame: Frame | BodyFrame, belief: Belief) -> Floats:
         """Return the believed prior as weights in a frame's coordinates: what a fit starts from."""
@@ -456,82 +444,101 @@ class Prior:
         return np.array(points) if self.several else points[0]
 
 
-class DeclaredPrior(NamedTuple):
-    """Coefficients and intercept for rows as encoded, and the importances that are in these."""
+def declared_prior(
+    prior: Any,  # As estimators take it
+    intercept: ArrayLike,
+    facts: PublicFacts,
+    encoder: SchemaEncoder | None,  # Of the rows, if anything encodes them
+    body: SchemaEncoder | None,  # The same, where noise is shaped like its rows
+    *,
+    data_norm: float = 1.0,  # Of a ball
+    feature_scale: Floats | None = None,
+) -> tuple[Prior | None, Any]:
+    """Return what is declared about columns, if anything is, and the log odds of the base rate.
 
-    coef: ArrayLike | None  #: Log odds per unit of each column; None if nothing is declared
-    intercept: Any  #: Log odds of the declared base rate; of more than two classes one number each
-    importance: Floats | None = None  #: Public factors that the rows were encoded with
-
-    def prior(
-        self,
-        facts: PublicFacts,
-        data_norm: float,
-        feature_scale: ArrayLike | None,
-        encoder: SchemaEncoder | None,
-    ) -> Prior | None:
-        """Return it as something that can be checked; None if it says nothing about columns."""
-        if self.coef is None or not np.any(self.coef):
-            return None
-        given, shape = np.asarray(self.coef, dtype=np.float64), (facts.n_features,)
-        if given.shape != (shape if facts.n_classes == 2 else (facts.n_classes, *shape)):
-            raise InvalidParameter(
-                "prior must hold one finite number per column, of more than two classes for each."
-            )
-        scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
-        return Prior(
-            given,
-            self.intercept,
-            data_norm=float(data_norm),
-            feature_scale=scale,
-            importance=self.importance,
-            encoder=encoder,
-        )
-
-
-def resolve_prior(
-    prior: Any, intercept: ArrayLike, encoder: SchemaEncoder | None, n_classes: int = 2
-) -> DeclaredPrior:
-    """Return what ``prior`` and ``prior_intercept`` declare about rows of ``encoder``.
-
-    Experts also know the base rate, unless an intercept is given.
+    Experts know that too, unless an intercept is given.
     """
     level: Any = np.asarray(intercept, dtype=np.float64)[()]
-    if np.any(level) and level.shape != (() if n_classes == 2 else (n_classes,)):
+    several, theirs = facts.n_classes > 2, False
+    if np.any(level) and level.shape != ((facts.n_classes,) if several else ()):
         raise InvalidParameter(
             "prior_intercept must be one number, of more than two classes one for each."
         )
-    if not (isinstance(prior, str) and prior == "experts"):
-        return DeclaredPrior(prior, level)
-    if n_classes > 2:
+    if isinstance(prior, str):
+        if several:
+            raise InvalidParameter(
+                'prior="experts" says which way one outcome goes; of more than two classes give '
+                "coefficients, one row per class."
+            )
+        if encoder is None or not encoder.schema.has_signs:
+            raise InvalidParameter(
+                'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
+            )
+        outcome = encoder.schema.outcome
+        rate = None if outcome is None else outcome.base_rate
+        if not level and rate is not None:
+            level, theirs = math.log(rate / (1 - rate)), True
+        prior = expert_centre(encoder) if encoder.shaped else encoder.expert_prior()
+    if prior is None or not np.any(prior):
+        return None, level
+    coef, shape = np.asarray(prior, dtype=np.float64), (facts.n_features,)
+    if coef.shape != ((facts.n_classes, *shape) if several else shape):
         raise InvalidParameter(
-            'prior="experts" says which way one outcome goes; of more than two classes give '
-            "coefficients, one row per class."
+            "prior must hold one finite number per column, of more than two classes for each."
         )
-    if encoder is None or not encoder.schema.has_signs:
-        raise InvalidParameter(
-            'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
-        )
-    outcome = encoder.schema.outcome
-    rate = None if outcome is None else outcome.base_rate
-    if not level and rate is not None:
-        level = math.log(rate / (1 - rate))
-    weights = encoder.multipliers() if encoder.weighted else None
-    return DeclaredPrior(encoder.expert_prior(), level, weights)
+    rows: Any = {"data_norm": data_norm, "feature_scale": feature_scale}
+    if body is not None:  # the default but for where it starts
+        rows = {"variance": LOG_ODDS, "opens": 0.0, "moments": score_moments(body, coef)}
+    return Prior(coef, level, theirs=theirs, **rows), level
 
 
-def weights_at(scale: Floats | None, trust: float) -> Floats | None:
-    """Return column weights as far as they are trusted: all alike where nothing is.
+# --- a schema's columns, as its declared facts imply them -----------------------------------------
 
-    Their root mean square stays one, so that rows keep their length on average.
+#: Where experts' scores are regressed on columns, of which some are hardly ever anything but zero.
+_RIDGE = 1e-4
+
+
+def column_scores(encoder: SchemaEncoder, coef: Floats) -> list[tuple[Floats, Floats, Floats]]:
+    """Return of every raw column its vertices' frequencies, centred scores, and their mean.
+
+    Scores are those of rows before any bound, by ``(k, n_features)`` coefficients.
     """
-    if scale is None or trust == 1:
-        return scale
-    largest = float(np.max(scale))
-    if not largest > 0:
-        return np.asarray(scale)
-    powers = (scale / largest) ** trust
-    return np.asarray(powers * float(np.sqrt(np.mean(scale**2) / np.mean(powers**2))))
+    columns, found = encoder.columns, []
+    own = np.split(coef, np.cumsum([len(column.names) for column in columns])[:-1], axis=1)
+    for feature, column, each in zip(encoder.schema.features, columns, own, strict=True):
+        often, scores = frequencies(feature), column.table @ each.T
+        found.append((often, scores - often @ scores, often @ scores))
+    return found
+
+
+def score_moments(encoder: SchemaEncoder, coef: Floats) -> tuple[Floats, Floats]:
+    """Return the means of the scores of rows in a body, and a root of their covariance.
+
+    As declared facts imply them, if raw columns were independent. Unlike standardised columns these
+    are not centred. ``coef`` has one row per score; they vary like ``root @ z`` for ``z`` of
+    deviation one.
+    """
+    columns = column_scores(encoder, np.atleast_2d(coef) / encoder.norm)
+    spread = np.sum([(each.T * often) @ each for often, each, _ in columns], axis=0)
+    values, vectors = np.linalg.eigh(spread)
+    means = np.sum([mean for *_, mean in columns], axis=0)
+    return means, vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def expert_centre(encoder: SchemaEncoder) -> Floats:
+    """Return experts' log odds, of deviation one, per unit of each column in a body.
+
+    They speak of standardised columns: the score that these give the vertices of a raw column is
+    regressed on what the vertices are in the body, each as often as the declared facts imply.
+    """
+    schema, found = encoder.schema, []
+    scores = column_scores(schema.encoder(), schema.expert_weights()[None])
+    spread = sum(float(often @ each[:, 0] ** 2) for often, each, _ in scores)
+    for column, (often, each, _) in zip(encoder.columns, scores, strict=True):
+        rows = column.table - often @ column.table
+        seen = (rows.T * often) @ rows + _RIDGE * np.eye(rows.shape[1])
+        found.append(np.linalg.solve(seen, rows.T @ (often * each[:, 0])))
+    return np.asarray(np.concatenate(found) * encoder.norm / math.sqrt(max(spread, _RIDGE)))
 
 
 def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
@@ -797,7 +804,8 @@ def released_prior(
     sources: Sequence[Source],
     size: int,  # Number of weights, the intercept among them
     keep: float,  # How much of the sources' weights is shrunk towards
-    **told: Any,  # What a prior knows of the rows
+    body: SchemaEncoder | None,  # Of the rows, where noise is shaped like them
+    **told: Any,  # What a prior knows of the rows in a ball
 ) -> Prior:
     """Return so much of linear models' weights, and what they leave unknown."""
     models = [source.model for source in sources if isinstance(source.model, Linear)]
@@ -805,8 +813,8 @@ def released_prior(
     coefs = np.array([model.coef for model in models])
 
     def around(coef: Floats, intercept: Floats, variance: float = 0.0) -> Prior:
-        known = Prior(coef, variance=variance, most=1.0, released=intercept, **told)
-        return known.with_shares()
+        rows = told if body is None else {"moments": score_moments(body, coef)}
+        return Prior(coef, variance=variance, most=1.0, released=intercept, **rows).with_shares()
 
     rate = around(coefs.mean(axis=0), intercepts.mean(axis=0)).base_rate
     precise = _precisions(sources, size, rate)

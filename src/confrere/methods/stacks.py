@@ -35,7 +35,7 @@ from confrere.methods.allowance import (
     variance_near,
 )
 from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term
-from confrere.methods.priors import Prior, Source, stated
+from confrere.methods.priors import Prior, Source, score_moments, stated
 from confrere.model import Clip, Facts, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
 from confrere.solver.parties import minimise_parties
@@ -715,7 +715,7 @@ class StackStart:
             variance=self.variance,
             data_norm=float(max(groups.norms)) if clipped else 1.0,  # type: ignore[union-attr]
             most=1.0,
-            encoder=encoder,
+            moments=None if encoder is None else score_moments(encoder, coef),
         )
 
     def _bent(self, encoder: SchemaEncoder, start: HighStart) -> Floats:
@@ -728,6 +728,6 @@ class StackStart:
         for group, (scores, _) in zip(groups, self.centres(np.ones(len(groups))), strict=True):
             coef = np.zeros((np.atleast_2d(scores).shape[0], len(encoder.names)))
             coef[:, group] = scores
-            deviation = Prior(coef, encoder=encoder).deviation
+            deviation = Prior(coef, moments=score_moments(encoder, coef)).deviation
             found.append(intercept_of(1.0, start.sharpness * deviation))
         return np.array(found)

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from confrere.cli import app
-from confrere_federation.studies.template import write_example
+from tests.examples import write_plain_example
 
 FIELDS = {"schema_version", "status", "exit_code", "error_code", "message", "hint", "data"}
 
@@ -43,7 +43,7 @@ def line():
 @pytest.fixture(scope="session")
 def example(tmp_path_factory):
     place = tmp_path_factory.mktemp("example")
-    write_example(place)
+    write_plain_example(place)
     return place
 
 

@@ -15,7 +15,7 @@ from confrere_federation.parties.messages import Payload
 from confrere_federation.progress import Progress
 from confrere_federation.studies.sessions import CoordinatorSession, approve_study, party_session
 from confrere_federation.studies.study_file import gather_locals, read_study
-from confrere_federation.studies.template import write_example
+from tests.examples import write_plain_example
 from tests.unit.federation.signed_run import Loopback, name_keys
 
 NAMES = ("main", "branch-1", "branch-2")
@@ -58,7 +58,7 @@ def build(root: Path) -> World:
     world = World(root)
     aside = root / "elsewhere"
     aside.mkdir(parents=True)
-    write_example(aside)
+    write_plain_example(aside)
     _between_machines(aside)
     with _year(2024):
         ledger = Ledger(aside / "local" / "main.ledger")

@@ -1,5 +1,7 @@
 """What a schema's experts say, taken by estimators: in the right units, as far as it holds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,8 @@ from confrere import (
     PrivateLogisticRegression,
     PublicSchema,
 )
-from confrere.methods.priors import resolve_prior
+from confrere.methods.plan import PublicFacts
+from confrere.methods.priors import declared_prior, expert_centre, score_moments
 from confrere.schema import Label, Number
 
 SIGNS = {"a": 1, "b": -1, "c": 0}
@@ -41,12 +44,12 @@ def test_experts_have_log_odds_of_deviation_one_however_rows_are_encoded(weighte
     # Short rows are not clipped: their log odds are those of the declared signs and importances.
     points = encoder.schema.features[0].points()
     raw = np.random.default_rng(0).choice(points[np.abs(points - 1) < 0.1], size=(50, 3))
-    opinion = resolve_prior("experts", 0.0, encoder)
+    facts = PublicFacts(n_samples=50, n_features=3)
+    opinion, level = declared_prior("experts", 0.0, facts, encoder, None)
     standard = (raw - 1) / 2
     expected = standard @ np.array([4.0, -2.0, 0.0]) / np.sqrt(20)
-    np.testing.assert_allclose(encoder.transform(raw) @ opinion.coef, expected, atol=1e-12)
-    assert opinion.intercept == pytest.approx(np.log(1 / 3))
-    assert (opinion.importance is None) is not weighted
+    np.testing.assert_allclose(encoder.transform(raw) @ opinion.coef[0], expected, atol=1e-12)
+    assert level == pytest.approx(np.log(1 / 3))
 
 
 @pytest.mark.parametrize(
@@ -67,11 +70,36 @@ def test_estimators_take_them_and_notice_if_they_are_wrong(make, sign):
     assert model.score(rows, rows["y"]) > max(rows["y"].mean(), 1 - rows["y"].mean())
 
 
-def test_arrays_with_the_same_facts_give_the_same_model():
-    rows, encoder = table(), schema().encoder(weighted=True)
-    settings = {"epsilon": 1.0, "random_state": 3}
-    known = PrivateLogisticRegression(schema=schema(), prior="experts", **settings).fit(rows)
-    given = PrivateLogisticRegression(
-        prior=encoder.expert_prior(), prior_intercept=np.log(1 / 3), **settings
-    ).fit(encoder.transform(rows), rows["y"])
+@pytest.mark.parametrize("noise", ["ball", "auto"])
+def test_arrays_with_the_same_facts_give_the_same_model(noise):
+    rows, settings = table(), {"epsilon": 1.0, "random_state": 3, "noise": noise}
+    known = PrivateLogisticRegression(schema=schema(), **settings).fit(rows)
+    encoder = known.encoder_for({"all": len(rows)})
+    centre = expert_centre(encoder) if encoder.shaped else encoder.expert_prior()
+    assert encoder.shaped is (noise == "auto")
+    told = settings | {"prior": centre, "prior_intercept": np.log(1 / 3), "schema": encoder}
+    given = PrivateLogisticRegression(**told).fit(rows)
     np.testing.assert_array_equal(known.coef_, given.coef_)
+
+
+@pytest.mark.parametrize("form", ["linear", "curves"])
+def test_experts_say_the_same_in_a_body_as_in_standardised_columns(form):
+    encoder, rows = schema().encoder(form=form), table()
+    encoded, coef = encoder.transform(rows), expert_centre(encoder)
+    mean, root = score_moments(encoder, coef)
+    found, plain = encoded @ coef, schema().expert_score(rows)
+    assert np.corrcoef(found, plain)[0, 1] > 0.97  # what is far out is cut in a body
+    assert found.mean() == pytest.approx(mean[0], abs=0.05)
+    assert found.std() == pytest.approx(abs(root[0, 0]), rel=0.05)
+
+
+def test_whoever_declares_signs_is_asked_unless_told_otherwise():
+    rows, settings = table(), {"epsilon": 1.0, "random_state": 0}
+    asked = PrivateLogisticRegression(schema=schema(), **settings).fit(rows)
+    assert asked.model_.facts.prior.factor > 0.5
+    alone = PrivateLogisticRegression(schema=schema(), prior=None, **settings).fit(rows)
+    bare = schema()
+    bare = replace(bare, features=[replace(one, sign=0) for one in bare.features])
+    unsigned = PrivateLogisticRegression(schema=bare, **settings).fit(rows)
+    assert alone.model_.facts.prior is unsigned.model_.facts.prior is None
+    np.testing.assert_array_equal(alone.coef_, unsigned.coef_)

@@ -69,7 +69,7 @@ def test_what_follows_from_answers_is_known_to_be_derived():
     requests = rehearse(made.steps, ["a", "b"], "0" * 64, 3)["a"]
     by_name = {request.operation: request for request in requests}
     assert by_name["check"].derived == ()
-    assert {"ridge", "centre", "feature_scale"} <= set(by_name["objective"].derived)
+    assert {"ridge", "centre"} <= set(by_name["objective"].derived)
     assert by_name["check"].epsilon + by_name["objective"].epsilon == pytest.approx(1.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from confrere_federation.studies.running import make_plan
 from confrere_federation.studies.study_file import gather_locals, read_study
-from confrere_federation.studies.template import write_example
+from tests.examples import write_plain_example
 
 PLAIN_POLICY = """[policy]
 protects = "record"
@@ -19,7 +19,7 @@ lifetime_epsilon = 30.0
 @pytest.fixture(scope="session")
 def example(tmp_path_factory):
     place = tmp_path_factory.mktemp("example")
-    write_example(place)
+    write_plain_example(place)
     for file in (place / "local").glob("*.toml"):
         file.write_text(re.sub(r"\[policy\](.|\n)*", PLAIN_POLICY, file.read_text()))
     return place

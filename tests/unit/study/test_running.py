@@ -25,7 +25,6 @@ from confrere.estimators.predictions import predict
 from confrere.ledger import Ledger
 from confrere.mechanisms.measurements import Objective
 from confrere.methods import PublicFacts
-from confrere.methods.priors import Belief
 from confrere.release import load_release
 from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.federation import checked
@@ -48,30 +47,6 @@ from tests.unit.study.conftest import ready
 
 def entries(folder, party):
     return Ledger(folder / "local" / f"{party}.ledger").entries()
-
-
-@pytest.mark.parametrize("factor", [-1.0, 0.0, 0.25, 1.0])
-def test_a_study_takes_importances_back_as_python_does(edit, factor):
-    study = read_study(edit(name='name = "plr"\nprior = "experts"'))
-    assert study.encoder().weighted
-    size = len(study.schema.feature_names)
-    facts = PublicFacts(n_samples=500, n_features=size)
-    sent = received(study, request_for(learning_of(study, study.method)).write())
-    belief = Belief(factor, 0.1)
-    here = estimator_for(study, study.method).plan(facts).fit(belief)
-    there = sent.at(500)[1].fit(belief)
-    # Of weighted rows: nothing is left of the weights of a prior that is not believed.
-    weights = study.encoder().multipliers()
-    scale = there.frame.feature_scale
-    if abs(factor) >= 0.7:
-        assert scale is None
-    else:
-        np.testing.assert_allclose(scale, here.frame.feature_scale)
-        spread = np.ptp(np.log(scale * weights)) / np.ptp(np.log(weights))
-        assert spread == pytest.approx(belief.trust)
-    assert there.mechanism.act.ridge == here.mechanism.act.ridge
-    ours, theirs = (one.mechanism.blocks[0].centre for one in (here, there))
-    np.testing.assert_array_equal(theirs, ours)
 
 
 def received(study, payload):

@@ -449,6 +449,8 @@ def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
     """Return the arguments of ``method`` that the study decides, and ``more`` that it takes."""
     known = _arguments(method)
     wanted = {**_defaults(study), **study.parameters, **_settled(study), **more}
+    if wanted.get("prior") == "none":
+        wanted["prior"] = None
     return {name: value for name, value in wanted.items() if name in known}
 
 
@@ -517,8 +519,8 @@ def _check_ridges(alpha: dict[str, Any] | list[Any]) -> None:
 def _check_kind(name: str, value: Any, default: Any) -> None:
     """Refuse a value that is of another kind than the default."""
     if name == "prior":
-        if value != "experts":
-            raise StudyError('method.prior: must be "experts": what the schema\'s columns declare.')
+        if value not in ("auto", "experts", "none"):
+            raise StudyError('method.prior: must be "auto", "experts" (the schema\'s) or "none".')
         return
     number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = {
@@ -540,7 +542,7 @@ def _defaults(study: Study) -> dict[str, Any]:
     outcome = study.schema.outcome
     defaults: dict[str, Any] = {"trust": study.trust}
     rate = None if outcome is None else outcome.base_rate
-    if rate is not None and (study.epsilon >= BASE_RATE_FROM or "prior" in study.parameters):
+    if rate is not None and study.epsilon >= BASE_RATE_FROM:
         defaults["prior_intercept"] = math.log(rate / (1 - rate))
     return defaults
 

@@ -1,0 +1,11 @@
+"""The template's example without experts: nothing is checked, and every party is charged once."""
+
+from pathlib import Path
+
+from confrere_federation.studies.template import write_example
+
+
+def write_plain_example(folder: Path) -> None:
+    write_example(folder)
+    study = folder / "study.toml"
+    study.write_text(study.read_text().replace(", sign = 1", ""))
