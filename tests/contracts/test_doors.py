@@ -10,12 +10,13 @@ from confrere.kernel.streams import SeededSource
 from confrere.model.strict_json import json_bytes
 from confrere.release import Release
 from confrere_federation.studies.study_file import estimator_for
+from confrere_federation.studies.template import write_example
 from tests.contracts.test_engines import PARTIES, charged, make_example, run_between, run_here
 
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
-    return make_example(tmp_path_factory.mktemp("doors"))
+    return make_example(tmp_path_factory.mktemp("doors"), write=write_example)
 
 
 #: What columns mean to a schema decides how they are encoded: with importances, and without any.

@@ -20,17 +20,17 @@ from confrere_federation.studies.study_file import (
     read_local,
     read_study,
 )
-from confrere_federation.studies.template import write_example
 from tests.contracts.catalogue import parameters
+from tests.examples import write_plain_example
 from tests.unit.federation.signed_run import Loopback, confirm_all
 
 PARTIES = ("main", "branch-1", "branch-2")
 ROWS = 400
 
 
-def make_example(place, rows=ROWS):
+def make_example(place, rows=ROWS, write=write_plain_example):
     """Write parties, keys and public rows; patients who do not exist."""
-    write_example(place)
+    write(place)
     main = pd.read_csv(place / "local/main.csv")
     for name in PARTIES:
         file = place / f"local/{name}.csv"

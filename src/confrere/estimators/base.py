@@ -106,7 +106,7 @@ def _instance(*kinds: type, words: str) -> Check:
 
 
 def _experts(value: Any, name: str) -> None:
-    if isinstance(value, str) and value not in ("auto", "experts"):
+    if isinstance(value, str) and value not in ("auto", "experts", "none"):
         raise InvalidParameter(f'{name} must be "auto", "experts", None or one number per column.')
 
 
@@ -151,7 +151,7 @@ Weights = Annotated[float | Sequence[float], _numbers(_WEIGHTS, _share, several=
 Finite = Annotated[float, _numbers("a finite number", np.isfinite)]
 Levels = Annotated[ArrayLike, _numbers("a finite number, or several", np.isfinite, several=True)]
 #: Coefficients that are known before any data: as given, or as the schema's experts see them.
-Experts = Annotated[ArrayLike | Literal["auto", "experts"] | None, _experts]
+Experts = Annotated[ArrayLike | Literal["auto", "experts", "none"] | None, _experts]
 #: A whole number from 1; one that may be zero.
 _COUNT = "a whole number of at least 1"
 Count = Annotated[int, _numbers(_COUNT, _from_one, whole=True)]
@@ -618,7 +618,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
         them, of more than two classes with a row for each. ``"experts"``, for two classes, are the
         signs, importances and the base rate that the schema declares. ``"auto"`` asks them wherever
-        signs are declared and can be checked; None asks nobody.
+        signs are declared and can be checked; None, or ``"none"``, asks nobody.
     prior_check : bool
         Pay a twentieth to nine tenths of ``epsilon`` for a noised answer to how far the ``prior``,
         or the sources, hold on these records, and use them so far. Without, a wrong one is
@@ -631,8 +631,8 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         number lies in an interval or on a curve and one of a category's columns is one; with a
         delta rows are the same, and noise is Gaussian where that pays. ``"auto"`` takes it wherever
         a schema without importances, or with signs, is given, unless numbers of ``prior``,
-        ``feature_scale`` or ``alpha`` speak of columns one by one. ``data_norm``, ``intercept_scale`` and ``ridge_floor`` are the
-        ball's.
+        ``feature_scale`` or ``alpha`` speak of columns one by one. ``data_norm``,
+        ``intercept_scale`` and ``ridge_floor`` are the ball's.
     declared_samples : int
         Public stand-in for the number of rows, where that is not public: neighbours are add-remove.
     source : Release, path, or a sequence of them

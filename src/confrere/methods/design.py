@@ -199,11 +199,12 @@ class Settings:
 
     def _declared(self, n_classes: int) -> Any:
         """Return the prior; ``"auto"`` is the experts' where they say signs that can be checked."""
-        if not isinstance(self.prior, str) or self.prior != "auto":
+        if not isinstance(self.prior, str) or self.prior == "experts":
             return self.prior
         schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
         speak = schema is not None and schema.has_signs and n_classes == 2
-        return "experts" if speak and self.method == "average" else None
+        speak = speak and self.method == "average" and self.prior == "auto"
+        return "experts" if speak else None
 
     def opinion(
         self,

@@ -308,15 +308,19 @@ class Prior:
     theirs: bool = False
     #: The intercepts of others' models: kept as they are, however far they are believed
     released: Any = None
-    #: Means of the scores, and a root of their covariance, see :func:`score_moments`. By default
-    #: rows are centred, and their norm is the bound.
-    moments: tuple[Floats, Floats] | None = None
+    #: ``(1 + K, K)``: Means of the scores, and a root of their covariance, see
+    #: :func:`score_moments`. By default rows are centred, and their norm is the bound.
+    moments: Floats | None = None
 
     def __post_init__(self) -> None:
         coef = np.atleast_2d(np.asarray(self.coef, dtype=np.float64))
         if coef.ndim != 2 or not np.all(np.isfinite(coef)):
             raise InvalidParameter("prior must hold one finite number per column, and class.")
         object.__setattr__(self, "coef", coef)
+        if self.moments is not None and self.moments.shape != (1 + len(coef), len(coef)):
+            raise InvalidParameter(
+                "moments must be the scores' means, and a root of how they vary."
+            )
         for name in ("intercept", "released"):
             if (given := getattr(self, name)) is not None:
                 each = np.broadcast_to(np.asarray(given, dtype=np.float64), (len(coef),))
@@ -355,7 +359,7 @@ class Prior:
     def _moments(self) -> tuple[Floats, Floats]:
         """Means of the scores, and what they are of independent columns of deviation one."""
         if self.moments is not None:
-            return self.moments
+            return self.moments[0], self.moments[1:]
         loads = np.array([self.frame.weights(each) for each in self.coef])
         return np.zeros(len(loads)), loads / math.sqrt(loads.shape[1])
 
@@ -465,20 +469,9 @@ def declared_prior(
             "prior_intercept must be one number, of more than two classes one for each."
         )
     if isinstance(prior, str):
-        if several:
-            raise InvalidParameter(
-                'prior="experts" says which way one outcome goes; of more than two classes give '
-                "coefficients, one row per class."
-            )
-        if encoder is None or not encoder.schema.has_signs:
-            raise InvalidParameter(
-                'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
-            )
-        outcome = encoder.schema.outcome
-        rate = None if outcome is None else outcome.base_rate
+        prior, rate = _experts(encoder, several)
         if not level and rate is not None:
             level, theirs = math.log(rate / (1 - rate)), True
-        prior = expert_centre(encoder) if encoder.shaped else encoder.expert_prior()
     if prior is None or not np.any(prior):
         return None, level
     coef, shape = np.asarray(prior, dtype=np.float64), (facts.n_features,)
@@ -490,6 +483,22 @@ def declared_prior(
     if body is not None:  # the default but for where it starts
         rows = {"variance": LOG_ODDS, "opens": 0.0, "moments": score_moments(body, coef)}
     return Prior(coef, level, theirs=theirs, **rows), level
+
+
+def _experts(encoder: SchemaEncoder | None, several: bool) -> tuple[Floats, float | None]:
+    """Return what a schema's experts say of its columns, and the base rate."""
+    if several:
+        raise InvalidParameter(
+            'prior="experts" says which way one outcome goes; of more than two classes give '
+            "coefficients, one row per class."
+        )
+    if encoder is None or not encoder.schema.has_signs:
+        raise InvalidParameter(
+            'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
+        )
+    outcome = encoder.schema.outcome
+    coef = expert_centre(encoder) if encoder.shaped else encoder.expert_prior()
+    return coef, None if outcome is None else outcome.base_rate
 
 
 # --- a schema's columns, as its declared facts imply them -----------------------------------------
@@ -511,8 +520,8 @@ def column_scores(encoder: SchemaEncoder, coef: Floats) -> list[tuple[Floats, Fl
     return found
 
 
-def score_moments(encoder: SchemaEncoder, coef: Floats) -> tuple[Floats, Floats]:
-    """Return the means of the scores of rows in a body, and a root of their covariance.
+def score_moments(encoder: SchemaEncoder, coef: Floats) -> Floats:
+    """Return the means of the scores of rows in a body, and below them a root of their covariance.
 
     As declared facts imply them, if raw columns were independent. Unlike standardised columns these
     are not centred. ``coef`` has one row per score; they vary like ``root @ z`` for ``z`` of
@@ -522,7 +531,7 @@ def score_moments(encoder: SchemaEncoder, coef: Floats) -> tuple[Floats, Floats]
     spread = np.sum([(each.T * often) @ each for often, each, _ in columns], axis=0)
     values, vectors = np.linalg.eigh(spread)
     means = np.sum([mean for *_, mean in columns], axis=0)
-    return means, vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.vstack([means, vectors * np.sqrt(np.maximum(values, 0.0))])
 
 
 def expert_centre(encoder: SchemaEncoder) -> Floats:

@@ -551,30 +551,20 @@ class _Check(Operation):
     def told(self) -> Values:
         asked, prior = self.asked, self.asked.prior
         known = {"coef": prior.coef[0], "intercept": float(prior.intercept[0])}
-        own = {name: getattr(prior, name) for name in ("data_norm", "feature_scale")}
-        if prior.moments is not None:
-            own["moments"] = np.concatenate([each.ravel() for each in prior.moments])
-        more = {name: getattr(asked, name) for name in ("epsilon", *_RELATED)}
-        return known | own | more
+        own = {name: getattr(prior, name) for name in _BOUNDED}
+        return known | own | {name: getattr(asked, name) for name in ("epsilon", *_RELATED)}
 
     @classmethod
     @override
     def made(cls, told: Values) -> average.PriorQuestion:
         known = {name: told.pop(name) for name in ("coef", "intercept", *_BOUNDED)}
-        if (moments := known["moments"]) is not None:
-            if moments.shape != (2,):
-                raise InvalidMessage("moments must be a mean and a deviation.")
-            known["moments"] = moments[:1], moments[1:, None]
         prior = Prior(**known)
         _ = prior.frame  # says so if there is none
         return average.PriorQuestion(prior=prior, **told)
 
 
-_BOUNDED = {
-    "data_norm": _POSITIVE,
-    "feature_scale": numbers(1, default=None),
-    "moments": numbers(1, default=None),
-}
+_OPTIONAL = numbers(1, 2, default=None)
+_BOUNDED = {"data_norm": _POSITIVE, "feature_scale": _OPTIONAL, "moments": _OPTIONAL}
 _WEIGHTS = {
     **_SPENT,
     **dict.fromkeys(("ridge", "alpha", "cap"), _LEAST),

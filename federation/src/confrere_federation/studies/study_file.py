@@ -449,8 +449,6 @@ def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
     """Return the arguments of ``method`` that the study decides, and ``more`` that it takes."""
     known = _arguments(method)
     wanted = {**_defaults(study), **study.parameters, **_settled(study), **more}
-    if wanted.get("prior") == "none":
-        wanted["prior"] = None
     return {name: value for name, value in wanted.items() if name in known}
 
 
