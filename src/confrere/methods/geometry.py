@@ -47,10 +47,12 @@ from confrere.methods.allowance import (
     SEEN,
     Allowance,
     ExpectedArea,
+    allowance,
     free_ridge,
     kept_in_ball,
     noise_variance,
 )
+from confrere.model import Model
 
 Kind = Literal["number", "flag", "category", "bend", "constant"]
 #: What shares the rate of the noise: intervals, one-hot blocks, bends of curves.
@@ -576,3 +578,17 @@ def expected_in(
         log_odds=log_odds,
     )
     return ExpectedArea(found.kept).near(log_odds)
+
+
+def expected_of(model: Model, epsilon: float) -> ExpectedArea | None:
+    """Return what a released model of two classes is expected to rank with, by its public facts.
+
+    As if its parties had one size. Near a prior it depends on how far that was believed.
+    """
+    facts, encoder = model.facts, model.encoder
+    if encoder is None or encoder.form == "standardised" or not facts.n_samples:
+        return None
+    if facts.prior is not None or len(model.classes) > 2 or facts.method in ("sums", "ofaa"):
+        return None
+    allowed = allowance(epsilon / math.sqrt(facts.parties or 1), facts.n_samples)
+    return expected_in(SchemaGeometry(encoder.transformer()), allowed)

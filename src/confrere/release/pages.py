@@ -21,7 +21,7 @@ from markupsafe import Markup
 from scipy.linalg import block_diag
 
 from confrere.arrays import Floats
-from confrere.methods.geometry import curvature_of, factors_of, weight_noise
+from confrere.methods.geometry import curvature_of, expected_of, factors_of, weight_noise
 from confrere.model import Linear
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
@@ -222,6 +222,8 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         for each in additions
         for one in each.addition.quality.measures
     ]
+    area = expected_of(model, promise.epsilon)
+    hoped = f"; expected AUC {area}, if the best model has {area.best:g}" if area else ""
     told = {
         "status": Word(card.status, "good" if card.status == "released" else "bad"),
         "purpose": card.product.purpose,
@@ -232,7 +234,7 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         "against": against,
         "not protected": card.unprotected,
         "budget": budget and share(budget.after, budget.cap, budget.before),
-        "quality": quality or "not measured: confrere evaluate",
+        "quality": quality or f"not measured: confrere evaluate{hoped}",
         "proof": card.mechanism.theorem,
     }
     note = f"{card.product.kind}, {card.created[:10]}, id {card.release_id}"
