@@ -187,12 +187,12 @@ def _no_step(patch: Patch) -> None:
 
 
 def _step_without_noise(patch: Patch) -> None:
-    patch(measurements, "discrete_laplace", lambda scale, shape, source: np.zeros(shape))
+    patch(norms, "discrete_laplace", lambda scale, shape, source: np.zeros(shape))
 
 
 def _step_with_half_the_noise(patch: Patch) -> None:
-    real = measurements.discrete_laplace
-    patch(measurements, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
+    real = norms.discrete_laplace
+    patch(norms, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
 
 
 def _shared_draws(patch: Patch) -> None:
