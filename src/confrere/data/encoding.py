@@ -29,10 +29,7 @@ RowRule: TypeAlias = Literal["clip", "unit"]
 
 
 def frequencies(feature: Feature) -> Floats:
-    """Return how often each vertex of a column is expected.
-
-    A number is normal with its mean and deviation, or uniform between its bounds.
-    """
+    """Return how often each vertex is expected; numbers are normal, or uniform between bounds."""
     found, missing = np.zeros(feature.size), feature.missing_share or 0.0
     if isinstance(feature, Number):
         points, (middle, sd) = feature.points(), feature.moments()

@@ -61,6 +61,7 @@ from confrere.ledger import Ledger, Receipt, default_ledger, payer
 from confrere.methods.allowance import GAIN, OF_EXPERTS, ExpectedArea
 from confrere.methods.design import Settings, design
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts
+from confrere.methods.priors import encoded_by
 from confrere.model import Encoder, Linear, Model
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
@@ -806,7 +807,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """Return the model with what turns raw rows into its own."""
         model = self._model_in(learned)
         encoder = self._encoder(model.facts.n_samples)
-        return model if encoder is None else replace(model, encoder=carried(encoder, model))
+        return model if encoder is None else encoded_by(model, carried(encoder, model))
 
     def _keep(self, plan: Any, learned: Any, model: Model) -> None:  # noqa: ARG002
         """Set fitted attributes, from what was released and from public facts alone."""

@@ -211,17 +211,17 @@ class CollaborativePlan(Plan[Linear]):
     @property
     def expected(self) -> ExpectedArea | None:
         """What the area of an average of two classes is expected to be, by public facts."""
-        made, parties = self.protocol, alike(self.sizes.counts.values())
-        if (
-            not isinstance(made, Averaging)
-            or made.n_classes > 2
-            or isinstance(made.frame, BodyFrame)
-        ):
-            return None
+        made = self.protocol
         near = made.prior.variance_at(made.belief) if isinstance(made.prior, Prior) else LOG_ODDS
+        return self._shown(min(near, LOG_ODDS))
+
+    def _shown(self, known: float) -> ExpectedArea | None:
+        made, frame, parties = self.protocol, self.protocol.frame, alike(self.sizes.counts.values())
+        if isinstance(frame, BodyFrame) or not isinstance(made, Averaging) or made.n_classes > 2:
+            return None
         spent = made.allowed(self.sizes)
         spent = spent.at(epsilon=made.epsilon / made.rounds / math.sqrt(parties), delta=0.0)
-        return expected_in(made.frame, spent, min(near, LOG_ODDS))
+        return expected_in(frame, spent, known)
 
     @override
     def run(self, data: LabelledTable, source: RandomSource) -> Linear:
@@ -230,15 +230,17 @@ class CollaborativePlan(Plan[Linear]):
 
     def model(self, made: Combined, names: Names) -> Linear:
         """Return the model of what parties in it have released."""
+        shown = self._shown(LOG_ODDS) if isinstance(self.protocol.frame, SchemaGeometry) else None
         facts = Facts(
             method=self.method,
             parties=len(made.sizes),
             rounds=self.protocol.rounds,
             n_samples=sum(made.sizes.values()),
             prior=made.prior,
+            kept=None if shown is None else shown.kept,
             **made.frame.learned_with(),
         )
-        return linear_model(made.frame, made.weights, facts, names)
+        return linear_model(made.frame, made.weights, facts, names, self.protocol.loss)
 
     @override
     def terms(self, data: LabelledTable) -> list[Term]:
@@ -298,11 +300,12 @@ class Weights(AskedOfRows):
         return {}
 
     def _make(self, n_samples: int) -> PartyMechanism:
+        ridge, count = self.ridge_for(n_samples), self.count(n_samples)
         return Objective(
             epsilon=self.epsilon,
             delta=self.delta,
-            n_samples=self.count(n_samples),
-            blocks=(Columns(self.frame.bound, self.ridge_for(n_samples), centre=self.centre),),
+            n_samples=count,
+            blocks=(Columns(self.frame.bound, ridge, centre=self.centre),),
             loss=loss_of(self.n_classes, self.cap),
             solver=SOLVER,
         )

@@ -332,6 +332,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
         else:
             frame, ridge = framed(own, prior.variance_at(belief))
             point, near = prior.point(frame, belief), prior.near(belief)
+        shown = expected(own, LOG_ODDS)  # by records, whatever is known before
         return plan_linear(
             own,
             frame,
@@ -341,6 +342,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
             near=near,
             sources=asked.sources,
             expected=expected(own, known if prior is None else prior.variance_at(belief)),
+            kept=None if shown is None else shown.kept,
         )
 
     return asked.near(facts, prior, fit)

@@ -16,12 +16,13 @@ from confrere.data.body import BodyFrame
 from confrere.data.frame import Frame
 from confrere.data.spill import watched
 from confrere.errors import InvalidParameter
+from confrere.kernel.accountants import Loss
 from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.measurements import NoisedPoint, Objective, PerturbedTerm
 from confrere.methods.allowance import Allowance, Alpha, ExpectedArea, Near, ridge_for
-from confrere.model import Facts, Linear, Model
+from confrere.model import Facts, Linear, Link, Model
 from confrere.solver.row_blocks import Engine
 
 Learned = TypeVar("Learned", covariant=True)
@@ -206,6 +207,7 @@ class LinearPlan(ModelPlan):
     sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
     #: What its area is expected to be, by public facts; of two classes
     expected: ExpectedArea | None = None
+    kept: float | None = None  #: Share of the signal that records are expected to show
 
     @property
     @override
@@ -219,6 +221,7 @@ class LinearPlan(ModelPlan):
             n_samples=self.public_samples,
             rho=None if self.mechanism.delta else rate,
             sigma=1 / rate if self.mechanism.delta else None,
+            kept=self.kept,
             ridge=self.mechanism.blocks[0].ridge,
             **self.frame.learned_with(),
         )
@@ -233,7 +236,8 @@ class LinearPlan(ModelPlan):
 
     @override
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
-        return linear_model(self.frame, released["weights"], self.facts(), names)
+        loss = self.mechanism.loss
+        return linear_model(self.frame, released["weights"], self.facts(), names, loss)
 
     @override
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
@@ -250,12 +254,18 @@ class LinearPlan(ModelPlan):
         return self.mechanism.loss.n_classes == 2
 
 
-def linear_model(frame: Coordinates, weights: Floats, facts: Facts, names: Names) -> Linear:
-    """Return released weights, one row per score, as a model of rows as given."""
+#: The share of the signal from which on a fit is taken to be where its loss is least.
+ENOUGH = 0.55
+
+
+def linear_model(
+    frame: Coordinates, weights: Floats, facts: Facts, names: Names, loss: Loss
+) -> Linear:
+    """Return released weights, one row per score, as a model of rows as given, with its link."""
+    own = loss.n_classes == 2 and (facts.kept is None or facts.kept >= ENOUGH)
     coef, intercept = coefficients(frame, weights)
-    return Linear(
-        coef=coef, intercept=intercept, facts=facts, classes=names.classes, features=names.features
-    )
+    link = Link(loss.slope if own else 1.0)
+    return Linear(coef=coef, intercept=intercept, facts=facts, link=link, **vars(names))
 
 
 def coefficients(frame: Coordinates, weights: Floats) -> tuple[Floats, Floats]:
@@ -279,6 +289,7 @@ def plan_linear(
     near: Near | None = None,
     sources: tuple[Any, ...] = (),
     expected: ExpectedArea | None = None,
+    kept: float | None = None,
 ) -> LinearPlan:
     """Return the plan of a private linear model.
 
@@ -290,4 +301,5 @@ def plan_linear(
         ridge = frame.ridge  # its own
     else:
         ridge = ridge_for(allowed, norm.size, alpha, near=near, floor=ridge_floor)
-    return LinearPlan(frame, allowed.objective(norm, ridge, prior), records, sources, expected)
+    fit = allowed.objective(norm, ridge, prior)
+    return LinearPlan(frame, fit, records, sources, expected, kept)

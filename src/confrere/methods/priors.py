@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,8 +60,10 @@ from confrere.methods.allowance import (
     precision_of,
     variance_near,
 )
-from confrere.methods.plan import LabelledTable, ModelPlan, Names, PublicFacts, Term
-from confrere.model import Encoder, Facts, Linear, Model, PriorFacts
+from confrere.methods.plan import ENOUGH, LabelledTable, ModelPlan, Names, PublicFacts, Term
+from confrere.model import Encoder, Facts, Linear, Link, Model, PriorFacts
+
+M = TypeVar("M", bound=Model)
 
 THEOREM = "docs/proofs/prior_check.md"
 
@@ -831,3 +833,16 @@ def released_prior(
     missed = MISSED if len(coefs[0]) == 1 else 0.0
     left = variance_near(precise, missed=missed)
     return around(np.tensordot(shares, coefs, 1), shares @ intercepts, left)
+
+
+def encoded_by(model: M, encoder: Encoder) -> M:
+    """Return the model of raw rows, with the link that follows from what their schema declares."""
+    outcome, kept = encoder.schema.outcome, model.facts.kept
+    rate = None if outcome is None else outcome.base_rate
+    if kept is None or kept >= ENOUGH or rate is None or not isinstance(model, Linear):
+        return replace(model, encoder=encoder)
+    rows, coef = encoder.transformer(), model.coef
+    coef = coef * rows.multipliers() if rows.weighted else coef
+    mean, root = score_moments(rows, coef)[:, 0]
+    link = Link.shifted(float(model.intercept[0] + mean), abs(float(root)), kept, rate)
+    return replace(model, encoder=encoder, link=link)

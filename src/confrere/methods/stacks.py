@@ -36,7 +36,7 @@ from confrere.methods.allowance import (
 )
 from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term
 from confrere.methods.priors import Prior, Source, score_moments, stated
-from confrere.model import Clip, Facts, LowLevelModel, Stack, StackFacts
+from confrere.model import Clip, Facts, Link, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
 from confrere.solver.parties import minimise_parties
 
@@ -248,8 +248,8 @@ class StackPlan(ModelPlan):
             groups=tuple(replace(model, clip=each) for model in low),
             clip=whole,
             facts=self.facts(),
-            classes=names.classes,
-            features=names.features,
+            **vars(names),
+            link=Link(1.0 if self.n_classes > 2 else self.low[0].loss.slope),
             **self._combined(low, released.get("high")),
         )
 

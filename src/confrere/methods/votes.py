@@ -1337,7 +1337,7 @@ class MultipartyPlan(Plan[MultipartyResult]):
             n_auxiliary=None if auxiliary is None else len(auxiliary),
             **frame.learned_with(),
         )
-        return linear_model(frame, released.weights, facts, names)
+        return linear_model(frame, released.weights, facts, names, loss_of(len(names.classes)))
 
     @override
     def terms(self, data: Parties) -> list[Term]:

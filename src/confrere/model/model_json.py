@@ -23,8 +23,8 @@ from confrere.arrays import Floats
 from confrere.data.features import Told
 from confrere.data.schema import PublicSchema
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
-from confrere.model.models import Clip, Encoder, Facts, Linear, LowLevelModel, Model, Stack, wrong
-from confrere.model.strict_json import json_bytes, read_json, validated
+from confrere.model.models import Clip, Encoder, Facts, Linear, Link, LowLevelModel, Model, Stack
+from confrere.model.strict_json import json_bytes, read_json, validated, wrong
 
 SCHEMA = "confrere-model/4"
 
@@ -75,6 +75,7 @@ def _built(told: dict[str, Any]) -> Model:
         "clip": _clip(told),
         "encoder": None if encoder is None else _encoder(encoder),
         "facts": validated(_FACTS, told["facts"], "model.facts"),
+        "link": Link(**told["link"]) if isinstance(told["link"], dict) else Link(),
     }
     if told["kind"] == "linear":
         return Linear(coef=told["coef"], intercept=told["intercept"], **common)

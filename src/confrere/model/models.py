@@ -27,7 +27,7 @@ from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Form, Told
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidRelease
-from confrere.model.strict_json import canonical_bytes, hashed_array
+from confrere.model.strict_json import canonical_bytes, hashed_array, wrong
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -76,6 +76,7 @@ class Facts:
     feature_scale: tuple[float, ...] | None = None
     #: Columns of every factor of the body that rows lay in, where noise was shaped like it.
     body: tuple[int, ...] | None = None
+    kept: float | None = None  #: Share of the signal that records are expected to show
     ridge: float | None = None  #: On the sum of losses
     #: ``rho``, ``sigma``: rate of the noise, or its deviation if it was Gaussian.
     rho: float | None = None
@@ -143,17 +144,6 @@ class Encoder:
         """Whether both encode alike, up to two machines' roundings."""
         return _alike(self.encoding, other.encoding)
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return centre, scale and weight of every basis number, for ``model.npz``."""
-        columns = self.encoding["columns"]
-        found = {
-            f"encoder_{key}": np.array([x for column in columns for x in column[key]])
-            for key in ("centre", "scale")
-        }
-        if self.encoding["weights"] is not None:
-            found["encoder_weights"] = np.array(self.encoding["weights"])
-        return found
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {
@@ -200,11 +190,6 @@ UNIT_ROWS = 1e-150
 
 #: Rows at a time: their columns, made contiguous, stay in the processor's cache.
 _BLOCK = 4096
-
-
-def wrong(where: str, what: str) -> InvalidRelease:
-    """Return the error to raise about a model."""
-    return InvalidRelease(f"the model is wrong: {where} {what}.")
 
 
 def numbers(values: ArrayLike, where: str) -> Floats:
@@ -287,9 +272,44 @@ def scores(
     return found
 
 
-def two_probabilities(score: Floats) -> Floats:
-    """Return ``(n, 2)``: the logistic function of the score, from both sides."""
-    return np.column_stack([special.expit(-score), special.expit(score)])
+@dataclass(frozen=True)
+class Link:
+    """The share of the second class: ``q(u)/(q(u) + q(-u))``, ``u`` a score stretched and shifted.
+
+    ``q`` is the sigmoid up to the cap of the loss. Where that loss is least in the population this
+    is the share, whatever the cap; without one it is the sigmoid. Proof: docs/probabilities.md.
+    """
+
+    cap: float = 1.0  #: Largest slope of the loss
+    slope: float = 1.0  #: ``u = slope z + shift``
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("cap", "slope", "shift"):
+            object.__setattr__(self, name, number(getattr(self, name), f"link.{name}"))
+        if not 0.5 <= self.cap <= 1 or not self.slope > 0:
+            raise wrong("link", "must be a cap from one half to one, a slope above 0 and a shift")
+
+    @classmethod
+    def shifted(cls, mean: float, deviation: float, kept: float, base_rate: float) -> Link:
+        """Return what gives scores of public rows the base rate, and the area that is expected.
+
+        Two normal laws whose means are ``D`` apart have the area ``Phi(D/sqrt 2)``: that of .7
+        without noise. All scores together have the deviation ``sqrt(1 + p(1-p) D^2)``, and log odds
+        ``D`` times that. Scores are moved as far as the intercept, learned soon, is unknown.
+        """
+        apart = math.sqrt(2) * float(special.ndtri(0.7)) * kept**0.1
+        wanted = apart * math.sqrt(1 + base_rate * (1 - base_rate) * apart**2)
+        slope, far = max(1.0, wanted / max(deviation, 1e-6)), (1 - kept) ** 4
+        # Nearly the share of log odds that vary; in few digits, the same on every machine.
+        steep = math.sqrt(1 + math.pi / 8 * (slope * deviation) ** 2)
+        shift = far * (steep * float(special.logit(base_rate)) - slope * mean)
+        return cls(slope=float(f"{slope**far:.6g}"), shift=round(shift, 6))
+
+    def probabilities(self, u: Floats) -> Floats:
+        """Return ``(n, 2)``, either side as exact as the other."""
+        sides = np.minimum(special.expit(np.column_stack([-u, u])), self.cap)
+        return np.asarray(sides / sides.sum(axis=1, keepdims=True))
 
 
 def softmax(score: Floats) -> Floats:
@@ -343,6 +363,7 @@ class Model(ABC):
     #: What turns raw rows into those that are read here; ``features`` are its encoded columns.
     encoder: Encoder | None = None
     facts: Facts = field(default_factory=Facts)  #: What is public about the making
+    link: Link = field(default_factory=Link)  #: From scores to probabilities of two classes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", tuple(self.classes))
@@ -375,9 +396,13 @@ class Model(ABC):
         return encoder.coded(encoder.codes(table))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return scores: ``(n,)`` for two classes, ``(n, K)`` for more."""
+        """Return scores, as the link stretches and shifts them: ``(n,)`` for two classes.
+
+        Above 0 is what is predicted, and likelier than one half. More classes have ``(n, K)``.
+        """
         rows = readable_rows(X, len(self.features))
-        return self._scores(rows if self.clip is None else self.clip(rows))
+        found = self._scores(rows if self.clip is None else self.clip(rows))
+        return self.link.slope * found + self.link.shift
 
     def predict_proba(self, X: Any) -> Floats:
         """Return ``(n, K)`` probabilities; of votes, their shares."""
@@ -394,9 +419,9 @@ class Model(ABC):
             return (scores > 0).astype(np.intp)
         return np.asarray(scores.argmax(axis=1))
 
-    @abstractmethod
     def probabilities(self, scores: Floats) -> Floats:
-        """Return the probabilities that belong to scores."""
+        """Return ``(n, K)``: what the link says of two classes, softmax for more."""
+        return self.link.probabilities(scores) if scores.ndim == 1 else softmax(scores)
 
     @abstractmethod
     def arrays(self) -> Mapping[str, Floats]:
@@ -430,10 +455,6 @@ class Model(ABC):
             function["encoder"] = self.encoder.to_dict()
         return hashlib.sha256(canonical_bytes(function)).hexdigest()
 
-    def stored(self) -> Mapping[str, Floats]:
-        """Return the arrays of ``model.npz``: what was learned, and the encoder's numbers."""
-        return {**self.arrays(), **({} if self.encoder is None else self.encoder.arrays())}
-
     def require_plain(self) -> None:
         """Refuse names and labels that cannot leave: repeated ones, and labels that JSON lacks."""
         if not all(isinstance(name, str) for name in self.features):
@@ -452,19 +473,18 @@ class Model(ABC):
             "kind": type(self).__name__.lower(),
             "classes": list(self.classes),
             "features": list(self.features),
-            "clip": clip_values(self.clip),
+            "clip": self.clip and asdict(self.clip),
             **self._numbers(),
+            "link": self._told_link(),
         }
 
-
-def clip_values(clip: Clip | None) -> dict[str, Any] | None:
-    """Return a clip as plain values."""
-    return None if clip is None else {"norm": clip.norm, "bound": clip.bound, "radius": clip.radius}
+    def _told_link(self) -> Any:
+        return asdict(self.link) if len(self.classes) == 2 else "softmax"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Linear(Model):
-    """``coef @ x + intercept``, with a logistic or softmax link."""
+    """``coef @ x + intercept``."""
 
     coef: Floats  #: ``(1, d)`` or ``(K, d)``: weights of clipped features; one row for two classes
     intercept: Floats  #: ``(1,)`` or ``(K,)``: constants
@@ -479,10 +499,6 @@ class Linear(Model):
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "intercept", intercept)
 
-    def probabilities(self, scores: Floats) -> Floats:
-        """Return ``(n, K)``: the logistic function for two classes, softmax for more."""
-        return two_probabilities(scores) if scores.ndim == 1 else softmax(scores)
-
     def arrays(self) -> Mapping[str, Floats]:
         """Return weights and constants."""
         return {"coef": self.coef, "intercept": self.intercept}
@@ -492,13 +508,9 @@ class Linear(Model):
         return found[:, 0] if len(self.coef) == 1 else found
 
     def _numbers(self) -> dict[str, Any]:
-        if len(self.coef) == 1:
-            return {
-                "coef": self.coef[0].tolist(),
-                "intercept": float(self.intercept[0]),
-                "link": "sigmoid",
-            }
-        return {"coef": self.coef.tolist(), "intercept": self.intercept.tolist(), "link": "softmax"}
+        two = len(self.coef) == 1
+        coef, intercept = (self.coef[0], self.intercept[0]) if two else (self.coef, self.intercept)
+        return {"coef": coef.tolist(), "intercept": intercept.tolist()}
 
 
 Combine = Literal["stack", "vote", "alone"]
@@ -558,18 +570,7 @@ class LowLevelModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return {
-            "name": self.name,
-            "features": self.features.tolist(),
-            "clip": clip_values(self.clip),
-            "coef": self.coef.tolist(),
-            "intercept": np.asarray(self.intercept).tolist(),
-            "baseline": self.baseline,
-            "sharpness": self.sharpness,
-            "importance": self.importance,
-            "epsilon": self.epsilon,
-            "noise": self.noise,
-        }
+        return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in asdict(self).items()}
 
 
 def meta_features(
@@ -649,13 +650,14 @@ class Stack(Model):
         return np.stack([group.score(rows[:, group.features]) for group in self.groups], axis=-1)
 
     def probabilities(self, scores: Floats) -> Floats:
-        """Return ``(n, K)``: the logistic function, softmax, or the share of votes."""
-        if scores.ndim == 2:
-            return scores / self.total_weight if self.combine == "vote" else softmax(scores)
+        """Return ``(n, K)``: what the link says, or the share of votes."""
         if self.combine != "vote":
-            return two_probabilities(scores)
+            return super().probabilities(scores)
         share = scores / self.total_weight
-        return np.column_stack([(1.0 - share) / 2.0, (1.0 + share) / 2.0])
+        return share if share.ndim == 2 else np.column_stack([(1 - share) / 2, (1 + share) / 2])
+
+    def _told_link(self) -> Any:
+        return "share" if self.combine == "vote" else super()._told_link()
 
     @property
     def total_weight(self) -> float:
@@ -679,15 +681,10 @@ class Stack(Model):
         found = scores(flat, self.coef[None, :], np.array([self.intercept]))
         return found.reshape(meta.shape[:-1])
 
-    @property
-    def _link(self) -> str:
-        return "sigmoid" if len(self.classes) == 2 else "softmax"
-
     def _numbers(self) -> dict[str, Any]:
         return {
             "groups": [group.to_dict() for group in self.groups],
             "combine": self.combine,
             "coef": self.coef.tolist(),
             "intercept": self.intercept,
-            "link": "share" if self.combine == "vote" else self._link,
         }

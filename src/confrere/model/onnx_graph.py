@@ -44,14 +44,16 @@ def onnx_bytes(model: Model) -> bytes:
     rows = graph.add("Clip", given, -LARGEST, LARGEST)
     if model.clip is not None:
         rows = _clipped(graph, rows, model.clip)
+    share = None
     if isinstance(model, Linear):
-        scores = graph.gemm(rows, model.coef, model.intercept, graph.output("decision"))
-        share = None
+        scores = graph.add("Gemm", rows, model.coef, model.intercept, transB=1)
     else:
         assert isinstance(model, Stack)
         scores = _stacked(graph, rows, model)
         share = model.total_weight if model.combine == "vote" else None
-    _answers(graph, scores, len(model.classes), share)
+    scores = graph.add("Mul", scores, model.link.slope)
+    scores = graph.add("Add", scores, model.link.shift, output=graph.output("decision"))
+    _answers(graph, scores, len(model.classes), share, model.link.cap)
     return graph.serialised(model)
 
 
@@ -71,12 +73,12 @@ def _stacked(graph: Graph, rows: str, model: Stack) -> str:
     if len(model.classes) == 2:
         meta = _meta(graph, graph.add("Concat", *low, axis=1), model)
         high, constant = model.coef[None, :], np.array([model.intercept])
-        return graph.gemm(meta, high, constant, graph.output("decision"))
+        return graph.add("Gemm", meta, high, constant, transB=1)
     total = ""
     for scores, weight in zip(low, model.coef, strict=True):
         part = graph.add("Mul", _meta(graph, scores, model), float(weight))
         total = graph.add("Add", total, part) if total else part
-    return graph.add("Identity", total, output=graph.output("decision"))
+    return total
 
 
 def _low(graph: Graph, rows: str, group: LowLevelModel) -> str:
@@ -84,7 +86,9 @@ def _low(graph: Graph, rows: str, group: LowLevelModel) -> str:
     part = graph.add("Gather", rows, group.features.astype(np.int64), axis=1)
     if group.clip is not None:
         part = _clipped(graph, part, group.clip)
-    plain = graph.gemm(part, np.atleast_2d(group.coef), np.atleast_1d(group.intercept))
+    plain = graph.add(
+        "Gemm", part, np.atleast_2d(group.coef), np.atleast_1d(group.intercept), transB=1
+    )
     return graph.add("Mul", graph.add("Sub", plain, group.baseline), group.sharpness)
 
 
@@ -104,15 +108,17 @@ def _meta(graph: Graph, scores: str, model: Stack) -> str:
     return graph.add("Add", graph.add("Cast", chosen, to=_DOUBLE), nothing)
 
 
-def _answers(graph: Graph, scores: str, n_classes: int, votes: float | None) -> None:
+def _answers(graph: Graph, scores: str, n_classes: int, votes: float | None, cap: float) -> None:
     """Add probabilities, of votes their shares; and labels: -1 where scores are undefined."""
     named = graph.output("probability")
     if n_classes == 2:
+        both = graph.add("Concat", graph.add("Neg", scores), scores, axis=1)
         if votes is None:
-            positive = graph.add("Sigmoid", scores)
+            sides = graph.add("Min", graph.add("Sigmoid", both), cap)
+            graph.add("Div", sides, graph.add("ReduceSum", sides, _COLUMNS), output=named)
         else:
-            positive = graph.add("Div", graph.add("Add", graph.add("Div", scores, votes), 1.0), 2.0)
-        graph.add("Concat", graph.add("Sub", 1.0, positive), positive, output=named, axis=1)
+            shares = graph.add("Add", graph.add("Div", both, votes), 1.0)
+            graph.add("Div", shares, 2.0, output=named)
         above = graph.add("Cast", graph.add("Greater", scores, 0.0), to=_INT64)
         position = graph.add("Squeeze", above, _COLUMNS)
     else:
@@ -189,16 +195,6 @@ class Graph:
         default = _field(1, "default_int64") + _field(3, otherwise) + _field(20, _INTEGER)
         self._nodes.append(node + _field(5, default))
         return name
-
-    def gemm(
-        self,
-        rows: str,
-        coef: np.ndarray[Any, Any],
-        intercept: np.ndarray[Any, Any],
-        output: str | None = None,
-    ) -> str:
-        """Add ``rows @ coef.T + intercept``."""
-        return self.add("Gemm", rows, coef, intercept, output=output, transB=1)
 
     def serialised(self, model: Model) -> bytes:
         """Return the whole model's bytes: the messages of onnx.proto, field by field."""

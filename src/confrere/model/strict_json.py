@@ -16,6 +16,11 @@ from confrere.errors import InvalidRelease
 T = TypeVar("T")
 
 
+def wrong(where: str, what: str) -> InvalidRelease:
+    """Return the error to raise about a model."""
+    return InvalidRelease(f"the model is wrong: {where} {what}.")
+
+
 def json_bytes(value: object) -> bytes:
     """Return the text of a file of a release: readable, ending in a newline, order kept."""
     return (json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n").encode()

@@ -221,7 +221,7 @@ def release_files(
 ) -> dict[str, bytes]:
     """Return every file of a release but sums and signatures: all follow from model and card."""
     files = {
-        "model.npz": npz_bytes(model.stored()),
+        "model.npz": npz_bytes(model.arrays()),
         "model.json": model_document(model, card.product.kind),
     }
     if study is not None:
@@ -402,7 +402,7 @@ def _consistent(folder: VerifiedFolder, *, rehearsal: bool = False) -> Release:
     if card.files != {name: sha256(files[name]) for name in about}:
         raise InvalidRelease("card.json describes other files; ask for the whole folder again.")
     kind, model = read_document(files["model.json"])
-    check_npz(files["model.npz"], model.stored())
+    check_npz(files["model.npz"], model.arrays())
     if "study.toml" in files and card.study_sha256 != sha256(files["study.toml"]):
         raise InvalidRelease("study.toml is not the study that card.json names; do not use it.")
     said = list(preprocessing(model))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from confrere.model import Clip, Linear, LowLevelModel, Stack
+from confrere.model import Clip, Linear, Link, LowLevelModel, Stack
 from confrere.model.models import UNIT_ROWS
 
 FEATURES = ("a", "b", "c", "d")
@@ -71,15 +71,16 @@ def class_groups(clip: Clip | None) -> tuple[LowLevelModel, ...]:
 
 MODELS = {
     "binary": linear(clip=Clip(1.5, np.sqrt(1 - 0.25**2))),
-    "L1": linear(clip=Clip(2.0, norm=1), classes=(0, 1)),
-    "unclipped": linear(coef=np.arange(4.0), intercept=0.0, classes=(False, True)),
+    "L1": linear(clip=Clip(2.0, norm=1), classes=(0, 1), link=Link(0.5)),
+    "unclipped": linear(coef=np.arange(4.0), intercept=0.0, classes=(False, True), link=Link(0.7)),
     "multinomial": linear(
         coef=np.array([[1.0, 0, 0, 2], [0, 3, -1, 0], [-1, -3, 1, -2]]),
         intercept=np.array([0.1, -0.2, 0.1]),
         classes=(1, 2, 3),
         clip=Clip(1.0),
     ),
-    "stack": stack(intercept=0.4, classes=("no", "yes"), clip=Clip(2.0)),
+    "shifted": linear(clip=Clip(1.0), link=Link(1.0, 1.7, -2.25)),
+    "stack": stack(intercept=0.4, classes=("no", "yes"), clip=Clip(2.0), link=Link(0.5)),
     "stack, both norms": stack(groups=groups(Clip(0.5, 0.5), 1)),
     "stack, one group clipped": stack(groups=(groups(Clip(0.5, 0.5))[0], groups(None)[1])),
     "stack, rows of length one": stack(groups=groups(None), clip=Clip(UNIT_ROWS)),

@@ -102,10 +102,16 @@ def test_another_form_of_the_same_document_is_refused():
             read_document(other)
 
 
-CLIP = {"norm": 2, "bound": 1.0, "radius": 1.0}
+CLIP = {"bound": 1.0, "radius": 1.0, "norm": 2}
+OTHER = {"cap": 0.4, "slope": 1.0, "shift": 0.0}
 WRONG = {
     "binary": [
-        *each(kind=("forest", "stack"), intercept=([0.1],), link=("softmax",), code=("import os",)),
+        *each(
+            kind=("forest", "stack"),
+            intercept=([0.1],),
+            link=("softmax", OTHER),
+            code=("import os",),
+        ),
         *each(coef=([1.0], [1.0, 2.0, "3", None], [1.0, 2.0, 3.0, 1e101], [1, 2, 3, 4])),
         *each(coef=([[1.0], [2.0, 3.0]], [[1.0, -2.0, 0.3, 7.0]])),
         *each(classes=(["yes"], ["yes", "yes"], ["yes", 1], [["yes"], ["no"]], "no")),
@@ -123,7 +129,7 @@ WRONG = {
         *each(groups=([], 3), coef=([1.0],), combine=("mean", "vote", "alone")),
         {"classes": [1, 2, 3]},
     ],
-    "vote": each(coef=([1.0, -1.0], [0.0, 0.0]), link=("sigmoid",)),
+    "vote": each(coef=([1.0, -1.0], [0.0, 0.0]), link=("sigmoid", OTHER)),
 }
 
 

@@ -38,8 +38,7 @@ def reference(model: Model, X):
         scores = X @ model.coef.T + model.intercept
         if len(model.classes) > 2:
             return scores, softmax(scores, axis=1)
-        scores = scores[:, 0]
-        positive = expit(scores)
+        scores = model.link.slope * scores[:, 0] + model.link.shift
     elif len(model.classes) > 2:
         Z = np.stack(
             [
@@ -66,11 +65,11 @@ def reference(model: Model, X):
         if model.combine == "vote":
             scores = np.sign(Z) @ model.coef
             positive = ((Z > 0) @ model.coef) / model.coef.sum()
-        else:
-            meta = Z if model.combine == "alone" else (2 * expit(Z) - 1) / np.sqrt(Z.shape[1])
-            scores = meta @ model.coef + model.intercept
-            positive = expit(scores)
-    return scores, np.column_stack([1 - positive, positive])
+            return scores, np.column_stack([1 - positive, positive])
+        meta = Z if model.combine == "alone" else (2 * expit(Z) - 1) / np.sqrt(Z.shape[1])
+        scores = meta @ model.coef + model.intercept
+    right, left = (np.minimum(expit(u), model.link.cap) for u in (scores, -scores))
+    return scores, np.column_stack([left, right]) / (left + right)[:, None]
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ from confrere.methods.asking import (
 )
 from confrere.methods.asking import Rows as AnyRows
 from confrere.methods.plan import ModelPlan, Names
-from confrere.methods.priors import check_same_meaning
+from confrere.methods.priors import check_same_meaning, encoded_by
 from confrere.methods.sums import Hides, Sums
 from confrere.model import Encoder, Model
 from confrere.model.model_json import read_model
@@ -224,8 +224,7 @@ class Learning(Measured):
         n_samples = self.settings.get("declared_samples", n_samples)  # where none is public
         if n_samples not in self._plans:
             encoder = self._made.encoder_for({self.method.name: n_samples})
-            names = Names(self.classes, encoder.names)
-            plan = self._made.plan(public_facts(names, n_samples))
+            plan = self._made.plan(public_facts(Names(self.classes, encoder.names), n_samples))
             if not isinstance(plan, ModelPlan):
                 raise InvalidParameter(f"method: {self.method.name} is not for one organisation.")
             self._plans[n_samples] = encoder, plan
@@ -246,7 +245,7 @@ class Learning(Measured):
             "n_samples": int(n_samples),
         }
         model = plan.assemble(numbers, Names(self.classes, encoder.names))
-        model = replace(model, encoder=Encoder.of(encoder))
+        model = encoded_by(model, Encoder.of(encoder))
         return Start(self.method.name, model, spec, numbers, plan.guarantee())
 
     @override
@@ -514,12 +513,13 @@ def _together(
     if isinstance(plan, Sums):
         plan = replace(plan, quorum=study.quorum).among(parties)
     combined, receipts = yield from with_receipts(in_rows(plan.steps(sizes), encoder))
-    model = planned.model(combined, Names(tuple(study.classes), encoder.names))
+    called = Names(tuple(study.classes), encoder.names)
+    model = encoded_by(planned.model(combined, called), Encoder.of(encoder))
     counted = None
     if study.file.evaluation is not None:
         public: Values = {
             "coef": model.coef,
-            "intercept": float(model.intercept[0]),
+            "intercept": float(model.intercept[0] + model.link.shift / model.link.slope),
             "sizes": combined.sizes,
             "epsilon": study.file.evaluation.epsilon,
         }
@@ -530,7 +530,6 @@ def _together(
         counted = yield from in_rows(counting, encoder)
         receipts = joined(receipts, counted.receipts)
     guarantee = guarantee_of(receipts) if any(receipts.values()) else None
-    model = replace(model, encoder=Encoder.of(encoder))
     return (Learned(study.id, "collaborative", model, guarantee, receipts, evaluation=counted),)
 
 
@@ -548,7 +547,7 @@ def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple
     voting = replace(plan.voting, quorum=study.quorum)
     voting.check(len(parties))
     released, receipts = yield from with_receipts(voting.steps(parties))
-    model = replace(plan.model(released, names), encoder=Encoder.of(encoder))
+    model = encoded_by(plan.model(released, names), Encoder.of(encoder))
     guarantee, seeded = voting.guarantee(len(parties)), study.simulated
     return (Learned(study.id, "multiparty", model, guarantee, receipts, seeded=seeded),)
 
