@@ -251,7 +251,7 @@ class TestCharging:
         learned = set(vars(model)) - set(model.get_params(deep=False))
         assert learned == {
             *("best_estimator_", "best_index_", "best_params_", "classes_", "guarantee_"),
-            *("model_", "n_features_in_", "receipt_", "simulated_"),
+            *("expected_auc_", "model_", "n_features_in_", "receipt_", "simulated_"),
         }
 
 

@@ -260,7 +260,7 @@ EDITED = {
     "another release": {
         "labels exchanged": in_model(classes=["yes", "no"]),
         "columns exchanged": in_model(features=["bmi", "age"]),
-        "another clipping bound": in_model(clip={"norm": 2, "bound": 9.0, "radius": 1.0}),
+        "another clipping bound": in_model(clip={"bound": 9.0, "radius": 1.0, "norm": 2}),
         "other facts": in_model(facts={"n_samples": 100_000, "data_norm": 2.0}),
         "the model of an older release": everywhere(model(3.0, 1.0)),
     },

@@ -618,8 +618,8 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     prior : array of shape (n_features,) or (n_classes, n_features), "auto", "experts" or None
         Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
         them, of more than two classes with a row for each. ``"experts"``, for two classes, are the
-        signs, importances and the base rate that the schema declares. ``"auto"`` asks them wherever
-        signs are declared and can be checked; None, or ``"none"``, asks nobody.
+        signs, importances and the base rate that the schema declares. ``"auto"`` asks them for
+        one organisation's model wherever signs are declared; None, or ``"none"``, asks nobody.
     prior_check : bool
         Pay a twentieth to nine tenths of ``epsilon`` for a noised answer to how far the ``prior``,
         or the sources, hold on these records, and use them so far. Without, a wrong one is

@@ -218,7 +218,7 @@ class ExpectedArea:
     """What a fit is expected to rank with, from public facts and a guess of the best model's area.
 
     ``Phi(Phi^-1(best) kept^(g/2))``. One release is one draw: 8 of 10 lie between low and high,
-    within a factor of two.
+    within a factor of three.
     """
 
     kept: float  #: Share of the log odds' variance that is expected to survive

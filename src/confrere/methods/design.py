@@ -203,7 +203,7 @@ class Settings:
             return self.prior
         schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
         speak = schema is not None and schema.has_signs and n_classes == 2
-        speak = speak and self.method == "average" and self.prior == "auto"
+        speak = speak and self.kind == "plr" and self.prior == "auto"
         return "experts" if speak else None
 
     def opinion(

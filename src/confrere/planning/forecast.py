@@ -6,7 +6,7 @@ that survives noise is the number that the estimators' public rule goes by
 :math:`\Phi(\Phi^{-1}(a)\,\text{share}^{g/2})`. In a schema's body g is .2: columns tell in part the
 same, and what noise hides in one of them others say. Of plain rows in a ball nothing is known but
 their number, and g is .5. One release is one draw: its deviation over draws is about .6 of what is
-lost, right within a factor of two.
+lost, right within a factor of three.
 
 **Several organisations**: an average of releases has noise of every party, K times the variance of
 one with all records, where K is how many parties of one size theirs are worth. *One message* has

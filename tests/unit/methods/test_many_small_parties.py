@@ -26,15 +26,3 @@ def test_one_round_is_one_price_and_learns(method):
     assert "disjoint parts, split by organisation" in model.guarantee_.assumptions
     assert len(model.party_weights_) == N_PARTIES
     assert model.score(rows.X, rows.y > 0) > 0.9
-
-
-def test_blocks_hold_every_member_once():
-    sizes = np.array([1, 300_000, 2, 3, 70_000, 1])
-    rows = make_rows(sizes, d=2)
-    seen = []
-    for block in rows.blocks():
-        assert block.offsets[0] == 0
-        assert block.offsets[-1] == len(block.X) == len(block.y)
-        seen.extend(block.sizes.tolist())
-    assert seen == sizes.tolist()
-    assert np.array_equal(np.concatenate([block.X for block in rows.blocks()]), rows.X)
