@@ -6,6 +6,7 @@ The data are simulated patients; the noise is real.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -122,6 +123,7 @@ def learn(
     world: World, ledger: Ledger, tell: Callable[[str], None], draws: int = DRAWS
 ) -> DemoModels:
     """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
+    warnings.filterwarnings("ignore", "schema.expert_score")  # the table shows it
     for centre in world:
         ledger.open_account(centre.name, epsilon=CAPS["main" if centre is world[0] else "branch"])
     releases, scores = _transfer(world, ledger, tell)

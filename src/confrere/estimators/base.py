@@ -365,14 +365,14 @@ def warn_about_norm(encoder: SchemaEncoder | None, data_norm: Any) -> None:
 
 
 def warn_about_experts(encoder: SchemaEncoder | None, expected: ExpectedArea | None) -> None:
-    """Warn, before anything is spent, where signs of experts are expected to rank as well."""
+    """Warn, before anything is spent, where records hardly add to the experts that are asked."""
     if encoder is None or expected is None or not encoder.schema.has_signs:
         return
     alone = replace(expected, kept=OF_EXPERTS.kept)
-    if expected.auc - alone.auc < GAIN:
+    if 0 <= expected.auc - alone.auc < GAIN:
         told = f"expected AUC {alone.auc:.3f} beside {expected.auc:.3f}, if {alone.best:g} is best"
         told = f"schema.expert_score(X) may rank as well as this fit, and costs nothing: {told}."
-        warnings.warn(told, PrivacyWarning, stacklevel=2)
+        warnings.warn(told, PrivacyWarning, stacklevel=4)
 
 
 def announce_fits(estimator: Any) -> tuple[float, float] | None:

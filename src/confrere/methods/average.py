@@ -212,8 +212,8 @@ class CollaborativePlan(Plan[Linear]):
     def expected(self) -> ExpectedArea | None:
         """What the area of an average of two classes is expected to be, by public facts."""
         made = self.protocol
-        near = made.prior.variance_at(made.belief) if isinstance(made.prior, Prior) else LOG_ODDS
-        return self._shown(min(near, LOG_ODDS))
+        near = made.prior.open_at(made.belief) if isinstance(made.prior, Prior) else LOG_ODDS
+        return self._shown(near)
 
     def _shown(self, known: float) -> ExpectedArea | None:
         made, frame, parties = self.protocol, self.protocol.frame, alike(self.sizes.counts.values())
@@ -358,7 +358,9 @@ def noised_minimiser(
     shape = (n_features,) if loss.n_scores == 1 else (loss.n_scores, n_features)
     check_centre(centre, shape)
     far = 0.0 if centre is None else float(np.linalg.norm(centre))
-    tolerance = _tolerance(n_samples, n_features, ridge, loss, centre)
+    how: dict[str, Any] = {"ridge": ridge, "centre_norm": far, "n_classes": loss.n_classes}
+    # The certified bound on the gradient at the point before noise.
+    tolerance = max(TOLERANCE, smallest_tolerance(largest_count(n_samples), n_features, **how))
     # No minimiser is longer: its objective is not above that of the centre.
     each = math.log(loss.n_classes) + loss.slope * far
     reach = math.sqrt(2 * largest_count(n_samples) * each / ridge) + tolerance / ridge + far
@@ -381,20 +383,6 @@ def noised_minimiser(
         n_samples=n_samples,
         rows=L2(n_features),
     )
-
-
-def _tolerance(
-    n_samples: RowCount, size: int, ridge: float, loss: Loss, centre: Floats | None
-) -> float:
-    """Return the certified bound on the gradient at the point before noise."""
-    smallest = smallest_tolerance(
-        largest_count(n_samples),
-        size,
-        ridge=ridge,
-        centre_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
-        n_classes=loss.n_classes,
-    )
-    return max(TOLERANCE, smallest)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -306,11 +306,10 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     else:
         prior, _ = asked.opinion(facts, encoder, body, **rows)
     space = asked.geometry(encoder, facts.n_features)
-    known = LOG_ODDS if prior is None else prior.variance
 
     @cache
     def expected(own: Allowance, variance: float) -> ExpectedArea | None:
-        return expected_in(space, own, min(variance, LOG_ODDS)) if facts.n_classes == 2 else None
+        return expected_in(space, own, variance) if facts.n_classes == 2 else None
 
     @cache
     def framed(own: Allowance, variance: float) -> tuple[Coordinates, Alpha]:
@@ -325,7 +324,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     def fit(left: Allowance, belief: Belief) -> LinearPlan:
         own, point, near = _law_in(space, left), None, None
         if prior is None:
-            frame, ridge = framed(own, known)
+            frame, ridge = framed(own, LOG_ODDS)
             if np.any(level):
                 levels = [frame.weights(None, float(one)) for one in np.atleast_1d(level)]
                 point = np.array(levels) if own.loss.n_scores > 1 else levels[0]
@@ -341,7 +340,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
             prior=point,
             near=near,
             sources=asked.sources,
-            expected=expected(own, known if prior is None else prior.variance_at(belief)),
+            expected=expected(own, LOG_ODDS if prior is None else prior.open_at(belief)),
             kept=None if shown is None else shown.kept,
         )
 
@@ -354,12 +353,11 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
     body = encoder if encoder is not None and encoder.shaped else None
     prior, _ = asked.opinion(facts, encoder, body, data_norm=asked.data_norm)
     baseline = float(asked.prior_intercept)
-    known = LOG_ODDS if prior is None else prior.variance
 
     def fit(left: Allowance, belief: Belief) -> stacks.StackPlan:
         division, near = _division(asked, left, count, count), None
         part = _law_in(space, left.at(count=division.counts[0]))
-        frame = _frame_in(space, part, known if prior is None else prior.variance_at(belief))
+        frame = _frame_in(space, part, LOG_ODDS if prior is None else prior.variance_at(belief))
         maps = stacks.PartRows(frame, count)
         centre = stacks.baselines(maps, baseline, facts.n_classes)[0]
         if prior is not None:

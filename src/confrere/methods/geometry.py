@@ -471,9 +471,8 @@ def choose_form(
     more of the signal is expected to survive than with straight lines. Of several lines are better,
     or as good, on all tables that were tried.
     """
-    return _chosen_form(
-        replace(schema, paid=()), noise, allowed, each
-    )  # whoever paid for its facts
+    # Whoever paid for its facts.
+    return _chosen_form(replace(schema, paid=()), noise, allowed, each)
 
 
 @lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept

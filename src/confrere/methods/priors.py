@@ -51,6 +51,7 @@ from confrere.methods.allowance import (
     DECLARED,
     LOG_ODDS,
     MISSED,
+    NEAR_EXPERTS,
     UNKNOWN,
     Allowance,
     Near,
@@ -417,6 +418,11 @@ class Prior:
         """Return the variance around the prior: all is open where it is not to be trusted."""
         trust = 0.0 if self.several and belief.factor <= 0 else belief.trust
         return self.variance + self.opens * (1 - trust)
+
+    def open_at(self, belief: Belief) -> float:
+        """Return what of the log odds' variance it leaves open, which a forecast goes by."""
+        signs = LOG_ODDS - (LOG_ODDS - NEAR_EXPERTS) * belief.trust
+        return min(self.variance_at(belief), LOG_ODDS if self.released is not None else signs)
 
     def near(self, belief: Belief) -> Near:
         """Return what a ridge should know of it."""

@@ -1,5 +1,7 @@
 """The choice among ways to one model: by public facts, and never what policies forbid."""
 
+import warnings
+
 import pandas as pd
 import pytest
 
@@ -55,10 +57,12 @@ def test_what_is_chosen_is_what_the_estimators_expect():
     assert plan.expected == choose(sizes=[*sizes.values()], schema=BENT).ways[0].expected
 
 
-def test_a_fit_that_experts_are_expected_to_beat_is_warned_of_before_it_is_paid():
+def test_a_fit_that_hardly_adds_to_experts_is_warned_of_before_it_is_paid():
     rows = {"a": [1.0, 2.0, 3.0] * 10, "b": [True, False, True] * 10, "y": [0, 1, 1] * 10}
-    model = PrivateLogisticRegression(epsilon=0.01, schema=SIGNS, prior=None)
+    model = PrivateLogisticRegression(epsilon=0.01, schema=SIGNS)
     with pytest.warns(PrivacyWarning, match="expert_score"):
         model.fit(pd.DataFrame(rows))
     assert model.expected_auc_.auc < 0.8
+    with warnings.catch_warnings(action="error"):
+        PrivateLogisticRegression(epsilon=0.01, schema=SIGNS, prior=None).fit(pd.DataFrame(rows))
     assert choose(sizes=[30], schema=SIGNS, epsilon=0.01).said
