@@ -60,7 +60,7 @@ LOCK := $(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes --no-he
 
 lock: .venv/.ready
 	$(PIP) --group ship
-	$(LOCK) pyproject.toml federation/pyproject.toml --extra accounting --extra desk --extra plot --extra sql \
+	$(LOCK) pyproject.toml federation/pyproject.toml --extra accounting --extra dashboard --extra plot --extra sql \
 	  --no-emit-package confrere --no-emit-package confrere-federation -o locks/party.txt
 	echo hatchling | $(LOCK) - -o locks/build.txt
 
@@ -75,7 +75,7 @@ lock-check: wheel
 .venv/.ready: pyproject.toml federation/pyproject.toml research/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[accounting,dask,desk,federation,plot,sql]" --editable ./federation --editable ./research --group dev
+	$(PIP) --editable ".[accounting,dask,dashboard,federation,plot,sql]" --editable ./federation --editable ./research --group dev
 	touch $@
 
 clean:

@@ -39,7 +39,8 @@ def main() -> None:
                     key = f"{table} | {parties} | {epsilon:g} | {noise}"
                     if key in record:
                         continue
-                    made = CollaborativeClassifier(epsilon=epsilon, schema=schema, noise=noise)
+                    geometry: Any = "l2" if noise == "ball" else "schema"
+                    made = CollaborativeClassifier(epsilon, schema, geometry=geometry)
                     record[key] = [
                         _auc(made.set_params(random_state=draw), train, test, truth, parties)
                         for draw in range(DRAWS)

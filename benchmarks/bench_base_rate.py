@@ -16,6 +16,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from benchmarks.bench_forms import loaded
 from benchmarks.measured import fill, markdown, write_record
 from confrere import CollaborativeClassifier, PrivateLogisticRegression
+from confrere.estimators import designed
 from confrere_research.loaders import load_brfss2015
 
 TABLES = {"Bank Marketing": 4800, "credit default": 4800, "BRFSS 2015": 4800, "BRFSS 2022": 1200}
@@ -55,10 +56,11 @@ def _measured(X: Any, y: Any, n: int, parties: int, epsilon: float) -> dict[str,
         for draw in range(DRAWS):
             settings = {"epsilon": epsilon, "prior_intercept": odds, "random_state": draw}
             if parties == 1:
-                model = PrivateLogisticRegression(**settings).fit(X[:train], y[:train])
+                model = designed(PrivateLogisticRegression(), **settings).fit(X[:train], y[:train])
             else:
                 party = np.arange(train) % parties
-                model = CollaborativeClassifier(**settings).fit(X[:train], y[:train], party=party)
+                model = designed(CollaborativeClassifier(), **settings)
+                model.fit(X[:train], y[:train], party=party)
             chances = model.predict_proba(X[-8000:])[:, 1]
             aucs.append(float(roc_auc_score(y[-8000:], chances)))
             losses.append(float(log_loss(y[-8000:], chances)))

@@ -27,9 +27,9 @@ TABLES = (
 )
 EPSILONS, DELTA, DRAWS = (0.1, 0.5, 1.0, 3.0), 1e-5, 20
 WAYS: dict[str, dict[str, Any]] = {
-    "ball": {"noise": "ball"},
+    "ball": {"geometry": "l2"},
     "schema": {},
-    "ball, delta": {"noise": "ball", "delta": DELTA},
+    "ball, delta": {"geometry": "l2", "delta": DELTA},
 }
 
 
@@ -49,7 +49,7 @@ def main() -> None:
             if key in record:
                 continue
             setting = WAYS[way]
-            form = choose_form(schema, setting.get("noise", "auto"), allowance(epsilon, n))
+            form = choose_form(schema, setting.get("geometry", "auto"), allowance(epsilon, n))
             model = PrivateLogisticRegression(
                 epsilon=epsilon, schema=schema, classes=[0, 1], random_state=0, **setting
             )

@@ -34,11 +34,7 @@ CHOSEN = (
     "HAR",
     "digits",
 )
-CONFIRMED = (
-    "Bank Marketing, poutcome",
-    "BRFSS 2022, LastCheckupTime",
-    "BRFSS 2015, Education",
-)
+CONFIRMED = ("Bank Marketing, poutcome", "BRFSS 2022, LastCheckupTime", "BRFSS 2015, Education")
 RECORDED = 8_000
 
 
@@ -72,7 +68,11 @@ def area(noise: Any, epsilon: float, found: Any, split: int) -> float:
     train, test = order[:n], order[n : n + TESTED]
     classes = list(range(int(y.max()) + 1))
     model = PrivateLogisticRegression(
-        epsilon=epsilon, schema=schema, noise=noise, classes=classes, random_state=split
+        epsilon=epsilon,
+        schema=schema,
+        geometry="l2" if noise == "ball" else noise,
+        classes=classes,
+        random_state=split,
     ).fit(rows.iloc[train], y[train])
     scores = model.decision_function(rows.iloc[test])
     return float(np.mean([roc_auc_score(y[test] == k, scores[:, k]) for k in classes]))

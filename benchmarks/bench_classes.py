@@ -10,7 +10,7 @@ rows, were chosen on training rows of both and on other tables.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,13 +27,7 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.arrays import Floats
-from confrere.kernel.accountants import pure_rate
-from confrere.kernel.norms import L2, Pure
-from confrere.kernel.streams import SeededSource
-from confrere.methods import PublicFacts
-from confrere.methods.allowance import allowance
-from confrere.methods.plan import coefficients
-from confrere.solver.certificate import certified
+from confrere.estimators import designed
 from confrere_research import loaders
 
 DRAWS = 10
@@ -107,8 +101,8 @@ def together(model: Any, table: Table, epsilon: float, seed: int) -> float:
 def against_the_rest(model: Any, table: Table, epsilon: float, seed: int) -> float:
     """Return the accuracy of the highest of one model per class."""
     count = len(table.classes)
-    made = clone(model).set_params(
-        epsilon=epsilon / count, prior_intercept=-math.log(count - 1), classes=[0, 1]
+    made = designed(
+        clone(model), epsilon=epsilon / count, classes=[0, 1], prior_intercept=-math.log(count - 1)
     )
     scores = [
         fitted(
@@ -121,29 +115,7 @@ def against_the_rest(model: Any, table: Table, epsilon: float, seed: int) -> flo
     return float((np.argmax(scores, axis=0) == table.truth).mean())
 
 
-def one_norm(model: Any, table: Table, epsilon: float, seed: int) -> float:
-    """Return the accuracy with noise of one norm for all classes, at the same ridge."""
-    made = clone(model).set_params(epsilon=epsilon, classes=table.classes)
-    count = len(table.classes)
-    facts = PublicFacts(n_samples=len(table.y), n_features=table.X.shape[1], n_classes=count)
-    plan = made.plan(facts)
-    act = plan.mechanism.act
-    rho = pure_rate(allowance(epsilon, 1).budget, replace(plan.mechanism.exposure, one_norm=True))
-    act = replace(act, law=Pure(L2((count - 1) * act.norm.size), rho))
-    source, solver = SeededSource(seed), plan.mechanism.solver
-    linear = act.weights_of(act.law.draw(source, 1))
-    problems = act.problems(solver.rows(plan.frame.rows(table.X)), table.y, linear)
-    found = certified(solver, problems, act.tolerance).reshape(linear.shape)
-    (released,) = act.output_step.release(found, source)
-    coef, intercept = coefficients(plan.frame, released)
-    return float(((table.tested @ coef.T + intercept).argmax(axis=1) == table.truth).mean())
-
-
-ARMS = {
-    "one against the rest": against_the_rest,
-    "together, one norm": one_norm,
-    "together": together,
-}
+ARMS = {"one against the rest": against_the_rest, "together": together}
 
 
 def main() -> None:
@@ -158,8 +130,6 @@ def measured(table: Table) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for name, model in models(table).items():
         for arm, ask in ARMS.items():
-            if arm == "together, one norm" and not isinstance(model, PrivateLogisticRegression):
-                continue
             for epsilon in EPSILONS:
                 found[f"{name}, {arm}, {epsilon:g}"] = [
                     round(ask(model, table, epsilon, seed), 4) for seed in range(DRAWS)

@@ -29,7 +29,7 @@ def main() -> None:
         for _ in range(ROUNDS):
             for curve in times:
                 model = PrivateLogisticRegression(
-                    schema=schema(curve), noise="schema", random_state=0
+                    schema=schema(curve), geometry="schema", random_state=0
                 )
                 start = time.process_time()
                 model.fit(rows)

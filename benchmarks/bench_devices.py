@@ -1,7 +1,7 @@
 """A hundred simulated devices through the real transport: a vote that nobody sees into, by study.
 
-Every device has a study, a table, a ledger, a grant, a node key and a TLS connection of its own;
-all of them live in threads of one process, the coordinator in another.
+Every device has a study, a table, a ledger, an approval, a node key and a TLS connection of its
+own; all of them live in threads of one process, the coordinator in another.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from confrere.release import generate_key
 from confrere_federation.engines.keys import make_authority, make_node_key, read_node_key
 from confrere_federation.engines.line import carrying, run_party
 from confrere_federation.progress import Progress
-from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
+from confrere_federation.studies.running import CoordinatorSession, make_approval, party_session
 from confrere_federation.studies.study_file import Study, read_local, read_study
-from confrere_federation.studies.template import write_example
+from confrere_federation.studies.template import write_template
 from tests.scenarios.deployment import free_ports
+from tests.unit.federation.signed_run import confirm_all
 
 DEVICES = 100
 
 
 def write_study(folder: Path, count: int, trust: str) -> tuple[Study, pd.DataFrame]:
     """Write the study of so many devices, and what each of them has; return fresh patients."""
-    write_example(folder)
+    write_template(folder, seed=0)
     main = pd.read_csv(folder / "local/main.csv")
     public = pd.read_csv(folder / "local/branch-1.csv").drop(columns=["patient_id", "diabetes"])
     public.to_csv(folder / "public.csv", index=False)
@@ -55,7 +56,7 @@ def write_study(folder: Path, count: int, trust: str) -> tuple[Study, pd.DataFra
         (folder / f"local/{name}.toml").write_text(
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
-            '[policy]\nprotects = "party"\nrelation = "replace-one"\ntrust = "coordinator"\n'
+            '[policy]\nprotects = "party"\nneighbours = "replace-one"\ntrust = "coordinator"\n'
         )
     text = (folder / "study.toml").read_text()
     begin, end = text.index("[[party]]"), text.index("[federation]")
@@ -68,7 +69,8 @@ def write_study(folder: Path, count: int, trust: str) -> tuple[Study, pd.DataFra
     }.items():
         text = text.replace(old, new, 1)
     (folder / "study.toml").write_text(text)
-    write_example(folder / "fresh", seed=1)
+    confirm_all(folder, [f"device-{k}" for k in range(count)])
+    write_template(folder / "fresh", seed=1)
     return read_study(folder / "study.toml"), pd.read_csv(folder / "fresh/local/main.csv")
 
 
@@ -77,12 +79,12 @@ def be_devices(folder: Path, study: Study, port: int) -> None:
 
     def be(name: str) -> None:
         local = read_local(folder / f"local/{name}.toml")
-        grant = folder / f"{name}.grant"
-        agreed = make_grant(study, local, approved_by="its owner", reason="a benchmark")
-        grant.write_bytes(agreed.document(local.key_path))
+        approval = folder / f"{name}.approval"
+        agreed = make_approval(study, local, approved_by="its owner", reason="a benchmark")
+        approval.write_bytes(agreed.document(local.key_path))
         home = folder / f"home-{name}"
         home.mkdir()
-        session = party_session(study, local, grant=grant, out=folder / f"had/{name}")
+        session = party_session(study, local, approval=approval, out=folder / f"had/{name}")
         (home / "ready").touch()
         run_party(
             session,
@@ -163,7 +165,7 @@ def measure(count: int, trust: str) -> list[str]:
 
 def main() -> None:
     table = Table(
-        *("devices", "who adds noise", "tables read, grants made", "all connected"),
+        *("devices", "who adds noise", "tables read, approvals made", "all connected"),
         *("asked, released, signed by all", "coordinator's CPU", "devices' CPU, with the tables"),
         *("devices' memory", "AUC"),
         title="statistic between devices, epsilon 1 for each",

@@ -88,7 +88,7 @@ def measured(name: str, share: float = SHARE, sizes: tuple[int, ...] = SIZES) ->
                         model = PrivateLogisticRegression(
                             epsilon=price,
                             schema=facts,
-                            noise=noise,
+                            geometry="l2" if noise == "ball" else "auto",
                             classes=[0, 1],
                             random_state=100 + draw,
                         )

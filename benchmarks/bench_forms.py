@@ -47,7 +47,7 @@ from confrere_research.loaders.iscx_urls import LEXICAL
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 FACTS = ("bounds", "means")
 DRAWS = 20
-FORMS = {"ball": ("ball", False), "lines": ("schema", False), "curves": ("schema", True)}
+FORMS = {"ball": ("l2", False), "lines": ("schema", False), "curves": ("schema", True)}
 #: Where ``n epsilon pi (1 - pi)`` is less than this, noise hides nearly everything.
 SEEN = 20.0
 #: Tables and numbers of records: those that the rule was chosen on, and others.
@@ -273,7 +273,7 @@ def in_world(table: Loaded, n: int, epsilon: float, curve: Any, draws: int) -> l
     assert schema is not None
     own = [replace(f, curve=curve) if isinstance(f, Number) else f for f in schema.features]
     model = PrivateLogisticRegression(
-        epsilon=epsilon, schema=PublicSchema(own), classes=[0, 1], noise="auto", random_state=0
+        epsilon=epsilon, schema=PublicSchema(own), classes=[0, 1], geometry="auto", random_state=0
     )
     form = choose_form(PublicSchema(own), "auto", allowance(epsilon, n))
     places = np.arange(len(labels))
@@ -346,7 +346,11 @@ def _measured(table: Loaded, n: int, epsilon: float, facts: str) -> dict[str, An
     for form, (noise, curve) in FORMS.items():
         own = [replace(f, curve=curve) if isinstance(f, Number) else f for f in features]
         model = PrivateLogisticRegression(
-            epsilon=epsilon, schema=PublicSchema(own), classes=[0, 1], noise=noise, random_state=0
+            epsilon=epsilon,
+            schema=PublicSchema(own),
+            classes=[0, 1],
+            geometry=noise,
+            random_state=0,
         )
         found[form] = areas(model, _form(form), used, labels, train, test, DRAWS)
     rule = choose_form(PublicSchema(features), "auto", allowance(epsilon, n))

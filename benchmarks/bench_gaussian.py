@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from confrere import PrivateLogisticRegression
 from confrere.arrays import Floats
+from confrere.estimators import designed
 from confrere_research.problems.digits_and_news import digits_apart
 from confrere_research.problems.hospitals import states_as_hospitals
 
@@ -78,13 +79,15 @@ def hospitals() -> list[Problem]:
 def _compared(problem: Problem, loss: str, epsilon: float) -> list[str]:
     areas, norms = [], []
     for delta in (0.0, DELTA):
-        model = PrivateLogisticRegression(
-            epsilon=epsilon,
-            delta=delta,
-            data_norm=problem.norm,
-            loss=loss,
+        model = designed(
+            PrivateLogisticRegression(
+                epsilon=epsilon,
+                delta=delta,
+                data_norm=problem.norm,
+                purpose="inference" if loss == "logistic" else "prediction",
+                classes=np.unique(problem.y_test),
+            ),
             prior_intercept=problem.prior_intercept,
-            classes=np.unique(problem.y_test),
         )
         found = [
             roc_auc_score(

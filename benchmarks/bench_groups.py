@@ -49,7 +49,11 @@ def main() -> None:
                 key = f"{table} | {n} | {branch} | {epsilon:g} | {noise}"
                 if key in record:
                     continue
-                settings = {"epsilon": epsilon, "schema": schema, "noise": noise}
+                settings = {
+                    "epsilon": epsilon,
+                    "schema": schema,
+                    "geometry": {"ball": "l2"}.get(noise, noise),
+                }
                 record[key] = [
                     _auc(
                         _learned(rows[:n], rows[n : n + branch], settings | {"random_state": draw}),

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.measured import write_record
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.log import Row
+from confrere.kernel.ledger import Row
 from confrere.ledger import Ledger
 
 CHARGES = 400

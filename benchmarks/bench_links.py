@@ -74,7 +74,9 @@ def measured(table: str, n: int, epsilon: float, split: int) -> dict[str, Any]:
     found["before"] = quality(y[test], special.expit((scores - link.shift) / link.slope))
     found["after"] = quality(y[test], model.predict_proba(X.iloc[test])[:, 1])
     if epsilon == LITTLE_NOISE:
-        plain = PrivateLogisticRegression(**settings, loss="logistic").fit(X.iloc[train], y[train])
+        plain = PrivateLogisticRegression(**settings, purpose="inference").fit(
+            X.iloc[train], y[train]
+        )
         found["logistic"] = quality(y[test], plain.predict_proba(X.iloc[test])[:, 1])
     return found
 
@@ -117,7 +119,7 @@ def table_of(record: dict[str, Any]) -> str:
 
 def control_of(record: dict[str, Any]) -> str:
     """Return what both losses say where there is hardly any noise."""
-    ways = {"before": "sigmoid", "after": "own link", "logistic": 'loss="logistic"'}
+    ways = {"before": "sigmoid", "after": "own link", "logistic": 'purpose="inference"'}
     lines = []
     for table in CONTROLS:
         found = record[f"{table} | {LITTLE_NOISE:g}"]

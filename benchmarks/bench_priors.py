@@ -30,6 +30,7 @@ from confrere import (
     TransferStackingClassifier,
 )
 from confrere.arrays import Floats
+from confrere.estimators import designed
 from confrere.kernel.streams import SeededSource
 from confrere.methods.plan import Names
 from confrere_research import loaders
@@ -66,7 +67,7 @@ BRANCHES = (
 #: What is declared: nothing is believed, signs in the ball, signs as they are and as they are not.
 SAID = {
     "nothing": "not used (`prior=None`)",
-    "ball": 'right, `noise="ball"`',
+    "ball": 'right, `geometry="l2"`',
     "right": "right",
     "all wrong": "all reversed",
     "half wrong": "each reversed with probability 1/2",
@@ -120,7 +121,7 @@ def _signs(name: str) -> dict[str, list[float]]:
             generator = np.random.default_rng(77 + split)
             told = replace(schema, features=[_turned(f, said, generator) for f in schema.features])
             how: dict[str, Any] = {"random_state": 10 * split + 1, "schema": told}
-            how |= {"nothing": {"prior": None}, "ball": {"noise": "ball"}}.get(said, {})
+            how |= {"nothing": {"prior": None}, "ball": {"geometry": "l2"}}.get(said, {})
             for epsilon in SIGNS_EPSILONS:
                 model = PrivateLogisticRegression(epsilon=epsilon, **how)
                 model.fit(rows.iloc[train], labels.astype(type(own[True])))
@@ -199,8 +200,11 @@ def _drawn(
     if said is not None:
         size = np.abs(said)
         settings["prior"] = math.sqrt(len(said)) * said / np.linalg.norm(said)
-        settings["feature_scale"] = size * math.sqrt(len(size) / float(size @ size))
-    plan, table = PrivateLogisticRegression(**settings).prepare(rows["train"], labels["train"])
+        scale = size * math.sqrt(len(size) / float(size @ size))
+        settings["prior"] /= np.where(scale > 0, scale, 1.0)
+        rows = {part: each * scale for part, each in rows.items()}
+    model = designed(PrivateLogisticRegression(), **settings)
+    plan, table = model.prepare(rows["train"], labels["train"])
     runs = plan.run_many(table, SeededSource(7), DRAWS)
     names = Names((0, 1), tuple(table.features))
     aucs, factors, sigma = [], [], None
@@ -241,13 +245,11 @@ def _branches(seed: int) -> dict[tuple[str, float], float]:
         ]
 
     y = problem.source.y
-    source = PrivateLogisticRegression(random_state=10**6 + seed, **experts)
+    source = designed(PrivateLogisticRegression(random_state=10**6 + seed), **experts)
     stack = FeatureStackingClassifier(
-        importance=problem.importance,
-        random_state=10**6 + seed,
-        prior=schema.expert_prior(),
-        **odds,
+        importance=problem.importance, random_state=10**6 + seed, prior=schema.expert_prior()
     )
+    designed(stack, **odds)
     near = source.fit(problem.source.X, y).to_release()
     pst = stack.fit(flat.source.X, y).to_release()
     centres = [problem.source, *(target.train for target in targets)]
@@ -261,7 +263,7 @@ def _branches(seed: int) -> dict[tuple[str, float], float]:
             np.mean([roc_auc_score(t.test.y, t.test.X @ direction) for t in targets])
         ),
         ("alone near the experts", 1.0): mean(
-            each(lambda **k: PrivateLogisticRegression(**experts, **k))
+            each(lambda **k: designed(PrivateLogisticRegression(**k), **experts))
         ),
         ("near the source", 1.0): mean(each(lambda **k: TransferClassifier(source=near, **k))),
         ("PST-H(W)", 1.0): mean(
@@ -269,21 +271,20 @@ def _branches(seed: int) -> dict[tuple[str, float], float]:
         ),
     }
     for epsilon in (1.0, 0.1):
-        model = CollaborativeClassifier(epsilon=epsilon, random_state=seed, **experts)
+        model = CollaborativeClassifier(epsilon=epsilon, random_state=seed)
+        designed(model, **experts)
         model.fit(*pooled, party=party)
         found["average near the experts", epsilon] = mean([model] * len(targets))
-        moments = schema.encoder(weighted=True).mean_squares()
-        model = CollaborativeClassifier(
-            method="sums", epsilon=epsilon, second_moments=moments, random_state=seed, **experts
-        )
-        model.fit(*pooled, party=party)
+        model = CollaborativeClassifier(method="sums", epsilon=epsilon, random_state=seed)
+        designed(model, **experts).fit(*pooled, party=party)
         found["one message near the experts", epsilon] = mean([model] * len(targets))
         # What no number of parties can be expected to beat: all rows in one hand, one noise.
-        model = PrivateLogisticRegression(epsilon=epsilon, random_state=seed, **experts)
+        model = PrivateLogisticRegression(epsilon=epsilon, random_state=seed)
+        designed(model, **experts)
         found["one curator of all rows", epsilon] = mean([model.fit(*pooled)] * len(targets))
     # What the main hospital's records could tell at best.
-    model = PrivateLogisticRegression(epsilon=_CLEAR, random_state=seed, **experts)
-    bare = model.fit(problem.source.X, y)
+    model = PrivateLogisticRegression(epsilon=_CLEAR, random_state=seed)
+    bare = designed(model, **experts).fit(problem.source.X, y)
     found["source, released without privacy", 1.0] = mean([bare] * len(targets))
     told = bare.to_release()
     found["near a source without privacy", 1.0] = mean(
@@ -296,7 +297,8 @@ def _branches(seed: int) -> dict[tuple[str, float], float]:
         ("average without noise or ridge", 0.01),
     ):
         settings = {**experts, "prior_check": False, "alpha": ridge * len(centres) / count}
-        model = CollaborativeClassifier(epsilon=_CLEAR, random_state=seed, **settings)
+        model = CollaborativeClassifier(epsilon=_CLEAR, random_state=seed)
+        designed(model, **settings)
         found[name, 1.0] = mean([model.fit(*pooled, party=party)] * len(targets))
     return found
 

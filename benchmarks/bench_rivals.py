@@ -32,7 +32,7 @@ from scipy import optimize, special
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
-from confrere import PrivateLogisticRegression, PublicSchema
+from confrere import AddRemove, PrivateLogisticRegression, PublicSchema
 from confrere.arrays import Floats
 from confrere.errors import DataSetMissing
 from confrere.schema import Number
@@ -267,14 +267,10 @@ def _ours(rows: Rows) -> Any:
     """Fit on the raw table, the map into the declared body included in the time."""
 
     def fit(epsilon: float, setting: Mapping[str, Any], seed: int) -> Any:
-        hidden = "neighbours" in setting
+        if "neighbours" in setting:
+            setting = {**setting, "neighbours": AddRemove(len(rows.y["train"]))}
         model = PrivateLogisticRegression(
-            epsilon=epsilon,
-            schema=rows.schema,
-            classes=[0, 1],
-            declared_samples=len(rows.y["train"]) if hidden else None,
-            random_state=seed,
-            **setting,
+            epsilon=epsilon, schema=rows.schema, classes=[0, 1], random_state=seed, **setting
         ).fit(rows.raw["train"], rows.y["train"])
         return lambda: (rows.y["test"], model.decision_function(rows.raw["test"]))
 

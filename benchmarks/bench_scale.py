@@ -35,17 +35,18 @@ import pyarrow.csv
 import pyarrow.parquet
 from rich.console import Console
 from scipy import sparse
+from scipy.special import expit
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from benchmarks import scale_rows
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from benchmarks.scale_rows import problem
 from confrere import PrivateLogisticRegression
-from confrere.data.features import Feature
 from confrere.ledger import Ledger
 from confrere.rows import open_table
-from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere.solver.descent import sigmoid
 
 #: Rows, columns, CSR entries per row (0: dense), and what the ratio should be at most.
 SIZES = [
@@ -59,6 +60,8 @@ SIZES = [
     (50_000, 10_000, 50, 1.2),
     (50_000, 100_000, 50, 1.2),
 ]
+#: Rows of a raw table, and what its ratio should be at most.
+RAW = [(300, 1.3), (3_000, 1.1), (30_000, 0.7), (200_000, 0.5), (1_000_000, 0.25)]
 ROUNDS = 7
 #: CPU seconds of a turn: of small fits, several.
 TURN = 0.05
@@ -75,7 +78,8 @@ def main() -> None:
     """Measure what is missing, print everything, fill the page."""
     warnings.simplefilter("ignore")
     record = _record()
-    all_lines = {"fits": _fits(), "memory": _memory(), "large": _large(), "tables": _tables()}
+    all_lines = {"fits": _fits(), "raw": _raw(), "memory": _memory(), "large": _large()}
+    all_lines["tables"] = _tables()
     for what, lines in all_lines.items():
         known = {one["key"]: one for one in record[what]}
         for key, measure in lines.items():
@@ -95,7 +99,7 @@ def main() -> None:
 
 def _record() -> dict[str, Any]:
     record: dict[str, Any] = {"rounds": ROUNDS, "fits": [], "memory": [], "large": []}
-    record |= {"engines": [], "tables": []}
+    record |= {"raw": [], "engines": [], "tables": []}
     return record | (read_record("scale") if (RECORDS / "scale.json").exists() else {})
 
 
@@ -117,10 +121,11 @@ def _memory() -> Lines:
 
 
 def _large() -> Lines:
-    return {
-        f"{n:,} x {d}, {kind}": partial(scale_rows.large, kind, n, d)
-        for kind, n, d in scale_rows.LARGE
-    }
+    return {f"{n:,} x {d}": partial(scale_rows.large, n, d) for n, d in scale_rows.LARGE}
+
+
+def _raw() -> Lines:
+    return {f"{n:,}": partial(_raw_fit, n, target) for n, target in RAW}
 
 
 def _tables() -> Lines:
@@ -132,18 +137,7 @@ def _tables() -> Lines:
 
 def _table(name: str) -> dict[str, Any]:
     """Return what rows of a file cost, in microseconds of CPU: read, as codes, and predicted."""
-    rng = np.random.default_rng(0)
-    raw: dict[str, Any] = {f"n{j}": rng.normal(50, 10, TABLE).round(3) for j in range(8)}
-    raw |= {f"c{j}": rng.choice(["alpha", "beta", "gamma", "delta"], TABLE) for j in range(6)}
-    raw |= {f"f{j}": rng.choice(["yes", "no"], TABLE) for j in range(4)}
-    table = pa.table(raw | {"y": rng.integers(2, size=TABLE)})
-    kinds: dict[str, Callable[[str], Feature]] = {
-        "n": lambda column: Number(column, bounds=(0, 100), mean=50, sd=10),
-        "c": lambda column: Category(column, values=("alpha", "beta", "gamma", "delta")),
-        "f": lambda column: Flag(column, true="yes", false="no"),
-    }
-    features = tuple(kinds[column[0]](column) for column in raw)
-    schema = PublicSchema(features, outcome=Label("y", positive=1))
+    table, schema = scale_rows.raw_table(TABLE), scale_rows.raw_schema()
     model = PrivateLogisticRegression(epsilon=1.0, schema=schema, random_state=0)
     model.fit(table.slice(0, 5_000))
     encoder, columns = schema.encoder(), [*schema.columns, "y"]
@@ -162,6 +156,31 @@ def _table(name: str) -> dict[str, Any]:
     return {what: round(1e6 * seconds / TABLE, 3) for what, seconds in times.items()}
 
 
+def _raw_fit(n: int, target: float) -> dict[str, Any]:
+    """Fit a data frame, schema and ledger made anew, beside the pipeline that is usual for it."""
+    frame = scale_rows.raw_table(n).to_pandas()
+    X, y = frame.drop(columns="y"), frame["y"]
+    words = [column for column in X if column[0] != "n"]
+    columns = make_column_transformer((OneHotEncoder(), words), remainder=StandardScaler())
+    peer = make_pipeline(columns, LogisticRegression(max_iter=1000))
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder) / "bench.ledger", witness=Path(folder) / "witness")
+        ledger.open_account("bench", epsilon=1e6)
+
+        def ours() -> None:
+            told = {"schema": scale_rows.raw_schema(), "budget": ledger["bench"]}
+            PrivateLogisticRegression(epsilon=1.0, **told).fit(frame)
+
+        contestants = {"ours": timed(ours), "pipeline": timed(lambda: peer.fit(X, y))}
+        times = in_turns(contestants, ROUNDS)
+    return {
+        "milliseconds": {name: round(1e3 * seconds, 3) for name, seconds in times.items()},
+        "ratio": round(times["ours"] / times["pipeline"], 3),
+        "target": target,
+        "bytes_a_row": round(scale_rows.in_child(scale_rows.raw_memory, n)) if n >= 10**6 else None,
+    }
+
+
 # -- whole fits --------------------------------------------------------------------------------
 
 
@@ -174,7 +193,7 @@ def sparse_problem(n: int, d: int, entries: int) -> tuple[Any, Any]:
     )
     X.sum_duplicates()
     X.data /= np.sqrt(entries)
-    y = rng.random(n) < sigmoid(X @ (3 * rng.standard_normal(d)))
+    y = rng.random(n) < expit(X @ (3 * rng.standard_normal(d)))
     return X, y.astype(np.int8)
 
 
@@ -183,7 +202,7 @@ def _fit(n: int, d: int, entries: int, target: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "bench.ledger", witness=Path(folder) / "witness")
         ledger.open_account("bench", epsilon=1e6)
-        ours = PrivateLogisticRegression(epsilon=1.0, ledger=ledger, account="bench").fit(X, y)
+        ours = PrivateLogisticRegression(epsilon=1.0, budget=ledger["bench"]).fit(X, y)
         C = 1 / ours.model_.facts.ridge
         contestants = {
             "ours": timed(lambda: ours.fit(X, y)),
@@ -262,6 +281,7 @@ def tables(record: dict[str, Any]) -> dict[str, str]:
     """Return the tables of the page, by name."""
     return {
         "fits": fits_table(record),
+        "raw": raw_table(record),
         "memory": memory_table(record),
         "large": large_table(record),
         "tables": tables_table(record),
@@ -284,6 +304,19 @@ def fits_table(record: dict[str, Any]) -> str:
     return markdown(head, lines)
 
 
+def raw_table(record: dict[str, Any]) -> str:
+    """Return the table of whole fits of raw tables."""
+    lines = []
+    for one in record["raw"]:
+        ours, theirs = (f"{one['milliseconds'][name]:,.1f}" for name in ("ours", "pipeline"))
+        memory = ["-", "-"] if one["bytes_a_row"] is None else [str(one["bytes_a_row"]), "60"]
+        lines.append(
+            [one["key"], ours, theirs, f"{one['ratio']:.2f}", f"{one['target']:g}", *memory]
+        )
+    head = ["rows", "ours, ms", "scikit-learn's pipeline, ms", "ours / pipeline", "bar"]
+    return markdown([*head, "peak beyond the frame, bytes a row", "bar"], lines)
+
+
 def memory_table(record: dict[str, Any]) -> str:
     """Return the table of extra memory."""
     lines = [[one["key"], f"{one['extra']:.2f}", f"{one['target']:g}"] for one in record["memory"]]
@@ -293,7 +326,7 @@ def memory_table(record: dict[str, Any]) -> str:
 
 def large_table(record: dict[str, Any]) -> str:
     """Return the table of rows beyond memory."""
-    head = ["rows x columns, from", "CPU s", "of it decoding", "passes", "ns per row and pass"]
+    head = ["rows x columns", "CPU s", "passes", "ns per row and pass"]
     head += [
         "reading, ns per row",
         "all / reading as often",
@@ -303,13 +336,11 @@ def large_table(record: dict[str, Any]) -> str:
     ]
     lines = []
     for one in record["large"]:
-        decoding = one["decoding_seconds"]
         rows = int(one["key"].partition(" ")[0].replace(",", ""))
         lines.append(
             [
                 one["key"],
                 f"{one['cpu_seconds']:.1f}",
-                "-" if decoding is None else f"{decoding:.1f}",
                 str(one["passes"]),
                 f"{one['nanoseconds_per_row_and_pass']:.0f}",
                 f"{1e9 * one['reading_seconds'] / rows:.0f}",

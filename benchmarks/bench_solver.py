@@ -17,10 +17,11 @@ import numpy as np
 import psutil
 from rich.console import Console
 from rich.table import Table
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
-from confrere.solver.descent import minimise, residual, sigmoid
+from confrere.solver.descent import minimise, residual
 
 #: Rows, columns, rounds, and the target for the ratio of times.
 SIZES = [
@@ -68,7 +69,7 @@ def problem(n: int, d: int) -> tuple[Floats, Floats]:
         block = rng.standard_normal((min(4096, n - start), d)) * np.linspace(1, 0.1, d)
         block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), np.sqrt(d))
         X[start : start + 4096] = block
-        positive = rng.random(len(block)) < sigmoid(block @ truth)
+        positive = rng.random(len(block)) < expit(block @ truth)
         y[start : start + 4096] = np.where(positive, 1.0, -1.0)
     return X, y
 

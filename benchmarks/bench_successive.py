@@ -2,8 +2,8 @@
 
 Three parties and a coordinator in processes of their own. A party's command ends with its release;
 here each process goes on to the next run of the study, as a service that is started once would:
-a signed grant for many attempts, a session and a process without a network for every run. Whatever
-a run leaves behind in memory, open files, threads or processes would add up.
+a signed approval for many attempts, a session and a process without a network for every run. What a
+run leaves behind in memory, open files, threads or processes would add up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from confrere_federation.engines.keys import make_authority, read_node_key
 from confrere_federation.engines.line import carrying, run_party
 from confrere_federation.engines.offline import AtHome, without_network
 from confrere_federation.progress import Progress
-from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
+from confrere_federation.studies.running import CoordinatorSession, make_approval, party_session
 from confrere_federation.studies.study_file import Study, read_local
 from tests.scenarios.deployment import PARTIES, Deployment
 
@@ -35,11 +35,11 @@ ATTEMPTS = 100
 def be_party(folder: Path, study: Study, name: str, port: int) -> None:
     """Answer run after run, until there is a file that says it is over."""
     local = read_local(folder / f"local/{name}.toml")
-    grant = folder / f"{name}.grant"
-    agreed = make_grant(
+    file = folder / f"{name}.approval"
+    agreed = make_approval(
         study, local, approved_by="the officer", reason="a benchmark", attempts=ATTEMPTS
     )
-    grant.write_bytes(agreed.document(local.key_path))
+    file.write_bytes(agreed.document(local.key_path))
     home = folder / f"home-{name}"
     home.mkdir()
     run = 0
@@ -47,7 +47,7 @@ def be_party(folder: Path, study: Study, name: str, port: int) -> None:
         run += 1
         out = folder / f"had/{name}/{run}"
         with without_network(
-            lambda out=out: AtHome(party_session(study, local, grant=grant, out=out), {}), print
+            lambda out=out: AtHome(party_session(study, local, approval=file, out=out), {}), print
         ) as session:
             run_party(
                 session,
@@ -120,7 +120,7 @@ def _asked(folder, study, deployment, authority, children, seconds):
             marks = [mark for mark in marks[1:] if mark > time.monotonic() - began]
         if not marks:
             break
-        # A hundred runs are what a grant has: spread them.
+        # A hundred runs are what an approval has: spread them.
         time.sleep(max(0.0, began + attempt * seconds / ATTEMPTS - time.monotonic()))
     return rows
 

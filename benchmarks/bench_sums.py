@@ -28,10 +28,11 @@ from benchmarks.measured import fill, markdown, write_record
 from benchmarks.tables import LOADERS
 from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.arrays import Floats
+from confrere.estimators import designed
+from confrere.kernel.measurements import SecureSum
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SecureSum
 from confrere.planning import choose
-from confrere_federation.parties.masks import SumContext, SumKey
+from confrere_federation.parties.masks import Masking, SumContext
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems.hospitals import states_as_hospitals
 from confrere_research.problems.shapes import encoded_rows
@@ -130,13 +131,9 @@ def customers(table: str, parties: int, base_rate: float, split: int) -> Dealt:
 
 def area(data: Dealt, epsilon: float, seed: int, settings: dict[str, Any]) -> float:
     """Return the mean area under the curve over the tables to test on."""
-    model = CollaborativeClassifier(
-        epsilon=epsilon,
+    model = designed(
+        CollaborativeClassifier(epsilon=epsilon, classes=[0, 1], random_state=seed, **settings),
         prior_intercept=float(special.logit(data.base_rate)),
-        second_moments=data.mean_squares if settings["method"] == "sums" else None,
-        classes=[0, 1],
-        random_state=seed,
-        **settings,
     ).fit(data.X, data.y, party=data.party)
     return float(np.mean([roc_auc_score(y, model.decision_function(X)) for X, y in data.tests]))
 
@@ -174,16 +171,16 @@ def costs() -> list[dict[str, Any]]:
             epsilon=1.0, size=size, sensitivity=1.0, n_parties=parties, largest=100.0
         )
         digest = hashlib.sha256(b"benchmark").hexdigest()
-        context = SumContext(study=digest, run="r", step=0, attempt=0, question=digest)
+        context = SumContext(study=digest, run="r", attempt=0, question=digest)
         own = {f"p{k}": Ed25519PrivateKey.generate() for k in range(parties)}
         public = {name: key.public_key() for name, key in own.items()}
-        made = {name: SumKey.make(context, name, key) for name, key in own.items()}
-        roster = [key.announcement for key in made.values()]
+        made = {name: Masking(name, key, public) for name, key in own.items()}
+        roster = [one.ready("sum", context) for one in made.values()]
         times: dict[str, list[float]] = {"keys": [], "noise": [], "masks": []}
         for name in list(own)[:5]:
             began = time.process_time()
-            SumKey.make(context, name, own[name])
-            masks = made[name].agree(roster, public, fewest=parties)
+            Masking(name, own[name], public).ready("sum", context)
+            masks = made[name].agree("sum", context, roster, fewest=parties, most=parties)
             times["keys"].append(time.process_time() - began)
             began = time.process_time()
             (upload,) = mechanism.share.sample(np.zeros(size), SeededSource(0))

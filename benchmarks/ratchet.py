@@ -22,6 +22,9 @@ LIMITS = Path("benchmarks", "ratchet.toml")
 #: Commits that changed the limits, looked at from the last one back.
 COMMITS = 100
 
+#: Pages that keep what was measured, decided, or did not hold.
+RECORDS = ("advisories.md", "audit.md", "decisions.md", "reproduced.md")
+
 #: The wheels that are counted as one, and rooms of the second under the names of their limits.
 PACKAGES = ("src/confrere", "federation/src/confrere_federation")
 ROOMS = {
@@ -50,6 +53,15 @@ def weights(root: Path) -> Iterator[tuple[str, int]]:
     yield "lines.src", lines(*packages)
     yield "lines.papers", lines(root / "research" / "src")
     yield "lines.tests", lines(root / "tests", root / "research" / "tests")
+
+
+def prose(root: Path) -> Iterator[tuple[str, int]]:
+    """Yield words outside of code and measured tables, without proofs and records."""
+    pages = [page for page in (root / "docs").rglob("*.md") if "proofs" not in page.parts]
+    texts = [page.read_text(encoding="utf-8") for page in pages if page.name not in RECORDS]
+    apart = re.compile(r"^```.*?^```|^<!-- measured.*?^<!-- end -->", re.DOTALL | re.MULTILINE)
+    yield "words.docs", sum(len(apart.sub("", text).split()) for text in texts)
+    yield "words.README", len((root / "README.md").read_text(encoding="utf-8").split())
 
 
 def complexity(function: ast.AST) -> int:
@@ -214,6 +226,7 @@ def main() -> int:
     counts = {
         **dict(weights(ROOT)),
         **dict(shapes(ROOT)),
+        **dict(prose(ROOT)),
         **dict(faces(ROOT)),
         **dict(walks()),
     }

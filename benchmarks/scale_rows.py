@@ -15,24 +15,16 @@ from typing import Any
 
 import numpy as np
 import psutil
+import pyarrow as pa
+from scipy.special import expit
 
 from confrere import PrivateLogisticRegression
 from confrere.data.engines import DaskCluster, Threads
-from confrere.data.tables import Parquet
-from confrere.estimators import base as estimator
-from confrere.solver.descent import sigmoid
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.solver.row_blocks import SolverRows
 
-#: Where rows come from, rows, columns; the cost per row should not grow.
-LARGE = [
-    ("memory map", 1_000_000, 100),
-    ("memory map", 3_000_000, 100),
-    ("memory map", 10_000_000, 100),
-    ("Parquet", 1_000_000, 100),
-    ("Parquet", 10_000_000, 100),
-    ("memory map", 10_000_000, 20),
-    ("memory map", 100_000_000, 20),
-]
+#: Rows and columns; the cost per row should not grow.
+LARGE = [(1_000_000, 100), (3_000_000, 100), (10_000_000, 100), (10_000_000, 20), (100_000_000, 20)]
 
 #: Rows and columns that engines are compared on.
 ENGINES = (3_000_000, 100)
@@ -56,7 +48,7 @@ def parts(n: int, d: int, seed: int = 0) -> Iterator[tuple[int, Any, Any]]:
     for start in range(0, n, _PART):
         block = rng.standard_normal((min(_PART, n - start), d)) * np.linspace(1, 0.1, d)
         block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), np.sqrt(d))
-        yield start, block, rng.random(len(block)) < sigmoid(block @ truth)
+        yield start, block, rng.random(len(block)) < expit(block @ truth)
 
 
 def in_child(act: Callable[..., Any], *args: Any) -> Any:
@@ -112,25 +104,19 @@ def _peak(dtype: str) -> float:
 # -- rows in files -----------------------------------------------------------------------------
 
 
-def large(kind: str, n: int, d: int) -> dict[str, Any]:
-    """Fit rows of single precision from a memory map or from Parquet."""
+def large(n: int, d: int) -> dict[str, Any]:
+    """Fit rows of single precision from a memory map."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("CONFRERE_SPILL")) as folder:
-        place = Path(folder)
-        if kind == "Parquet":
-            _write_parquet(place / "rows.parquet", n, d)
-            found: dict[str, Any] = in_child(_fit_parquet, folder, n, d)
-        else:
-            np.save(place / "y.npy", _write_map(place / "rows.f32", n, d))
-            found = in_child(_fit_map, folder, n, d)
-    passes, reading = found["passes"], found["reading_seconds"]
-    fitting = found["cpu_seconds"] - (found["decoding_seconds"] or 0.0)
-    found["nanoseconds_per_row_and_pass"] = round(1e9 * fitting / n / passes, 1)
-    found["to_reading"] = round(found["cpu_seconds"] / reading / passes, 3)
+        np.save(Path(folder) / "y.npy", _write_map(Path(folder) / "rows.f32", n, d))
+        found: dict[str, Any] = in_child(_fit_map, folder, n, d)
+    passes, cpu = found["passes"], found["cpu_seconds"]
+    found["nanoseconds_per_row_and_pass"] = round(1e9 * cpu / n / passes, 1)
+    found["to_reading"] = round(cpu / found["reading_seconds"] / passes, 3)
     return found
 
 
 def _write_map(path: Path, n: int, d: int) -> Any:
-    """Write rows of single precision as decoded rows are written, and return the labels."""
+    """Write rows of single precision, and return the labels."""
     y = np.empty(n, dtype=np.int8)
     with path.open("wb", buffering=0) as file:
         for start, rows, labels in parts(n, d):
@@ -139,31 +125,11 @@ def _write_map(path: Path, n: int, d: int) -> Any:
     return y
 
 
-def _write_parquet(path: Path, n: int, d: int) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    writer = None
-    for _, rows, labels in parts(n, d):
-        columns = {f"x{j}": rows[:, j].astype(np.float32) for j in range(d)}
-        table = pa.table(columns | {"y": labels.astype(np.int8)})
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
-    assert writer is not None
-    writer.close()
-
-
 def _fit_map(folder: str, n: int, d: int) -> dict[str, Any]:
     path = Path(folder) / "rows.f32"
     reading = _reading(path)
     X = np.memmap(path, dtype=np.float32, mode="r", shape=(n, d))
     return {**_fitted(X, np.load(Path(folder) / "y.npy"), n), "reading_seconds": reading}
-
-
-def _fit_parquet(folder: str, n: int, d: int) -> dict[str, Any]:
-    del d
-    os.environ["CONFRERE_SPILL"] = f"{folder}/spill"
-    return _fitted(Parquet(Path(folder) / "rows.parquet"), "y", n)
 
 
 def _reading(path: Path) -> float:
@@ -179,38 +145,56 @@ def _reading(path: Path) -> float:
 
 
 def _fitted(X: Any, y: Any, n: int) -> dict[str, Any]:
-    passes = 0
-    found: dict[str, Any] = {"decoding_seconds": None}
-    summed, decoded = SolverRows.sum, estimator.decoded
+    passes, summed = 0, SolverRows.sum
 
     def counted(this: Any, *args: Any) -> Any:
         nonlocal passes
         passes += this.n == n
         return summed(this, *args)
 
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        start = time.process_time()
-        table = decoded(*args, **kwargs)
-        found["decoding_seconds"] = round(time.process_time() - start, 2)
-        start = time.process_time()
-        found["reading_seconds"] = _reading(table[0].path)  # type: ignore[attr-defined]
-        found["aside"] = time.process_time() - start
-        return table
-
-    SolverRows.sum, estimator.decoded = counted, timed  # type: ignore[method-assign,assignment]
+    SolverRows.sum = counted  # type: ignore[method-assign]
     with watched("RssAnon") as memory:
         cpu, wall = time.process_time(), time.perf_counter()
         model = PrivateLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return {
-        "cpu_seconds": round(cpu - found.pop("aside", 0.0), 2),
+        "cpu_seconds": round(cpu, 2),
         "wall_seconds": round(wall, 2),
-        **found,
-        # Norms are read off the rows too; whether arrays are finite is asked in a pass before.
-        "passes": passes + 1 + (found["decoding_seconds"] is None),
+        "passes": passes + 2,  # norms are read off the rows, and whether they are finite
         "peak_megabytes": (memory[1] - memory[0]) // 2**20,
         "coef": model.coef_[0, :3].tolist(),
     }
+
+
+# -- raw tables --------------------------------------------------------------------------------
+
+
+def raw_schema() -> PublicSchema:
+    """Eight numbers, six categories and four flags."""
+    numbers = [Number(f"n{j}", bounds=(0, 100), mean=50, sd=10) for j in range(8)]
+    words = [Category(f"c{j}", values=("alpha", "beta", "gamma", "delta")) for j in range(6)]
+    flags = [Flag(f"f{j}", true="yes", false="no") for j in range(4)]
+    return PublicSchema((*numbers, *words, *flags), outcome=Label("y", positive=1, negative=0))
+
+
+def raw_table(n: int) -> pa.Table:
+    """Rows of that schema, as Arrow has them."""
+    rng = np.random.default_rng(0)
+    raw: dict[str, Any] = {f"n{j}": rng.normal(50, 10, n).round(3) for j in range(8)}
+    raw |= {f"c{j}": rng.choice(["alpha", "beta", "gamma", "delta"], n) for j in range(6)}
+    raw |= {f"f{j}": rng.choice(["yes", "no"], n) for j in range(4)}
+    odds = (raw["n0"] - raw["n1"]) / 10 + (raw["c0"] == "beta") + (raw["f0"] == "yes") - 1
+    return pa.table(raw | {"y": (rng.random(n) < expit(odds)).astype(np.int8)})
+
+
+def raw_memory(n: int) -> float:
+    """Return the peak memory of a fit beyond its data frame, in bytes a row."""
+    frame, schema = raw_table(n).to_pandas(), raw_schema()
+    model = PrivateLogisticRegression(epsilon=1.0, schema=schema, random_state=0)
+    model.fit(frame[:5000])
+    with watched("rss") as found:
+        model.fit(frame)
+    return float(found[1] - found[0]) / n
 
 
 # -- engines -----------------------------------------------------------------------------------

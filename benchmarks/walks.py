@@ -87,15 +87,15 @@ def rows(n: int = 300, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
 def fit() -> Callable[[], object]:
     """A plain private fit on a ledger of its own."""
     X, y = rows()
-    model = PrivateLogisticRegression(ledger=Ledger())
+    model = PrivateLogisticRegression(budget=Ledger())
     return lambda: model.fit(X, y)
 
 
 def transfer_stack() -> Callable[[], object]:
     """A stack near another organisation's release."""
     X, y = rows()
-    source = FeatureStackingClassifier(n_groups=2, ledger=Ledger()).fit(X, y).to_release()
-    model = TransferStackingClassifier(source=source, ledger=Ledger())
+    source = FeatureStackingClassifier(n_groups=2, budget=Ledger()).fit(X, y).to_release()
+    model = TransferStackingClassifier(source=source, budget=Ledger())
     return lambda: model.fit(X, y)
 
 
@@ -104,11 +104,11 @@ def study() -> Callable[[], object]:
     from typer.testing import CliRunner
 
     from confrere.cli.app import app
-    from confrere_federation.studies.template import write_example
+    from confrere_federation.studies.template import write_template
 
     folder = Path(tempfile.mkdtemp())
     os.environ["CONFRERE_WITNESS"] = str(folder / "witness")  # nothing is left in anybody's home
-    write_example(folder)
+    write_template(folder, seed=0)
     # The plain study: a check of what its experts say is one more round of the same kind.
     file = folder / "study.toml"
     file.write_text(file.read_text().replace("[method]\n", '[method]\nprior = "none"\n'))
@@ -121,12 +121,11 @@ def federated_round() -> Callable[[], object]:
     """Three parties with ledgers of their own answer once, in this process."""
     from confrere_federation.parties import (
         Averaging,
-        Books,
         Frame,
         LocalFederation,
         LocalParty,
+        PartyAccounts,
         Policy,
-        collaborate,
     )
 
     X, y = rows()
@@ -136,11 +135,11 @@ def federated_round() -> Callable[[], object]:
         ledger.open_account("study", epsilon=2.0)
         part = slice(100 * k, 100 * k + 100)
         policy = Policy.anything(unit="record", neighbours="replace-one")
-        books = Books(ledger=ledger, account="study", policy=policy)
+        books = PartyAccounts(ledger=ledger, account="study", policy=policy)
         parties.append(LocalParty(f"party {k}", X[part], 2.0 * y[part] - 1, books))
     federation = LocalFederation(parties)
     plan = Averaging(frame=Frame(X.shape[1]), epsilon=1.0)
-    return lambda: collaborate(federation, plan)
+    return lambda: federation.run_protocol(plan.steps(federation.parties()))
 
 
 WALKS: dict[str, Callable[[], Callable[[], object]]] = {

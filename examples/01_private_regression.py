@@ -21,14 +21,14 @@ best = roc_auc_score(y[test], ceiling.decision_function(X[test]))
 
 epsilons = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0]
 figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
-for loss, colour in (("logistic", "#0072b2"), ("capped", "#d55e00")):
+for purpose, colour in (("inference", "#0072b2"), ("prediction", "#d55e00")):
     scores = np.array(
         [
             [
                 roc_auc_score(
                     y[test],
                     PrivateLogisticRegression(
-                        epsilon=epsilon, data_norm=5.0, loss=loss, random_state=seed
+                        epsilon=epsilon, data_norm=5.0, purpose=purpose, random_state=seed
                     )
                     .fit(X[train], y[train])
                     .decision_function(X[test]),
@@ -45,7 +45,7 @@ for loss, colour in (("logistic", "#0072b2"), ("capped", "#d55e00")):
         color=colour,
         marker="o",
         capsize=3,
-        label=f"{loss} loss",
+        label=f"for {purpose}",
     )
 axes.axhline(best, color="0.4", linestyle="--", label="not private")
 axes.set_xscale("log")

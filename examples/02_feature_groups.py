@@ -3,7 +3,7 @@ Importances buy accuracy
 ========================
 
 The same budget, shared among groups of features: important groups get more of it, hence less
-noise. The picture is what ``plot_groups`` draws of a fitted model.
+noise. The picture is drawn from ``low_level_`` of a fitted model.
 """
 
 import matplotlib.pyplot as plt
@@ -31,5 +31,9 @@ for name, importance in (("uniform", None), ("importances", expert)):
 
 # %%
 # What each group is worth, costs and suffers.
-model.plot_groups()
+groups = model.low_level_
+figure, axes = plt.subplots(1, 3, figsize=(6.4, 2.6), sharey=True, layout="constrained")
+for ax, fact in zip(axes, ("importance", "epsilon", "noise"), strict=True):
+    ax.barh([group.name for group in groups], [getattr(group, fact) for group in groups])
+    ax.set_xlabel(fact)
 plt.show()

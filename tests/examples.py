@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from confrere_federation.studies.template import write_example
+from confrere_federation.studies.template import write_template
 
 
 def write_plain_example(folder: Path) -> None:
-    write_example(folder)
+    write_template(folder, seed=0)
     study = folder / "study.toml"
     study.write_text(study.read_text().replace(", sign = 1", ""))

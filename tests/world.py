@@ -7,13 +7,13 @@ from html.parser import HTMLParser
 from typing import Any
 
 from confrere import Guarantee, Ledger
-from confrere.kernel.accountants import gaussian_rate, loss_of, pure_rate
+from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import Columns, Objective, RowCount
 from confrere.kernel.norms import L2, HiddenSize, Norm
 from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Columns, Objective, RowCount
-from confrere.methods.allowance import SOLVER
+from confrere.methods import allowance
 from confrere.methods.votes import PartyTotal
 
 #: Which changes are hidden.
@@ -43,7 +43,7 @@ def each(**wrong: Iterable[Any]) -> list[dict[str, Any]]:
 
 def forget() -> None:
     """Empty what was kept of rates: code that is broken must not find what sound code made."""
-    for found in (pure_rate, gaussian_rate):
+    for found in (allowance.pure_rate, allowance.gaussian_rate):
         found.cache_clear()
 
 
@@ -63,7 +63,7 @@ def ball(
 
 def objective(*, norm: Norm, ridge: float, centre: Any = None, **facts: Any) -> Objective:
     """One objective of rows in a norm."""
-    return Objective(blocks=(Columns(norm, ridge, centre=centre),), solver=SOLVER, **facts)
+    return allowance.objective(blocks=(Columns(norm, ridge, centre=centre),), **facts)
 
 
 def near(made: Objective, centre: Any) -> Objective:
@@ -89,11 +89,8 @@ def groups(
 ) -> Objective:
     """Objectives of groups of columns of the same sixty records, at epsilon 1."""
     blocks = tuple(map(Columns, norms, ridges, weights))
-    return Objective(
-        blocks=blocks,
-        loss=loss_of(classes, cap),
-        solver=SOLVER,
-        **{"epsilon": 1.0, "n_samples": 60} | facts,
+    return allowance.objective(
+        blocks=blocks, loss=loss_of(classes, cap), **{"epsilon": 1.0, "n_samples": 60} | facts
     )
 
 

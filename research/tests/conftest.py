@@ -31,17 +31,17 @@ FACTS = {
     "epsilons": [1.0, 8.0],
     "data": {"n": 400},
     "methods": [
-        {"name": "PLR", "variant": "sound", "run": "plr"},
+        {"name": "PLR", "variant": "corrected", "run": "plr"},
         {
             "name": "PLR",
-            "variant": "printed",
+            "variant": "as published",
             "run": "printed plr",
             "options": {"alphas": [0.01, 0.1]},
         },
         {"name": "clear", "variant": "ceiling", "run": "ceiling"},
     ],
     "claims": [
-        {"kind": "above", "method": ["clear", "ceiling"], "than": ["PLR", "sound"], "at": [1.0]}
+        {"kind": "above", "method": ["clear", "ceiling"], "than": ["PLR", "corrected"], "at": [1.0]}
     ],
 }
 

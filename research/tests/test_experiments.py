@@ -46,7 +46,7 @@ def test_specifications_name_what_exists(item):
         assert tuple(claim.get("than", claim["method"])) in names
         assert set(claim.get("at", spec.epsilons)) <= set(spec.epsilons)
     for published in spec.published:
-        assert (published.method, "sound") in names
+        assert (published.method, "corrected") in names
         if spec.published_at == "epsilon":
             assert len(published.values) == len(spec.epsilons)
         assert not published.sd or len(published.sd) == len(published.values)
@@ -67,7 +67,7 @@ def test_a_seed_depends_on_item_method_epsilon_and_repeat_only():
     seeds = {(c.item, c.method, c.epsilon, c.repeat): c.seed for c in cells}
     assert len(set(seeds.values())) == len(seeds)
     by_variant = {(c.method, c.variant, c.epsilon, c.repeat): c.seed for c in cells}
-    assert by_variant["PLR", "sound", 1.0, 0] == by_variant["PLR", "printed", 1.0, 0]
+    assert by_variant["PLR", "corrected", 1.0, 0] == by_variant["PLR", "as published", 1.0, 0]
     assert derived_seed("a", 1) != derived_seed("a", "1")
 
 
@@ -130,7 +130,9 @@ def record(method, variant, epsilon, repeat, auc, setting=None):
 
 
 def test_flips_and_spread_are_counted():
-    (point,) = summarise([record("PLR", "sound", 1.0, r, a) for r, a in enumerate((0.9, 0.3, 0.9))])
+    (point,) = summarise(
+        [record("PLR", "corrected", 1.0, r, a) for r, a in enumerate((0.9, 0.3, 0.9))]
+    )
     assert point.flips == 1
     assert point.mean == pytest.approx(0.7)
     assert point.sd == pytest.approx(0.34641, abs=1e-5)
@@ -145,21 +147,21 @@ def spec_with(claims=(), published=None):
 
 
 def points(sound, printed=0.8):
-    found = [record("PLR", "sound", e, r, sound) for e in (1.0, 8.0) for r in range(2)]
-    found += [record("PLR", "printed", e, r, printed) for e in (1.0, 8.0) for r in range(2)]
+    found = [record("PLR", "corrected", e, r, sound) for e in (1.0, 8.0) for r in range(2)]
+    found += [record("PLR", "as published", e, r, printed) for e in (1.0, 8.0) for r in range(2)]
     return summarise(found)
 
 
 SOUND_FIRST = {
     "kind": "above",
-    "method": ["PLR", "sound"],
-    "than": ["PLR", "printed"],
+    "method": ["PLR", "corrected"],
+    "than": ["PLR", "as published"],
     "at": [1.0, 8.0],
 }
 PRINTED_FIRST = {
     "kind": "above",
-    "method": ["PLR", "printed"],
-    "than": ["PLR", "sound"],
+    "method": ["PLR", "as published"],
+    "than": ["PLR", "corrected"],
     "at": [1.0],
 }
 

@@ -15,10 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import DataSetCorrupt, DataSetMissing, InvalidParameter
-from confrere_research.loaders import (
-    LOADERS,
-    data_directory,
-)
+from confrere_research.loaders import LOADERS, data_directory
 from confrere_research.loaders.har import features
 from confrere_research.loaders.published_files import (
     PublishedFile,

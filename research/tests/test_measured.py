@@ -14,7 +14,6 @@ from benchmarks import (
     bench_priors,
     bench_rivals,
     bench_scale,
-    bench_selection,
     bench_trees,
     reproduced,
 )
@@ -50,8 +49,6 @@ def tables():
         "priors": ("priors.md", bench_priors.tables_of(read_record("priors"))),
         "branches near a prior": ("priors.md", bench_priors.branches_of(read_record("priors"))),
         "base rate": ("priors.md", bench_base_rate.table_of(read_record("base_rate"))),
-        "selection": ("algorithms/papers.md", bench_selection.table_of(read_record("selection"))),
-        "since 0.1": (reproduced.PAGE, reproduced.changes_of(whole)),
         "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
         "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
         "choices": ("choose.md", reproduced.choices_of(whole)),

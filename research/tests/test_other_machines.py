@@ -13,6 +13,7 @@ import json
 from types import SimpleNamespace
 import numpy as np
 from confrere import MultipartyClassifier
+from confrere.estimators import designed
 from confrere_research.loaders.dataset import LabelledRows
 from confrere_research.problems import customers_and_devices
 from confrere_research.projections import PublicPCA
@@ -30,9 +31,8 @@ rng = np.random.default_rng(0)
 rows = np.linalg.qr(rng.normal(size=(600, 6)))[0]
 X = rng.normal(size=(600, 6)) / 4
 y = (X[:, 0] > 0).astype(int)
-model = MultipartyClassifier(
-    epsilon=1.0, method="statistic", classes=[0, 1], random_state=0, fit_intercept=False
-)
+model = MultipartyClassifier(epsilon=1.0, method="statistic", classes=[0, 1], random_state=0)
+designed(model, fit_intercept=False)
 model.fit(X, y, party=np.arange(600) // 6, auxiliary=rows)
 found["statistic"] = {"coef": model.coef_.ravel().tolist()}
 cells = MultipartyClassifier(method="cells", epsilon=3.0, classes=range(3), random_state=0)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from confrere.errors import InvalidParameter
-from confrere.estimators import MultipartyClassifier
-from confrere.kernel.accountants import Exposure, Logistic, pure_rate
+from confrere.estimators import MultipartyClassifier, designed
+from confrere.kernel.accountants import Exposure, Logistic
+from confrere.methods.allowance import pure_rate
 from confrere.methods.votes import largest_norm as longest_minimiser
 from confrere.methods.votes import soft_sensitivity
 from confrere_research.as_printed.multiparty import (
@@ -136,12 +137,11 @@ def test_printed_sensitivities_need_more_noise(method):
         ({"random_state": None}, "random_state"),
         ({"method": "statistic"}, "method"),
         ({"method": "cells"}, "method"),
-        ({"method": "weights", "normalise": True}, "normalise"),
         ({"delta": 1e-6}, "delta"),
     ],
 )
 def test_what_is_printed_is_simulated_and_nothing_else(wrong, named):
-    model = PrintedMultiparty(**{"method": "soft", "random_state": 0} | wrong)
+    model = designed(PrintedMultiparty(), **{"method": "soft", "random_state": 0} | wrong)
     with pytest.raises(InvalidParameter, match=named):
         model.fit(X, Y, **FIT)
 

@@ -8,6 +8,6 @@ def test_digits_apart(tmp_path):
     records = run_item("S1", quick=True, out=tmp_path, n_jobs=2)
     assert differences("S1", records) == {}
     means = {(p.method, p.variant, p.epsilon): p.mean for p in summarise(records)}
-    assert means["PST-F(W)", "sound", 0.5] > 0.992
-    assert means["PST-F(W)", "sound", 1.0] > 0.994
-    assert all(point.flips == 0 for point in summarise(records) if point.variant == "sound")
+    assert means["PST-F(W)", "corrected", 0.5] > 0.992
+    assert means["PST-F(W)", "corrected", 1.0] > 0.994
+    assert all(point.flips == 0 for point in summarise(records) if point.variant == "corrected")

@@ -1,9 +1,11 @@
 """Learn a classifier together without giving away your people."""
 
 import importlib
+import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from confrere.assurance.cohort import CohortSummary
     from confrere.data.schema import PublicSchema
     from confrere.estimators import (
         CollaborativeClassifier,
@@ -16,8 +18,11 @@ if TYPE_CHECKING:
     )
     from confrere.kernel.guarantee import Guarantee
     from confrere.ledger import Ledger
+    from confrere.methods.design import AddRemove
 
 __all__ = [
+    "AddRemove",
+    "CohortSummary",
     "CollaborativeClassifier",
     "FeatureStackingClassifier",
     "Guarantee",
@@ -32,9 +37,12 @@ __all__ = [
 
 # Loaded when first asked for: a command line that only prints its help need not wait for them.
 _HOMES = {"Guarantee": "kernel.guarantee", "Ledger": "ledger", "PublicSchema": "schema"}
+_HOMES |= {"AddRemove": "methods.design", "CohortSummary": "assurance.cohort"}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.metadata.version(__name__)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = importlib.import_module(f"confrere.{_HOMES.get(name, 'estimators')}")

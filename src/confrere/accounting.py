@@ -26,10 +26,10 @@ from confrere.kernel.guarantee import (
     Neighbours,
     PartsApart,
     PrivacyEvent,
-    Together,
     check_bound,
 )
 from confrere.ledger import Entry
+from confrere.ledger.compose import Together
 
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from confrere.estimators import (
     TransferClassifier,
     TransferStackingClassifier,
 )
+from confrere.methods.design import UNWEIGHTED
 
 #: Who takes part: each organisation by itself; a source, then targets; all at once; many small
 #: ones that vote on auxiliary rows; nobody.
@@ -31,6 +33,8 @@ _OURS = "this library"
 
 #: What one of many parties is asked where it does not vote.
 _VOTED = {"cells": "shares", "weights": "upload"}
+
+_NEAR: Mapping[str, Any] = {"shape": "transfer", "source": "plr"}
 
 #: What a party is asked where it learns by itself; the page of averages, and what they ask.
 _ALONE = ("size", "learn")
@@ -59,19 +63,12 @@ class Method:
     #: What a party is asked instead where the parties' shares make the noise (``trust="sum"``).
     summed: tuple[str, ...] = ()
     auxiliary: bool = False  #: Whether it learns from a file of public rows besides
+    weighted: bool = True  #: Whether it learns best from rows that are weighted by importance
 
     @property
-    def counting(self) -> str:
-        """How errors are counted: by each party, or over all where nobody sees into sums."""
-        return "errors_of_all" if self.name == "sums" else "errors"
-
-    @property
-    def weighted(self) -> bool:
-        """Whether it learns best from rows that are weighted by importance.
-
-        Stacks over features use importances in their own way.
-        """
-        return bool(getattr(self.estimator, "_weighted", True))
+    def names(self) -> tuple[str, ...]:
+        """How papers print it."""
+        return tuple(name for name, (own, _) in PRINTED.items() if own == self.name)
 
     def make(self, **parameters: Any) -> Any:
         """Return the estimator with these parameters."""
@@ -98,6 +95,7 @@ def _method(
 ) -> Method:
     proof = f"docs/proofs/{page}.md" if page else None
     told: dict[str, Any] = {"name": name, "title": title, "estimator": estimator, "proof": proof}
+    told["weighted"] = name not in UNWEIGHTED
     return Method(**{"operations": _ALONE, **told, **more}, paper=paper, algorithm=algorithm)
 
 
@@ -120,7 +118,7 @@ def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTI
         shape="votes",
         settings=MappingProxyType({"method": name}),
         operations=(_VOTED.get(name, "ballot"),),
-        summed=() if name in ("vote", "soft") else ("ready", "party_share"),
+        summed=() if name in ("vote", "soft") else ("party_share",),
         auxiliary=name != "weights",
     )
 
@@ -150,15 +148,12 @@ _METHODS = (
         "Algorithm 3",
         "feature_groups",
     ),
-    _method(
-        "simcomb",
-        "one model near another organisation's release",
-        TransferClassifier,
-        _TRANSFER,
-        "SimComb",
-        "transfer",
-        shape="transfer",
-        source="plr",
+    *(
+        _method(name, title, TransferClassifier, paper, how, "transfer", settings=given, **_NEAR)
+        for name, title, given, paper, how in (
+            ("transfer", "one model around another's release, or that release", {}, _OURS, ""),
+            ("simcomb", "one model near another's release", {"eta": 0.0}, _TRANSFER, "SimComb"),
+        )
     ),
     _method(
         "pst-h",
@@ -197,7 +192,6 @@ _METHODS = (
         "baseline, made sound",
         "output_perturbation",
         "output",
-        prior_intercept=0.0,  # noise on the minimiser leaves no room for a prior
     ),
     _together(
         "sums",
@@ -205,7 +199,6 @@ _METHODS = (
         _OURS,
         "",
         "secure_sums",
-        "ready",
         "minimiser",
         "gradient",
     ),
@@ -220,8 +213,40 @@ _METHODS = (
 CATALOGUE: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
 
 
+_VOTE = {"combiner": "vote"}
+#: Names as papers print them: the method, and settings on top of its own. (U) or (R) and (W) differ
+#: by what the schema declares: importances make it (W).
+PRINTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    **{name: ("plr", {}) for name in ("PLR", "PLR(target)", "Direct")},
+    **{name: (name.lower(), {}) for name in ("PST-S", "SimComb", "OFPA", "OFAA", "Laplace")},
+    **{name: ("pst-f", {}) for name in ("PST-F(U)", "PST-F(W)")},
+    **{name: ("pst-h", {}) for name in ("PST-H(U)", "PST-H(W)", "PPTL-FS(R)", "PPTL-FS(W)")},
+    "PLR-FS": ("pst-f", _VOTE),
+    "PPHTL": ("simcomb", {}),
+    "SourceD": ("source-d", {}),
+    "vote": ("vote", {}),
+    "soft": ("soft", {}),
+    "avg": ("weights", {}),
+}
+_WITHOUT = "has no privacy and is no method here: confrere_research.methods.many_parties.{}"
+#: Printed names of what is only compared with.
+REFERENCES = {"batch": _WITHOUT.format("batch"), "indiv": _WITHOUT.format("individual")}
+
+
 def find_method(name: object) -> Method:
-    """Return a method, or say which there are."""
-    if not isinstance(name, str) or name not in CATALOGUE:
-        raise InvalidParameter(f"name must be one of {', '.join(CATALOGUE)}.")
-    return CATALOGUE[name]
+    """Return a method by its name or one that a paper prints, in any case; or name the nearest."""
+    asked = str(name).lower()
+    if asked in CATALOGUE:
+        return CATALOGUE[asked]
+    if asked in REFERENCES:
+        raise InvalidParameter(f"name: {asked} {REFERENCES[asked]}.")
+    printed = {one.lower(): own for one, own in PRINTED.items()}
+    if asked not in printed:
+        near = get_close_matches(asked, [*CATALOGUE, *printed, *REFERENCES], n=1)
+        hint = f"did you mean {near[0]!r}? It " if near else ""
+        raise InvalidParameter(f"name: {hint}must be one of {', '.join(CATALOGUE)}.")
+    own, settings = printed[asked]
+    found = CATALOGUE[own]
+    return (
+        replace(found, name=asked, settings={**found.settings, **settings}) if settings else found
+    )

@@ -1,42 +1,5 @@
 """Every error raised on purpose.
 
-::
-
-    ConfrereError
-    ├── InvalidParameter (ValueError)      a setting is wrong; names the argument
-    ├── InvalidData (ValueError)           the data break a declared fact; never prints a value
-    ├── NotInstalled (ImportError)         an optional part is not there: how to install it
-    ├── CalibrationError (ValueError)      no noise level meets the asked epsilon
-    ├── CompositionError (ValueError)      guarantees that do not compose
-    ├── LedgerError
-    │   ├── NotALedger                     the file is not a ledger, or cannot be written
-    │   ├── LedgerTampered                 the hash chain is broken
-    │   │   └── WitnessMismatch            rows that were there are gone: what to do
-    │   ├── AccountFrozen                  its owner lets nothing more be charged
-    │   ├── StudyRefused                   somebody said no to the study: who, and how that ends
-    │   ├── Unpaid                         noise without a payment that covers it; nothing was drawn
-    │   ├── UnknownAccount (KeyError)      no such account
-    │   └── BudgetExceeded                 the cap does not cover the price: asked, left
-    ├── SchemaError (ValueError)           a public schema is wrong; names the column
-    │   └── SchemaMismatch                 two organisations do not mean the same features
-    ├── StudyError (ValueError)            a study, local or plan file is wrong; names the key
-    ├── DataSetError
-    │   ├── DataSetMissing                 the file is not there: what to put where
-    │   └── DataSetCorrupt                 the content is not the published one
-    ├── ReleaseError
-    │   ├── SimulatedRelease               seeded noise protects nobody
-    │   ├── UncappedRelease                nothing limits what is spent on the same data
-    │   ├── InvalidRelease                 the folder is not a whole, valid release
-    │   └── SignatureError                 a signature is missing or does not verify
-    └── FederationError
-        ├── InvalidMessage (ValueError)    a payload breaks the wire format
-        ├── OperationRefused               a party's own policy says no
-        ├── GrantRefused                   a party's grant is missing, changed or of something else
-        ├── QuorumMissed                   too few parties answered
-        └── EngineFailed                   what carries the messages did not start, or ended
-
-    PrivacyWarning (UserWarning)           allowed, but probably not meant
-
 Messages name the argument, what is wrong and what to do. They never contain a data value.
 """
 
@@ -232,7 +195,7 @@ class OperationRefused(FederationError):
         self.reason = reason
 
 
-class GrantRefused(FederationError):
+class ApprovalRefused(FederationError):
     """A party's grant is missing, was changed, or is about something else."""
 
 

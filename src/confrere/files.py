@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from confrere.errors import InvalidData
+
 #: Of a file: bytes, or what writes them.
 Content = bytes | Callable[[IO[bytes]], object]
 
@@ -67,3 +69,12 @@ def _drafted(path: Path, content: Content, mode: int) -> Iterator[Path]:
         yield draft
     finally:
         draft.unlink(missing_ok=True)
+
+
+def file_stamp(path: Path) -> tuple[int, int, int]:
+    """Return what tells that a file was written to: its size, its time and which file it is."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise InvalidData(f"{path.name} cannot be read ({error.strerror}).") from error
+    return found.st_size, found.st_mtime_ns, found.st_ino

@@ -19,17 +19,11 @@ from confrere.data.cells import n_rows_of, party_column
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import (
-    Guarantee,
-    Neighbours,
-    Unit,
-    check_epsilon,
-    check_relation,
-)
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_epsilon, check_relation
+from confrere.kernel.measurements import Point, counts
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
-from confrere.ledger import Ledger, payer
-from confrere.mechanisms.measurements import Point, counts
+from confrere.ledger import Budget, Ledger, payer
 from confrere.methods.asking import party_codes
 from confrere.methods.sums import Hides
 from confrere.methods.votes import PartyBudget
@@ -114,9 +108,8 @@ def learn_facts(
     # together, as in :class:`confrere.MultipartyClassifier`, and facts are means over parties of
     # their means.
     party: Any = None,
-    # ``ledger``, ``account``, ``random_state``: as in :class:`confrere.PrivateLogisticRegression`.
-    ledger: Ledger | None = None,
-    account: str | None = None,
+    # ``budget``, ``random_state``: as in :class:`confrere.PrivateLogisticRegression`.
+    budget: Budget | Ledger | None = None,
     random_state: Seed | None = None,
 ) -> PublicSchema:
     """Return a schema with facts that it lacks, learned from private records.
@@ -126,7 +119,7 @@ def learn_facts(
 
     Unit: record, or with ``party`` party. Neighbours: replace one row of ``table``, or add or
     remove one; or replace all rows of a party. Guarantee: ``epsilon``-DP, pure. Spends: ``epsilon``
-    on ``account`` before noise is drawn. Proof: docs/proofs/learned_facts.md.
+    of ``budget`` before noise is drawn. Proof: docs/proofs/learned_facts.md.
     """
     if not isinstance(schema, PublicSchema):
         raise InvalidParameter("schema must be a PublicSchema.")
@@ -135,7 +128,7 @@ def learn_facts(
     plan = FactsPlan(FactCounts(schema), check_epsilon(epsilon), relation, unit)
     guarantee = plan.guarantee()
     sums, n_samples = plan.summed(table, party)
-    book, paid_by = payer(ledger, account, guarantee)
+    book, paid_by = payer(budget, guarantee)
     with paying(
         book,
         paid_by,
@@ -145,5 +138,5 @@ def learn_facts(
     ) as ticket:
         learned, what = plan.run(sums, n_samples, ticket)
         paid = PaidFacts(what, {ticket.receipt.account: ticket.receipt.to_dict()})
-        book.mark_released(ticket.receipt, digest=paid.digest(learned))
+        ticket.made = paid.digest(learned)
     return replace(learned, paid=(*schema.paid, paid))

@@ -30,23 +30,21 @@ from confrere.errors import (
     WitnessMismatch,
 )
 from confrere.kernel import release, streams
+from confrere.kernel.measurements import Part, Point, SecureSum, counts
 from confrere.kernel.norms import L2, Gaussian
 from confrere.kernel.release import NoiseKey, mac, paying
-from confrere.mechanisms.measurements import Part, Point, SecureSum, counts
 from confrere.methods.asking import Sizes
 from confrere_federation.parties import (
     Answers,
     Averaging,
-    Books,
     Frame,
     LocalParty,
+    PartyAccounts,
     Payload,
     Policy,
-    requests,
     serve,
 )
-from confrere_federation.parties import party as serving
-from confrere_federation.parties.masks import Masking
+from confrere_federation.parties.masks import Masking, Masks
 from confrere_federation.parties.party import Snapshots
 from confrere_federation.parties.requests import request_for
 from tests.unit.federation.conftest import make_data
@@ -376,11 +374,13 @@ class Clinic:
         allowed = Policy.anything(unit="record", neighbours="replace-one")
         rows = Snapshots.at(books / "keys" / "noise.secret", books / "rows", snapshot, until)
         told = {"ledger": ledger, "account": "study", "policy": allowed, "snapshots": rows}
-        self.party = LocalParty(name, X, y, Books(**told, answers=Answers(books / "answers")))
+        self.party = LocalParty(
+            name, X, y, PartyAccounts(**told, answers=Answers(books / "answers"))
+        )
 
     def ask(self, run="run", epsilon=0.5):
         plan = Averaging(frame=Frame(3), epsilon=epsilon)
-        asked = request_for(plan.request(epsilon, Sizes({"clinic": 50}), None))
+        asked = request_for(plan.request(Sizes({"clinic": 50}), None))
         return serve("objective", asked.write(), self.party, run=run)
 
     def weights(self, *about, **asked):
@@ -549,10 +549,8 @@ def test_the_secret_is_its_owner_s_alone_and_another_file_is_refused(tmp_path):
 
 def test_a_restored_party_of_a_sum_gives_the_same_value_under_fresh_masks(tmp_path, monkeypatch):
     """Never a second draw: of all files, a value under masks that others do not undo."""
-    values = []
-    monkeypatch.setattr(
-        serving, "hidden", lambda made, masks: values.append(made) or requests.hidden(made, masks)
-    )
+    values, hide = [], Masks.hide
+    monkeypatch.setattr(Masks, "hide", lambda masks, one: values.append(one) or hide(masks, one))
     (tmp_path / "there").mkdir()
     there = Summers(tmp_path / "there")
     evidence = there.begun()
@@ -568,8 +566,8 @@ def test_a_restored_party_of_a_sum_gives_the_same_value_under_fresh_masks(tmp_pa
         names = FOUR[:3] if witness == "late" else FOUR
         roster = [there.announcement(name, evidence) for name in names]
         masked.append(there.words(there.share("a", roster, evidence)))
-    first, second, third = (made.arrays["masked"] for made in values)
+    first, second, third = values
     assert np.array_equal(first, second)
     assert not np.array_equal(masked[0], masked[1])
-    apart = there.mechanism().decode((first - third).view(np.uint64))
+    apart = there.mechanism().decode(first - third)
     assert np.abs(apart).max() > 1e-3, "another roster is another draw"

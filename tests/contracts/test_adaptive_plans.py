@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import Ledger, PrivateLogisticRegression, TransferClassifier
+from confrere import AddRemove, Ledger, PrivateLogisticRegression, TransferClassifier
 from confrere.catalogue import CATALOGUE
-from confrere.errors import CompositionError, ConfrereError
+from confrere.errors import CompositionError, ConfrereError, PrivacyWarning
 from confrere.kernel.guarantee import exact
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import allowance
@@ -21,7 +21,7 @@ from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere_federation.studies.running import learning_of, price_of
 from confrere_federation.studies.study_file import estimator_for, read_study
-from confrere_federation.studies.template import write_example
+from confrere_federation.studies.template import write_template
 from tests.contracts.catalogue import PRIVATE, parameters
 
 DELTA = 1e-5
@@ -64,8 +64,8 @@ def every_round(averaging, sizes):
     """Return what a party of an average spends, round after round."""
     (n, *_) = sizes.counts.values()
     averaging = averaging.at(sizes)
-    request = [averaging.request(e, sizes, averaging.centre) for e in averaging.round_epsilons]
-    return [each.mechanism(n).guarantee() for each in request]
+    request = averaging.request(sizes, averaging.centre)
+    return [request.mechanism(n).guarantee()] * averaging.rounds
 
 
 def costs(plan):
@@ -74,9 +74,9 @@ def costs(plan):
         return plan.check.guarantee(), outcomes(plan.check, lambda b: [plan.fit(b).guarantee()])
     protocol, sizes = plan.protocol, plan.sizes
     (n, *_) = sizes.counts.values()
-    check = protocol.prior_question(sizes).mechanism(n).guarantee()
-    fits = outcomes(protocol.check(sizes), lambda b: every_round(protocol.after(b), sizes))
-    return check, fits
+    together = protocol.check(sizes)
+    check = protocol.prior_question(together, sizes).mechanism(n).guarantee()
+    return check, outcomes(together, lambda b: every_round(protocol.after(together, b), sizes))
 
 
 def assert_within(plan, promise=None):
@@ -91,25 +91,22 @@ def assert_within(plan, promise=None):
 
 
 @cache
-def source(name, noise, delta):
+def source(name, geometry, delta):
     """Return a release that a transfer starts from."""
     made = CATALOGUE[name]
-    delta = 0.0 if noise == "schema" else delta
-    model = made.make(epsilon=1.0, noise=noise, delta=delta, schema=FLAGS, random_state=0)
+    delta = 0.0 if geometry == "schema" else delta
+    model = made.make(epsilon=1.0, geometry=geometry, delta=delta, schema=FLAGS, random_state=0)
     return model.fit(table(20_000)).to_release()
 
 
 def settings_of(method):
     """Yield settings with a law, a geometry or a relation of their own, as far as there are any."""
     known = parameters(method.estimator)
-    for noise in ("ball", "schema"):
+    for geometry in ("l2", "schema"):
         for delta in (0.0, DELTA):
-            for more in ({}, {"neighbours": "add-remove", "declared_samples": 500}):
-                asked = {name: value for name, value in more.items() if name in known}
-                if asked.keys() - {"neighbours"} == more.keys() - {"neighbours"} and (
-                    {"noise", "delta"} <= known
-                ):
-                    yield {"noise": noise, "delta": delta, **asked}
+            for more in ({}, {"neighbours": AddRemove(500)}):
+                if {"geometry", "delta", *more} <= known:
+                    yield {"geometry": geometry, "delta": delta, **more}
 
 
 def plans_of(method):
@@ -118,11 +115,13 @@ def plans_of(method):
         for epsilon, n in PRICES:
             try:
                 if method.shape == "transfer":
-                    given = {"source": source(method.source, settings["noise"], settings["delta"])}
+                    given = {
+                        "source": source(method.source, settings["geometry"], settings["delta"])
+                    }
                     model = method.make(epsilon=epsilon, schema=FLAGS, **settings, **given)
                     plan, _ = model.set_params(random_state=0).prepare(table(n, -1), None)
                 elif "prior" in parameters(method.estimator):
-                    shaped = {"schema": FLAGS} if settings["noise"] == "schema" else {}
+                    shaped = {"schema": FLAGS} if settings["geometry"] == "schema" else {}
                     width = len(FLAGS.encoder(form="linear").names) if shaped else 3
                     prior = np.linspace(2.0, 0.0, width)
                     model = method.make(epsilon=epsilon, prior=prior, **shaped, **settings)
@@ -151,13 +150,16 @@ def test_a_source_that_does_not_hold_changes_no_law_on_an_account_without_delta(
     ledger = Ledger(tmp_path / "ledger")
     ledger.open_account("main", epsilon=1.0)
     ledger.open_account("branch", epsilon=0.5)
-    paid = {"schema": FLAGS, "ledger": ledger}
-    model = PrivateLogisticRegression(epsilon=1.0, noise="schema", account="main", **paid)
+    model = PrivateLogisticRegression(
+        epsilon=1.0, geometry="schema", schema=FLAGS, budget=ledger["main"]
+    )
     released = model.fit(table(20_000)).to_release()
     for _ in range(5):
         target = TransferClassifier(
-            source=released, epsilon=0.1, delta=DELTA, account="branch", **paid
-        ).fit(table(10_000, -1))
+            0.1, FLAGS, ledger["branch"], source=released, eta=0.0, delta=DELTA
+        )
+        with pytest.warns(PrivacyWarning, match="expected to add"):
+            target.fit(table(10_000, -1))
         assert target.model_.facts.prior.factor < 0
         assert target.guarantee_.delta == 0.0
         assert target.model_.facts.sigma is None
@@ -183,7 +185,7 @@ def test_a_fit_that_costs_more_than_was_promised_is_not_run():
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
     place = tmp_path_factory.mktemp("study")
-    write_example(place)
+    write_template(place, seed=0)
     return place / "study.toml"
 
 
@@ -196,12 +198,12 @@ def study_with(example, name, **method):
 
 
 STUDIES = [
-    ("simcomb", {"noise": '"schema"'}),
-    ("simcomb", {"noise": '"schema"', "delta": DELTA}),
+    ("simcomb", {"geometry": '"schema"'}),
+    ("simcomb", {"geometry": '"schema"', "delta": DELTA}),
     ("simcomb", {"delta": DELTA}),
-    ("pst-h", {"noise": '"schema"'}),
+    ("pst-h", {"geometry": '"schema"'}),
     ("pst-h", {"delta": DELTA}),
-    ("plr", {"noise": '"schema"', "delta": DELTA}),
+    ("plr", {"geometry": '"schema"', "delta": DELTA}),
     ("plr", {"prior": '"experts"', "delta": DELTA}),
     ("pst-f", {"prior": '"experts"'}),
 ]

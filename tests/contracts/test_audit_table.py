@@ -7,6 +7,8 @@ import pytest
 
 from confrere.assurance import COMPARED, ROWS, AuditCase, audit_row, sides_of
 from confrere.assurance.audited import AUDITED, IN_TABLE
+from confrere.audit.densities import densities_of
+from confrere.audit.exact import loss_between
 from confrere.errors import InvalidParameter
 from confrere.estimators import PrivateLogisticRegression
 from confrere.kernel.accountants import Exposure, Logistic, Softmax
@@ -66,6 +68,29 @@ def test_the_first_row_of_every_method_is_compared_and_not_refuted(method):
     assert not found.refuted, found.where
     assert set(found.shares) <= set(COMPARED)
     assert found.shares["ratio"] > 0.8
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        one
+        for one in ROWS
+        if one.method in ("ofaa", "laplace", "sums") and one.classes == 2 and not one.option
+    ],
+    ids=str,
+)
+def test_made_up_neighbours_use_a_promise_up(row):
+    sides = sides_of(row)
+    claimed = sides.plan.guarantee()
+    rounds = sides.plan.protocol.rounds if row.method == "sums" and row.delta else 1
+    both = (
+        densities_of([replace(term, name=f"{k}") for k in range(rounds) for term in terms])
+        for terms in (sides.first, sides.second)
+    )
+    lost = loss_between(*both, delta=claimed.delta, climb=False)
+    # No two rows of a schema are opposite: docs/proofs/output_perturbation.md, "Tightness".
+    never = row.geometry == "body" and row.relation == "replace-one" and row.method != "ofaa"
+    assert (0.8 if never else 0.98) < lost / claimed.epsilon <= 1
 
 
 @pytest.mark.slow

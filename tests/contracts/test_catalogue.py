@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from confrere.audit import exact_audit, hardest_case
+from confrere.audit.densities import densities
 from confrere.audit.estimator import prepared
-from confrere.catalogue import CATALOGUE
+from confrere.catalogue import CATALOGUE, PRINTED, find_method
+from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere_federation.parties import OPERATIONS
 from confrere_federation.studies import running as protocols
@@ -21,6 +23,25 @@ PAGES = "\n".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
 
 def every(methods):
     return pytest.mark.parametrize("method", methods.values(), ids=methods)
+
+
+AS_PRINTED = """PLR PLR(target) Direct PST-S PST-F(U) PST-F(W) PLR-FS PST-H(U) PST-H(W) PPHTL
+SimComb PPTL-FS(R) PPTL-FS(W) SourceD vote soft avg Laplace OFPA OFAA"""
+
+
+@pytest.mark.parametrize("name", AS_PRINTED.split())
+def test_a_name_that_a_paper_prints_is_a_name_in_any_case(name):
+    found = [find_method(one) for one in (name, name.lower(), name.upper(), name.swapcase())]
+    assert len({one.name for one in found}) == 1
+    assert isinstance(found[0].make(), found[0].estimator)
+    assert name in PRINTED
+
+
+def test_what_is_no_method_says_what_it_is_or_what_is_near():
+    for name, told in (("batch", "no privacy"), ("Indiv", "individual"), ("PST-G", "pst-")):
+        with pytest.raises(InvalidParameter, match=told):
+            find_method(name)
+    assert find_method("PLR-FS").make().combiner == "vote"
 
 
 def test_every_private_method_has_a_maker():
@@ -36,7 +57,7 @@ class TestAudited:
         assert plan.guarantee().epsilon == 1.0
         terms = plan.terms(records)
         assert terms
-        assert all(term.densities() for term in terms)
+        assert all(densities(term.mechanism, term.data) for term in terms)
         drawn = plan.run_many(records, SeededSource(0), 3)
         assert drawn.shape[0] == 3
         assert np.all(np.ptp(drawn, axis=0) > 0)

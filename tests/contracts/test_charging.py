@@ -33,7 +33,7 @@ def ledger(tmp_path, request):
 @pytest.mark.parametrize("estimator", MAKERS.values(), ids=MAKERS)
 class TestEveryEstimator:
     def test_a_fit_costs_its_price_and_clones_pay_too(self, estimator, ledger):
-        model = estimator(epsilon=0.5, ledger=ledger, account="study")
+        model = estimator(epsilon=0.5, budget=ledger["study"])
         assert model.price(200, 6).epsilon == 0.5
         assert ledger.spent("study") == 0
         model.fit(X, Y)
@@ -44,14 +44,14 @@ class TestEveryEstimator:
         assert [entry.state for entry in ledger.entries("study")] == ["released"] * 3
 
     def test_workers_reach_the_same_file(self, estimator, ledger):
-        model = estimator(epsilon=0.25, ledger=ledger, account="study")
+        model = estimator(epsilon=0.25, budget=ledger["study"])
         with pytest.warns(PrivacyWarning, match=r"5 times.*epsilon 1\.25 in all"):
             cross_val_score(model, X, Y, cv=5, n_jobs=2)
         assert ledger.spent("study") == 1.25
         assert ledger.verify()
 
     def test_the_cap_stops_a_fit_before_anything_is_drawn(self, estimator, ledger, monkeypatch):
-        model = estimator(epsilon=2.0, ledger=ledger, account="study").fit(X, Y)
+        model = estimator(epsilon=2.0, budget=ledger["study"]).fit(X, Y)
         coefficients = pickle.dumps(model.__dict__.get("coef_"))
         drawn = []
         words = release._Drawn._words
@@ -66,7 +66,7 @@ class TestEveryEstimator:
         assert pickle.dumps(model.__dict__.get("coef_")) == coefficients
 
     def test_bad_data_cost_nothing(self, estimator, ledger):
-        model = estimator(epsilon=0.5, ledger=ledger, account="study")
+        model = estimator(epsilon=0.5, budget=ledger["study"])
         broken = X.copy()
         broken[3, 2] = np.nan
         for bad_X, bad_y in [
@@ -79,13 +79,13 @@ class TestEveryEstimator:
             with pytest.raises(ValueError, match=r"[Xyn]"):
                 model.fit(bad_X, bad_y)
         with pytest.raises(UnknownAccount):
-            model.set_params(account="nobody").fit(X, Y)
+            ledger["nobody"]
         assert ledger.spent("study") == 0
 
     def test_errors_never_quote_the_data(self, estimator, ledger):
         rows = X.astype(object)
         rows[3, 2] = "patient 4711"
-        model = estimator(epsilon=0.5, ledger=ledger, account="study")
+        model = estimator(epsilon=0.5, budget=ledger["study"])
         with pytest.raises(InvalidData) as caught:
             model.fit(rows, Y)
         assert "4711" not in str(caught.value)
@@ -93,8 +93,8 @@ class TestEveryEstimator:
         assert ledger.spent("study") == 0
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
-        from confrere.mechanisms import measurements
-        from confrere.mechanisms.measurements import SecureSum, Share
+        from confrere.kernel import measurements
+        from confrere.kernel.measurements import SecureSum, Share
 
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")
@@ -104,7 +104,7 @@ class TestEveryEstimator:
         for law in (SecureSum, Share):
             monkeypatch.setattr(law, "sample", broken)
         with pytest.raises(RuntimeError):
-            estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)
+            estimator(epsilon=0.5, budget=ledger["study"]).fit(X, Y)
         assert ledger.spent("study") == 0.5
         assert [entry.state for entry in ledger.entries("study")] == ["failed"]
 
@@ -121,7 +121,7 @@ class TestEveryEstimator:
 def test_every_fit_of_a_search_pays_its_delta(tmp_path):
     ledger = Ledger(tmp_path / "budget.ledger")
     ledger.open_account("study", epsilon=10.0, delta=1e-5)
-    model = PrivateLogisticRegression(epsilon=0.25, delta=1e-6, ledger=ledger, account="study")
+    model = PrivateLogisticRegression(epsilon=0.25, delta=1e-06, budget=ledger["study"])
     search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise")
     with pytest.warns(PrivacyWarning), pytest.raises(BudgetExceeded, match="delta"):
         search.fit(X, Y)
@@ -138,7 +138,7 @@ def test_every_fit_of_a_search_pays_its_delta(tmp_path):
 def test_without_a_cap_on_delta_only_pure_fits_are_covered(tmp_path):
     ledger = Ledger(tmp_path / "budget.ledger")
     ledger.open_account("study", epsilon=3.0)
-    model = PrivateLogisticRegression(epsilon=0.25, delta=1e-6, ledger=ledger, account="study")
+    model = PrivateLogisticRegression(epsilon=0.25, delta=1e-06, budget=ledger["study"])
     with pytest.raises(BudgetExceeded, match="delta"):
         model.fit(X, Y)
     assert ledger.spent("study") == 0
@@ -149,9 +149,7 @@ def test_without_a_cap_on_delta_only_pure_fits_are_covered(tmp_path):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("seed", [None, 0])
 def test_a_search_that_the_cap_does_not_cover_spends_nothing(ledger, n_jobs, seed):
-    model = PrivateLogisticRegression(
-        epsilon=0.5, ledger=ledger, account="study", random_state=seed
-    )
+    model = PrivateLogisticRegression(epsilon=0.5, budget=ledger["study"], random_state=seed)
     told = pytest.warns(PrivacyWarning) if seed is None else nullcontext()
     search = GridSearchCV(model, {"alpha": [1e-2, 1e-1, 1]}, cv=2, n_jobs=n_jobs)
     with told, pytest.raises(BudgetExceeded) as caught:
@@ -167,13 +165,13 @@ def test_a_search_that_the_cap_does_not_cover_spends_nothing(ledger, n_jobs, see
 def test_what_a_cap_covers_to_the_last_digit_is_not_refused(tmp_path):
     ledger = Ledger(tmp_path / "budget.ledger")
     ledger.open_account("study", epsilon=0.3)
-    model = PrivateLogisticRegression(epsilon=0.1, ledger=ledger, account="study", random_state=0)
+    model = PrivateLogisticRegression(epsilon=0.1, budget=ledger["study"], random_state=0)
     assert np.isfinite(cross_val_score(make_pipeline(Normalizer(), model), X, Y, cv=3)).all()
     assert ledger.left("study") == 0
 
 
 def fit_once(ledger):
-    model = PrivateLogisticRegression(epsilon=0.25, ledger=ledger, account="study")
+    model = PrivateLogisticRegression(epsilon=0.25, budget=ledger["study"])
     try:
         return model.fit(X, Y).coef_
     except BudgetExceeded:

@@ -13,13 +13,14 @@ from confrere.errors import InvalidRelease
 from confrere.ledger import Ledger
 from confrere.model import Linear
 from confrere.release import CardNotes, generate_key, load_release, verify_release
-from confrere_federation.studies.running import make_plan, prepare
-from confrere_federation.studies.sessions import CoordinatorSession, make_grant, party_session
-from confrere_federation.studies.study_file import (
-    gather_locals,
-    read_local,
-    read_study,
+from confrere_federation.studies.running import (
+    CoordinatorSession,
+    make_approval,
+    make_plan,
+    party_session,
+    prepare,
 )
+from confrere_federation.studies.study_file import gather_locals, read_local, read_study
 from tests.contracts.catalogue import parameters
 from tests.examples import write_plain_example
 from tests.unit.federation.signed_run import Loopback, confirm_all
@@ -88,13 +89,13 @@ def set_up(example, folder, method, engine, *, seeded=True, more="", named=None,
         text = text.replace(old, new, 1)
     (folder / "study.toml").write_text(text + more)
     asking = (folder / "coordinator.key.pub").read_text().strip()
-    relation = "add-remove" if 'relation = "add-remove"' in text else "replace-one"
+    relation = "add-remove" if 'neighbours = "add-remove"' in text else "replace-one"
     for name in PARTIES:
         file = folder / f"local/{name}.toml"
         file.write_text(
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
-            f'[policy]\nprotects = "{"party" if votes else "record"}"\nrelation = "{relation}"\n'
+            f'[policy]\nprotects = "{"party" if votes else "record"}"\nneighbours = "{relation}"\n'
             'trust = "coordinator"\nlifetime_epsilon = 9.0\n'
         )
     confirm_all(folder, PARTIES)
@@ -114,11 +115,11 @@ def run_between(example, folder, method, **how):
     sessions = {}
     for party in study.payers:
         local = read_local(folder / f"local/{party.name}.toml")
-        grant = make_grant(study, local, approved_by="the officer", reason="a test")
-        file = folder / f"{party.name}.grant"
-        file.write_bytes(grant.document(local.key_path))
+        approval = make_approval(study, local, approved_by="the officer", reason="a test")
+        file = folder / f"{party.name}.approval"
+        file.write_bytes(approval.document(local.key_path))
         sessions[party.name] = party_session(
-            study, local, grant=file, out=folder / f"had/{party.name}"
+            study, local, approval=file, out=folder / f"had/{party.name}"
         )
     finished = CoordinatorSession(
         study,
@@ -219,33 +220,6 @@ def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, t
     for target in targets:
         assert target.release.parties["source"] == source.release.receipt
         assert target.release.parties["target"].hash == target.release.receipt.hash
-
-
-@pytest.mark.parametrize("noise", ["auto", "schema"])
-@pytest.mark.parametrize("run", [run_here, run_between])
-def test_errors_are_counted_at_every_party_and_paid_for(example, tmp_path, run, noise):
-    how = {
-        "more": "\n[evaluation]\nepsilon = 0.5\n",
-        "named": f'name = "average"\nnoise = "{noise}"',
-    }
-    study, found = run(example, tmp_path / "x", CATALOGUE["average"], seeded=False, **how)
-    (made,) = found if isinstance(found, list) else found.made
-    (utility,) = made.release.card.utility
-    assert 0 <= utility.value <= 1
-    assert made.release.guarantee.epsilon == 1.5
-    for party in study.parties:
-        rows = Ledger(tmp_path / f"x/local/{party.name}.ledger").entries()
-        assert [entry.guarantee.epsilon for entry in rows] == [1.0, 0.5]
-
-
-@pytest.mark.parametrize("run", [run_here, run_between])
-def test_rounds_end_when_the_average_hardly_moves_and_the_rest_is_not_paid(example, tmp_path, run):
-    average = CATALOGUE["average"]
-    eager = 'name = "average"\nrounds = 4\nstop_below = 1e9\n'
-    study, _ = run(example, tmp_path / "x", average, named=eager)
-    paid = charged(tmp_path / "x", study)
-    assert {name: len(rows) for name, rows in paid.items()} == dict.fromkeys(paid, 2)
-    assert all(rows[-1][1] == 0.5 for rows in paid.values()), "what each has spent so far"
 
 
 @pytest.mark.parametrize("name", ["statistic", "cells", "weights", "sums"])

@@ -24,7 +24,7 @@ def test_locked_versions_are_the_tested_ones(name):
 
 def test_everything_that_a_party_needs_is_locked():
     needed = []
-    for folder, extras in {"": ("sql",), "federation": ("desk",)}.items():
+    for folder, extras in {"": ("sql",), "federation": ("dashboard",)}.items():
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         needed += project["dependencies"]
         needed += [one for name in extras for one in project["optional-dependencies"][name]]

@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from confrere import AddRemove
 from confrere.catalogue import find_method
 from confrere.errors import ConfrereError
+from confrere.estimators import designed
 from confrere.rows import Parquet
 from confrere.schema import Category, Label, Number, PublicSchema
 
@@ -92,26 +94,25 @@ def schema(classes):
     return PublicSchema(columns, outcome=Label("label", classes=names))
 
 
-def settings_of(cell, **more):
-    """Return what a method of the catalogue is asked for in a cell."""
+def settings_of(cell, plain):
+    """Return what a method is asked for in a cell, of a table or of plain numbers."""
     method = find_method(cell.method)
-    asked = {"epsilon": 2.0, "random_state": 0} | more
+    asked = {"epsilon": 2.0, "random_state": 0}
     offered = method.make().get_params()
     if cell.law == "delta":
         asked["delta"] = 1e-4
-    if cell.geometry == "schema":
-        asked |= {"schema": schema(cell.classes), "noise": "schema"}
+    if not plain:
+        geometry = "l2" if cell.geometry == "ball" else "schema"
+        asked |= {"schema": schema(cell.classes), "geometry": geometry}
     else:
         asked |= {"classes": list(range(cell.classes))}
-        asked |= {"data_norm": 2.0} if offered.get("data_norm", 0) is not None else {}
+        asked |= {"data_norm": 2.0} if "data_norm" in offered else {}
     if cell.relation == "add-remove":
-        asked["declared_samples"] = ROWS
-        if "neighbours" in offered:
-            asked["neighbours"] = "add-remove"
+        asked["neighbours"] = AddRemove(ROWS)
     if method.shape == "transfer":
         asked["prior_check"] = cell.prior == "prior"
     elif cell.prior == "prior":
-        width = 5 if cell.geometry == "schema" else 3
+        width = 3 if plain else 5
         point = np.linspace(-1, 1, width)
         asked["prior"] = point if cell.classes == 2 else np.outer([1.0, 0.0, -1.0], point)
     if "n_groups" in offered:
@@ -120,50 +121,49 @@ def settings_of(cell, **more):
 
 
 @functools.cache
-def source_of(method, geometry, law, classes):
+def source_of(method, geometry, classes, plain):
     kind = find_method(method).source
-    return fit(Cell(kind, geometry, law, classes, "none", "replace-one")).to_release()
+    return fit(
+        Cell(kind, geometry, "pure", classes, "none", "replace-one"), plain=plain
+    ).to_release()
 
 
 @functools.cache
-def parquet(geometry, classes, folder):
-    """Return the same table in a file; of plain numbers, with their labels in a column."""
-    X, codes, frame = table(classes)
-    if geometry == "ball":
-        frame = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(label=codes)
-    path = Path(folder) / f"{geometry}-{classes}.parquet"
-    frame.to_parquet(path, row_group_size=50)
+def parquet(classes, folder):
+    """Return the same table in a file."""
+    path = Path(folder) / f"{classes}.parquet"
+    table(classes)[2].to_parquet(path, row_group_size=50)
     return Parquet(path)
 
 
-def fit(cell, folder=None):
-    """Return the fitted classifier of a cell, of a data frame or of a file."""
-    method, asked = settings_of(cell)
+def fit(cell, folder=None, *, plain=False):
+    """Return the fitted classifier of a cell, of a data frame, of a file or of plain numbers."""
+    method, asked = settings_of(cell, plain)
     if method.shape == "transfer":
-        asked["source"] = source_of(cell.method, cell.geometry, "pure", cell.classes)
+        asked["source"] = source_of(cell.method, cell.geometry, cell.classes, plain)
     X, codes, frame = table(cell.classes)
-    data = {"X": frame} if cell.geometry == "schema" else {"X": X, "y": codes}
+    data = {"X": X, "y": codes} if plain else {"X": frame}
     if folder is not None:
-        data["X"] = parquet(cell.geometry, cell.classes, folder)
-        data |= {"y": "label"} if cell.geometry == "ball" else {}
+        data["X"] = parquet(cell.classes, folder)
     if cell.method in METHODS[5:]:
         data["party"] = np.arange(ROWS) % 3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return method.make().set_params(**asked).fit(**data)
+        return designed(method.make(), **asked).fit(**data)
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_a_combination_works_or_names_the_page_that_says_why_not(cell, folder):
     if cell not in IMPOSSIBLE:
-        models = fit(cell), fit(cell, folder)
+        models = [fit(cell), fit(cell, folder)]
+        models += [fit(cell, plain=True)] if cell.geometry == "ball" else []
         for model in models:
             assert model.guarantee_.epsilon <= 2.0
             assert model.guarantee_.delta in (0.0, 1e-4 * (cell.law == "delta"))
             assert model.guarantee_.neighbours == cell.relation
             shaped = cell.geometry == "schema" and cell.method != "pst-s"  # it does not say
             assert (model.model_.facts.body is not None) == shaped
-        first, second = (model.model_.arrays() for model in models)
+        first, second = (model.model_.arrays() for model in models[:2])
         assert first.keys() == second.keys()
         assert all(np.array_equal(first[name], second[name]) for name in first)
         assert all(np.isfinite(array).all() for array in first.values())

@@ -9,24 +9,26 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from confrere import Ledger, PrivateLogisticRegression
+from confrere import AddRemove, Ledger, PrivateLogisticRegression
 from confrere.catalogue import CATALOGUE
 from confrere.data.frame import Frame
 from confrere.errors import ConfrereError, InvalidData
+from confrere.estimators import designed
 from confrere.learned_facts import learn_facts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere.rows import Frames, open_table
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy, collaborate
-from tests.contracts.catalogue import PRIVATE, maker, parameters
+from confrere_federation.parties import LocalFederation, LocalParty, PartyAccounts, Policy
+from tests.contracts.catalogue import PRIVATE, maker
+from tests.unit.federation.rounds import collaborate
 
 SCHEMA = PublicSchema(
     [Number("x", bounds=(0, 1)), Category("c", values=("a", "b")), Flag("f")],
     outcome=Label("y", positive="yes", negative="no"),
 )
-HIDDEN = {"neighbours": "add-remove", "declared_samples": 50}
+HIDDEN = {"neighbours": AddRemove(50)}
 
 
 def table(n):
@@ -42,7 +44,7 @@ def learned(model, *data):
     """Return what everybody sees of a fit: its price, and the shapes of what it releases."""
     ledger = Ledger()
     ledger.open_account("all", epsilon=10.0, delta=0.1, neighbours="add-remove")
-    model = model.set_params(ledger=ledger, account="all").fit(*data)
+    model = model.set_params(budget=ledger["all"]).fit(*data)
     (entry,) = ledger.entries()
     facts = model.model_.facts
     return {
@@ -60,7 +62,7 @@ def learned(model, *data):
 KINDS = {
     "plain": {},
     "Gaussian": {"delta": 1e-6},
-    "logistic": {"loss": "logistic"},
+    "logistic": {"purpose": "inference"},
     "three classes": {"classes": [0, 1, 2]},
     "three classes, Gaussian": {"classes": [0, 1, 2], "delta": 1e-6},
     "prior": {"prior": [1.0, 0.0, 0.0], "prior_intercept": -0.3},
@@ -72,7 +74,7 @@ KINDS = {
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_a_fit_on_no_rows_looks_like_one_on_a_single_row(settings, form):
     none, one = (
-        learned(PrivateLogisticRegression(**HIDDEN, **settings), form(X), y)
+        learned(designed(PrivateLogisticRegression(), **HIDDEN, **settings), form(X), y)
         for X, y in (arrays(0), arrays(1))
     )
     if "prior" in settings and settings.get("prior_check", True):
@@ -81,11 +83,13 @@ def test_a_fit_on_no_rows_looks_like_one_on_a_single_row(settings, form):
     assert none == one
 
 
-@pytest.mark.parametrize("settings", [{}, {"noise": "ball"}, {"noise": "schema", "delta": 1e-6}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"geometry": "l2"}, {"geometry": "schema", "delta": 1e-6}]
+)
 @pytest.mark.parametrize("form", ["frame", "batches", "csv", "parquet"])
 def test_a_raw_table_without_rows_looks_like_one_with_a_single_row(settings, form, tmp_path):
-    if form != "frame" and settings.get("noise") == "schema":
-        settings = {"noise": "ball", "delta": 1e-6}  # tables that are read in batches are in a ball
+    if form != "frame" and settings.get("geometry") == "schema":
+        settings = {"geometry": "l2", "delta": 1e-6}  # tables read in batches are in a ball
     found = []
     for n in (0, 1):
         rows = table(n)
@@ -101,26 +105,12 @@ def test_a_raw_table_without_rows_looks_like_one_with_a_single_row(settings, for
     assert found[0] == found[1]
 
 
-def test_every_estimator_that_hides_the_number_of_rows_is_tested():
-    hiding = {m.name for m in CATALOGUE.values() if m.proof and hides(m)}
-    assert hiding == {"plr"}
-
-
-def hides(method):
-    return "neighbours" in parameters(method.estimator)
-
-
 def test_facts_of_a_table_without_rows_are_noise_like_those_of_one_row():
     for n in (0, 1):
         ledger = Ledger()
         ledger.open_account("all", epsilon=1.0, neighbours="add-remove")
         made = learn_facts(
-            SCHEMA,
-            table(n),
-            epsilon=1.0,
-            neighbours="add-remove",
-            ledger=ledger,
-            account="all",
+            SCHEMA, table(n), epsilon=1.0, neighbours="add-remove", budget=ledger["all"]
         )
         (entry,) = ledger.entries()
         assert entry.state == "released"
@@ -137,7 +127,7 @@ def party(name, n):
     ledger.open_account("all", epsilon=1.0, delta=1e-3, neighbours="add-remove")
     policy = Policy(operations=("check", "objective"), unit="record", neighbours="add-remove")
     X, y = arrays(n)
-    books = Books(ledger=ledger, policy=policy, account="all")
+    books = PartyAccounts(ledger=ledger, policy=policy, account="all")
     return LocalParty(name, X, 2.0 * y - 1, books=books), ledger
 
 
@@ -185,36 +175,12 @@ def test_no_error_says_how_many_records_there_are(name, what):
     assert "S3CRET" not in str(caught.value)
 
 
-BROKEN = {
-    "x": ["S3CRET", None],
-    "c": ["S3CRET", None],
-    "f": ["S3CRET", None],
-    "y": ["S3CRET", None],
-}
-
-
-@pytest.mark.parametrize(
-    ("column", "bad"), [(c, bad) for c, all_ in BROKEN.items() for bad in all_]
-)
-def test_no_error_says_how_many_cells_are_wrong(column, bad, tmp_path):
-    rows = pd.concat([table(1), table(ROWS).assign(**{column: bad})])
-    with pytest.raises(ConfrereError) as caught:
-        PrivateLogisticRegression(schema=SCHEMA, random_state=0).fit(rows)
-    assert not numbers_of(caught.value)
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    with pytest.raises(ConfrereError) as caught:
-        PrivateLogisticRegression(schema=SCHEMA, random_state=0).fit(
-            open_table(tmp_path / "rows.csv")
-        )
-    assert not numbers_of(caught.value)
-
-
 @pytest.mark.parametrize(
     ("name", "settings"), [("pst-s", {"n_groups": ROWS + 1}), ("pst-f", {"high_fraction": 1e-9})]
 )
 def test_too_few_rows_for_a_stack_are_refused_without_their_number(name, settings):
     X, y = np.zeros((ROWS, 6)), np.arange(ROWS) % 2
-    model = CATALOGUE[name].make(epsilon=1.0, random_state=0, **settings)
+    model = designed(CATALOGUE[name].make(epsilon=1.0, random_state=0), **settings)
     with pytest.raises(ConfrereError) as caught:
         model.fit(X, y)
     assert str(ROWS) not in str(caught.value).replace(str(ROWS + 1), "")

@@ -4,13 +4,16 @@ import inspect
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import confrere
+from confrere.estimators.base import RENAMED
 from confrere.kernel.release import Ticket
 from confrere.kernel.streams import RandomSource
+from confrere.schema import Label, Number, PublicSchema
 from tests.contracts.catalogue import CLASSES, MAKERS
 
 FIELDS = ("Unit", "Neighbours", "Guarantee", "Spends", "Public", "Releases", "Proof")
@@ -38,13 +41,48 @@ def test_the_proof_exists(estimator, request):
 
 
 @pytest.mark.parametrize("estimator", CLASSES)
-def test_constructor_is_keyword_only_and_has_the_common_words(estimator):
-    parameters = inspect.signature(estimator.__init__).parameters
-    named = [p for name, p in parameters.items() if name != "self"]
-    assert all(p.kind is p.KEYWORD_ONLY for p in named)
-    assert all(p.default is not p.empty for p in named)
-    common = {"epsilon", "data_norm", "alpha", "ledger", "account", "random_state"}
-    assert common <= set(parameters)
+def test_the_constructor_has_the_common_words_and_few_others(estimator):
+    parameters = inspect.signature(estimator).parameters
+    assert list(parameters)[:3] == ["epsilon", "schema", "budget"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in list(parameters.values())[3:])
+    assert all(p.default is not p.empty for p in parameters.values())
+    assert {"delta", "alpha", "classes", "random_state"} <= set(parameters)
+    assert len(parameters) <= 17
+    described = inspect.getdoc(estimator).split("Parameters\n----")[1].split("Attributes\n----")[0]
+    assert set(re.findall(r"^(\w+) : ", described, re.MULTILINE)) == set(parameters)
+
+
+def test_private_logistic_regression_has_thirteen_parameters():
+    assert {*inspect.signature(confrere.PrivateLogisticRegression).parameters} == {
+        *("epsilon", "schema", "budget", "delta", "prior", "alpha", "neighbours", "geometry"),
+        *("purpose", "engine", "classes", "data_norm", "random_state"),
+    }
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_an_old_parameter_says_what_has_come_in_its_place(name):
+    for make in (
+        confrere.PrivateLogisticRegression,
+        confrere.PrivateLogisticRegression().set_params,
+    ):
+        with pytest.raises(TypeError, match=re.escape(RENAMED[name])):
+            make(**{name: 1})
+
+
+def test_risk_is_the_probability_of_the_declared_positive_side():
+    table = {"x": np.linspace(-1, 1, 400), "state": np.where(np.arange(400) > 200, "ill", "well")}
+    schema = PublicSchema(
+        [Number("x", bounds=(-1, 1))], outcome=Label("state", positive="ill", negative="well")
+    )
+    model = confrere.PrivateLogisticRegression(10.0, schema, random_state=0).fit(pa.table(table))
+    assert list(model.classes_) == ["ill", "well"]
+    risk = model.risk(pa.table(table))
+    assert risk[-1] > 0.5 > risk[0]
+    np.testing.assert_array_equal(risk, model.predict_proba(pa.table(table))[:, 0])
+
+
+def test_it_has_a_version():
+    assert re.match(r"\d+\.\d+", confrere.__version__)
 
 
 def constant(draw):

@@ -17,7 +17,7 @@ import pytest
 
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.data.cells import as_cells
-from confrere.estimators import PrivateLogisticRegression, ReleasedClassifier
+from confrere.estimators import PrivateLogisticRegression, ReleasedClassifier, designed
 from confrere.release import load_release
 from confrere.schema import Number, PublicSchema
 from tests.contracts.raw_tables import random_schema, random_table
@@ -68,14 +68,15 @@ def fitted(name, schema, table):
     if name == CURVED:
         bent = [replace(f, curve=True) if isinstance(f, Number) else f for f in schema.features]
         shaped = PublicSchema(bent, outcome=schema.outcome)
-        return PrivateLogisticRegression(schema=shaped, noise="schema", epsilon=5.0).fit(table)
+        return PrivateLogisticRegression(schema=shaped, geometry="schema", epsilon=5.0).fit(table)
     method = find_method(name)
     chosen = {"schema": schema, "epsilon": 5.0}
     if method.shape == "transfer":
         source = find_method(method.source).make(**chosen).fit(table)
         # No check of a source is known for several classes.
         unchecked = {} if schema.outcome.classes is None else {"prior_check": False}
-        return method.make(**chosen, **unchecked, source=source.to_release()).fit(table)
+        made = method.make(**chosen, source=source.to_release())
+        return designed(made, **unchecked).fit(table)
     model = method.make(**chosen)
     if method.shape == "votes":
         # No labels are among auxiliary rows.

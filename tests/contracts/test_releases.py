@@ -42,7 +42,7 @@ def test_what_nothing_caps_leaves_only_if_said_and_the_card_says_so(tmp_path):
     books = Ledger(tmp_path / "books.ledger")
     books.open_account("counting")
     books.open_account("capped", epsilon=1.0)
-    for settings in ({}, {"ledger": Ledger()}, {"ledger": books, "account": "counting"}):
+    for settings in ({}, {"budget": Ledger()}, {"budget": books["counting"]}):
         with warnings.catch_warnings(action="ignore", category=PrivacyWarning):
             model = PrivateLogisticRegression(epsilon=0.5, **settings).fit(X, Y)
         assert model.receipt_.uncapped
@@ -50,6 +50,6 @@ def test_what_nothing_caps_leaves_only_if_said_and_the_card_says_so(tmp_path):
             model.to_release().save(tmp_path / "release")
         folder = model.to_release().save(tmp_path / "release", allow_uncapped=True, overwrite=True)
         assert "no lasting ledger caps it" in (folder / "card.json").read_text()
-    model = PrivateLogisticRegression(epsilon=0.5, ledger=books, account="capped").fit(X, Y)
+    model = PrivateLogisticRegression(epsilon=0.5, budget=books["capped"]).fit(X, Y)
     folder = model.to_release().save(tmp_path / "capped")
     assert "no lasting ledger caps it" not in (folder / "card.json").read_text()

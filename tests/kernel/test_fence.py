@@ -20,14 +20,13 @@ from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import CompositionError, InvalidData, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
-from confrere.kernel.ledger import Payment, Receipt, Store
-from confrere.kernel.log import held
+from confrere.kernel.ledger import Payment, Receipt, Store, held
+from confrere.kernel.measurements import Part, Point, SecureSum, counts
 from confrere.kernel.norms import L2, HiddenSize
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
 from confrere.ledger import LedgerReader
 from confrere.ledger.witness import store_at
-from confrere.mechanisms.measurements import Part, Point, SecureSum, counts
 from tests.world import ball, paid
 
 RNG = np.random.default_rng(0)
@@ -55,14 +54,12 @@ def draw(mechanism, source):
 class TestWithoutPaying:
     def test_fifty_models_for_nothing(self, ledger):
         """0.2 drew fifty real models here: ``prepare``, then ``plan.run`` with a system source."""
-        model = PrivateLogisticRegression(epsilon=1.0, ledger=ledger, account="a")
+        model = PrivateLogisticRegression(epsilon=1.0, budget=ledger["a"])
         plan, data = model.prepare(X, Y)
         model.fit(X, Y)
         for source in (free_ticket(), ticket_after(ledger)):
             with pytest.raises(Unpaid):
                 plan.run(data, source)
-            with pytest.raises(Unpaid):
-                model.learn(plan, data, source)
         assert ledger.spent("a") == 1.0
 
     def test_there_is_no_system_source_to_ask(self):
@@ -233,8 +230,8 @@ class Coin(Measurement):
     def __init__(self, price=HALF, several=None):
         self.price, self.several = price, several
 
-    def guarantee(self, units=1):
-        return self.price.guarantee(units)
+    def guarantee(self):
+        return self.price
 
     def sample(self, rows, stream, count=1):
         self.stream, self.part = stream, stream.stream("part", 0)

@@ -29,7 +29,7 @@ from confrere.release import load_rehearsal
 from confrere_federation.engines.keys import make_node_key
 from confrere_federation.parties import Payload
 from confrere_federation.parties.messages import SignedAnswer
-from confrere_federation.studies.sessions import approve_study
+from confrere_federation.studies.running import approve_study
 from confrere_federation.studies.study_file import Study, estimator_for, read_local, read_study
 from tests.examples import write_plain_example
 from tests.unit.federation.signed_run import name_keys
@@ -94,7 +94,7 @@ class Deployment:
             make_node_key(self.folder / f"{name}.node")
             local = read_local(self.folder / f"local/{name}.toml")
             told = {"key": local.key_path, "name": "the officer", "reason": "a test"}
-            approve_study(self.study, local, grant=self.folder / f"{name}.grant", **told)
+            approve_study(self.study, local, approval=self.folder / f"{name}.approval", **told)
         (self.port,) = free_ports(1)
         nodes = [part for name in self.parties for part in ("--node", f"{name}={name}.node.pem")]
         self.commands = {
@@ -110,7 +110,7 @@ class Deployment:
                 *("--coordinator", f"127.0.0.1:{self.port}"),
                 *("--authority", "coordinator/authority/ca.pem"),
                 *("--node-key", f"{name}.node", "--folder", f"nodes/{name}"),
-                *("--grant", f"{name}.grant", "--out", f"had/{name}"),
+                *("--approval", f"{name}.approval", "--out", f"had/{name}"),
             ]
         self.running: dict[str, subprocess.Popen[bytes] | Forked] = {}
 

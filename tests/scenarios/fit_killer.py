@@ -21,7 +21,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 
 def fit_forever(ledger, folder):
-    model = PrivateLogisticRegression(epsilon=0.25, ledger=ledger, account="study")
+    model = PrivateLogisticRegression(epsilon=0.25, budget=ledger["study"])
     count = 0
     while True:
         model.fit(X, Y)

@@ -16,7 +16,7 @@ from tests.examples import write_plain_example
 
 SLOW_FIT = """
 import sys, time
-from confrere.mechanisms.measurements import Objective
+from confrere.kernel.measurements import Objective
 
 def fit(self, *args, **kwargs):
     print("learning", flush=True)

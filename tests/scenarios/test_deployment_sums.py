@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LOST, SENT = "branch-3", "branch-4"
 SECONDS = 45
-METHOD = """colluding = 1
-reserve = 2
+METHOD = """collusion_threshold = 1
+max_retries = 2
 name = "sums\""""
 
 
@@ -57,7 +57,7 @@ def test_two_of_five_are_killed_and_the_others_finish(tmp_path):
     with Deployment(tmp_path, warm=True, more=(LOST, SENT), changes=changes) as deployment:
         for name in deployment.parties:
             local = deployment.folder / f"local/{name}.toml"
-            asked = 'trust = "1 of 5"\noperations = ["size", "ready", "minimiser", "gradient"]'
+            asked = 'trust = "1 of 5"\noperations = ["size", "minimiser", "gradient"]'
             local.write_text(
                 local.read_text().replace(
                     'operations = ["size", "check", "objective", "learn"]', asked

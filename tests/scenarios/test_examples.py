@@ -80,6 +80,43 @@ def test_the_commands_of_a_page_run_in_order(page, owner, tmp_path):
     assert ledger.stat().st_size
 
 
+PAPERS = sorted((ROOT / "examples" / "papers").glob("*.py"))
+
+
+@pytest.fixture
+def example(tmp_path):
+    done = run(["-m", "confrere.cli", "init", "study", "--example"], tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return tmp_path / "study"
+
+
+@pytest.mark.parametrize("script", PAPERS, ids=lambda path: path.stem)
+def test_a_papers_methods_on_a_table_of_ones_own(script, example):
+    code = [line for line in script.read_text().split('"""')[2].splitlines() if line]
+    assert len(code) <= 15
+    for name, own in (("main.csv", "people.csv"), ("branch-1.csv", "branch.csv")):
+        (example / "local" / name).rename(example / own)
+    (example / "study.toml").rename(example / "schema.toml")
+    done = run([str(script)], example)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("1-DP per") >= 2
+
+
+@pytest.mark.parametrize("script", PAPERS, ids=lambda path: path.stem)
+def test_a_papers_method_by_a_study_file(script, example):
+    study = script.with_suffix(".toml").read_text()
+    (example / "study.toml").write_text(study)
+    protects = tomllib.loads(study)["privacy"]["protects"]
+    for local in (example / "local").glob("*.toml"):
+        # Each organisation's policy allows what the paper's method asks for, and whom it protects.
+        lines = [one for one in local.read_text().splitlines() if not one.startswith("operations")]
+        text = "\n".join(lines).replace('protects = "record"', f'protects = "{protects}"')
+        local.write_text(text)
+    done = run(["-m", "confrere.cli", "fit", "study.toml", "--yes"], example)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "release(s)" in done.stdout + done.stderr
+
+
 def test_every_cell_of_the_notebook_page_runs_and_shows_something(tmp_path):
     """Run as a notebook would: the last expression of a cell is what it displays."""
     cells = blocks_of("docs/notebook.md", "python")

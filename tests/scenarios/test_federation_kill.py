@@ -15,9 +15,9 @@ from confrere.methods.asking import Sizes
 from confrere_federation.parties import (
     Answers,
     Averaging,
-    Books,
     Frame,
     LocalParty,
+    PartyAccounts,
     Payload,
     Policy,
     serve,
@@ -31,7 +31,7 @@ EPSILON = 0.5
 def party_in(folder: Path) -> LocalParty:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 3)) / 3
-    books = Books(
+    books = PartyAccounts(
         ledger=Ledger(folder / "ledger"),
         account="study",
         policy=Policy(
@@ -50,7 +50,7 @@ def answer(run: str, party: LocalParty) -> bytes:
     """Return what leaves."""
     sizes = Sizes({"clinic": 50})
     plan = Averaging(frame=Frame(3), epsilon=EPSILON)
-    payload = request_for(plan.request(EPSILON, sizes, None)).write()
+    payload = request_for(plan.request(sizes, None)).write()
     return serve("objective", payload, party, run=run).encode()
 
 

@@ -6,6 +6,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from confrere import (
+    AddRemove,
     FeatureStackingClassifier,
     Ledger,
     MultipartyClassifier,
@@ -17,6 +18,7 @@ from confrere.audit import audit, audit_function, exact_audit, hardest_case, wor
 from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.data.frame import BoundedRows, into_ball
+from confrere.estimators import designed
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
@@ -91,7 +93,7 @@ def test_groups_that_share_epsilon_pass_where_the_printed_do_not():
 
 def sample_clipped(data, count, generator):
     X, y = data
-    model = PrivateLogisticRegression(epsilon=1.0, alpha=0.01, fit_intercept=False)
+    model = designed(PrivateLogisticRegression(epsilon=1.0, alpha=0.01), fit_intercept=False)
     sides = {"X": into_ball(X), "y": (y > 0).astype(int)}
     return BulkSampler(model)(sides, count, generator)
 
@@ -166,21 +168,19 @@ def released_weights(name, model, data):
         return model.statistic_
     if name == "cells":  # whole numbers are noised: what a party has, times the parties
         return model.statistic_.ravel() * WHOLE * len(np.unique(data["party"]))
-    X = data["X"]
+    X, asked = data["X"], model._asked()
     if name in ("pst-f", "pst-h", "pst-s"):
-        high = model.high_level_
         facts = PublicFacts(n_samples=len(X), n_features=X.shape[1])
         low = [
             model.plan(facts).maps.weights(one.coef, one.intercept, k)
             if name != "pst-s"
             else np.append(
-                one.coef / np.sqrt(1 - model.intercept_scale**2),
-                one.intercept / model.intercept_scale,
+                one.coef / np.sqrt(1 - asked.intercept_scale**2),
+                one.intercept / asked.intercept_scale,
             )
             for k, one in enumerate(model.low_level_)
         ]
-        shrink = np.sqrt(1 - 0.5**2)
-        return np.concatenate([*low, high.coef / shrink, [high.intercept / 0.5]])
+        return np.concatenate(low)  # the high level learns from it
     if name in ("vote", "soft"):
         return model.coef_[0]
     from confrere.methods.plan import linear_frame
@@ -188,8 +188,8 @@ def released_weights(name, model, data):
     frame = linear_frame(
         X.shape[1],
         data_norm=model.data_norm,
-        fit_intercept=model.fit_intercept,
-        intercept_scale=model.intercept_scale,
+        fit_intercept=asked.fit_intercept,
+        intercept_scale=asked.intercept_scale,
         norm="l1" if name == "ofpa" else "l2",
     )
     return frame.weights(model.coef_[0], model.intercept_[0])
@@ -205,7 +205,7 @@ def test_bulk_draws_are_what_fits_release(name):
         [
             released_weights(
                 name,
-                clone(case.estimator).set_params(random_state=s, ledger=ledger).fit(**data),
+                clone(case.estimator).set_params(random_state=s, budget=ledger).fit(**data),
                 data,
             )
             for s in range(80)
@@ -236,8 +236,8 @@ def test_bulk_draws_are_what_the_functional_mechanism_releases():
     "model",
     [
         PrivateLogisticRegression(),
-        PrivateLogisticRegression(loss="capped"),
-        PrivateLogisticRegression(neighbours="add-remove", declared_samples=60),
+        PrivateLogisticRegression(purpose="prediction"),
+        PrivateLogisticRegression(neighbours=AddRemove(60)),
     ],
     ids=["logistic", "capped", "add-remove"],
 )
@@ -313,7 +313,7 @@ def test_means_of_parties_pass_and_nearly_fail():
 def test_exact_audit_of_more_classes_of_votes():
     case = case_of("soft")
     for method in ("statistic", "soft", "vote"):
-        model = MultipartyClassifier(
-            method=method, fit_intercept=False, alpha=10.0, classes=[0, 1, 2]
+        model = designed(
+            MultipartyClassifier(method=method, alpha=10.0, classes=[0, 1, 2]), fit_intercept=False
         )
         assert 0.5 < exact_audit(model, case.pairs).epsilon <= 1.0

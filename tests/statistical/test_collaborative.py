@@ -6,9 +6,9 @@ from scipy import stats
 
 from confrere import CollaborativeClassifier
 from confrere.audit.adversary import log_density
+from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.average import noised_coefficients, pack
 from confrere.solver.descent import curvature, residual
 from confrere_federation.parties import Frame

@@ -14,13 +14,15 @@ from confrere.audit.adversary import (
     worst_loss,
 )
 from confrere.data.frame import BoundedRows, into_ball
+from confrere.estimators import designed
 from confrere.kernel import accountants, norms
-from confrere.kernel.accountants import Exposure, Logistic, Softmax, pure_rate
+from confrere.kernel.accountants import Exposure, Logistic, Softmax
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import SOLVER_SHARE, sum_zero_basis
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SOLVER_SHARE, sum_zero_basis
 from confrere.methods import PublicFacts
+from confrere.methods.allowance import pure_rate
 from tests.world import RELATIONS, forget
 
 ABOVE = 1 + 1e-9
@@ -44,7 +46,7 @@ def test_never_above_epsilon_and_nothing_wasted(d, cap, change, epsilon, ridge):
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_multinomial_never_above_epsilon(d, change, n_classes):
     epsilon, ridge = 1.0, 3.0
-    exposure = Exposure(loss=Softmax(n_classes), ridges=(ridge,), one_norm=True, neighbours=change)
+    exposure = Exposure(loss=Softmax(n_classes), ridges=(ridge,), neighbours=change)
     rho = pure_rate(epsilon, exposure)
     basis = sum_zero_basis(n_classes)
     rng = np.random.default_rng(0)
@@ -64,14 +66,15 @@ def test_multinomial_never_above_epsilon(d, change, n_classes):
     assert 0.1 * epsilon < largest <= epsilon * ABOVE
 
 
-def guarantee_holds(epsilon=1.0, ridge_floor=0.3, loss="logistic"):
+def guarantee_holds(epsilon=1.0, ridge_floor=0.3, purpose="inference"):
     """Check the estimator's own rows, ridge and noise, from end to end.
 
     Returns nothing; raises AssertionError where the density ratio exceeds the objective's share
     of epsilon or the noise that is drawn is not the noise that the ratio speaks of.
     """
-    model = PrivateLogisticRegression(
-        epsilon=epsilon, alpha=1e-9, ridge_floor=ridge_floor, fit_intercept=True, loss=loss
+    model = designed(
+        PrivateLogisticRegression(epsilon=epsilon, alpha=1e-09, purpose=purpose),
+        ridge_floor=ridge_floor,
     )
     plan = model.plan(PublicFacts(n_samples=20, n_features=2))
     mechanism = plan.mechanism
@@ -90,9 +93,9 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3, loss="logistic"):
     assert stats.kstest(norms, stats.gamma(3, scale=1 / mechanism.rate).cdf).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("loss", ["logistic", "capped"])
-def test_the_estimator_keeps_its_promise(loss):
-    guarantee_holds(loss=loss)
+@pytest.mark.parametrize("purpose", ["inference", "prediction"])
+def test_the_estimator_keeps_its_promise(purpose):
+    guarantee_holds(purpose=purpose)
 
 
 def without_jacobian(r, m, cap=1.0):

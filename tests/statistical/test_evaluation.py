@@ -1,20 +1,23 @@
 """Evaluation intervals cover the truth as often as they say, noise and sampling together."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from confrere.evaluation import evaluate
-from confrere.evaluation.evaluate import (
+from confrere import PrivateLogisticRegression, PublicSchema
+from confrere.assurance.evaluation import (
     noise_law,
     noise_quantile,
     noise_variance,
     proportion,
     ratio,
 )
+from confrere.evaluation import evaluate
+from confrere.kernel.measurements import counts
 from confrere.kernel.streams import SeededSource, discrete_laplace
-from confrere.mechanisms.measurements import counts
+from confrere.schema import Category, Label, Number
 
 REPEATS = [300, pytest.param(1_000, marks=pytest.mark.slow)]
 CONFIDENCE = 0.9
@@ -89,7 +92,7 @@ def test_intervals_of_a_share_within_a_bin(repeats, m, p, scale):
     positives = generator.binomial(sizes, p)
     noise = discrete_laplace(scale, (2, repeats), SeededSource(4))
     found = [
-        ratio(float(a), float(b), scale, CONFIDENCE)
+        ratio(float(a), float(b), noise_variance(scale), CONFIDENCE)
         for a, b in zip(positives + noise[0], sizes - positives + noise[1], strict=True)
     ]
     assert covers_enough(sum(each.low <= p <= each.high for each in found), repeats)
@@ -108,6 +111,7 @@ def test_the_whole_evaluation_covers(repeats, n, epsilon):
             *population(generator, n),
             epsilon=epsilon,
             metrics=("accuracy", "auc", "calibration"),
+            thresholds=np.arange(1, 20) / 20,
             confidence=CONFIDENCE,
             random_state=seed,
         )
@@ -120,6 +124,49 @@ def test_the_whole_evaluation_covers(repeats, n, epsilon):
     middle = [f.calibration[10] for f in found]
     inside = sum(b.positive.low <= 0.25 + 0.5 * 0.525 <= b.positive.high for b in middle)
     assert covers_enough(inside, repeats)
+
+
+def test_a_rare_outcome_s_area_is_not_drawn_towards_a_half():
+    """Scores of 4 in 100 lie close together: places between them follow from the model."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 3))
+    ill = rng.random(len(X)) < 1 / (1 + np.exp(4 - X @ [1.0, 0.7, 0.5]))
+    table = pa.table({f"x{j}": X[:, j] for j in range(3)} | {"y": np.where(ill, "yes", "no")})
+    columns = [Number(f"x{j}", bounds=(-5, 5), mean=0, sd=1) for j in range(3)]
+    schema = PublicSchema(columns, outcome=Label("y", positive=["yes"], base_rate=0.04))
+    model = PrivateLogisticRegression(1.0, schema, random_state=0).fit(table)
+    area = roc_auc_score(ill, model.risk(table))
+    found = evaluate(model, table, epsilon=100.0, random_state=0).auc
+    assert found.value == pytest.approx(area, abs=0.002)
+    even = np.arange(1, 20) / 20
+    assert (
+        evaluate(model, table, epsilon=100.0, thresholds=even, random_state=0).auc.value
+        < area - 0.01
+    )
+    assert "not measurable" in str(evaluate(model, table, epsilon=0.001, random_state=0).auc)
+
+
+def test_subgroups_are_measured_at_one_price_and_every_record_is_in_one():
+    rng = np.random.default_rng(1)
+    x, sex = rng.normal(size=6000), rng.choice(["f", "m"], 6000)
+    ill = rng.random(6000) < 1 / (1 + np.exp(-np.where(sex == "f", 2.0, 0.2) * x))
+    table = pa.table({"x": x, "sex": sex, "y": np.where(ill, "yes", "no")})
+    columns = [Number("x", bounds=(-4, 4), mean=0, sd=1), Category("sex", values=["f", "m"])]
+    schema = PublicSchema(columns, outcome=Label("y", positive=["yes"]))
+    model = PrivateLogisticRegression(3.0, schema, random_state=0).fit(table)
+    scores = model.risk(table)
+    areas = {one: roc_auc_score(ill[sex == one], scores[sex == one]) for one in ("f", "m")}
+    assert areas["f"] > areas["m"] + 0.1
+    found = [evaluate(model, table, epsilon=2.0, by="sex", random_state=k) for k in range(60)]
+    assert found[0].guarantee.epsilon == 2.0
+    for one, area in areas.items():
+        mine = [f.subgroups[f"= {one}"] for f in found]
+        assert all(each.auc.low <= area <= each.auc.high for each in mine)
+        sizes = [each.records for each in mine]
+        assert np.mean(sizes) == pytest.approx((sex == one).sum(), abs=4 * np.std(sizes) / 60**0.5)
+    assert not found[0].subgroups["missing"].auc.measurable
+    area = np.mean([f.auc.value for f in found])
+    assert area == pytest.approx(roc_auc_score(ill, scores), abs=0.01)
 
 
 @pytest.mark.parametrize("sensitivity", [1, 2])

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from confrere.audit import exact_audit
+from confrere.audit.densities import densities, norms_of
 from confrere.audit.exact import minimiser
+from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1, L2
-from confrere.mechanisms.measurements import SOLVER_SHARE, sum_zero_basis
 from tests.statistical.test_geometry import body_of
 from tests.world import RELATIONS, groups, near, row_count
 
@@ -91,15 +92,9 @@ def test_the_density_that_is_compared_is_the_written_out_one(norm, classes):
     hessian = 5.0 * np.eye(W.size)
     for x, bend in zip(X, bends, strict=True):
         hessian += np.kron(bend, np.outer(x, x))
-    basis, length = np.eye(len(W)), NORMS[norm].of(noise).sum()
-    if (norm, classes) == ("L2", 3):
-        # One norm of the whole matrix, among those whose classes sum to zero.
-        basis, length = sum_zero_basis(3), np.linalg.norm(noise)
-    turn = np.kron(basis, np.eye(size))
-    expected = -made.rate * length + np.linalg.slogdet(turn.T @ hessian @ turn)[1]
+    expected = -made.rate * norms_of(NORMS[norm], noise).sum() + np.linalg.slogdet(hessian)[1]
     made = near(made, np.reshape(centre, made.act.shape))
-    (term,) = made.densities(([X], codes))
-    assert made.log_density(([X], codes), [W]) == pytest.approx(expected)
+    (term,) = densities(made, ([X], codes))
+    assert term.log_density(W) == pytest.approx(expected)
     # What is released without noise is the minimiser that the density speaks of.
-    found = made.act.weights_of(minimiser(term)[None])
-    np.testing.assert_allclose(term.noise(found), 0, atol=1e-5)
+    np.testing.assert_allclose(term.noise(minimiser(term)), 0, atol=1e-5)

@@ -12,21 +12,23 @@ from scipy import optimize, special, stats
 from confrere import PrivateLogisticRegression, accounting
 from confrere.accounting import profile
 from confrere.audit import audit, exact_audit
+from confrere.audit.densities import densities
+from confrere.estimators import designed
 from confrere.kernel import accountants
 from confrere.kernel.accountants import (
     Exposure,
     GaussianLoss,
     gaussian_delta,
-    gaussian_rate,
     gaussian_sigmas,
     jacobian,
     loss_of,
 )
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import SOLVER_SHARE, sum_zero_basis
 from confrere.kernel.norms import L1, Gaussian
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms import measurements
-from confrere.mechanisms.measurements import SOLVER_SHARE, sum_zero_basis
+from confrere.methods import allowance
+from confrere.methods.allowance import gaussian_rate
 from tests.world import RELATIONS, ball, forget, row_count
 
 #: How far the midpoint rule may be off.
@@ -39,7 +41,7 @@ def exposed(*ridges, change="replace-one", cap=1.0, classes=2, **facts):
 
 
 def sigma_of(epsilon, delta, exposure):
-    return 1 / accountants.gaussian_rate(epsilon, delta, exposure)
+    return 1 / allowance.gaussian_rate(epsilon, delta, exposure)
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def searched_again():
 
 
 def test_noise_too_small_by_a_twentieth_is_found(monkeypatch):
-    monkeypatch.setattr(accountants, "gaussian_rate", lambda *a: gaussian_rate(*a) / 0.95)
+    monkeypatch.setattr(allowance, "gaussian_rate", lambda *a: gaussian_rate(*a) / 0.95)
     with pytest.raises(AssertionError):
         promise_holds()
 
@@ -387,17 +389,15 @@ def worst_epsilon_of_classes(n_classes, epsilon, delta, change):
         "add-remove": (np.array([1.0, 1e-2]), np.zeros(2)),
     }[change]
     first, second = (
-        mechanism.densities(([row[None] / max(1.0, np.linalg.norm(row))], np.array([2])))[0]
+        densities(mechanism, ([row[None] / max(1.0, np.linalg.norm(row))], np.array([2])))[0]
         for row in rows
     )
-    basis = mechanism.act.class_basis
     sure = np.eye(n_classes)[1] - np.eye(n_classes)[2]
-    pull = basis.T @ np.outer(sure, first.X[0])
+    pull = np.outer(sure, first.X[0])
     rng = np.random.default_rng(0)
     normal = rng.normal(size=(400, first.law.size))
     drawn = mechanism.act.law.sigma * np.concatenate([np.zeros((1, first.law.size)), normal])
-    points = basis.T @ centre - (drawn.reshape(-1, *pull.shape) + pull) / mechanism.act.ridge
-    weights = mechanism.act.weights_of(points)
+    weights = centre - (drawn.reshape(-1, *pull.shape) + pull) / mechanism.act.ridge
     losses = [first.log_density(W) - second.log_density(W) for W in weights]
     mu = math.sqrt(2 * losses[0])
     assert np.std(losses) == pytest.approx(mu, rel=0.15)  # one Gaussian, and nothing else
@@ -463,11 +463,18 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_promised(monkeypatch):
 
 def louder(monkeypatch, factor):
     """Rates that are too large by a factor, in every theorem."""
-    monkeypatch.setattr(measurements, "noise_rate", lambda *a: factor * gaussian_rate(*a))
+    forget()
+    real = GaussianLoss.delta
+
+    def thought_louder(self, epsilon):
+        sigmas = tuple(factor * sigma for sigma in self.sigmas)
+        return real(replace(self, sigmas=sigmas), epsilon)
+
+    monkeypatch.setattr(GaussianLoss, "delta", thought_louder)
 
 
 def test_a_sampling_audit_refutes_a_tenth_of_the_noise_and_not_the_whole(monkeypatch):
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-3, fit_intercept=False)
+    model = designed(PrivateLogisticRegression(epsilon=1.0, delta=0.001), fit_intercept=False)
     found = audit(model, runs=4_000, progress=False)
     assert (found.claimed, found.delta) == (1.0, 1e-3)
     assert not found.refuted

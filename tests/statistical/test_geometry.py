@@ -5,16 +5,17 @@ import pytest
 from scipy import special, stats
 
 from confrere.audit.adversary import worst_body_loss
-from confrere.data import body as rows_body
-from confrere.data.body import BodyFrame
+from confrere.audit.densities import log_density, norms_of
+from confrere.data import frame as rows_body
+from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.kernel import accountants, norms
 from confrere.kernel import streams as samplers
-from confrere.kernel.accountants import Logistic
+from confrere.kernel.accountants import Exposure, Logistic
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SOLVER_SHARE
 from confrere.methods.allowance import allowance
 from confrere.methods.average import Weights
 from confrere.methods.geometry import coordinate_variance, schema_frame
@@ -99,7 +100,7 @@ def keeps_its_promise(name="box and two"):
     assert np.linalg.norm(made, axis=1).max() <= 1
     drawn = mechanism.act.law.draw(SeededSource(1), 4000)
     gauges = stats.gamma(body.size, scale=1 / mechanism.rate)
-    assert stats.kstest(body.of(drawn), gauges.cdf).pvalue > 1e-4
+    assert stats.kstest(norms_of(body, drawn), gauges.cdf).pvalue > 1e-4
     assert_groups_have_their_law(drawn, body, mechanism.rate)
     norms = body.factor_norms(drawn)
     for k, (size, group) in enumerate(zip(body.sizes, body.groups, strict=True)):
@@ -206,7 +207,7 @@ def test_no_noise_is_longer_than_a_certificate_reckons_with(facts):
     body = schema_body(*facts)
     law = Pure(body, 1.0)
     far = np.concatenate([group_corners(body), law.draw(SeededSource(0), 200)])
-    lengths, gauges = np.linalg.norm(far, axis=1), body.of(far)
+    lengths, gauges = np.linalg.norm(far, axis=1), norms_of(body, far)
     assert (lengths <= body.longest * gauges * ABOVE).all()
     # It is attained, and was above one wherever there is more than one group.
     corner = float(np.max(lengths[: len(body.shares)] / gauges[: len(body.shares)]))
@@ -289,7 +290,7 @@ def test_the_density_that_is_audited_is_the_one_drawn():
     near = [
         np.mean(np.all(np.abs(np.abs(drawn) - point) < 0.25 * scale, axis=1)) for point in points
     ]
-    expected = [np.exp(law.log_density(point) - law.log_density(points[0])) for point in points]
+    expected = [np.exp(log_density(law, point) - log_density(law, points[0])) for point in points]
     assert np.array(near) / near[0] == pytest.approx(expected, rel=0.15)
 
 
@@ -359,7 +360,7 @@ def answer_is_private(name, shares=None):
     slopes = np.minimum(special.expit(-margins), mechanism.loss.slope)
     noise = slopes @ (rows * y[:, None]) - mechanism.act.ridge * answers
     law = stats.gamma(body.size, scale=1 / mechanism.rate)
-    assert stats.kstest(body.of(noise), law.cdf).pvalue > 1e-4
+    assert stats.kstest(norms_of(body, noise), law.cdf).pvalue > 1e-4
     assert_groups_have_their_law(noise, body, mechanism.rate)
 
 
@@ -424,8 +425,9 @@ def _of_the_ball(monkeypatch):
 
 
 def _louder(monkeypatch):
-    real = accountants.pure_rate
-    monkeypatch.setattr(accountants, "pure_rate", lambda *a: 2 * real(*a))
+    forget()
+    real = Exposure.spent
+    monkeypatch.setattr(Exposure, "spent", lambda self, rho: real(self, rho / 2))
 
 
 def _unbounded(monkeypatch):
@@ -437,3 +439,4 @@ def test_faults_in_what_a_party_answers_are_found(monkeypatch, fault):
     fault(monkeypatch)
     with pytest.raises(AssertionError):
         answer_is_private("box and two")
+    forget()

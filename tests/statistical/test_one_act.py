@@ -6,9 +6,9 @@ import pytest
 from confrere.errors import InvalidParameter, Unpaid
 from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.measurements import ROUNDING_SHARE, Part, Point, counts
 from confrere.kernel.norms import L1, L2, HiddenSize, LatticeStep
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import ROUNDING_SHARE, Part, Point, counts
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.votes import (
     PartyBudget,

@@ -10,9 +10,11 @@ from confrere import (
     PrivateLogisticRegression,
     TransferClassifier,
 )
+from confrere.audit.densities import densities_of
 from confrere.audit.exact import _climb, _largest, minimiser
-from confrere.data.codes import Coded, stored
+from confrere.data.cells import Coded, stored
 from confrere.errors import CompositionError
+from confrere.estimators import designed
 from confrere.kernel.guarantee import Neighbours, exact
 from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import SeededSource
@@ -35,7 +37,8 @@ def neighbours(other):
 
 
 def planned(data, **settings):
-    model = PrivateLogisticRegression(prior=PRIOR, fit_intercept=False, random_state=0, **settings)
+    common = {"prior": PRIOR, "random_state": 0, "fit_intercept": False}
+    model = designed(PrivateLogisticRegression(), **common | settings)
     return model.prepare(*data)
 
 
@@ -44,10 +47,7 @@ def joint_loss(pair, belief_step, **settings):
     (plan, first), (_, second) = (planned(data, **settings) for data in pair)
     beliefs = plan.check.beliefs()
     belief = beliefs[belief_step % len(beliefs)]
-    one, other = (
-        [density for term in plan.terms_at(data, belief) for density in term.densities()]
-        for data in (first, second)
-    )
+    one, other = (densities_of(plan.terms_at(data, belief)) for data in (first, second))
     check = one[0].loss(other[0])
     best = 0.0
     for sign in (1.0, -1.0):
@@ -221,8 +221,9 @@ def of_three_classes(epsilon):
     X = rng.normal(size=(600, 2)) / 2
     codes = np.digitize(X[:, 0], [-0.2, 0.2])
     settings = {"classes": [0, 1, 2], "fit_intercept": False, "random_state": 0}
-    source = PrivateLogisticRegression(epsilon=50.0, **settings).fit(X, codes).to_release()
-    model = TransferClassifier(source=source, epsilon=epsilon, **settings)
+    source = designed(PrivateLogisticRegression(epsilon=50.0), **settings).fit(X, codes)
+    model = TransferClassifier(source=source.to_release(), eta=0.0, epsilon=epsilon)
+    designed(model, **settings)
     rows, labels = np.tile([1.0, 0.0], (N, 1)), np.full(N, 2)
     labels[: N // 4] = 0
     changed = rows.copy()
@@ -236,10 +237,7 @@ def losses_of_three_classes(epsilon, steps=(48, 70, 96)):
     found = []
     for step in steps:
         belief = plan.check.beliefs()[step]
-        one, other = (
-            [density for term in plan.terms_at(data, belief) for density in term.densities()]
-            for data in (first, second)
-        )
+        one, other = (densities_of(plan.terms_at(data, belief)) for data in (first, second))
         fit = max(_largest(one[1], other[1], sign, seed=0) for sign in (1.0, -1.0))
         found.append((one[0].loss(other[0]), fit))
     return plan.check.epsilon, found
@@ -273,12 +271,12 @@ def test_a_wrong_source_of_three_classes_is_not_believed(delta):
     }
     factors, scores = {}, {}
     for name, source in releases.items():
-        model = TransferClassifier(source=source, epsilon=1.0, delta=delta, **settings)
+        model = TransferClassifier(source=source, eta=0.0, delta=delta, **settings)
         model.fit(X[:1500], codes[:1500])
         assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, delta)
         factors[name] = model.model_.facts.prior.factor
         scores[name] = model.score(X[1500:], codes[1500:])
-        unchecked = model.set_params(prior_check=False).fit(X[:1500], codes[:1500])
+        unchecked = designed(model, prior_check=False).fit(X[:1500], codes[:1500])
         scores[name, "unchecked"] = unchecked.score(X[1500:], codes[1500:])
     assert factors["right"] > 0.6
     assert factors["permuted"] < 0.1

@@ -9,12 +9,19 @@ from confrere import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.audit import Pair, audit_cases, exact_audit, hardest_case
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
+from confrere.estimators import designed
 from confrere.methods.allowance import column_ridges
 from confrere.methods.plan import PublicFacts
 from confrere.schema import Category, Number, PublicSchema
 
 ALPHAS = [0.01, 0.04, 0.09]
-SURE = {"epsilon": 1e7, "ridge_floor": 1e-6, "random_state": 0, "loss": "logistic"}
+SURE = {
+    "epsilon": 1e7,
+    "ridge_floor": 1e-6,
+    "random_state": 0,
+    "purpose": "inference",
+    "fit_intercept": False,
+}
 
 
 def rows(n=500, seed=0):
@@ -27,14 +34,14 @@ def rows(n=500, seed=0):
 def test_without_noise_it_is_the_minimiser_with_these_penalties():
     X, y = rows()
     signs = np.where(y, 1.0, -1.0)
-    model = PrivateLogisticRegression(alpha=ALPHAS, fit_intercept=False, **SURE).fit(X, y)
+    model = designed(PrivateLogisticRegression(alpha=ALPHAS), **SURE).fit(X, y)
 
     def objective(w):
         return np.logaddexp(0, -signs * (X @ w)).mean() + 0.5 * np.asarray(ALPHAS) @ w**2
 
     plain = optimize.minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
     np.testing.assert_allclose(model.coef_[0], plain.x, atol=1e-4)
-    other = PrivateLogisticRegression(alpha=0.01, fit_intercept=False, **SURE).fit(X, y)
+    other = designed(PrivateLogisticRegression(alpha=0.01), **SURE).fit(X, y)
     assert abs(model.coef_[0, 2]) < 0.7 * abs(other.coef_[0, 2])
 
 
@@ -63,13 +70,15 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("loss", ["logistic", "capped"])
-def test_exact_losses_never_exceed_the_claim(loss):
-    model = PrivateLogisticRegression(
-        alpha=[1e-3, 1e-2, 1.0], loss=loss, ridge_floor=0.5, fit_intercept=False
+@pytest.mark.parametrize("purpose", ["inference", "prediction"])
+def test_exact_losses_never_exceed_the_claim(purpose):
+    model = designed(
+        PrivateLogisticRegression(alpha=[0.001, 0.01, 1.0], purpose=purpose),
+        ridge_floor=0.5,
+        fit_intercept=False,
     )
     assert 0.4 < exact_audit(model, PAIRS).epsilon <= 1.0
-    case = audit_cases(PrivateLogisticRegression(loss=loss))[1]
+    case = audit_cases(PrivateLogisticRegression(purpose=purpose))[1]
     # Rows that are longer than the norm fill the ball again once they are scaled.
     strong = case.estimator.set_params(alpha=np.geomspace(5.0, 500.0, 4), data_norm=0.01)
     assert 0.95 < exact_audit(strong, case.pairs).epsilon <= 1.0
@@ -80,8 +89,10 @@ def test_wrong_factors_cost_quality_and_never_the_promise(monkeypatch):
         given = np.asarray(alpha, dtype=float)
         return float(given.mean()), np.sqrt(given.mean() / given)
 
-    model = PrivateLogisticRegression(
-        alpha=[1e-3, 1e-2, 1.0], loss="logistic", ridge_floor=0.5, fit_intercept=False
+    model = designed(
+        PrivateLogisticRegression(alpha=[0.001, 0.01, 1.0], purpose="inference"),
+        ridge_floor=0.5,
+        fit_intercept=False,
     )
     assert column_ridges(model.alpha, 3)[1].max() == 1.0
     monkeypatch.setattr("confrere.methods.design.column_ridges", mean)
@@ -93,7 +104,7 @@ def test_wrong_factors_cost_quality_and_never_the_promise(monkeypatch):
 
 
 def test_rows_that_are_scaled_after_they_are_clipped_are_found(monkeypatch):
-    case = hardest_case(PrivateLogisticRegression(loss="logistic"))
+    case = hardest_case(PrivateLogisticRegression(purpose="inference"))
     width = np.shape(case.pairs[0].first["X"])[1]
     model = case.estimator.set_params(alpha=np.full(width, 0.5))
     assert exact_audit(model, case.pairs).epsilon <= 1.0
@@ -121,8 +132,10 @@ def test_groups_have_a_ridge_each():
 def test_a_group_has_a_centre_of_its_own():
     facts = PublicFacts(n_samples=10_000, n_features=3)
     settings = {"groups": [[0], [1, 2]], "prior_check": False, "prior_intercept": -1.0}
-    plan = FeatureStackingClassifier(prior=[2.0, 0.0, -1.0], **settings).plan(facts)
-    flat = FeatureStackingClassifier(prior=[2.0, 0.0, 0.0], **settings).plan(facts)
+    plan, flat = (
+        designed(FeatureStackingClassifier(prior=prior), **settings).plan(facts)
+        for prior in ([2.0, 0.0, -1.0], [2.0, 0.0, 0.0])
+    )
     first, second = zip(plan.acts, flat.acts, strict=True)
     np.testing.assert_array_equal(*(act.centre for act in first))
     assert np.abs(second[0].centre - second[1].centre).max() > 0.1

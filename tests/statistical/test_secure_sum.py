@@ -8,11 +8,11 @@ import pytest
 from scipy import integrate, special, stats
 
 from confrere.errors import InvalidData, InvalidParameter, Unpaid
+from confrere.kernel import measurements
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.guarantee import Unit
+from confrere.kernel.measurements import SecureSum
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms import measurements
-from confrere.mechanisms.measurements import SecureSum
 from tests.world import paid
 
 ACCEPTED = 1e-4
@@ -280,7 +280,7 @@ def test_the_price_says_who_must_not_collude():
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"colluding": 0}, "colluding"),
+        ({"colluding": 0}, "collusion_threshold"),
         ({"n_parties": 1}, "n_parties"),
         ({"delta": 1.0}, "delta"),
         ({"law": "integer", "delta": 1e-6}, "delta"),

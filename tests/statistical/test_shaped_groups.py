@@ -9,13 +9,14 @@ from scipy import special, stats
 
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.audit.adversary import worst_body_loss
-from confrere.data import body as rows_body
+from confrere.audit.densities import norms_of
+from confrere.data import frame as rows_body
 from confrere.errors import InvalidParameter
-from confrere.kernel import accountants
+from confrere.estimators import designed
 from confrere.kernel.accountants import Exposure
+from confrere.kernel.measurements import SOLVER_SHARE, Objective
 from confrere.kernel.norms import L1, L2, Body
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SOLVER_SHARE, Objective
 from confrere.schema import Category, Label, Number, PublicSchema
 from tests.statistical.test_geometry import ABOVE, body_of
 from tests.world import forget, groups
@@ -84,13 +85,14 @@ def table(n=60, seed=0):
 
 
 def stack(**settings):
-    return FeatureStackingClassifier(schema=SCHEMA, noise="schema", n_groups=2, **settings)
+    return FeatureStackingClassifier(schema=SCHEMA, geometry="schema", n_groups=2, **settings)
 
 
 def branch():
     source = stack(epsilon=5.0, random_state=0).fit(table(400)).to_release()
-    return TransferStackingClassifier(
-        source=source, schema=SCHEMA, noise="schema", prior_check=False, random_state=0
+    return designed(
+        TransferStackingClassifier(source=source, schema=SCHEMA, geometry="schema", random_state=0),
+        prior_check=False,
     )
 
 
@@ -116,7 +118,7 @@ def stack_keeps_its_promise(model):
         signed = X * labels[:, None]
         slopes = np.minimum(special.expit(-weights @ signed.T), low.loss.slope)
         noise = slopes @ signed - block.ridge * (weights - block.centre)
-        gauges.append(block.norm.of(noise))
+        gauges.append(norms_of(block.norm, noise))
         law = stats.gamma(block.norm.size, scale=1 / (low.rate * block.weight))
         assert stats.kstest(gauges[-1], law.cdf).pvalue > 1e-4
     assert abs(np.corrcoef(gauges)[0, 1]) < 0.25, "groups share their noise"
@@ -138,8 +140,9 @@ def _whole_rate_each(monkeypatch):
 
 
 def _louder(monkeypatch):
-    real = accountants.pure_rate
-    monkeypatch.setattr(accountants, "pure_rate", lambda *a: 2 * real(*a))
+    forget()
+    real = Exposure.spent
+    monkeypatch.setattr(Exposure, "spent", lambda self, rho: real(self, rho / 2))
 
 
 def _one_group_pays(monkeypatch):

@@ -9,10 +9,11 @@ import pytest
 from confrere import FeatureStackingClassifier, SampleStackingClassifier
 from confrere.audit.adversary import log_density, opposed_case, random_case, signed_loss
 from confrere.errors import CalibrationError
-from confrere.kernel.accountants import Exposure, Logistic, gaussian_delta, pure_rate
+from confrere.kernel.accountants import Exposure, Logistic, gaussian_delta
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L2
-from confrere.mechanisms.measurements import SOLVER_SHARE
+from confrere.methods.allowance import pure_rate
 from confrere.methods.stacks import split_rows
 from tests.statistical.test_geometry import body_of
 from tests.world import RELATIONS, groups, row_count

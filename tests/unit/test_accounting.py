@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere import (
+    AddRemove,
     FeatureStackingClassifier,
     Guarantee,
     Ledger,
@@ -17,9 +18,10 @@ from confrere import (
 )
 from confrere.accounting import total
 from confrere.errors import InvalidParameter
+from confrere.estimators import designed
 from confrere.kernel.accountants import Exposure, GaussianLoss, Logistic, gaussian_delta
 from confrere.kernel.guarantee import Promised
-from confrere.mechanisms.measurements import Part, Point
+from confrere.kernel.measurements import Part, Point
 from tests.world import RELATIONS
 
 RNG = np.random.default_rng(0)
@@ -30,7 +32,7 @@ Y = (X[:, 0] > 0).astype(int)
 def charged(count, make=PrivateLogisticRegression, **settings):
     ledger = Ledger()
     for _ in range(count):
-        make(ledger=ledger, **settings).fit(X, Y)
+        designed(make(budget=ledger), **settings).fit(X, Y)
     return ledger.entries()
 
 
@@ -42,8 +44,9 @@ def test_gaussian_fits_against_the_reference(count, change, loss, cap, above):
 
     Capped slopes halve the noise and not the Jacobian, which therefore weighs more.
     """
-    samples = {"declared_samples": 300} if change == "add-remove" else {}
-    entries = charged(count, epsilon=0.5, delta=1e-6, neighbours=change, loss=loss, **samples)
+    samples = {"neighbours": AddRemove(300)} if change == "add-remove" else {}
+    purpose = "inference" if loss == "logistic" else "prediction"
+    entries = charged(count, epsilon=0.5, delta=1e-6, purpose=purpose, **samples)
     found = total(entries, delta=1e-6, step=1e-3)
     reach = {"replace-one": 2 * cap, "add-remove": cap}[change]
     theirs = reference.from_gaussian_mechanism(
@@ -80,7 +83,7 @@ def test_a_check_that_was_paid_for_is_in_the_total():
     ids=["PST-S", "PST-F", "PST-F, separate", "PST-F, votes"],
 )
 def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make, more):
-    entries = charged(6, make, epsilon=0.5, delta=1e-6, loss="logistic", **more)
+    entries = charged(6, make, epsilon=0.5, delta=1e-6, purpose="inference", **more)
     found = total(entries, delta=1e-5, step=1e-3).epsilon
     # The part whose records are moved most, as if there were no Jacobian.
     reach = max(
@@ -116,7 +119,7 @@ def test_a_promise_with_delta_needs_at_least_that_delta():
 
 def test_the_whole_profile_is_dominated():
     """What is composed once has at least the bound's delta at every epsilon."""
-    (entry,) = charged(1, epsilon=1.0, delta=1e-6, loss="logistic")
+    (entry,) = charged(1, epsilon=1.0, delta=1e-6, purpose="inference")
     event, sigmas = entry.event, entry.event.sigmas
     loss = GaussianLoss(Exposure(loss=Logistic(), ridges=event.ridges), sigmas)
     for delta in (1e-2, 1e-4, 1e-6):
@@ -137,4 +140,3 @@ def test_noise_on_points_composes_as_gaussian_mechanisms_do():
     theirs = reference.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
     floor = theirs.self_compose(6).get_epsilon_for_delta(1e-5)
     assert floor <= found <= 1.05 * floor
-    assert made.guarantee(4).epsilon < 4 * made.guarantee().epsilon * 2

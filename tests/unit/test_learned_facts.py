@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import Ledger, MultipartyClassifier, PrivateLogisticRegression
+from confrere import AddRemove, Ledger, MultipartyClassifier, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidParameter, InvalidRelease
 from confrere.release import Release, load_release, verify_release
 from confrere.schema import Category, Label, Number, PublicSchema
@@ -35,7 +35,7 @@ def ledger(tmp_path):
 
 
 def test_facts_are_charged_before_and_the_schema_has_the_receipt(table, ledger):
-    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
+    learned = SCHEMA.learn(table, epsilon=0.5, budget=ledger["people"])
     assert ledger.spent("people") == 0.5
     age, job = SCHEMA.learn(table, epsilon=0.5, random_state=0).features  # no verdict by chance
     assert age.mean == pytest.approx(50, abs=2)
@@ -47,12 +47,12 @@ def test_facts_are_charged_before_and_the_schema_has_the_receipt(table, ledger):
     assert entry.digest == paid.digest(learned)
     assert paid.receipts["people"]["hash"] == entry.hash
     with pytest.raises(BudgetExceeded):
-        SCHEMA.learn(table, epsilon=2.6, ledger=ledger, account="people")
+        SCHEMA.learn(table, epsilon=2.6, budget=ledger["people"])
 
 
 def test_the_card_the_price_and_the_total_say_it(table, ledger, tmp_path):
-    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
-    model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people")
+    learned = SCHEMA.learn(table, epsilon=0.5, budget=ledger["people"])
+    model = PrivateLogisticRegression(schema=learned, budget=ledger["people"])
     price = model.price(len(table))
     assert price.epsilon == 1.0
     assert "facts of the schema, paid for with epsilon 0.5" in price.public
@@ -69,9 +69,9 @@ def test_the_card_the_price_and_the_total_say_it(table, ledger, tmp_path):
     verify_release(folder, ledgers=[ledger])
     with pytest.raises(InvalidParameter, match="facts of the schema were paid for"):
         Release(release.kind, release.model, release.guarantee, release.receipt)
-    again = SCHEMA.learn(table, epsilon=0.25, ledger=ledger, account="people")
+    again = SCHEMA.learn(table, epsilon=0.25, budget=ledger["people"])
     twice = PublicSchema(learned.features, learned.outcome, paid=(*learned.paid, *again.paid))
-    model = PrivateLogisticRegression(epsilon=0.5, schema=twice, ledger=ledger, account="people")
+    model = PrivateLogisticRegression(epsilon=0.5, schema=twice, budget=ledger["people"])
     assert model.fit(table).to_release().card.epsilon == 1.25
 
 
@@ -80,7 +80,7 @@ def test_facts_of_whole_parties_add_up_with_what_is_learned_from_them(table):
     ledger = Ledger()
     ledger.open_account("parties", epsilon=3.0, unit="party")
     table["clinic"] = np.arange(len(table)) % 200
-    settings = {"ledger": ledger, "account": "parties"}
+    settings = {"budget": ledger["parties"]}
     learned = SCHEMA.learn(table, epsilon=1.0, party="clinic", **settings)
     assert ledger.spent("parties") == 1.0
     told = SCHEMA.learn(table, epsilon=1.0, party="clinic", random_state=0)  # no verdict by chance
@@ -89,25 +89,25 @@ def test_facts_of_whole_parties_add_up_with_what_is_learned_from_them(table):
     release = model.fit(table, party="clinic", auxiliary=table[["age", "job"]][:300]).to_release()
     assert release.card.epsilon == 2.0
     with pytest.raises(InvalidParameter, match="the two do not add up"):
-        PrivateLogisticRegression(schema=learned, ledger=Ledger()).fit(table)
+        PrivateLogisticRegression(schema=learned, budget=Ledger()).fit(table)
 
 
 def test_facts_that_were_changed_are_found_with_the_ledger(table, ledger, tmp_path):
-    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
+    learned = SCHEMA.learn(table, epsilon=0.5, budget=ledger["people"])
     facts = learned.to_dict()
     facts["features"][0]["mean"] += 1.0
     forged = PublicSchema.from_dict(facts)
-    model = PrivateLogisticRegression(schema=forged, ledger=ledger, account="people").fit(table)
+    model = PrivateLogisticRegression(schema=forged, budget=ledger["people"]).fit(table)
     folder = model.to_release().save(tmp_path / "release")
     with pytest.raises(InvalidRelease, match="paid for other facts"):
         verify_release(folder, ledgers=[ledger])
 
 
 def test_prices_that_do_not_add_up_are_refused_before_anything_is_spent(table, ledger):
-    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
+    learned = SCHEMA.learn(table, epsilon=0.5, budget=ledger["people"])
     ledger.open_account("presence", epsilon=3.0, neighbours="add-remove")
-    settings = {"schema": learned, "ledger": ledger, "account": "presence"}
-    model = PrivateLogisticRegression(neighbours="add-remove", declared_samples=100, **settings)
+    settings = {"schema": learned, "budget": ledger["presence"]}
+    model = PrivateLogisticRegression(neighbours=AddRemove(100), **settings)
     with pytest.raises(InvalidParameter, match="the two do not add up"):
         model.fit(table)
     with pytest.raises(InvalidParameter, match="the two do not add up"):
@@ -116,9 +116,9 @@ def test_prices_that_do_not_add_up_are_refused_before_anything_is_spent(table, l
 
 
 def test_seeded_facts_are_never_released(table, ledger):
-    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people", random_state=0)
-    again = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people", random_state=0)
+    learned = SCHEMA.learn(table, epsilon=0.5, budget=ledger["people"], random_state=0)
+    again = SCHEMA.learn(table, epsilon=0.5, budget=ledger["people"], random_state=0)
     assert learned.features == again.features
     assert learned.paid[0].simulated
-    model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people").fit(table)
+    model = PrivateLogisticRegression(schema=learned, budget=ledger["people"]).fit(table)
     assert model.to_release().simulated

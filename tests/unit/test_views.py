@@ -29,14 +29,14 @@ def fitted(tmp_path):
     ledger.open_account(f"a {EVIL}", epsilon=2.0)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 2)), rng.integers(0, 2, 600)
-    model = PrivateLogisticRegression(epsilon=1.0, ledger=ledger).fit(X, y)
+    model = PrivateLogisticRegression(epsilon=1.0, budget=ledger).fit(X, y)
     return model, ledger, X, y
 
 
 def test_ledger_release_and_evaluation(fitted):
     model, ledger, X, y = fitted
     found = evaluate(
-        model, X, y, epsilon=0.5, metrics=["accuracy", "auc", "calibration"], ledger=ledger
+        model, X, y, epsilon=0.5, metrics=["accuracy", "auc", "calibration"], budget=ledger
     )
     told = read(ledger)
     assert EVIL in told

@@ -1,1 +1,1 @@
-"""Studies between organisations: parties, engines, study files, kits, the desk, and commands."""
+"""Studies between organisations: parties, engines, study files, kits, dashboard, commands."""

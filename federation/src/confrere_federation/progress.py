@@ -16,19 +16,28 @@ from confrere.files import read_plain, write_whole
 
 STATUS = "status.json"
 
+#: What parties are asked, for people.
+OPERATION_WORDS = {
+    "size": "how many records there are",
+    "check": "how well the agreed expectation fits the records here, with noise",
+    "objective": "coefficients learned from the records here, with noise",
+    **dict.fromkeys(("learn", "output"), "a model learned from the records here, with noise"),
+    "coefficients": "sums over the records here, with noise",
+    "ready": "whether it is there for the next sum",
+    **dict.fromkeys(("minimiser", "gradient"), "a part of a model update, by secure aggregation"),
+    "party_share": "a part of what all parties send together, by secure aggregation",
+    "facts_of_all": "a part of counts over the records of all, by secure aggregation",
+    "ballot": "votes of the classifier here on public rows, without noise",
+    "upload": "weights of the classifier here, without noise",
+    "shares": "shares of classes over public cells, without noise",
+}
+
 #: Bytes of it that are read: of a folder that somebody else has made, too.
 _LARGEST = 1 << 24
 
 #: States of a party that has a line to its coordinator, or needs none any more.
-_CONNECTED = (
-    "connected",
-    "asked",
-    "replied, not checked yet",
-    "answered",
-    "released",
-    "left out",
-    "dropped",
-)
+_REPLIED = "replied, not checked yet"
+_CONNECTED = ("connected", "asked", _REPLIED, "answered", "released", "left out", "dropped")
 
 
 class Progress:
@@ -65,7 +74,6 @@ def _write(path: Path, content: bytes, *, lasting: bool) -> None:
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
-    """Return what was last noted in a folder; None if nothing was."""
     try:
         found = json.loads(read_plain(folder / STATUS, _LARGEST) or b"")
     except (OSError, ValueError, RecursionError):
@@ -74,12 +82,7 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
 
 
 def summary(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return for machines what a folder's file says: who is where, and how many.
-
-    ``role``; ``parties``, where everyone is now; ``steps``, who was asked what and how that ended;
-    and ``counts`` of parties that are connected, asked, have answered, have paid, or were dropped
-    from their last step.
-    """
+    """Return for machines what a folder's file says: who is where, asked what, and how many."""
     own = told.get("party")
     state = str(told.get("state", ""))
     steps = [one for one in told.get("steps", []) if isinstance(one, dict)]
@@ -103,11 +106,7 @@ def summary(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def places(states: Mapping[str, str], steps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return where everyone is: what the line knows, in the words of what was made of it.
-
-    A reply is no answer yet. It is one when it was checked, which is when all are here; and it may
-    be why the party is left out.
-    """
+    """Return where everyone is: a reply is an answer once it was checked, with those of all."""
     last: dict[str, Mapping[str, Any]] = {}
     for step in steps:
         last |= step["parties"]
@@ -116,16 +115,13 @@ def places(states: Mapping[str, str], steps: Iterable[Mapping[str, Any]]) -> dic
         told = last.get(name, {})
         if state == "answered" and told.get("state") != "answered":
             dropped = told.get("state") == "dropped"
-            found[name] = f"dropped ({told['code']})" if dropped else "replied, not checked yet"
+            found[name] = f"dropped ({told['code']})" if dropped else _REPLIED
     return found
 
 
 @contextmanager
 def private(folder: Path, who: str) -> Iterator[Path]:
-    """Be the only one of a kind in a folder that is its owner's alone before anything is in it.
-
-    Whatever is written as long as this lasts is its owner's alone too.
-    """
+    """Be the only one of a kind in a folder that is its owner's alone, with all that is written."""
     before = os.umask(0o077)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

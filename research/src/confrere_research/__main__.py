@@ -2,8 +2,7 @@
 
 import typer
 
-from confrere.cli.app import Group
-from confrere.cli.envelope import COMMANDS, runnable
+from confrere.cli.app import COMMANDS, Group, runnable
 from confrere_research import commands  # noqa: F401  they are in COMMANDS from then on
 
 app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.envelope import Answer, Option, command
+from confrere.cli.app import Answer, Option, command
 from confrere.views import Table
 from confrere_research.cell_records import Record
 from confrere_research.report import summary_table, write_report
@@ -84,7 +84,7 @@ def _table(spec: Spec, points: list[Point]) -> Table:
             point.variant,
             "" if point.epsilon is None else f"{point.epsilon:g}",
             "" if point.setting is None else f"{point.setting:g}",
-            f"{point.mean:.4f} ± {point.sd:.4f}",
+            point.said,
             str(point.flips or ""),
         )
         for point in points

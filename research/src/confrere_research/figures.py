@@ -31,8 +31,8 @@ def draw_item(spec: Spec, records: Sequence[Record]) -> Figure:
         else:
             figure = new_figure(2)
             left, right = figure.subplots(1, 2, sharey=True)
-            _lines(left, spec, points, ("printed", "ceiling"))
-            _lines(right, spec, points, ("sound", "best", "ceiling"))
+            _lines(left, spec, points, ("as published", "ceiling"))
+            _lines(right, spec, points, ("corrected", "recommended", "ceiling"))
             left.set_ylabel(_label(spec))
             left.set_title("as printed (no guarantee)")
             right.set_title("sound, and best at the same epsilon")
@@ -86,7 +86,7 @@ def _lines(axes: Axes, spec: Spec, points: Sequence[Point], variants: tuple[str,
             **look,
         )
         _mark_flips(axes, places, line)
-    if "printed" in variants:
+    if "as published" in variants:
         _published(axes, spec, names)
     _axis(axes, spec)
     _stretch(axes, spec, points)
@@ -132,7 +132,7 @@ def _published(axes: Axes, spec: Spec, names: list[str]) -> None:
     for entry in spec.published:
         if entry.method not in names:
             continue
-        look = _look(names.index(entry.method), "printed")
+        look = _look(names.index(entry.method), "as published")
         if spec.published_at == "branch":
             places, values = [spec.published_epsilon or 1.0], [float(np.mean(entry.values))]
         else:
@@ -199,7 +199,7 @@ def _bars(axes: Axes, spec: Spec, points: Sequence[Point]) -> None:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 #: How a variant is drawn; the paper's own numbers are grey crosses.
-DASHES = {"printed": (0, (2, 2)), "sound": "-", "best": "-", "ceiling": (0, (6, 2))}
+DASHES = {"as published": (0, (2, 2)), "corrected": "-", "recommended": "-", "ceiling": (0, (6, 2))}
 
 SETTINGS: dict[Any, Any] = {
     "font.size": 8,

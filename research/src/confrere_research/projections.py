@@ -20,7 +20,8 @@ from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from confrere.arrays import Floats
-from confrere.data.encoding import RowRule, check_clip_norm, check_rows
+from confrere.data.cells import RowRule
+from confrere.data.encoding import check_clip_norm, check_rows
 from confrere.errors import InvalidData, InvalidParameter
 
 

@@ -66,12 +66,17 @@ def write_report(out: Path | str) -> Path:
 
 def summary_table(records: Mapping[str, Sequence[Record]]) -> list[list[str]]:
     """Return a header and one row per item: the best of each kind at one budget, the verdict."""
-    rows = [["item", "what", "as printed", "sound", "best", "without noise", "verdict"]]
+    rows = [
+        ["item", "what", "as published", "corrected", "recommended", "without noise", "verdict"]
+    ]
     specs = load_specs()
     for item, found in records.items():
         spec = specs[item]
         points = summarise(found, spec.metric)
-        best = [_headline(spec, points, v) for v in ("printed", "sound", "best", "ceiling")]
+        best = [
+            _headline(spec, points, v)
+            for v in ("as published", "corrected", "recommended", "ceiling")
+        ]
         rows.append([item, spec.title, *best, judge(spec, points).outcome])
     return rows
 
@@ -118,7 +123,7 @@ def _cell(point: Point | None) -> str:
     if point is None:
         return ""
     flips = f" ({point.flips} flipped)" if point.flips else ""
-    return f"{point.mean:.4f} ± {point.sd:.4f}{flips}"
+    return f"{point.said}{flips}"
 
 
 def _headline(spec: Spec, points: Sequence[Point], variant: str) -> str:

@@ -63,6 +63,11 @@ class Point:
         """Of the mean."""
         return self.sd / math.sqrt(self.n)
 
+    @property
+    def said(self) -> str:
+        """The mean, with what repeats differ by where there are some."""
+        return f"{self.mean:.4f} ± {self.sd:.4f}" if self.n > 1 else f"{self.mean:.4f}"
+
 
 def summarise(records: Iterable[Record], metric: str = "auc") -> list[Point]:
     """Return one point per method, variant, epsilon and setting, in order of appearance."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from confrere.errors import InvalidParameter
 
-Variant = Literal["printed", "sound", "best", "ceiling"]
+Variant = Literal["as published", "corrected", "recommended", "ceiling"]
 VARIANTS: tuple[str, ...] = get_args(Variant)
 
 
@@ -25,7 +25,7 @@ class Method:
     ----------
     name : str
         As in the paper.
-    variant : {"printed", "sound", "best", "ceiling"}
+    variant : {"as published", "corrected", "recommended", "ceiling"}
         The paper's formulas without a guarantee; the same algorithm with one; what this library
         recommends at the same epsilon; references without noise.
     run : str

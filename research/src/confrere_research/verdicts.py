@@ -194,7 +194,7 @@ def _numbers(spec: Spec, points: Sequence[Point]) -> Iterator[Finding]:
         for where, number, ours, error in _published(spec, published.method, points):
             short = number - ours if spec.higher_is_better else ours - number
             yield Finding(
-                f"{published.method} (sound) reaches the published {_number(number)} at {where}",
+                f"{published.method} (corrected) reaches published {_number(number)} at {where}",
                 short <= max(TOLERANCE, 2 * error),
                 _number(ours),
                 surplus=-short,
@@ -206,7 +206,7 @@ def _published(
 ) -> Iterator[tuple[str, float, float, float]]:
     values = next(entry.values for entry in spec.published if entry.method == method)
     if spec.published_at == "branch":
-        point = find(points, (method, "sound"), spec.published_epsilon)
+        point = find(points, (method, "corrected"), spec.published_epsilon)
         if point is not None:
             mean = math.fsum(values) / len(values)
             yield (
@@ -217,7 +217,7 @@ def _published(
             )
         return
     for epsilon, number in zip(spec.epsilons, values, strict=True):
-        point = find(points, (method, "sound"), epsilon)
+        point = find(points, (method, "corrected"), epsilon)
         if point is not None:
             yield f"epsilon {epsilon:g}", number, point.mean, point.standard_error
 

@@ -15,9 +15,10 @@ import numpy as np
 from scipy import stats
 
 from confrere.arrays import Floats
+from confrere.audit.densities import densities, sum_law
+from confrere.kernel.measurements import Objective, SecureSum
 from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
 from confrere.kernel.streams import RandomSource, SeededSource
-from confrere.mechanisms.measurements import Objective, SecureSum
 from confrere.methods.plan import Term
 
 _Part = tuple[str, Floats, Callable[[Floats], Floats]]
@@ -85,14 +86,14 @@ def _read_back(
         # The law is that of as many shares as are counted on; more may be there, and parties' own.
         nothing = np.zeros((summed.parts * count, summed.size))
         shares = summed.uploads(nothing, source=source, own=False).reshape(count, summed.parts, -1)
-        yield term.name, summed.decode(shares.sum(axis=1, dtype=np.uint64)), summed.noise_law
+        yield term.name, summed.decode(shares.sum(axis=1, dtype=np.uint64)), sum_law(summed)
         return
-    densities, released = term.densities(), term.run_many(source, count)
-    ends = np.cumsum([density.released for density in densities])
-    for k, (density, end) in enumerate(zip(densities, ends, strict=True)):
+    found, released = densities(term.mechanism, term.data), term.run_many(source, count)
+    ends = np.cumsum([density.released for density in found])
+    for k, (density, end) in enumerate(zip(found, ends, strict=True)):
         mine = released[:, end - density.released : end]
         noise = np.array([density.noise(one) for one in mine])
-        yield f"{term.name}, {k}" if len(densities) > 1 else term.name, noise, density.law
+        yield f"{term.name}, {k}" if len(found) > 1 else term.name, noise, density.law
 
 
 def _p_values(law: Law, noise: Floats) -> Iterator[tuple[str, float]]:

@@ -27,20 +27,29 @@ from scipy import optimize, stats
 from confrere.accounting import total
 from confrere.assurance.noise_law import noise_audit
 from confrere.assurance.theorems import theorem_audit, tries_let_through
+from confrere.audit.densities import densities, densities_of
 from confrere.audit.estimator import prepared
 from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
 from confrere.data.fact_counts import FactCounts
 from confrere.data.features import Category, Label, Number
 from confrere.data.schema import PublicSchema
-from confrere.errors import CompositionError, InvalidData, InvalidParameter, NotInstalled
-from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
+from confrere.errors import (
+    CalibrationError,
+    CompositionError,
+    InvalidData,
+    InvalidParameter,
+    NotInstalled,
+)
+from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression, designed
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
+from confrere.kernel.measurements import Objective, SecureSum
+from confrere.kernel.norms import Law, Pure
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
-from confrere.mechanisms.measurements import Objective, SecureSum
 from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging
+from confrere.methods.design import AddRemove
 from confrere.methods.plan import Plan, Term
 from confrere.methods.priors import CheckedPlan, PriorCheck
 from confrere.methods.sums import CountedSum, GradientRounds, Hides, OneMessage
@@ -138,9 +147,8 @@ class Sides:
 
 _RELATIONS = ("replace-one", "add-remove")
 _ONE = ("replace-one",)
-#: By the number of classes: noise of one norm until every class's own is less, or of every class.
-_NORM = {2: "L2", 3: "L2", 4: "L2 per class"}
 _L2 = dict.fromkeys((2, 3, 4), "L2")
+#: By the number of classes.
 _CLASSES = {2: "L2", 3: "L2 per class", 4: "L2 per class"}
 _LAPLACE = dict.fromkeys((2, 3, 4), "L1")
 _OFPA = {2: "L1", 3: "L1 per class", 4: "L1 per class"}
@@ -151,12 +159,12 @@ _SHARED = ("", "reserve", "sum")
 
 #: Method, relations, the law by the number of classes, geometries, whether with a delta, options.
 _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[str]], ...] = (
-    ("plr", _RELATIONS, _NORM, "ball", False, ("",)),
+    ("plr", _RELATIONS, _CLASSES, "ball", False, ("",)),
     ("plr", _RELATIONS, _GAUSSIAN, "ball", True, ("",)),
-    ("plr", _RELATIONS, _NORM, "ball", False, ("check",)),
+    ("plr", _RELATIONS, _CLASSES, "ball", False, ("check",)),
     ("plr", _RELATIONS, _GAUSSIAN, "ball", True, ("check",)),
     ("plr", _RELATIONS, _BODY, "body", False, ("", "check")),
-    ("pst-s", _RELATIONS, _NORM, "ball", False, ("", "check")),
+    ("pst-s", _RELATIONS, _CLASSES, "ball", False, ("", "check")),
     ("pst-s", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-s", _RELATIONS, _BODY, "body", False, ("", "check")),
     *(
@@ -169,14 +177,17 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ),
     ("pst-f", _RELATIONS, _BODY, "bodies", False, ("", "check")),
     ("pst-f", _RELATIONS, _GAUSSIAN, "bodies", True, ("", "check")),
-    ("simcomb", _RELATIONS, _NORM, "ball", False, ("", "check")),
+    ("transfer", _RELATIONS, _CLASSES, "ball", False, ("",)),
+    ("transfer", _RELATIONS, _GAUSSIAN, "ball", True, ("",)),
+    ("transfer", _RELATIONS, _BODY, "body", False, ("",)),
+    ("simcomb", _RELATIONS, _CLASSES, "ball", False, ("", "check")),
     ("simcomb", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
     ("simcomb", _RELATIONS, _BODY, "body", False, ("", "check")),
     ("pst-h", _RELATIONS, _CLASSES, "ball", False, ("", "check")),
     ("pst-h", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-h", _RELATIONS, _BODY, "body", False, ("", "check")),
     ("pst-h", _RELATIONS, _GAUSSIAN, "body", True, ("", "check")),
-    ("average", _RELATIONS, _NORM, "ball", False, ("", "rounds", "check")),
+    ("average", _RELATIONS, _CLASSES, "ball", False, ("", "rounds", "check")),
     ("average", _RELATIONS, _GAUSSIAN, "ball", True, ("", "rounds", "check")),
     ("average", _RELATIONS, _BODY, "body", False, ("", "rounds", "check")),
     ("average", _RELATIONS, _GAUSSIAN, "body", True, ("", "rounds", "check")),
@@ -277,31 +288,31 @@ def _estimator(row: AuditCase, epsilon: float) -> Any:
 
     settings: dict[str, Any] = {"epsilon": epsilon, "classes": list(range(row.classes))}
     settings |= {"alpha": _STRONG} | ({} if not row.delta else asked("delta", _DELTA))
-    settings |= {name: _CONSTANT for name in ("intercept_scale",) if name in offered}
+    settings |= {"intercept_scale": _CONSTANT}
     if row.relation == "add-remove":
-        settings |= asked("declared_samples", _RECORDS)
-    if "neighbours" in offered:
-        settings |= {"neighbours": row.relation}
+        settings |= asked("neighbours", AddRemove(_RECORDS))
     if row.method in _CENTRED:
         # Around one who is sure of the last class everywhere rows of the first move most.
         level = [0.0] * (row.classes - 1) + [_SURE]
         settings |= {"prior_intercept": level if row.classes > 2 else _SURE}
-    grouped = "clipping" in offered
+    grouped = "groups" in offered
     if grouped == (row.geometry in ("ball", "body")):
         raise InvalidParameter(f"{row.geometry} is not offered by {row.method}, or nothing new.")
     if row.geometry in ("joint", "apart"):
         clipping = "joint" if row.geometry == "joint" else "separate"
-        settings |= asked("clipping", clipping) | {"groups": [[0, 1], [2, 3]], "alpha": _MODERATE}
+        settings |= (
+            {"clipping": clipping} | asked("groups", [[0, 1], [2, 3]]) | {"alpha": _MODERATE}
+        )
     elif row.geometry == "bodies":
-        settings |= asked("clipping", "separate") | {"groups": [["line", "curve"], ["block"]]}
+        settings |= {"clipping": "separate"} | asked("groups", [["line", "curve"], ["block"]])
     if row.geometry in _SCHEMAS:
-        settings |= asked("noise", "schema") | {"schema": _SCHEMAS[row.geometry]}
+        settings |= asked("geometry", "schema") | {"schema": _SCHEMAS[row.geometry]}
     if "split_seed" in offered:
         settings |= {"split_seed": None}
     settings |= _option(row, asked, offered)
     if method.shape == "transfer":
         settings |= {"source": _source(row, method.source), "prior_check": row.option == "check"}
-    return method.make(**settings)
+    return designed(method.make(), **settings)
 
 
 def _option(
@@ -313,11 +324,11 @@ def _option(
         columns = {"body": 8, "bodies": 8}.get(row.geometry, 4)
         prior = np.zeros((row.classes, columns) if row.classes > 2 else columns)
         prior[..., 0] = np.linspace(0, 1, row.classes) if row.classes > 2 else 1.0
-        return asked("prior", prior) | asked("prior_check", True)
+        return asked("prior", prior)
     if row.option == "reserve":
         if row.method != "sums":
-            return asked("reserve", _RESERVE) | asked("trust", "sum")
-        return asked("reserve", _RESERVE)
+            return asked("max_retries", _RESERVE) | asked("trust", "sum")
+        return asked("max_retries", _RESERVE)
     if row.option == "rounds":
         return asked("rounds", _ROUNDS)
     if row.option == "sum":
@@ -327,19 +338,20 @@ def _option(
 
 def _source(row: AuditCase, kind: str | None) -> Any:
     """Return a release of the same shape, of somebody who was sure."""
-    common: dict[str, Any] = {"classes": list(range(row.classes)), "ledger": Ledger()}
+    common: dict[str, Any] = {"classes": list(range(row.classes)), "budget": Ledger()}
     common |= {"epsilon": 20.0, "random_state": 0, "alpha": 1.0, "intercept_scale": _CONSTANT}
     if row.geometry in _SCHEMAS:
-        common |= {"schema": _SCHEMAS[row.geometry], "noise": "schema"}
+        common |= {"schema": _SCHEMAS[row.geometry], "geometry": "schema"}
     if row.delta:
         common |= {"delta": _DELTA}
     if kind == "plr":
-        made: Any = PrivateLogisticRegression(**common)
+        made: Any = designed(PrivateLogisticRegression(), **common)
     else:
         groups: Any = [["line", "curve"], ["block"]] if "schema" in common else [[0, 1], [2, 3]]
-        made = FeatureStackingClassifier(groups=groups, split_seed=None, **common)
+        made = FeatureStackingClassifier(groups=groups, split_seed=None)
+        made = designed(made, **common)
         if "schema" in common:
-            made.set_params(clipping="separate", combiner="vote")
+            designed(made, clipping="separate", combiner="vote")
     return made.fit(**_neighbours(replace(row, relation="replace-one"))[0]).to_release()
 
 
@@ -350,7 +362,7 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
         return _crowds(row)
     n = _RECORDS
     y = np.arange(n) % row.classes
-    y[0] = 0
+    y[0 if row.relation == "replace-one" else -1] = 0  # whoever changes: a misfit to who is sure
     X: Any
     if row.geometry in ("body", "bodies"):
         X = pa.table(
@@ -364,7 +376,8 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
     else:
         X = np.resize(np.vstack([np.eye(4), -np.eye(4)]), (n, 4))
         other = X.copy()
-        other[0] = -X[0]
+        # Opposite rows have the same squares: coefficients of both move most between these.
+        other[0] = (-0.6, 0.8, 0, 0) if row.method == "ofaa" else -X[0]
     first: dict[str, Any] = {"X": X, "y": y}
     second = {"X": other, "y": y}
     if row.relation == "add-remove":
@@ -390,16 +403,16 @@ def _crowds(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _terms(plan: Any, records: Any) -> list[Term]:
-    """Return the terms of a plan; of rounds all of them, at public points."""
+    """Return the terms of a plan, at public points; rounds of one sum are counted by its tries."""
     protocol = getattr(plan, "protocol", None)
     if isinstance(protocol, Averaging) and protocol.rounds > 1:
-        parties = PartyRows.of(records)
+        parties, each = PartyRows.of(records), protocol.allowed(plan.sizes)
         return [
             replace(term, name=f"{term.name}, round {k}")
-            for k, epsilon in enumerate(protocol.round_epsilons)
-            for term in replace(
-                protocol, rounds=1, epsilon=epsilon, delta=protocol.round_delta
-            ).terms(parties, plan.sizes)
+            for k in range(protocol.rounds)
+            for term in replace(protocol, rounds=1, epsilon=each.epsilon, delta=each.delta).terms(
+                parties, plan.sizes
+            )
         ]
     if isinstance(protocol, GradientRounds):
         # Weights are public whatever they are: here all are sure of the last class.
@@ -436,7 +449,7 @@ def _facts(row: AuditCase, epsilon: float) -> Sides:
     if row.option != "sum":
         return Sides(plan, *([Term("facts", plan.counter, one)] for one in counted))
     counting = CountedSum(
-        epsilon, n_parties=3, colluding=1, reserve=_RESERVE, quorum=1.0, largest=100
+        epsilon, n_parties=3, collusion_threshold=1, max_retries=_RESERVE, quorum=1.0, largest=100
     )
     summed = counting.facts(plan.counts, Hides.of(unit, check_relation(row.relation)))
     nobody = np.zeros_like(counted[0], dtype=np.float64)
@@ -464,8 +477,8 @@ def audit_row(
     else:
         try:
             sides = sides_of(row, epsilon)
-        except (CompositionError, InvalidData) as error:
-            # Made-up rows are good: a mechanism that refuses them was given others.
+        except (CalibrationError, CompositionError, InvalidData) as error:
+            # Made-up rows and prices are good: what refuses them was given others.
             return RowAudit(row, {"ratio": math.inf}, f"refused to run: {error}", 0.0)
         tools = {
             "ratio": lambda: _ratios(sides, random_state),
@@ -502,7 +515,7 @@ def _ratios(sides: Sides, seed: int) -> Shares:
             density
             for term in terms
             for _ in range(_times(term.mechanism))
-            for density in term.densities()
+            for density in densities(term.mechanism, term.data)
         ]
         for terms in (sides.first, sides.second)
     )
@@ -524,7 +537,7 @@ def _prices(row: AuditCase, sides: Sides, epsilon: float) -> Shares:
     """Yield what is spent over what is promised, however a run goes."""
     plan, claimed = sides.plan, sides.plan.guarantee()
     yield claimed.epsilon / epsilon, "what was asked for"
-    laws = {density.law.name for term in sides.first for density in term.densities()}
+    laws = {_name_of(density.law) for density in densities_of(sides.first)}
     if row.law not in laws:
         yield math.inf, f"noise of {' and '.join(sorted(laws))}"
     if row.relation != str(claimed.neighbours):
@@ -542,6 +555,12 @@ def _prices(row: AuditCase, sides: Sides, epsilon: float) -> Shares:
     for summed, possible in _sums(row, sides):
         tries = tries_let_through(summed)
         yield max(tries / possible, possible / max(tries, 1e-9)), "sums that can be asked for"
+
+
+def _name_of(law: Law) -> str:
+    if isinstance(law, Pure):
+        return law.norm.leaf + " per class" * (law.copies > 1)
+    return "Gaussian"
 
 
 def _over(parts: Sequence[Guarantee], claimed: Guarantee) -> float:
@@ -562,7 +581,7 @@ def _ways(plan: Any) -> Iterator[list[Guarantee]]:
     if isinstance(protocol, Averaging) and protocol.checked:
         check = protocol.check(plan.sizes)
         for belief in check.beliefs():
-            yield [check.guarantee(), protocol.after(belief).guarantee(plan.sizes)]
+            yield [check.guarantee(), protocol.after(check, belief).guarantee(plan.sizes)]
 
 
 def _sums(row: AuditCase, sides: Sides) -> Iterator[tuple[SecureSum, int]]:
@@ -595,7 +614,7 @@ def _totals(row: AuditCase, epsilon: float) -> Shares:
     for count in (1, 3, 8):
         ledger = Ledger()
         data = _neighbours(replace(row, method="plr"))[0]
-        model = _estimator(replace(row, method="plr"), epsilon).set_params(ledger=ledger)
+        model = _estimator(replace(row, method="plr"), epsilon).set_params(budget=ledger)
         for seed in range(count):
             model.set_params(random_state=seed).fit(**data)
         said = total(ledger.entries(), delta=delta).epsilon

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from confrere.accounting import profile
+from confrere.audit.densities import bends
 from confrere.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
 from confrere.kernel.accountants import GaussianLoss, Labels, Loss
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import Objective, SecureSum
 from confrere.kernel.norms import HiddenSize, LatticeStep
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import Objective, SecureSum
 from confrere.methods.sums import check_try
 
 #: Beyond what floats and a coarse Jacobian at a strong ridge can be off by.
@@ -65,8 +66,9 @@ def _steepest(loss: Loss) -> float:
         labels: Labels = np.full(len(scores), float(label))
         if k > 2:
             labels = labels.astype(np.intp)
-        found.append(np.linalg.norm(loss.errors(scores, labels), axis=1).max() / loss.slope)
-        found.append(np.trace(loss.bends(scores, labels), axis1=1, axis2=2).max() / bend)
+        residuals = loss.residuals(np.array(scores.T[None], order="C"), labels)[0]
+        found.append(np.linalg.norm(residuals, axis=0).max() / loss.slope)
+        found.append(np.trace(bends(loss, scores, labels), axis1=1, axis2=2).max() / bend)
     return float(max(found)) / (1 + 1e-9)
 
 

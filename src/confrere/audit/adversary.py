@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.arrays import Floats
+from confrere.audit.densities import norms_of
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import sum_zero_basis
 from confrere.kernel.norms import L1, Body, Norm
-from confrere.mechanisms.measurements import sum_zero_basis
 from confrere.solver.descent import curvature, residual
 
 Length = Callable[[Floats], float]
@@ -50,12 +51,10 @@ def log_density(
 
 
 def l2_norm(b: Floats) -> float:
-    """Return the Euclidean norm."""
     return float(np.linalg.norm(b))
 
 
 def l1_norm(b: Floats) -> float:
-    """Return the sum of magnitudes."""
     return float(np.abs(b).sum())
 
 
@@ -86,12 +85,7 @@ class Comparison:
 def signed_loss(
     case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, norm: Length = l2_norm
 ) -> float:
-    """Return the log density ratio, first over second, at ``w``.
-
-    The centre ``u`` is public and moves ``b(w)`` freely without touching the Hessian: it is chosen
-    so that the first data set needs no noise at all and the second one the most. ``norm`` is the
-    one in the noise's density.
-    """
+    """Return the log density ratio at ``w``, first over second, for the worst public centre."""
     pulls, log_dets = [], []
     for changed in (case.first, case.second):
         rows = case.rows(changed)
@@ -114,7 +108,6 @@ def loss_of_privacy(
 
 
 def random_unit(generator: np.random.Generator, d: int) -> Floats:
-    """Return a point of the unit sphere."""
     x = generator.normal(size=d)
     return np.asarray(x / np.linalg.norm(x))
 
@@ -145,12 +138,7 @@ def opposed_case(
     tilt_second: float | None = None,
     change: Neighbours = Neighbours.REPLACE_ONE,
 ) -> Comparison:
-    """Return the worst construction known: both records badly fitted, pulling opposite ways.
-
-    Signed rows are ``(-cos, -sin tilt)`` and ``(cos, -sin tilt)`` in the first two coordinates and
-    ``w`` stands on the second axis, so both margins are negative while the pulls oppose. On a line
-    (``d = 1``) there is only the sign.
-    """
+    """Return the worst construction known: both records badly fitted, pulling opposite ways."""
     tilt_second = tilt if tilt_second is None else tilt_second
     first, second, w = np.zeros(d), np.zeros(d), np.zeros(d)
     if d == 1:
@@ -197,10 +185,7 @@ def worst_loss(
     seed: int = 0,
     draws: int = 60,
 ) -> float:
-    """Return the largest loss over random and constructed cases.
-
-    With ``order=1`` rows lie in the L1 ball and the noise is Laplace's.
-    """
+    """Return the largest loss over all cases; with ``order=1`` of Laplace noise in the L1 ball."""
     cases = adversarial_cases(d, cap=cap, change=change, seed=seed, draws=draws)
     norm = l2_norm
     if order == 1:
@@ -218,11 +203,7 @@ def worst_body_loss(
     seed: int = 0,
     draws: int = 60,
 ) -> float:
-    """Return the largest loss over rows at corners of a body, with noise of its gauge.
-
-    Rows that differ at a corner of every group are as far apart as rows can be, and weights that
-    give them any two margins exist wherever the two are not each other's negative.
-    """
+    """Return the largest loss over rows at corners of a body, with noise of its gauge."""
     generator = np.random.default_rng(seed)
     bends = [float(np.log(c / (1 - c))) - 1e-9 for c in {cap, 1 - cap} if 0 < c < 1]
     # A signed row is badly fitted where its margin is negative; -12 is as badly as can be.
@@ -242,18 +223,14 @@ def worst_body_loss(
                 w = inverse @ np.array([margin, far])[: len(both)]
                 case = Comparison(common, first, second, w)
                 loss = loss_of_privacy(
-                    case, rho=rho, ridge=ridge, cap=cap, norm=lambda b: float(body.of(b)[0])
+                    case, rho=rho, ridge=ridge, cap=cap, norm=lambda b: float(norms_of(body, b)[0])
                 )
                 worst = max(worst, loss)
     return worst
 
 
 def opposed_corners(body: Body) -> Floats:
-    """Return the longest signed row, in coordinates, and one that is opposed in every group.
-
-    Other columns of a cross-polytope are as far away as the same one turned round. Of intervals
-    only one turns in every group, so that the two rows are not each other's negative.
-    """
+    """Return the longest signed row, in coordinates, and one that is opposed in every group."""
     rows = np.zeros((2, body.size))
     turned: set[int] = set()
     order = sorted(range(len(body.roots)), key=lambda k: -body.sizes[k])
@@ -309,7 +286,6 @@ def worst_softmax_loss(
     rho: float,
     ridge: float,
     change: Neighbours = Neighbours.REPLACE_ONE,
-    one_norm: bool = False,  # Whether the density has one L2 norm of the whole matrix instead
     length: float = 1.0,  # Of the rows, where groups share a row's length
     # Whether the loss counts first over second alone, as losses of groups that see the same
     # records add up in one direction; else in both.
@@ -319,23 +295,13 @@ def worst_softmax_loss(
     draws: int = 60,
 ) -> float:
     """Return the largest loss over random and constructed cases."""
-
-    def needed(B: Floats) -> float:
-        return rho * float(np.linalg.norm(B) if one_norm else norm.of(B).sum())
-
     cases = (_scaled(case, length) for case in _softmax_cases(n_classes, norm, change, seed, draws))
-    losses = (_softmax_losses(case, needed, ridge) for case in cases)
+    losses = (_softmax_losses(case, norm, rho, ridge) for case in cases)
     return max(first if signed else max(first, second) for first, second in losses)
 
 
 def log_density_softmax(
-    W: Floats,
-    X: Floats,
-    codes: NDArray[np.intp],
-    basis: Floats,
-    *,
-    rho: float,
-    ridge: float,
+    W: Floats, X: Floats, codes: NDArray[np.intp], basis: Floats, *, rho: float, ridge: float
 ) -> float:
     """Return the multinomial log density at ``W = basis C`` of the sum-zero subspace.
 
@@ -365,7 +331,7 @@ def _scaled(case: SoftmaxComparison, length: float) -> SoftmaxComparison:
 
 
 def _softmax_losses(
-    case: SoftmaxComparison, needed: Callable[[Floats], float], ridge: float
+    case: SoftmaxComparison, norm: Norm, rho: float, ridge: float
 ) -> tuple[float, float]:
     """Return the log ratio in both directions; a public centre makes one side need no noise."""
     basis = sum_zero_basis(len(case.W))
@@ -376,7 +342,7 @@ def _softmax_losses(
         errors[np.arange(len(codes)), codes] -= 1
         pulls.append(errors.T @ X)
         log_dets.append(log_density_softmax(case.W, X, codes, basis, rho=0.0, ridge=ridge))
-    moved = needed(pulls[0] - pulls[1])
+    moved = rho * float(norms_of(norm, pulls[0] - pulls[1]).sum())
     return moved + log_dets[0] - log_dets[1], moved + log_dets[1] - log_dets[0]
 
 

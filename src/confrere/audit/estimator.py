@@ -119,7 +119,7 @@ def _tells_without_noise(estimator: Any, pair: Pair) -> bool:
 
 
 def _fit(estimator: Any, data: Mapping[str, Any], ledger: Ledger, seed: int) -> Any:
-    model = clone(estimator).set_params(ledger=ledger, account=None, random_state=seed)
+    model = clone(estimator).set_params(budget=ledger, random_state=seed)
     return model.fit(**data)
 
 
@@ -128,7 +128,7 @@ def _description(estimator: Any) -> str:
     shown = {
         name: value
         for name, value in sorted(estimator.get_params().items())
-        if name not in ("ledger", "account", "random_state")
+        if name not in ("budget", "random_state")
     }
     return f"{type(estimator).__name__} {shown!r}"
 
@@ -155,20 +155,13 @@ class BulkSampler:
 
 
 def prepared(estimator: Any, data: Mapping[str, Any]) -> tuple[Plan[Any], Any]:
-    """Return what ``fit(**data)`` would run, and the records as it would see them.
-
-    The copy that prepares is a simulation, so that simulated sources may be opened.
-    """
+    """Return what a simulated ``fit(**data)`` would run, and the records as it would see them."""
     plan, records = clone(estimator).set_params(random_state=0).prepare(**data)
     return plan, records
 
 
 def released_numbers(model: Any) -> NDArray[np.float64]:
-    """Return all numbers among a fitted model's attributes, parameters aside.
-
-    Not only ``coef_``: what a model carries and should not (a count, a training score) is audited
-    too.
-    """
+    """Return all numbers among a fitted model's attributes, parameters aside."""
     parameters = model.get_params(deep=False)
     attributes = {name: value for name, value in vars(model).items() if name not in parameters}
     return np.fromiter(_numbers(attributes), dtype=np.float64)

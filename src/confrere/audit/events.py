@@ -48,11 +48,7 @@ def epsilon_lower_bound(
     confidence: float,  # Of the bound, for an event that was fixed before these runs
     delta: float = 0.0,  # What the claim concedes
 ) -> NDArray[np.float64]:
-    """Return an epsilon that the truth exceeds with probability ``confidence``.
-
-    A mechanism that is (epsilon, delta)-private has ``P(E|D) <= exp(epsilon) P(E|D') + delta`` for
-    every event; both probabilities are bounded, each with half of the risk.
-    """
+    """Return an epsilon that the truth exceeds with probability ``confidence``."""
     risk = (1 - confidence) / 2
     likely = np.maximum(lower_probability(hits, trials, risk) - delta, 0.0)
     rare = upper_probability(other_hits, trials, risk)
@@ -66,12 +62,7 @@ def attainable(
     *,
     confidence: float = 0.999,  # Of the bound
 ) -> float:
-    """Return the bound to expect where an ``epsilon``-private mechanism tells most.
-
-    No such mechanism parts two data sets better than randomised response, whose answer is right
-    with probability ``1/(1 + exp(-epsilon))``. An audit that comes near has used its runs up: only
-    more of them would show more.
-    """
+    """Return the bound to expect of randomised response, which tells most at an ``epsilon``."""
     right = round(trials / (1 + math.exp(-epsilon)))
     bound = epsilon_lower_bound(right, trials - right, trials, confidence=confidence)
     return float(bound)
@@ -182,11 +173,7 @@ def _discriminant(first: Floats, second: Floats, columns: NDArray[np.intp]) -> R
 def _agreements(
     first: Floats, second: Floats, order: NDArray[np.intp], moved: Floats
 ) -> Iterator[tuple[str, Reduce]]:
-    """Yield whether all outputs that move agree, or any: best for noise that is drawn apart.
-
-    Independent noise in every coordinate, where the promise speaks of the length of a vector, is
-    told by all coordinates together and by none of them alone.
-    """
+    """Yield whether all outputs that move agree, or any: best for noise that is drawn apart."""
     alike = order[moved[order] > 0.5 * moved[order[0]]]
     if len(alike) < 2:
         return
@@ -207,10 +194,7 @@ def _distance(outputs: Floats, columns: NDArray[np.intp]) -> Reduce:
 
 
 def _distances(first: Floats, second: Floats, columns: NDArray[np.intp]) -> Reduce:
-    """Return how much nearer an output is to the second cloud's centre than to the first's.
-
-    The ratio of two densities ``exp(-rho ||w - centre||)`` is a function of it.
-    """
+    """Return how much nearer an output is to the second cloud's centre than to the first's."""
     centres = [np.median(outputs[:, columns], axis=0) for outputs in (first, second)]
 
     def reduce(outputs: Floats) -> Floats:

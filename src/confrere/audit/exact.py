@@ -18,21 +18,15 @@ from confrere.audit.adversary import (
     worst_loss,
     worst_softmax_loss,
 )
+from confrere.audit.densities import Density, NoisedPoint, PerturbedTerm, densities, densities_of
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import TOLERANCE, Act, Objective
 from confrere.kernel.norms import L1, Body, Gaussian, row_norms
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import (
-    TOLERANCE,
-    Act,
-    NoisedPoint,
-    Objective,
-    PerturbedTerm,
-)
 from confrere.methods.allowance import SOLVER
-from confrere.methods.plan import Density
 from confrere.methods.priors import PriorCheck
 from confrere.solver.descent import smallest_for
 
@@ -55,7 +49,6 @@ class ExactAudit:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is shown to be false."""
         return self.epsilon > self.claimed
 
 
@@ -106,11 +99,7 @@ def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> I
 
 
 def _audit_objective(mechanism: Objective, draws: int, seed: int) -> ExactAudit:
-    """Sum over the blocks, in one direction, of each block's worst case.
-
-    Where they share one row, the lengths tried are those in proportion to the weights, one block
-    alone, and random ones.
-    """
+    """Sum each block's worst case, in one direction, over several ways to share a row's length."""
     generator = np.random.default_rng(seed)
     acts = mechanism.acts
     lengths = [np.ones(len(acts))]
@@ -140,10 +129,7 @@ def _act_loss(act: Act, relation: Neighbours, length: float, signed: bool, **kno
     norm, loss = act.norm, act.loss
     common: dict[str, Any] = {"rho": act.law.rate, "ridge": act.ridge, "change": relation, **known}
     if loss.n_scores > 1:
-        one_norm = act.law.size != loss.n_scores * norm.size
-        return worst_softmax_loss(
-            loss.n_classes, norm, one_norm=one_norm, length=length, signed=signed, **common
-        )
+        return worst_softmax_loss(loss.n_classes, norm, length=length, signed=signed, **common)
     common["cap"] = loss.slope
     if isinstance(norm, Body):
         return worst_body_loss(norm, **common)
@@ -178,12 +164,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def gaussian_move(
     act: Act, relation: Neighbours = Neighbours.REPLACE_ONE, length: float = 1.0
 ) -> float:
-    """Return how many deviations apart the noises are that two neighbours need for one release.
-
-    The public point that is shrunk towards makes the changed records misfits, and pulls them
-    opposite ways. Wherever the noise leads, their residuals are extreme: then the releases are two
-    normal laws. Rows may be shorter than one, where groups share their length.
-    """
+    """Return how many deviations apart noises are that two neighbours need for one release."""
     d, scores = act.norm.size, act.loss.n_scores
     draws = act.law.draw(SeededSource(0), 16) / act.ridge
     most = 0.0
@@ -198,7 +179,7 @@ def gaussian_move(
         if scores > 1:
             centre, label = np.zeros((scores, d)), 0
             centre[-1] = far
-        at = [(centre + noise).ravel() for noise in act.weights_of(draws)]
+        at = [centre.ravel() + noise for noise in draws]
         if relation is Neighbours.ADD_REMOVE:
             other = np.zeros(d)
         one, another = (
@@ -220,13 +201,13 @@ def _audit_check(mechanism: PriorCheck) -> ExactAudit:
     measured, classes = mechanism.measurement, len(mechanism.rates or (0, 1))
     codes = range(classes) if mechanism.rates else (-1.0, 1.0)
     scores = 1e9 * (np.vstack([np.eye(classes), -np.eye(classes)]) if mechanism.rates else _SIGNS)
-    totals = {
-        (k, code): measured.densities((scores[k : k + 1], np.array([float(code)])))[0]
+    totals: dict[Any, Any] = {
+        (k, code): densities(measured, (scores[k : k + 1], np.array([float(code)])))[0]
         for k in range(len(scores))
         for code in codes
     }
     relation = mechanism.neighbours
-    nobody = measured.densities((scores[:0], np.zeros(0)))[0]
+    nobody: Any = densities(measured, (scores[:0], np.zeros(0)))[0]
     worst = max(
         one.loss(nobody if relation is Neighbours.ADD_REMOVE else other)
         for one in totals.values()
@@ -292,38 +273,33 @@ def _gaussian_square(one: Density, other: Density) -> float:
         return float(np.square(one.point - other.point).sum()) * one.law.rate**2
     start, act = minimiser(one), one.made
     drawn = act.law.draw(SeededSource(0), 16) / act.ridge
-    return _least_move(one, other, act.weights_of(start + drawn)) ** 2
+    return _least_move(one, other, start + drawn) ** 2
 
 
 def _terms(target: Any, data: Mapping[str, Any]) -> list[Density]:
     """Return what a classifier noises, made by its own scaling, clipping and splits."""
     plan, records = prepared(target, data)
-    return [density for term in plan.terms(records) for density in term.densities()]
+    return densities_of(plan.terms(records))
 
 
 def minimiser(term: PerturbedTerm) -> Floats:
-    """Return the minimiser without noise, in the coordinates of the noise."""
+    """Return the minimiser without noise, as one row."""
     act = term.made
     # Rows that break their bound are what an audit may be looking for.
     longest = max(1.0, float(row_norms(term.X).max(initial=0.0)))
     rows = SOLVER.rows(term.X, longest)
-    problem = act.problems(rows, term.y, np.zeros((1, *act.shape)))
+    problem = act.problems(rows, rows.keep(term.y), np.zeros((1, *act.shape)))
     W = SOLVER.solve(problem, max(TOLERANCE, 2 * smallest_for(problem)))
-    return np.asarray((act.class_basis.T @ W.reshape(act.loss.n_scores, -1)).ravel())
+    return np.asarray(W.ravel())
 
 
 def _largest(
-    first: PerturbedTerm,
-    second: PerturbedTerm,
-    sign: float,
-    seed: int,
-    climb: bool = True,
+    first: PerturbedTerm, second: PerturbedTerm, sign: float, seed: int, climb: bool = True
 ) -> float:
     """Return the largest log ratio, first over second times ``sign``, over weights."""
 
     def ratio(w: Floats) -> float:
-        (W,) = first.made.weights_of(w[None])
-        return sign * (first.log_density(W) - second.log_density(W))
+        return sign * (first.log_density(w) - second.log_density(w))
 
     starts = [minimiser(first), minimiser(second)]
     generator = np.random.default_rng(seed)

@@ -26,6 +26,7 @@ from confrere.estimators import (
     SampleStackingClassifier,
     TransferClassifier,
     TransferStackingClassifier,
+    designed,
 )
 from confrere.ledger import Ledger
 from confrere.methods.average import LINEAR_SHARE, worst_angle
@@ -84,9 +85,9 @@ def audit_cases(estimator: Any) -> list[Case]:
     Parameters
     ----------
     estimator : private classifier
-        Its epsilon, method and loss are kept; settings that the guarantee holds for whatever they
-        are may be changed, and a source is made up where one is needed. A classifier that no case
-        is made for is tried as it is, on :func:`worst_pairs`.
+        Its epsilon, method and purpose are kept; settings that the guarantee holds for whatever
+        they are may be changed, and a source is made up where one is needed. A classifier that no
+        case is made for is tried as it is, on :func:`worst_pairs`.
     """
     for kind, make in _CASES:
         if type(estimator) is kind:
@@ -101,7 +102,7 @@ def audit_cases(estimator: Any) -> list[Case]:
 
 def _rare(model: Any) -> dict[str, Any]:
     """Return the settings under which every positive record is as bad a misfit as it can be."""
-    alpha = _STRONG if model.loss == "capped" else model.alpha
+    alpha = _STRONG if model.purpose == "prediction" else model.alpha
     return {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": alpha}
 
 
@@ -112,7 +113,7 @@ def _logistic(model: Any) -> list[Case]:
     flipped = Pair.of_rows(
         "a misfit and its mirror", ([[a, b]], np.ones(1, int)), ([[a, -b]], np.zeros(1, int))
     )
-    believed = {"prior": [0.0, _RARE / _TILT], "prior_check": False, "loss": "logistic"}
+    believed = {"prior": [0.0, _RARE / _TILT], "prior_check": False, "purpose": "inference"}
     constant = _with(model, intercept_scale=0.9, **believed)
     return [
         Case(rare, _record_pairs(3, 1)),
@@ -122,9 +123,9 @@ def _logistic(model: Any) -> list[Case]:
 
 
 def _transfer(model: Any) -> list[Case]:
-    sure = PrivateLogisticRegression(**_SURE, ledger=Ledger())
-    source = sure.fit(*_background(4, 1))
-    made = _with(model, source=source.to_release(), intercept_scale=_CONSTANT, alpha=_STRONG)
+    source = designed(PrivateLogisticRegression(budget=Ledger()), **_SURE).fit(*_background(4, 1))
+    told = {"source": source.to_release(), "eta": model.eta or 0.0}  # a fit in any case
+    made = _with(model, **told, intercept_scale=_CONSTANT, alpha=_STRONG)
     pairs = _record_pairs(3, 1)
     return [Case(_with(made, prior_check=False), pairs), Case(made, pairs[:1], _FEWER)]
 
@@ -144,11 +145,10 @@ def _feature_stack(model: Any) -> list[Case]:
 
 def _transfer_stack(model: Any) -> list[Case]:
     def made(**settings: Any) -> Any:
-        source = FeatureStackingClassifier(
-            **_GROUPS | settings, **_SURE, ledger=Ledger(), classes=[0, 1]
-        ).fit(*_background(8, 2))
-        model.set_params(split_seed=None, alpha=_STRONG, prior_check=False)
-        return _with(model, source=source.to_release())
+        source = FeatureStackingClassifier(**_GROUPS | settings, budget=Ledger(), classes=[0, 1])
+        source = designed(source, **_SURE).fit(*_background(8, 2))
+        unchecked = {"split_seed": None, "alpha": _STRONG, "prior_check": False}
+        return _with(model, source=source.to_release(), **unchecked)
 
     return [
         Case(made(), _record_pairs(8, 2, positions=(0, 7)), _FEWER),
@@ -157,7 +157,7 @@ def _transfer_stack(model: Any) -> list[Case]:
 
 
 def _collaborative(model: Any) -> list[Case]:
-    model.set_params(fit_intercept=False)
+    designed(model, fit_intercept=False)
     y = np.ones(1, dtype=np.intp)
     turned = np.array([[1.0], [1.0]]), np.array([[-1.0], [1.0]])
     parties = Pair.of_rows(
@@ -183,7 +183,7 @@ def _multiparty(model: Any) -> list[Case]:
         public: Any = {"party": np.repeat(np.arange(3), (size, 1, 1)), "auxiliary": np.ones((1, 1))}
         labels = (np.repeat([first, 1, 0], (size, 1, 1)) for first in (1, 0))
         pairs.append(Pair.of_rows(name, *((np.ones((size + 2, 1)), y) for y in labels), **public))
-    made = model.set_params(fit_intercept=False, alpha=10.0)
+    made = designed(model, fit_intercept=False, alpha=10.0)
     return [Case(made, pairs)]
 
 
@@ -216,7 +216,7 @@ def _turned_row(name: str, row: Any, n: int) -> Pair:
 
 
 def _with(model: Any, **settings: Any) -> Any:
-    return clone(model).set_params(**settings)
+    return designed(clone(model), **settings)
 
 
 def _background(n: int, d: int) -> tuple[Any, Any]:

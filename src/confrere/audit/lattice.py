@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
+from confrere.audit.densities import densities
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.kernel.norms import LatticeStep
@@ -94,11 +95,11 @@ def lattice_audit(
 
 def _faults(term: Term, seed: int) -> Iterator[tuple[str, str | None]]:
     """Yield every output step of a term and what is wrong with it."""
-    densities = term.densities()
-    steps = [density.step for density in densities if density.step is not None]
+    found = densities(term.mechanism, term.data)
+    steps = [density.step for density in found if density.step is not None]
     source = _Replayed(seed)
     kept = term.run_many(source, 1)[0]
-    if len(steps) < len(densities) or sum(step.size for step in steps) != len(kept):
+    if len(steps) < len(found) or sum(step.size for step in steps) != len(kept):
         return
 
     def redrawn(fresh: int, count: int) -> Floats:

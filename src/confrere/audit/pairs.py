@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours, check_relation
+from confrere.methods.design import AddRemove
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ def worst_pairs(
         _opposed_misfits(n_samples, norm, tilt, n_samples - 1),
         _grown_record(n_samples, norm),
     ]
-    relation = getattr(estimator, "neighbours", Neighbours.REPLACE_ONE)
-    if check_relation(relation) is Neighbours.ADD_REMOVE:
+    if isinstance(getattr(estimator, "neighbours", None), AddRemove):
         return [_removed(pair) for pair in replaced[1:]]
     return replaced
 

@@ -1,28 +1,307 @@
-"""The tree of commands, each loaded when it is called.
+"""The tree of commands, each loaded when it is called; and one way out of every one of them.
 
-Usage errors and interrupts take the same form as everything else.
+For people on the screen, for programs one JSON envelope; exit codes are what a script can tell
+apart. Usage errors and interrupts take the same form as everything else.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.metadata
+import inspect
+import json
+import logging
+import math
 import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
 from importlib.resources import files
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
+from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from confrere.cli.envelope import COMMANDS, ExitCode, ending_of, report, runnable
-from confrere.errors import NotInstalled
+from confrere import errors
+from confrere.views import Word, shown, terminal
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    INVALID = 3
+    BUDGET = 4
+    VERIFICATION = 5
+    FEDERATION = 6
+    NOT_CONFIRMED = 7
+    INTERRUPTED = 130
+
+
+class NotConfirmed(errors.ConfrereError):
+    """The amount was not typed: nothing was spent."""
+
+
+# The first class that fits decides; the order is from the particular to the general.
+_ENDINGS: tuple[tuple[type[BaseException], ExitCode, str], ...] = (
+    (NotConfirmed, ExitCode.NOT_CONFIRMED, "type the amount as shown, or give --yes"),
+    (errors.BudgetExceeded, ExitCode.BUDGET, "see what was spent: confrere ledger show LEDGER"),
+    (errors.StudyRefused, ExitCode.BUDGET, "confrere approve STUDY, by who may lift it"),
+    (errors.AccountFrozen, ExitCode.BUDGET, "open another account, or ask the owner of this one"),
+    (errors.WitnessMismatch, ExitCode.VERIFICATION, "see both: confrere ledger witness LEDGER"),
+    (errors.LedgerTampered, ExitCode.VERIFICATION, "compare with a head kept elsewhere"),
+    (errors.SimulatedRelease, ExitCode.VERIFICATION, "confrere release show, to look at it"),
+    (errors.ReleaseError, ExitCode.VERIFICATION, "do not use it; ask the sender again"),
+    (errors.EngineFailed, ExitCode.FEDERATION, "then start it again: it goes on where it was"),
+    (errors.QuorumMissed, ExitCode.FEDERATION, "see each party's own log for the reason"),
+    (errors.FederationError, ExitCode.FEDERATION, "correct what the message names"),
+    (errors.StudyError, ExitCode.INVALID, "correct the file, then: confrere check STUDY"),
+    (errors.SchemaError, ExitCode.INVALID, "correct the public facts; data are never consulted"),
+    (errors.DataSetError, ExitCode.INVALID, "see where data are looked for: CONFRERE_DATA"),
+    (errors.NotInstalled, ExitCode.INVALID, "then run it again"),
+    (errors.NotALedger, ExitCode.INVALID, "give the path of a ledger"),
+    (errors.UnknownAccount, ExitCode.INVALID, "see the accounts: confrere ledger show LEDGER"),
+    (errors.LedgerError, ExitCode.FAILED, "see the entries: confrere ledger show LEDGER"),
+    (errors.ConfrereError, ExitCode.INVALID, "correct what the message names"),
+    (OSError, ExitCode.FAILED, "check the path and its permissions"),
+    (KeyboardInterrupt, ExitCode.INTERRUPTED, "what was charged stays charged: see the ledger"),
+)
+
+
+def ending_of(error: BaseException) -> tuple[ExitCode, str, str]:
+    """Return exit code, one line about the error, and the next step.
+
+    Errors that are not ours might quote data: of them only the class is named.
+    """
+    for kind, code, hint in _ENDINGS:
+        if isinstance(error, kind):
+            own = error.hint if isinstance(error, errors.ConfrereError) else ""
+            return code, _line(error), own or hint
+    return ExitCode.FAILED, f"unexpected {type(error).__name__}", "run it again with --debug"
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OSError):
+        where = f": {error.filename}" if isinstance(error.filename, str) else ""
+        return f"{error.strerror or type(error).__name__}{where}"
+    return " ".join(str(error).split())
+
+
+SCHEMA_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class Answer:
+    message: str  #: In one line
+    data: dict[str, Any] = field(default_factory=dict)  #: For programs: plain JSON values
+    shown: Sequence[object] = ()  #: For people: what :mod:`confrere.views` describes
+    text: str = ""  #: For people and pipes alike, printed as it is
+    exit_code: ExitCode = ExitCode.OK
+    #: Set where the answer itself is bad news: a refuted claim, schemas that differ.
+    error_code: str | None = None
+
+
+def console(*, aside: bool = True) -> Console:
+    """Return where prompts, progress and warnings go, never into a program's input; or results."""
+    return Console(stderr=aside, highlight=False, markup=False)
+
+
+def tell(*things: object, aside: bool = True) -> None:
+    place = console(aside=aside)
+    for thing in things:
+        for one in terminal(thing):
+            place.print(one, soft_wrap=aside and isinstance(thing, str))
+
+
+def wrote(*paths: object) -> list[Word]:
+    return [Word("wrote", "good", f" {path}") for path in paths]
+
+
+def pairs(texts: Sequence[str] | None, option: str, alone: str = "") -> dict[str, Path]:
+    """Read ``PARTY=FILE``; where there is one party ``alone``, the file alone will do."""
+    found: dict[str, Path] = {}
+    for text in texts or ():
+        name, equals, path = text.partition("=")
+        if not equals and alone:
+            name, path = alone, text
+        if not name or not path or name in found:
+            wrong = f"{name} is there twice." if name in found else "must be PARTY=FILE."
+            raise typer.BadParameter(wrong, param_hint=f"'{option}'")
+        found[name] = Path(path)
+    return found
+
+
+def confirm(epsilon: float) -> None:
+    """Have the amount typed; an empty input is a no."""
+    typer.echo(f"Type {shown(epsilon)} to approve this privacy cost: ", err=True, nl=False)
+    typed = sys.stdin.readline().strip()
+    try:
+        agreed = math.isclose(float(typed), epsilon, rel_tol=1e-4)
+    except ValueError:
+        agreed = False
+    if not agreed:
+        raise NotConfirmed("the amount was not typed; nothing was spent.")
+
+
+def envelope(
+    code: int,
+    message: str,
+    *,
+    error_code: str | None = None,
+    hint: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> str:
+    return json.dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "status": "ok" if code == ExitCode.OK else "error",
+            "exit_code": int(code),
+            "error_code": error_code,
+            "message": message,
+            "hint": hint,
+            "data": data or {},
+        },
+        allow_nan=False,
+    )
+
+
+class Option:
+    """What an annotation says about a parameter: its meaning, and what else the parser is told.
+
+    Where that is all, the meaning alone will do. Parameters without a star before them are
+    arguments, the others options; ``name`` is what an option is called that is not called like its
+    parameter.
+    """
+
+    def __init__(self, meaning: str, name: str = "", **facts: Any) -> None:
+        self.name, self.facts = name, {"help": meaning, **facts}
+
+
+def _annotated(parameter: inspect.Parameter) -> inspect.Parameter:
+    kind: Any = parameter.annotation
+    told = SHARED.get(parameter.name, "")
+    if get_origin(kind) is Annotated:
+        kind, told = get_args(kind)
+    option = Option(told) if isinstance(told, str) else told
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+        own = option.name or f"--{parameter.name.replace('_', '-')}"
+        parsed: Any = typer.Option(own, **option.facts)
+    else:
+        parsed = typer.Argument(**option.facts)
+    return parameter.replace(annotation=Annotated[kind, parsed])
+
+
+def runnable(function: Callable[..., Answer]) -> Callable[..., None]:
+    """Return what the parser calls: with ``--json`` and ``--debug``, and an exit code."""
+
+    @functools.wraps(function)
+    def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+        logging.getLogger("confrere").addHandler(logging.NullHandler())
+        try:
+            answer = function(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
+        except BaseException as error:
+            # What the parser raised has a usage line and a code of its own.
+            usage = hasattr(error, "format_message") and hasattr(error, "exit_code")
+            if usage or isinstance(error, BrokenPipeError | SystemExit):
+                raise
+            raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
+        _show(answer, as_json=as_json)
+        raise typer.Exit(int(answer.exit_code))
+
+    signature = inspect.signature(function, eval_str=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = (inspect.Parameter(name, kind, default=False, annotation=bool) for name in _EVERYWHERE)
+    parameters = [_annotated(one) for one in (*signature.parameters.values(), *more)]
+    made: Any = run
+    made.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
+    made.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+#: What every command takes besides its own arguments.
+_EVERYWHERE = ("as_json", "debug")
+
+#: What parameters mean in every command that does not say otherwise.
+SHARED: dict[str, str | Option] = {
+    "as_json": Option("Print one JSON document on standard output.", "--json"),
+    "debug": "Show the whole trace of an error.",
+    "study": Option("The study file.", metavar="STUDY"),
+    "release": Option("The folder of a release.", metavar="RELEASE"),
+    "local": Option(
+        "A party's local file, or a folder of them; by default local.toml and local/ beside the "
+        "study.",
+        envvar="CONFRERE_LOCAL",
+    ),
+    "data": Option("A party's table, before its local file's.", metavar="PARTY=FILE"),
+    "ledger": Option("One ledger for all, before the local files'.", envvar="CONFRERE_LEDGER"),
+    "account": "The account that pays; may be left out if there is one.",
+    "key": Option("A party's public key: it must have signed.", metavar="PARTY=FILE"),
+    "auxiliary": "The public rows that a study names by their hash, before the local file's.",
+    "name": "Who agrees; by default the user's name.",
+    "reason": "Why; by default the study's purpose.",
+    "justification": "Why this epsilon; by default what the study says.",
+    "label": "The label's column.",
+    "positive": "A value that counts as positive.",
+    "yes": "Spend without asking.",
+}
+
+#: The commands of those modules that were loaded, by the words that call them: "ledger show".
+COMMANDS: dict[str, Callable[..., Answer]] = {}
+
+C = TypeVar("C", bound=Callable[..., Answer])
+
+
+def command(words: str) -> Callable[[C], C]:
+    """Have a function called by these words; its annotations say what its parameters mean."""
+
+    def register(function: C) -> C:
+        COMMANDS[words] = function
+        return function
+
+    return register
+
+
+def _show(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(
+            envelope(
+                answer.exit_code, answer.message, error_code=answer.error_code, data=answer.data
+            )
+        )
+        return
+    tell(*answer.shown, aside=False)
+    if answer.text:
+        typer.echo(answer.text, nl=not answer.text.endswith("\n"))
+    if answer.message:
+        typer.echo(answer.message)
+
+
+def _failed(error: BaseException, *, as_json: bool, debug: bool) -> int:
+    if debug:
+        typer.echo("".join(traceback.format_exception(error)), err=True)
+    code, message, hint = ending_of(error)
+    name = "Interrupted" if code is ExitCode.INTERRUPTED else type(error).__name__
+    report(code, message, error_code=name, hint=hint, as_json=as_json)
+    return int(code)
+
+
+def report(code: int, message: str, *, error_code: str, hint: str, as_json: bool) -> None:
+    if as_json:
+        typer.echo(envelope(code, message, error_code=error_code, hint=hint))
+    else:
+        typer.echo(f"confrere: {message} ({hint})", err=True)
 
 
 class Group(TyperGroup):
@@ -37,7 +316,6 @@ class Group(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command line; in standalone mode, exit with its code."""
         given = list(sys.argv[1:] if args is None else args)
         try:
             _check_words(given)
@@ -92,46 +370,31 @@ def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:
         context = getattr(error, "ctx", None)
         where = program if context is None else context.command_path
         hint = f"{where} --help"
-        # The parser's own suggestions come twice, or not at all.
-        message = re.sub(r"[.?]? Did you mean.*", "", " ".join(format_message().split()))
-        message = message.rstrip(".")
+        told = " ".join(format_message().split())  # the parser's suggestion may come twice
+        message = re.sub(r"\(?(Did you mean .*?\?).*", r"\1", told).rstrip(".")
         listed = getattr(getattr(context, "command", None), "list_commands", None)
         verbs = [] if listed is None else list(listed(context))
         if not message:  # a group without a verb: its help has just been printed
             message = f"{where} needs one of {', '.join(verbs)}"
             hint = f"for instance: {where} {verbs[0]}" if verbs else hint
-        near = _near(message, verbs, context)
-        if near:
-            message, hint = f"{message}; did you mean {near!r}?", f"{where} {near}"
     report(code, message, error_code=name, hint=hint, as_json=as_json)
     return code
-
-
-def _near(message: str, verbs: list[str], context: Any) -> str | None:
-    """Return the command or option that an unknown one was probably meant to be."""
-    typed = re.search(r"No such (command|option):? '?(-{0,2}[^'\s]+)", message)
-    if typed is None:
-        return None
-    known = verbs
-    if typed[1] == "option":
-        own = getattr(getattr(context, "command", None), "params", [])
-        known = [name for one in own for name in (*one.opts, *one.secondary_opts)]
-    return next(iter(get_close_matches(typed[2], known, n=1)), None)
 
 
 #: Commands in the order of the help, and the module that each is in: one of ours, or of a wheel.
 _MODULES = {
     "demo": "demo",
-    **dict.fromkeys(("init", "check", "price", "fit"), ""),
-    "evaluate": "evaluation",
-    **dict.fromkeys(("predict", "verify", "release"), "releases"),
+    **dict.fromkeys(("init", "check", "price", "assessment", "fit"), ""),
+    **dict.fromkeys(("evaluate", "predict", "verify", "release"), "releases"),
     "ledger": "ledgers",
     "schema": "schemas",
+    "table1": "cohort",
     "audit": "audit",
     "plan": "planning",
     "choose": "planning",
     **dict.fromkeys(("home", "keys", "provision", "kit", "approve", "coordinator"), ""),
-    **dict.fromkeys(("party", "status", "desk"), ""),
+    **dict.fromkeys(("party", "status", "dashboard"), ""),
+    "methods": "version",
     "version": "version",
 }
 
@@ -147,7 +410,6 @@ class LazyGroup(Group):
     """Commands by their names; a module is imported for the command that is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """Return the names in the order of the help."""
         return list(_MODULES)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
@@ -156,6 +418,8 @@ class LazyGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is named first, with its arguments, and the other words."""
+        # By these names the parser says what an unknown one was probably meant to be.
+        self.commands = dict.fromkeys(_MODULES, TyperCommand(""))
         name, found, rest = super().resolve_command(ctx, args)
         return name, found and load_command(str(name)), rest
 
@@ -185,10 +449,11 @@ def help_of(name: str) -> str:
 
 
 def load_command(name: str) -> Any:
-    """Return a command with its arguments, or a group of them."""
     home = home_of(name)
     if home is None:
-        raise NotInstalled(f"{name} is between organisations: pip install 'confrere[federation]'.")
+        raise errors.NotInstalled(
+            f"{name} is between organisations: pip install 'confrere[federation]'."
+        )
     package, module, told = home
     importlib.import_module(f"{package}.{module}")
     tree = group = typer.Typer()

@@ -1,7 +1,7 @@
-"""Raw rows become bounded ones by declared facts alone: nothing is learned, each row by itself.
+"""Raw rows become bounded ones by declared facts alone, each row by itself.
 
-The numbers of a cell's vertex are weighted by importance, and the row is bounded: what the
-mechanisms' sensitivity rests on.
+Which vertex of its column a cell is, is its code. The numbers of a vertex are weighted by
+importance, and the row is bounded: what the mechanisms' sensitivity rests on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,24 @@ from scipy import special
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from confrere.arrays import Floats
-from confrere.data.cells import MISSING_TEXTS, declared_columns
-from confrere.data.codes import Coded, PackedCodes, stored
+from confrere.data.cells import (
+    MISSING_TEXTS,
+    Coded,
+    PackedCodes,
+    RowRule,
+    declared_columns,
+    each_column,
+    narrow,
+    stored,
+)
 from confrere.data.features import BodyBlock, Encoded, Feature, Form, Number, Told
-from confrere.errors import InvalidData, InvalidParameter, SchemaError
+from confrere.errors import InvalidParameter, SchemaError
 
 if TYPE_CHECKING:
     from confrere.data.schema import PublicSchema
 
-RowRule: TypeAlias = Literal["clip", "unit"]
+#: Rows that are encoded at once.
+_AT_ONCE = 2**17
 
 
 def frequencies(feature: Feature) -> Floats:
@@ -46,7 +55,6 @@ def frequencies(feature: Feature) -> Floats:
 
 
 def check_rows(rows: object) -> None:
-    """Refuse what is not a way to bound rows."""
     if rows not in ("clip", "unit"):
         raise InvalidParameter('rows must be "clip" or "unit".')
 
@@ -80,8 +88,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Multiply each encoded column by its importance. Importances are scaled so that the
         root-mean-square norm that the schema implies is the same with and without them: only
         their ratios matter, and one ``clip_norm`` serves both.
-    power : float, default=1.0
-        Importances are raised to this power first; 0 weighs all columns alike.
     rows : {"clip", "unit"}, default="clip"
         ``"clip"``: divide by ``clip_norm``, then shrink what is still longer than 1.
         ``"unit"``: give every row norm 1; rows of zeros stay so.
@@ -96,7 +102,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     schema: PublicSchema
     _: KW_ONLY
     weighted: bool = False
-    power: float = 1.0
     rows: RowRule = "clip"
     clip_norm: float | Literal["rms"] | None = None
     form: Form = "standardised"
@@ -114,17 +119,16 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         What is wrong is said of every column at once, and never with a value.
         """
-        features = self.schema.features
         table = declared_columns(X, self.schema.columns)
-        found, problems = [], []
-        for feature in features:
-            try:
-                found.append(feature.vertices(table[feature.column]))
-            except InvalidData as problem:
-                problems.append(str(problem))
-        if problems:
-            raise InvalidData("\n".join(problems))
-        return stored(found, [feature.size for feature in features])
+
+        def codes(feature: Feature) -> NDArray[Any]:
+            cells = table.pop(feature.column)  # what is made on the way takes more than codes
+            starts = range(0, max(1, len(cells)), _AT_ONCE)
+            pieces = (feature.vertices(cells.slice(start, _AT_ONCE)) for start in starts)
+            return np.concatenate([narrow(each, feature.size) for each in pieces])
+
+        found = each_column(self.schema.features, codes)
+        return stored(found, [feature.size for feature in self.schema.features])
 
     def coded(self, stores: Sequence[PackedCodes]) -> Coded:
         """Return rows of Euclidean norm at most 1: those that touch it are shorter by a hair."""
@@ -148,12 +152,15 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def columns(self) -> list[Encoded]:
         """What becomes of every raw column."""
+        self._check()
+        return [feature.encoded(self.form) for feature in self.schema.features]
+
+    def _check(self) -> None:
         check_rows(self.rows)
         if self.form not in get_args(Form):
             raise InvalidParameter(f"form must be one of {', '.join(map(repr, get_args(Form)))}.")
         if self.shaped and (self.weighted or self.rows != "clip"):
             raise InvalidParameter("form: rows in a body are neither weighted nor brought to 1.")
-        return [feature.encoded(self.form) for feature in self.schema.features]
 
     @property
     def shaped(self) -> bool:
@@ -188,7 +195,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _typical(self) -> float:
-        """What a typical row is divided by."""
         return self.schema.rms_norm if self.rows == "unit" else self.norm
 
     def expert_prior(self) -> Floats:
@@ -221,7 +227,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return what rows in a body consist of, one block per raw column."""
         if not self.shaped:
             raise InvalidParameter('form must be "linear" or "curves" for rows in a body.')
-        return tuple(column.block for column in self.columns)
+        self._check()
+        return tuple(feature.block(self.form) for feature in self.schema.features)
 
     def multipliers(self) -> Floats:
         """Return the factor of every encoded column: ones unless columns are weighted."""
@@ -230,15 +237,12 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return np.ones_like(variances)
         if not self.schema.has_importances:
             raise SchemaError("weighted=True needs a schema that declares importances.")
-        if not 0 <= self.power < np.inf:
-            raise InvalidParameter("power must be a finite number >= 0.")
         importances = self.schema.importances()
-        weights: Floats = (importances / importances.max()) ** self.power
+        weights = importances / importances.max()
         return np.asarray(weights * np.sqrt(variances.sum() / (weights**2 @ variances)))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the encoded columns."""
         return tuple(name for column in self.columns for name in column.names)
 
     # What scikit-learn asks of a transformer.

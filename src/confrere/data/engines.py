@@ -1,25 +1,183 @@
-"""Who computes the partitions of one organisation's rows: one loop, threads, or a cluster.
+"""Who computes the partitions of one organisation's rows, and the files that workers share.
 
-All give the same bits: partitions are public functions of the shape, and their sums are added in
-order by whoever asked. A worker that dies is replaced by another, or by the one who asked: the same
-partition gives the same sum. Sums of partitions are not protected by noise; the cluster lies inside
-one organisation, and what leaves it is what a mechanism releases.
+Engines are one loop, threads, or a cluster. All give the same bits: partitions are public functions
+of the shape, and their sums are added in order by whoever asked. A worker that dies is replaced by
+another, or by the one who asked: the same partition gives the same sum. Sums of partitions are not
+protected by noise; the cluster lies inside one organisation, and what leaves it is what a mechanism
+releases.
+
+A file of rows is its owner's alone (mode 0600 in a folder of mode 0700), room for it is looked for
+before it is written, and it is removed when nothing refers to it any more. A kill leaves it behind;
+the next process that needs one finds that its owner is gone, and removes it.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from confrere.data.codes import Coded
-from confrere.data.spill import SpillFolder
-from confrere.errors import InvalidParameter
+from confrere.data.cells import Coded
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
+from confrere.files import file_stamp
 from confrere.solver.row_blocks import BlockRows, Engine, Sums
+
+#: Bytes of a disk that are left to others.
+_LEFT_FREE = 256 * 2**20
+
+_ELSEWHERE = "name a folder on a larger disk in the environment variable CONFRERE_SPILL."
+
+
+def spill_folder() -> Path:
+    """Return the folder of such files: what the environment variable ``CONFRERE_SPILL`` names.
+
+    That is a fast disk which workers can read. By default it is in the folder for temporary files.
+    """
+    chosen = os.environ.get("CONFRERE_SPILL")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(tempfile.gettempdir()) / f"confrere-spill-{os.getuid()}"
+
+
+class SpillFolder:
+    """A private folder of one process, marked as in use by a lock that a kill releases."""
+
+    def __init__(self) -> None:
+        above = spill_folder()
+        try:
+            above.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if above.stat().st_uid != os.getuid():
+                raise PermissionError(errno.EPERM, "it belongs to somebody else")
+            _remove_leftovers(above)
+            self.path = Path(tempfile.mkdtemp(prefix="rows-", dir=above))
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:
+            raise InvalidData(
+                f"rows cannot be decoded into {above} ({error.strerror}); name a folder of your "
+                "own in the environment variable CONFRERE_SPILL."
+            ) from error
+        self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+
+    def check_room(self, needed: int) -> None:
+        free = max(0, shutil.disk_usage(self.path).free - _LEFT_FREE)
+        if needed > free:
+            raise InvalidData(
+                f"decoded rows need {needed / 2**20:,.0f} MB and {self.path.parent} has "
+                f"{free / 2**20:,.0f} MB left; {_ELSEWHERE}"
+            )
+
+    def append(self, name: str, block: NDArray[Any], rows: int = 0) -> None:
+        """Write more rows of a file, all of one type, if there is room for so many of them."""
+        file = self.path / name
+        if not file.exists():
+            self.check_room(max(rows, len(block)) * block.nbytes // max(1, len(block)))
+        try:
+            with open(file, "ab", opener=lambda path, how: os.open(path, how, 0o600)) as opened:
+                opened.write(np.ascontiguousarray(block).data)
+        except OSError as error:
+            raise InvalidData(
+                f"decoded rows cannot be written ({error.strerror}); {_ELSEWHERE}"
+            ) from error
+
+    def keep(self, name: str, array: NDArray[Any]) -> MappedRows:
+        """Return an array's copy in a file: for workers that do not share this memory."""
+        step = max(1, 2**22 // max(1, array[:1].size))
+        for start in range(0, len(array), step):
+            self.append(name, array[start : start + step], len(array))
+        return MappedRows(self.path / name, array.dtype, array.shape, self)
+
+    def __reduce__(self) -> Any:
+        # Workers read what the owner removes.
+        return (type(None), ())
+
+
+def _remove_leftovers(above: Path) -> None:
+    """Remove folders whose owners are gone: nobody holds their locks."""
+    for folder in above.glob("rows-*"):
+        with suppress(OSError):
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def _remove(folder: Path, lock: int, owner: int) -> None:
+    # A forked child inherits the object, but not the right.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            os.close(lock)
+
+
+class MappedRows:
+    """Rows, or one number per row, in a file in C order: opened where it is read.
+
+    The folder is kept as long as this is.
+    """
+
+    def __init__(
+        self, path: Path, dtype: Any, shape: tuple[int, ...], folder: SpillFolder | None = None
+    ) -> None:
+        self.path, self.dtype, self.shape = path.absolute(), np.dtype(dtype), shape
+        self._folder, self._stamp = folder, file_stamp(path)
+        self._map: NDArray[Any] | None = None
+
+    def __getitem__(self, part: Any) -> NDArray[Any]:
+        return np.asarray(np.asarray(self)[part])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return them as an array, whose pages the system reads when they are touched."""
+        if self._map is None:
+            try:
+                if file_stamp(self.path) != self._stamp:
+                    raise InvalidData(f"{self.path.name} changed since it was opened.")
+                mapped = np.memmap(self.path, dtype=self.dtype, mode="r", shape=self.shape)
+            except OSError as error:
+                raise InvalidData(
+                    f"{self.path.name} cannot be read here ({error.strerror}): workers need the "
+                    "folder that CONFRERE_SPILL names."
+                ) from error
+            self._map = np.asarray(mapped)
+        return self._map
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_map": None, "_folder": None}
+
+
+def watched(X: Any) -> Callable[[], None] | None:
+    """Return what refuses the rows of a memory map if its file was written to meanwhile."""
+    while isinstance(X, np.ndarray) and not hasattr(X, "filename"):
+        X = X.base
+    if getattr(X, "filename", None) is None:
+        return None
+    file = Path(X.filename)
+    stamp = file_stamp(file)
+
+    def check() -> None:
+        if file_stamp(file) != stamp:
+            raise InvalidData(
+                f"{file.name} was written to while its rows were read: nothing is released, and "
+                "what was charged stays charged."
+            )
+
+    return check
 
 
 class Threads:
@@ -29,7 +187,6 @@ class Threads:
         self.n_jobs = n_jobs or os.cpu_count() or 1
 
     def map(self, work: Callable[[int], Sums], parts: range) -> Iterable[Sums]:
-        """Return what ``work`` gives for every partition, in order."""
         if len(parts) < 2:
             return map(work, parts)
         import joblib
@@ -68,7 +225,6 @@ class DaskCluster:
         self._kept: dict[int, tuple[Any, Any]] = {}
 
     def map(self, work: Callable[[int], Sums], parts: range) -> Iterator[Sums]:
-        """Return what ``work`` gives for every partition, in order."""
         # A worker that dies gives its tasks back to the scheduler, which finds another one. If
         # none is left, or a task met too many deaths, it is done here: the sum is the same.
         futures = [self.client.submit(work, number, pure=False) for number in parts]
@@ -116,7 +272,6 @@ class DaskCluster:
 
 
 def check_engine(engine: Any, name: str) -> None:
-    """Refuse what is no engine."""
     if engine is None or (hasattr(engine, "map") and hasattr(engine, "keep")):
         return
     words = engine.split("://")[0] if isinstance(engine, str) else ""

@@ -9,7 +9,7 @@ Proof: docs/proofs/learned_facts.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.data.cells import Cells, declared_columns
+from confrere.data.cells import Cells, declared_columns, each_column
 from confrere.data.features import ZEROS, Category, Feature, Flag, Label, Number, Ordered
 from confrere.data.schema import PublicSchema
-from confrere.errors import InvalidData, SchemaError
+from confrere.errors import SchemaError
 
 Integers = NDArray[np.int64]
 
@@ -51,7 +51,6 @@ class ColumnSums:
 
     @property
     def size(self) -> int:
-        """How many sums there are."""
         return int(self.table.shape[1])
 
     @property
@@ -82,12 +81,6 @@ class ColumnSums:
         totals = np.zeros((int(party.max()) + 1, self.size), dtype=np.int64)
         np.add.at(totals, party, self.table[at])
         return totals
-
-
-def _moments(places: Floats) -> Integers:
-    """Return numbers from -1 to 1 in whole steps, and their squares."""
-    v = np.rint(STEPS * np.clip(places, -1.0, 1.0)).astype(np.int64)
-    return np.stack([v, (v * v + STEPS // 2) // STEPS], axis=1)
 
 
 def _moment_facts(
@@ -141,22 +134,22 @@ def _side(label: Label, cells: Cells) -> NDArray[Any]:
 
 
 def _counted(feature: Feature) -> ColumnSums | None:
-    """Return what is counted of a feature; nothing where all of it is declared."""
-    facts: Callable[[Floats, float, float], dict[str, Any]] = _no_facts
+    known = any(getattr(feature, fact, None) is not None for fact in ("sd", "share", "shares"))
     own: Integers = np.zeros((0, 0), dtype=np.int64)
-    if isinstance(feature, Number) and feature.sd is None:
+    facts: Callable[[Floats, float, float], dict[str, Any]] = _no_facts
+    if known:
+        if not feature.has_indicator or feature.missing_share is not None:
+            return None
+    elif isinstance(feature, Number | Ordered):
+        # Numbers from -1 to 1 in whole steps, and their squares.
         centre, scale = feature.moments()
-        own, facts = _moments((feature.points() - centre) / scale), partial(_moment_facts, feature)
-    elif isinstance(feature, Ordered) and feature.sd is None and feature.shares is None:
-        centre, scale = feature.moments()
-        own, facts = _moments((feature.ranks() - centre) / scale), partial(_moment_facts, feature)
-    elif isinstance(feature, Flag) and feature.share is None:
-        own, facts = np.array([[0], [STEPS]]), partial(_share_facts, feature)
-    elif isinstance(feature, Category) and feature.shares is None:
-        own = STEPS * np.eye(len(feature.known), dtype=np.int64)
+        places = feature.points() if isinstance(feature, Number) else feature.ranks()
+        v = np.rint(STEPS * np.clip((places - centre) / scale, -1.0, 1.0)).astype(np.int64)
+        own = np.stack([v, (v * v + STEPS // 2) // STEPS], axis=1)
+        facts = partial(_moment_facts, feature)
+    elif isinstance(feature, Flag | Category):
+        own = STEPS * np.eye(feature.size - 2, dtype=np.int64)[:, isinstance(feature, Flag) :]
         facts = partial(_share_facts, feature)
-    elif not feature.has_indicator or feature.missing_share is not None:
-        return None
     gaps = feature.missing is not None
     table = np.zeros((feature.size, own.shape[1] + gaps), dtype=np.int64)
     table[: len(own), : own.shape[1]] = own
@@ -187,18 +180,15 @@ class FactCounts:
 
     @cached_property
     def columns(self) -> tuple[ColumnSums, ...]:
-        """What is counted, column by column."""
         found = [one for one in map(_counted, self.schema.features) if one is not None]
-        outcome = self.schema.outcome
-        if outcome is not None and outcome.positive is not None and outcome.base_rate is None:
-            side, facts = partial(_side, outcome), partial(_share_facts, outcome)
-            sides = np.array([[0], [STEPS]])
-            found.append(ColumnSums(outcome.column, side, sides, False, facts))
+        label = self.schema.outcome
+        if label is not None and label.positive is not None and label.base_rate is None:
+            side, facts = partial(_side, label), partial(_share_facts, label)
+            found.append(ColumnSums(label.column, side, np.array([[0], [STEPS]]), False, facts))
         return tuple(found)
 
     @property
     def size(self) -> int:
-        """How many sums there are."""
         return sum(one.size for one in self.columns)
 
     @property
@@ -232,14 +222,7 @@ class FactCounts:
         Raises InvalidData: naming every column in which something is wrong, and never a value.
         """
         frame = declared_columns(table, self.names)
-        parts, problems = [], []
-        for one in self.columns:
-            try:
-                parts.append(one.sums(frame[one.column], party))
-            except InvalidData as problem:
-                problems.append(str(problem))
-        if problems:
-            raise InvalidData("\n".join(problems))
+        parts = each_column(self.columns, lambda one: one.sums(frame[one.column], party))
         return np.concatenate(parts, axis=-1)
 
     @staticmethod
@@ -259,37 +242,22 @@ class FactCounts:
 
         Any numbers give facts that a schema takes: no record decides whether this fails.
         """
+        declared = {one.column: one for one in self.schema.features}
         told: dict[str, dict[str, Any]] = {}
         ends = np.cumsum([one.size for one in self.columns])[:-1]
         for one, part in zip(self.columns, np.split(np.asarray(total, float), ends), strict=True):
-            present, missing = n_samples, {}
-            if one.gaps:
-                rate = float(np.clip(part[-1] / (STEPS * n_samples), 0.0, 0.98))
-                present = max(n_samples * (1 - rate), 1.0)
+            rate = float(np.clip(part[-1] / (STEPS * n_samples), 0.0, 0.98)) if one.gaps else 0.0
+            present = max(n_samples * (1 - rate), 1.0) if one.gaps else n_samples
+            own = one.facts(part[: one.size - one.gaps], present, deviation)
+            feature = declared.get(one.column)
+            # How often it is missing, only where that is used.
+            if feature is not None and feature.has_indicator and feature.missing_share is None:
                 share = float(np.clip(rate, LEAST_SHARE, 1 - LEAST_SHARE))
-                missing = {"missing_share": rounded(share, 1.0)}
-            own = part[: one.size - one.gaps]
-            told[one.column] = missing | one.facts(own, present, deviation)
-        features = tuple(_with(one, told.get(one.column, {})) for one in self.schema.features)
-        outcome = self.schema.outcome
-        if outcome is not None and outcome.column in told:
-            outcome = replace(outcome, **told[outcome.column])
-        made = replace(self.schema, features=features, outcome=outcome)
-        return made, dict(_difference(self.schema, made))
-
-
-def _with(feature: Feature, facts: dict[str, Any]) -> Feature:
-    """Return the feature with learned facts; how often it is missing only where that is used."""
-    kept = dict(facts)
-    if not feature.has_indicator or feature.missing_share is not None:
-        kept.pop("missing_share", None)
-    return replace(feature, **kept) if kept else feature
-
-
-def _difference(before: PublicSchema, after: PublicSchema) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for one, other in zip(before.features, after.features, strict=True):
-        keys = tuple(k for k, value in other.to_dict().items() if one.to_dict().get(k) != value)
-        if keys:
-            yield one.column, keys
-    if before.outcome is not None and before.outcome != after.outcome:
-        yield before.outcome.column, ("base_rate",)
+                own["missing_share"] = rounded(share, 1.0)
+            told |= {one.column: own} if own else {}
+        features = tuple(replace(one, **told.get(name, {})) for name, one in declared.items())
+        label = self.schema.outcome
+        if label is not None and label.column in told:
+            label = replace(label, **told[label.column])
+        made = replace(self.schema, features=features, outcome=label)
+        return made, {column: tuple(facts) for column, facts in told.items()}

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import wraps
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, final
+from functools import cache, cached_property
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, final, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 from typing_extensions import override
 
 from confrere.arrays import Floats
@@ -41,23 +42,6 @@ from confrere.data.cells import (
     refuse,
 )
 from confrere.errors import InvalidData, SchemaError
-
-_Rule = TypeVar("_Rule", bound=Callable[..., Any])
-
-
-def once(rule: _Rule) -> _Rule:
-    """Remember what a rule says, on the object itself: an equal one may mean other texts."""
-
-    @wraps(rule)
-    def asked(about: Any, *facts: object) -> object:
-        known = about.__dict__.setdefault("_said", {})
-        key = (rule.__qualname__, facts)
-        if key not in known:
-            known[key] = rule(about, *facts)
-        return known[key]
-
-    return cast(_Rule, asked)
-
 
 #: Rules for a missing cell that are no values of the column, and one for an undeclared value.
 INDICATOR, CENTER, ZEROS = "indicator", "center", "zeros"
@@ -90,7 +74,7 @@ Told: TypeAlias = dict[str, Any]
 _LAST_DAY = 1_900 * UNITS["years"]
 
 _NO_NUMBER = "no number, as is declared; name such texts in na, or declare another kind"
-_NO_VALUE = "no value, and the schema does not say what missing means"
+_NO_VALUE = "no value; declare what becomes of it, missing = 'center', 'indicator' or a value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,107 +118,68 @@ class Encoded:
 Basis: TypeAlias = tuple[Floats, Sequence[float], Sequence[float], BodyBlock, Told]
 
 
-def declared_number(column: str, key: str, value: object) -> float:
-    """Return ``value`` as a finite float, or name the column and the key that need one."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SchemaError(f"column {column!r}: {key} must be a finite number.")
-    return float(value) + 0.0  # -0.0 and 0.0 are one fact
+def plain(value: Any) -> Any:
+    """Return numbers and lists of numpy as plain ones; -0.0 and 0.0 are one fact."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, Mapping):
+        return {key: plain(own) for key, own in value.items()}
+    return value + 0.0 if type(value) is float else value
 
 
-def declared_share(column: str, key: str, value: object) -> float:
-    """Return ``value`` if it is strictly between 0 and 1: a constant has no scale."""
-    share = declared_number(column, key, value)
-    if not 0 < share < 1:
-        raise SchemaError(f"column {column!r}: {key} must lie strictly between 0 and 1.")
-    return share
+def _listed(values: Any) -> Any:
+    return values if isinstance(values, tuple) else (values,)
 
 
-def declared_list(check: Callable[[str, str, object], float]) -> Callable[..., tuple[float, ...]]:
-    """Return what checks a list, and all that is in it."""
-
-    def checked(column: str, key: str, values: object) -> tuple[float, ...]:
-        if isinstance(values, str | Mapping) or not isinstance(values, Sequence | np.ndarray):
-            raise SchemaError(f"column {column!r}: {key} must be a list of numbers.")
-        return tuple(check(column, key, value) for value in values)
-
-    return checked
-
-
-def declared_value(column: str, key: str, value: object) -> Value:
-    """Return a text, number or truth value; whole floats become integers, so 1.0 and 1 are one."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
-        return int(value)
-    if isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    raise SchemaError(f"column {column!r}: {key} must hold texts, numbers or truth values.")
+def _apart(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Refuse values of which one means nothing, or the same as another; 1.0 becomes 1."""
+    meant = [meaning(value) for value in values]
+    if not meant:
+        raise ValueError("must not be empty")
+    if None in meant:
+        what = "names a text that means no value, in files and elsewhere"
+        raise ValueError(f"{what}; write the value in another way")
+    if len({*meant}) < len(meant):
+        what = "names a value twice; texts of one number or truth value are one, and so are"
+        raise ValueError(f"{what} whole numbers beyond 2**53 that doubles do not tell apart")
+    return values
 
 
-def declared_values(
-    column: str, key: str, values: object, *, differ: bool = True
-) -> tuple[Value, ...]:
-    """Return a non-empty tuple of values; a lone value stands for itself.
-
-    Unless they need not ``differ``, each means something, and something else than the others.
-    """
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-        values = (values,)
-    found = tuple(declared_value(column, key, value) for value in values)
-    if not found:
-        raise SchemaError(f"column {column!r}: {key} must not be empty.")
-    meant = [meaning(value) for value in found]
-    if differ and None in meant:
-        raise SchemaError(
-            f"column {column!r}: {key} names a text that means no value, in files and elsewhere; "
-            "write the value in another way."
-        )
-    if differ and len({*meant}) < len(meant):
-        raise SchemaError(
-            f"column {column!r}: {key} names a value twice; texts of one number or truth value "
-            "are one, and so are whole numbers beyond 2**53 that doubles do not tell apart."
-        )
-    return found
+# What facts may be. A lone value stands for a list of it; a constant has no scale.
+Real = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Share = Annotated[float, Strict(), Field(gt=0, lt=1)]
+Truth = Annotated[bool, Strict()]
+Plain = Annotated[
+    Annotated[str, Strict()] | Annotated[int, Strict()] | Real | Truth,
+    AfterValidator(lambda x: int(x) if isinstance(x, float) and x.is_integer() else x),
+]
+Tokens = Annotated[tuple[Plain, ...], BeforeValidator(_listed)]
+Values = Annotated[Tokens, AfterValidator(_apart)]
+Weight = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+Sign = Literal[-1, 0, 1]
 
 
-def declared_tokens(column: str, key: str, values: object) -> tuple[Value, ...]:
-    """Return what stands for no value: anything, or nothing."""
-    if isinstance(values, tuple | list | np.ndarray) and not len(values):
-        return ()
-    return declared_values(column, key, values, differ=False)
+#: How pydantic says what is wrong, and how we do.
+_WORDS = {
+    "or Input should be": "or",
+    "Input should": "must",
+    "Tuple should": "must",
+    "Field required": "must have more items",
+    "a valid tuple": "a list",
+    "a valid dictionary": "a table",
+    "a valid boolean": "true or false",
+    "a valid string": "a text",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+}
 
 
-def declared_bounds(column: str, key: str, bounds: object) -> tuple[float, float]:
-    """Return a pair of numbers, the lower one first."""
-    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise SchemaError(f"column {column!r}: {key} must be a pair: smallest, largest.")
-    lo, hi = (declared_number(column, key, bound) for bound in bounds)
-    if not lo < hi or not np.isfinite(hi - lo):
-        raise SchemaError(f"column {column!r}: the lower bound must be below the upper one.")
-    return lo, hi
-
-
-def declared_truth(column: str, key: str, value: object) -> bool:
-    """Return whether it is so."""
-    if not isinstance(value, bool):
-        raise SchemaError(f"column {column!r}: {key} must be true or false.")
-    return value
-
-
-def declared_dates(column: str, key: str, value: object) -> str:
-    """Return what dates are counted in: ``"days since 2020-01-01"``."""
-    words = value.split(" since ") if isinstance(value, str) else []
-    if len(words) != 2 or words[0] not in UNITS or not math.isfinite(moment(words[1])):
-        told = f'{", ".join(UNITS)} since a day, such as "days since 2020-01-01"'
-        raise SchemaError(f"column {column!r}: {key} must be {told}.")
-    return " since ".join(words)
-
-
-def fact(check: Callable[[str, str, Any], Any], **default: Any) -> Any:
-    """Return a field whose value, if there is one, is what ``check`` makes of the declared one."""
-    return field(metadata={"check": check}, **default)
+@cache
+def _facts_of(kind: type) -> dict[str, TypeAdapter[Any]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {one.name: TypeAdapter(hints[one.name]) for one in fields(kind)}
 
 
 class Declared:
@@ -246,10 +191,20 @@ class Declared:
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("every feature and the label need a column name: a non-empty text.")
-        for one in fields(cast(Any, self)):
-            value, check = getattr(self, one.name), one.metadata.get("check")
-            if check is not None and value is not None:
-                self._set(one.name, check(self.column, one.name, value))
+        for key, fact in _facts_of(cast(Any, type(self))).items():
+            self._set(key, self._checked(fact, key, getattr(self, key)))
+
+    def _checked(self, fact: TypeAdapter[Any], key: str, value: object) -> Any:
+        try:
+            return fact.validate_python(plain(value))
+        except ValidationError as problem:
+            at = problem.errors()[0]["loc"][:1]  # of a list, the first that is wrong
+            wrong = [e for e in problem.errors() if e["loc"][:1] == at or type(at[0]) is str]
+            said = [one["msg"].removeprefix("Value error, ") for one in wrong]
+            told = " or ".join(dict.fromkeys(said))
+            for theirs, ours in _WORDS.items():
+                told = told.replace(theirs, ours)
+            raise SchemaError(f"column {self.column!r}: {key} {told}.") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declared facts as plain values; what was not declared is left out."""
@@ -265,8 +220,15 @@ class Declared:
     def _set(self, key: str, value: object) -> None:
         object.__setattr__(self, key, value)
 
-    def _error(self, what: str) -> SchemaError:
-        return SchemaError(f"column {self.column!r}: {what}.")
+    def _refuse(self, wrong: object, what: str) -> None:
+        if wrong:
+            raise SchemaError(f"column {self.column!r}: {what}.")
+
+    def _check_apart(self, key: str, values: tuple[Value, ...]) -> None:
+        try:
+            _apart(values)
+        except ValueError as problem:
+            self._refuse(True, f"{key} {problem}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,30 +253,24 @@ class Feature(Declared, ABC):
     """
 
     column: str = field(kw_only=False)
-    na: tuple[Value, ...] = fact(declared_tokens, default=())
-    missing: Value | None = None
-    missing_share: float | None = fact(declared_share, default=None)
-    importance: float | Mapping[Value, float] | tuple[float, ...] | None = None
-    sign: int | Mapping[Value, int] | tuple[int, ...] = 0
+    na: Tokens = ()
+    missing: Plain | None = None
+    missing_share: Share | None = None
+    importance: Weight | None = None
+    sign: Sign = 0
 
+    @override
     def __post_init__(self) -> None:
         super().__post_init__()
+        unused = self.missing_share is not None and not self.has_indicator
+        self._refuse(unused, 'missing_share needs missing = "indicator"')
         self._settle()
-        if self.missing_share is not None and not self.has_indicator:
-            raise self._error('missing_share needs missing = "indicator"')
-        if self.missing not in (None, INDICATOR, CENTER):
-            self._set("missing", self._settle_missing(self.missing))
-        self._set("importance", self._settle_weight("importance", self.importance))
-        self._set("sign", self._settle_weight("sign", 0 if self.sign is None else self.sign))
 
-    # What a kind of feature adds: checks of its facts against each other, and of the value that
-    # stands for a missing one; which vertex a cell is; what becomes of vertices that have a value.
+    # What a kind of feature adds: checks of its facts against each other; which vertex a cell is;
+    # what becomes of vertices that have a value.
 
     @abstractmethod
     def _settle(self) -> None: ...
-
-    @abstractmethod
-    def _settle_missing(self, value: object) -> Value: ...
 
     @property
     @abstractmethod
@@ -322,29 +278,41 @@ class Feature(Declared, ABC):
         """Number of vertices; the last is that of a missing cell."""
 
     @abstractmethod
-    def vertices(self, cells: Cells) -> NDArray[np.intp]:
-        """Return which vertex each cell is; refuse those that the schema does not allow."""
+    def places(self, cells: Cells) -> NDArray[np.intp]:
+        """Return which vertex each cell is: -1 where it is missing, -2 if it is not declared."""
 
     @abstractmethod
-    def _encoded(self, form: Form) -> Basis:
-        """Return what becomes of declared values, or points."""
+    def _encoded(self, form: Form) -> Basis: ...
 
     def _own_names(self) -> tuple[str, ...]:
-        """Return the names of the encoded columns, without the indicator."""
         return (self.column,)
 
-    def _vertex(self, value: Value) -> int:
-        """Return which vertex a declared value is."""
-        return int(self.vertices(as_cells([value]))[0])
+    def vertices(self, cells: Cells) -> NDArray[np.intp]:
+        """Return which vertex each cell is; refuse those that the schema does not allow."""
+        places = self.places(cells)
+        if (places < 0).any():
+            if not self.collects:
+                refuse(self.column, places == UNKNOWN, self.strange)
+            if self.missing is None:
+                refuse(self.column, places == MISSING, _NO_VALUE)
+            places[places < 0] += self.size
+        return places
 
-    def _unknown(self, own: Floats) -> Floats | None:  # noqa: ARG002
-        """Return what becomes of a value that is not declared, if it is allowed."""
-        return None
+    def _vertex(self, value: Value) -> int:
+        return int(self.vertices(as_cells([value]))[0])
 
     @property
     def known(self) -> tuple[Value, ...]:
         """The values that the table may hold; none where any number may stand."""
         return ()
+
+    #: What a cell is that is not declared.
+    strange: ClassVar[str] = "a value that is not declared; declare it"
+
+    @property
+    def collects(self) -> bool:
+        """Whether values that are not declared are allowed."""
+        return getattr(self, "unknown", None) is not None
 
     # What every kind shares.
 
@@ -353,19 +321,35 @@ class Feature(Declared, ABC):
         """Whether a missing value gets an encoded column of its own."""
         return self.missing == INDICATOR
 
-    @once
-    def encoded(self, form: Form) -> Encoded:
-        """Return what becomes of the column.
+    @property
+    def _stands_in(self) -> bool:
+        """Whether a value of the column stands for a missing one."""
+        return self.missing not in (None, INDICATOR, CENTER)
 
-        In a body magnitudes of its encoded numbers add up to one at most: a missing value has a
-        corner of its own, or is the centre.
+    def block(self, form: Form) -> BodyBlock:
+        return self.encoded(form).block
+
+    @cached_property
+    def _known_forms(self) -> dict[Form, Encoded]:
+        return {}  # on the object itself: an equal one may mean other texts
+
+    def encoded(self, form: Form) -> Encoded:
+        """Return what becomes of the column, made once."""
+        if form not in self._known_forms:
+            self._known_forms[form] = self._made(form)
+        return self._known_forms[form]
+
+    def _made(self, form: Form) -> Encoded:
+        """In a body magnitudes of encoded numbers add up to one at most.
+
+        A missing value has a corner of its own, or is the centre.
         """
         basis, centre, scale, block, more = self._encoded(form)
         own = (basis - np.array(centre)) / np.array(scale)
         zeros = np.zeros(own.shape[1])
         missing: Floats | None = zeros
         if self.has_indicator:
-            p = 0.5 if self.missing_share is None else self.missing_share
+            p = self.missing_share or 0.5
             deviation = float(np.sqrt(p * (1 - p)))
             shaped = form != "standardised"
             absent, present = (1.0, 0.0) if shaped else ((1.0 - p) / deviation, -p / deviation)
@@ -373,9 +357,9 @@ class Feature(Declared, ABC):
             own = np.column_stack([own, np.full(len(own), present)])
         elif self.missing is None:
             missing = None
-        elif self.missing != CENTER:
+        elif self._stands_in:
             missing = own[self._vertex(self.missing)]
-        unknown = self._unknown(own)
+        unknown = self._unknown(own) if isinstance(self, Category) else None
         table = np.zeros((self.size, own.shape[1]))
         table[: len(own)] = own
         for last, numbers in enumerate((missing, unknown), start=1):
@@ -424,27 +408,13 @@ class Feature(Declared, ABC):
     def _spread(self, weight: Any) -> tuple[Any, ...]:
         return weight if isinstance(weight, tuple) else (weight,) * len(self._own_names())
 
-    def _settle_weight(self, key: str, weight: Any) -> Any:
-        if weight is None:
-            return None
-        number = declared_number(self.column, key, weight)
-        if key == "importance":
-            if number < 0:
-                raise self._error("importance must be >= 0")
-            return number
-        if number not in (-1, 0, 1):
-            raise self._error("sign must be -1, 0 or 1")
-        return int(number)
-
     def _check_moments(self, low: float, high: float, where: str) -> None:
-        """Check a mean and a deviation, if the feature declares them."""
         mean, sd = getattr(self, "mean", None), getattr(self, "sd", None)
-        if (mean is None) != (sd is None):
-            raise self._error("mean and sd go together: declare both or neither")
-        if mean is not None and not low <= mean <= high:
-            raise self._error(f"mean lies outside the {where}")
-        if sd is not None and sd <= 0:
-            raise self._error("sd must be above 0")
+        lone = (mean is None) != (sd is None)
+        self._refuse(lone, "mean and sd go together: declare both or neither")
+        if mean is not None and sd is not None:
+            self._refuse(not low <= mean <= high, f"mean lies outside the {where}")
+            self._refuse(sd <= 0, "sd must be above 0")
 
 
 @final
@@ -477,39 +447,41 @@ class Number(Feature):
         See :class:`~confrere.data.features.Feature`.
     """
 
-    bounds: tuple[float, float] = fact(declared_bounds)
-    dates: str | None = fact(declared_dates, default=None)
-    mean: float | None = fact(declared_number, default=None)
-    sd: float | None = fact(declared_number, default=None)
-    log: bool = fact(declared_truth, default=False)
-    curve: bool | Literal["auto"] | tuple[float, ...] = "auto"
+    bounds: tuple[Real, Real]
+    dates: str | None = None
+    mean: Real | None = None
+    sd: Real | None = None
+    log: Truth = False
+    curve: Literal["auto"] | Truth | tuple[Real, ...] = "auto"
 
     kind: ClassVar[str] = "number"
+    strange: ClassVar[str] = _NO_NUMBER
 
     @override
     def _settle(self) -> None:
-        where = "bounds (on the logarithmic scale)" if self.log else "bounds"
+        (lo, hi), where = self.bounds, "bounds (on the logarithmic scale)" if self.log else "bounds"
+        ordered = lo < hi and math.isfinite(hi - lo)
+        self._refuse(not ordered, "the lower bound must be below the upper one")
         self._check_moments(*self.range(), where)
         if self.dates is not None:
-            unit, since = self._clock()
-            if max(abs(since + unit * bound) for bound in self.bounds) > _LAST_DAY:
-                raise self._error("dates: the bounds must be within 1,900 years of 1970")
-        if not isinstance(self.curve, bool) and str(self.curve) != "auto":
-            if isinstance(self.curve, str):
-                raise self._error('curve must be true, false, "auto" or a list of knots')
-            knots = declared_list(declared_number)(self.column, "curve", self.curve)
-            inside = all(self.bounds[0] <= knot <= self.bounds[1] for knot in knots)
-            if not 2 <= len(knots) <= MOST_HATS or not inside or any(np.diff(knots) <= 0):
-                many = f"2 to {MOST_HATS} increasing numbers within the bounds"
-                raise self._error(f"the knots of a curve must be {many}")
-            self._set("curve", knots)
-
-    @override
-    def _settle_missing(self, value: object) -> Value:
-        number = declared_number(self.column, "missing", value)
-        if not self.bounds[0] <= number <= self.bounds[1]:
-            raise self._error("the value for missing lies outside the bounds")
-        return number
+            unit_, _, since = self.dates.partition(" since ")
+            known = unit_ in UNITS and math.isfinite(moment(since))
+            told = f'{", ".join(UNITS)} since a day, such as "days since 2020-01-01"'
+            self._refuse(not known, f"dates must be {told}")
+            unit, start = self._clock()
+            last = max(abs(start + unit * bound) for bound in self.bounds)
+            self._refuse(last > _LAST_DAY, "dates: the bounds must be within 1,900 years of 1970")
+        if isinstance(self.curve, tuple):
+            inside = all(lo <= knot <= hi for knot in self.curve)
+            rising = 2 <= len(self.curve) <= MOST_HATS and all(np.diff(self.curve) > 0)
+            many = f"2 to {MOST_HATS} increasing numbers within the bounds"
+            self._refuse(not inside or not rising, f"the knots of a curve must be {many}")
+        if self._stands_in:
+            missing: Any = self.missing
+            number = not isinstance(missing, str | bool)
+            self._refuse(not number, "missing must be a finite number, or a rule")
+            self._refuse(not lo <= missing <= hi, "the value for missing lies outside the bounds")
+            self._set("missing", float(missing))
 
     def range(self) -> tuple[float, float]:
         """Return the bounds, on the scale of the logarithm if there is one."""
@@ -526,17 +498,17 @@ class Number(Feature):
     @property
     @override
     def size(self) -> int:
-        grid, steps = self._grid()
+        grid, steps = self._grid
         return (len(grid) - 1) * steps + 2
 
     @override
-    def vertices(self, cells: Cells) -> NDArray[np.intp]:
-        x, strange = self.read(cells)
-        refuse(self.column, strange, _NO_NUMBER)
-        absent = np.isnan(x)
-        if self.missing is None:
-            refuse(self.column, absent, _NO_VALUE)
-        return np.where(absent, self.size - 1, self.nearest(x))
+    def places(self, cells: Cells) -> NDArray[np.intp]:
+        return self.placed(*self.read(cells))
+
+    def placed(self, x: Floats, strange: NDArray[np.bool_]) -> NDArray[np.intp]:
+        places, absent = self.nearest(x), np.isnan(x)
+        places[absent] = np.where(strange[absent], UNKNOWN, MISSING)
+        return places
 
     @override
     def _vertex(self, value: Any) -> int:
@@ -546,7 +518,7 @@ class Number(Feature):
         """Return the points that numbers are moved to; anything where one is missing."""
         u = np.clip(x, *self.bounds)
         u = np.log1p(u - self.bounds[0]) if self.log else u
-        ends, steps = self._grid()
+        ends, steps = self._grid
         grid = np.array(ends)
         at: Any = np.searchsorted(grid[1:-1], u, side="right") if len(ends) > 2 else 0
         with np.errstate(invalid="ignore"):
@@ -567,12 +539,12 @@ class Number(Feature):
 
     def points(self) -> Floats:
         """Return the points of the grid: between its neighbours lie equal steps."""
-        ends, steps = self._grid()
+        ends, steps = self._grid
         grid = np.array(ends)
         inner = grid[:-1, None] + np.arange(steps) / steps * np.diff(grid)[:, None]
         return np.append(inner, grid[-1])
 
-    @once
+    @cached_property
     def _grid(self) -> tuple[tuple[float, ...], int]:
         """Return where points lie closer or farther apart, and the steps between: of facts alone.
 
@@ -602,7 +574,8 @@ class Number(Feature):
         # may be where most records are.
         low, high = self.range() if whole else self._reached(KNOTS_REACH)
         places = np.linspace(low, high, int(hi - lo + 1) if whole else HATS)
-        return tuple(np.clip([self._raw(place) for place in places], lo, hi).tolist())
+        raw = [lo + math.expm1(place) if self.log else place for place in places]
+        return tuple(np.clip(raw, lo, hi).tolist())
 
     def _reached(self, deviations: float) -> tuple[float, float]:
         """Return where most records are, within the bounds; between them if nobody knows."""
@@ -610,9 +583,6 @@ class Number(Feature):
         middle, sd = self.mean or 0.0, self.sd or math.inf
         reach = max(deviations * sd, 1e-6 * (high - low))  # knots must differ
         return max(low, middle - reach), min(high, middle + reach)
-
-    def _raw(self, place: float) -> float:
-        return self.bounds[0] + math.expm1(place) if self.log else place
 
     def _place(self, value: float) -> float:
         return math.log1p(value - self.bounds[0]) if self.log else value
@@ -633,35 +603,26 @@ class Number(Feature):
         if not knots:
             block = BodyBlock(1, "number", 1.0 if known and not shaped else SPREAD)
             return (u[:, None], (centre,), (scale,), block, told)
-        m, middle = len(knots), centre if known else (bottom + top) / 2
-        block = BodyBlock(m, "curve", 1 / m, line_at(knots, middle, top, bottom), known)
+        # A straight line around the middle, cut where a line is cut. Knots that nobody expected may
+        # lie all on one side: then from the first of them to the last.
+        cut, middle = np.clip(knots, bottom, top), centre if known else (bottom + top) / 2
+        if not cut[0] < cut[-1]:
+            cut, middle = np.array(knots), (knots[0] + knots[-1]) / 2
+        m, line = len(knots), (cut - middle) / np.abs(cut - middle).max()
+        block = BodyBlock(m, "curve", 1 / m, tuple(line.tolist()), known)
         return (_hats(u, knots), (0.0,) * m, (1.0,) * m, block, told)
 
     def _told(self, clip: tuple[float, float], knots: tuple[float, ...]) -> Told:
-        grid, steps = self._grid()
         return {
             "kind": self.kind,
             "na": [int(token) if isinstance(token, bool) else token for token in self.na],
             "clip": list(clip),
             "log": self.log,
-            "grid": list(grid),
-            "steps": steps,
+            "grid": list(self._grid[0]),
+            "steps": self._grid[1],
             "knots": list(knots),
             **({} if self.dates is None else {"dates": list(self._clock())}),
         }
-
-
-def line_at(
-    places: tuple[float, ...], middle: float, top: float, bottom: float
-) -> tuple[float, ...]:
-    """Return what a straight line around a middle is at knots, cut where a line is cut.
-
-    Knots that nobody expected may lie all on one side: then from the first of them to the last.
-    """
-    cut = np.clip(places, bottom, top)
-    if not cut[0] < cut[-1]:
-        cut, middle = np.array(places), (places[0] + places[-1]) / 2
-    return tuple(((cut - middle) / np.abs(cut - middle).max()).tolist())
 
 
 def _hats(u: Floats, knots: tuple[float, ...]) -> Floats:
@@ -678,24 +639,34 @@ class Discrete(Feature):
     """A column with a declared list of values: a text becomes a score, or one at its place."""
 
     @abstractmethod
-    def _places(self) -> dict[Any, int]:
-        """Return each declared value's row of the table."""
+    def _buckets(self) -> tuple[Value, ...]:
+        """Return the values, in the order of their places."""
+
+    def _places(self) -> dict[Value, int]:
+        return {bucket: place for place, bucket in enumerate(self._buckets())}
 
     @override
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self._meant() & {meaning(token) for token in self.na}:
-            raise self._error("na names a value that is declared too")
+    def _settle(self) -> None:
+        meant = {meaning(value) for value in self.known}
+        for rule in (INDICATOR, CENTER):
+            alike = self.missing is not None and rule in self.known
+            self._refuse(alike, f'a value named "{rule}" cannot be told from missing = "{rule}"')
+        both = meant & {meaning(token) for token in self.na}
+        self._refuse(both, "na names a value that is declared too")
+        strange = self._stands_in and meaning(self.missing) not in meant
+        self._refuse(strange, "the value for missing is not a declared one")
+        # Rounded figures may miss the whole by two hundredths.
+        shares, count = getattr(self, "shares", None), len(self.known)
+        least = 0.98 if getattr(self, "unknown", None) != ZEROS else 0
+        fair = shares is None or (len(shares) == count and least <= sum(shares) <= 1.02)
+        self._refuse(not fair, f"shares must be {count} numbers that add up to 1")
 
     @property
     @override
     def known(self) -> tuple[Value, ...]:
         return tuple(self._places())
 
-    def _meant(self) -> set[str | float | None]:
-        return {meaning(value) for value in self._places()}
-
-    @once
+    @cached_property
     def codes(self) -> dict[str, int]:
         """Return the place of every text that stands for a declared value; -1 means missing."""
         return codes_of(self._places(), self.na)
@@ -707,44 +678,15 @@ class Discrete(Feature):
         return max(self._places().values()) + 3
 
     @override
-    def vertices(self, cells: Cells) -> NDArray[np.intp]:
-        places = read_places(self.column, cells, self.codes())
-        if getattr(self, "unknown", None) is None:
-            refuse(self.column, places == UNKNOWN, "a value that is not declared")
-        if self.missing is None:
-            refuse(self.column, places == MISSING, _NO_VALUE)
-        # No value is -1, the last; any other one is -2.
-        places[places < 0] += self.size
-        return places
+    def places(self, cells: Cells) -> NDArray[np.intp]:
+        return read_places(self.column, cells, self.codes)
 
     def _told(self, kind: str, **more: object) -> Told:
-        return {"codes": self.codes(), "unknown": None, "kind": kind, **more}
+        return {"codes": self.codes, "unknown": None, "kind": kind, **more}
 
     def _scored(self, scores: Floats, centre: float, scale: float, block: BodyBlock) -> Basis:
         told = self._told("score", scores=scores.tolist())
         return (scores[:, None], (centre,), (scale,), block, told)
-
-    @override
-    def _settle_missing(self, value: object) -> Value:
-        found = declared_value(self.column, "missing", value)
-        if meaning(found) not in self._meant():
-            raise self._error("the value for missing is not a declared one")
-        return found
-
-    def _check_shares(self, count: int, *, whole: bool = True) -> None:
-        """Check one share per value; rounded figures may miss the whole by two hundredths."""
-        shares = getattr(self, "shares", None)
-        if shares is None:
-            return
-        if len(shares) != count or sum(shares) > 1.02 or (whole and sum(shares) < 0.98):
-            raise self._error(f"shares must be {count} numbers that add up to 1")
-
-    def _settle_values(self, key: str, values: object) -> tuple[Value, ...]:
-        found = declared_values(self.column, key, values)
-        for rule in (INDICATOR, CENTER):
-            if self.missing is not None and rule in found:
-                raise self._error(f'a value named "{rule}" cannot be told from missing = "{rule}"')
-        return found
 
 
 @final
@@ -771,35 +713,29 @@ class Ordered(Discrete):
         See :class:`~confrere.data.features.Feature`.
     """
 
-    levels: tuple[Value, ...]
-    scores: tuple[float, ...] | None = fact(declared_list(declared_number), default=None)
-    shares: tuple[float, ...] | None = fact(declared_list(declared_share), default=None)
-    mean: float | None = fact(declared_number, default=None)
-    sd: float | None = fact(declared_number, default=None)
+    levels: Values
+    scores: tuple[Real, ...] | None = None
+    shares: tuple[Share, ...] | None = None
+    mean: Real | None = None
+    sd: Real | None = None
 
     kind: ClassVar[str] = "ordered"
 
     @override
     def _settle(self) -> None:
-        self._set("levels", self._settle_values("levels", self.levels))
-        if len(self.levels) < 2:
-            raise self._error("levels must name at least two values")
-        if self.scores is not None and len(self.scores) != len(self.levels):
-            raise self._error("scores must be one number per level")
-        ranks = self.ranks()
-        if any(np.diff(ranks) <= 0):
-            raise self._error("scores must increase")
+        ranks, count = self.ranks(), len(self.levels)
+        self._refuse(count < 2, "levels must name at least two values")
+        self._refuse(len(ranks) != count, "scores must be one number per level")
+        self._refuse(any(np.diff(ranks) <= 0), "scores must increase")
         self._check_moments(ranks[0], ranks[-1], "scores")
-        if self.mean is not None and self.shares is not None:
-            raise self._error("declare shares, or mean and sd, not both")
-        self._check_shares(len(self.levels))
+        both = self.mean is not None and self.shares is not None
+        self._refuse(both, "declare shares, or mean and sd, not both")
+        super()._settle()
 
     def ranks(self) -> Floats:
-        """Return the scores of the levels."""
         return np.array(self.scores or range(len(self.levels)), dtype=float)
 
     def moments(self) -> tuple[float, float]:
-        """Return centre and scale: as declared, or the middle and the half-width of the scores."""
         scores = self.ranks()
         if self.mean is not None and self.sd is not None:
             return self.mean, self.sd
@@ -810,8 +746,8 @@ class Ordered(Discrete):
         return float(scores[0] + scores[-1]) / 2, float(scores[-1] - scores[0]) / 2
 
     @override
-    def _places(self) -> dict[Value, int]:
-        return {level: place for place, level in enumerate(self.levels)}
+    def _buckets(self) -> tuple[Value, ...]:
+        return self.levels
 
     @override
     def _encoded(self, form: Form) -> Basis:
@@ -845,23 +781,27 @@ class Flag(Discrete):
         See :class:`~confrere.data.features.Feature`.
     """
 
-    true: tuple[Value, ...] = (True,)
-    false: tuple[Value, ...] = (False,)
-    share: float | None = fact(declared_share, default=None)
+    true: Values = (True,)
+    false: Values = (False,)
+    share: Share | None = None
 
     kind: ClassVar[str] = "flag"
 
     @override
     def _settle(self) -> None:
-        for side, default in (("true", (True,)), ("false", (False,))):
-            found = self._settle_values(side, getattr(self, side))
-            # 1 and 0 are equal to the defaults, which are not written: one schema, one encoding.
-            self._set(side, default if found == default else found)
-        self._settle_values("true and false", self.true + self.false)
+        # 1 and 0 are equal to the defaults, which are not written: one schema, one encoding.
+        self._set("true", (True,) if self.true == (True,) else self.true)
+        self._set("false", (False,) if self.false == (False,) else self.false)
+        self._check_apart("true and false", self.true + self.false)
+        super()._settle()
+
+    @override
+    def _buckets(self) -> tuple[Value, ...]:
+        return self.false + self.true
 
     @override
     def _places(self) -> dict[Value, int]:
-        return dict.fromkeys(self.false, 0) | dict.fromkeys(self.true, 1)
+        return {value: int(value in self.true) for value in self._buckets()}
 
     @override
     def _encoded(self, form: Form) -> Basis:
@@ -898,22 +838,25 @@ class Category(Discrete):
         See :class:`~confrere.data.features.Feature`.
     """
 
-    values: tuple[Value, ...]
-    unknown: str | None = fact(declared_value, default=None)
-    shares: tuple[float, ...] | None = fact(declared_list(declared_share), default=None)
+    values: Values
+    unknown: Plain | None = None
+    shares: tuple[Share, ...] | None = None
+    importance: Weight | tuple[Weight, ...] | dict[Any, Weight] | None = None  # type: ignore[assignment]
+    sign: Sign | tuple[Sign, ...] | dict[Any, Sign] = 0  # type: ignore[assignment]
 
     kind: ClassVar[str] = "category"
 
     @override
     def _settle(self) -> None:
-        self._set("values", self._settle_values("values", self.values))
-        if self.unknown == ZEROS and ZEROS in self.values:
-            raise self._error('a value named "zeros" cannot be told from unknown = "zeros"')
-        self._settle_values("values and unknown", self._buckets())
-        if len(self._buckets()) < 2:
-            raise self._error("values must name at least two values")
-        self._check_shares(len(self._buckets()), whole=self.unknown != ZEROS)
+        alike = self.unknown == ZEROS and ZEROS in self.values
+        self._refuse(alike, 'a value named "zeros" cannot be told from unknown = "zeros"')
+        self._check_apart("values and unknown", self._buckets())
+        self._refuse(len(self._buckets()) < 2, "values must name at least two values")
+        for key in ("importance", "sign"):
+            self._set(key, self._by_value(key, getattr(self, key)))
+        super()._settle()
 
+    @override
     def _buckets(self) -> tuple[Value, ...]:
         # What has an encoded column: the values, then the collecting one if it is new.
         if self.unknown is None or self.unknown == ZEROS or self.unknown in self.values:
@@ -921,31 +864,23 @@ class Category(Discrete):
         return (*self.values, self.unknown)
 
     def unknown_place(self) -> int | None:
-        """Return which encoded column collects undeclared values, if one does."""
         return None if self.unknown is None else self._places().get(self.unknown)
 
-    @override
-    def _settle_weight(self, key: str, weight: Any) -> Any:
-        if isinstance(weight, Mapping):
-            weight = self._from_table(key, weight)
-        if isinstance(weight, tuple | list):
-            if len(weight) != len(self._buckets()):
-                raise self._error(f"{key} must be given for every value")
-            settle = super()._settle_weight
-            settled = tuple(settle(key, number) for number in weight)
-            return settled if key == "importance" or any(settled) else 0
-        if key == "sign" and weight != 0:
-            raise self._error("the sign of a category is a table: value = -1, 0 or 1")
-        return super()._settle_weight(key, weight)
-
-    def _from_table(self, key: str, table: Mapping[Any, Any]) -> tuple[Any, ...]:
-        written = {str(value): number for value, number in table.items()}
+    def _by_value(self, key: str, weight: Any) -> Any:
+        """Return one weight for all values, or a tuple of one for each."""
         buckets = [str(bucket) for bucket in self._buckets()]
-        if not set(written) <= set(buckets):
-            raise self._error(f"{key} names a value that is not declared")
-        if key == "importance" and len(written) < len(buckets):
-            raise self._error("importance must be given for every value, or once for all")
-        return tuple(written.get(bucket, 0) for bucket in buckets)
+        if isinstance(weight, dict):
+            table = {str(value): number for value, number in weight.items()}
+            strange = not set(table) <= set(buckets)
+            self._refuse(strange, f"{key} names a value that is not declared")
+            short = key == "importance" and len(table) < len(buckets)
+            self._refuse(short, "importance must be given for every value, or once for all")
+            weight = tuple(table.get(bucket, 0) for bucket in buckets)
+        some = isinstance(weight, tuple) and len(weight) != len(buckets)
+        self._refuse(some, f"{key} must be given for every value")
+        one = key == "sign" and weight in (-1, 1)
+        self._refuse(one, "the sign of a category is a table: value = -1, 0 or 1")
+        return weight if key == "importance" or (weight and any(weight)) else 0
 
     @override
     def to_dict(self) -> dict[str, Any]:
@@ -957,8 +892,11 @@ class Category(Discrete):
         return facts
 
     @override
-    def _places(self) -> dict[Value, int]:
-        return {bucket: place for place, bucket in enumerate(self._buckets())}
+    def block(self, form: Form) -> BodyBlock:
+        # Without one number per pair of values, which a body of too many is never asked for.
+        count = len(self._buckets())
+        spread = 1.0 if form == "standardised" else 1 / count
+        return BodyBlock(count + self.has_indicator, "category", spread)
 
     @override
     def _encoded(self, form: Form) -> Basis:
@@ -970,7 +908,6 @@ class Category(Discrete):
         scale = np.sqrt(shares * (1 - shares)).tolist()
         return (np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told)
 
-    @override
     def _unknown(self, own: Floats) -> Floats | None:
         place, count = self.unknown_place(), len(self._buckets())
         if self.unknown is None or place is not None:
@@ -1009,22 +946,21 @@ class Label(Declared):
     """
 
     column: str = field(kw_only=False)
-    positive: tuple[Value, ...] | None = fact(declared_values, default=None)
-    negative: tuple[Value, ...] | None = fact(declared_values, default=None)
-    base_rate: float | None = fact(declared_share, default=None)
-    classes: tuple[Value, ...] | None = fact(declared_values, default=None)
+    positive: Values | None = None
+    negative: Values | None = None
+    base_rate: Share | None = None
+    classes: Values | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.positive is None) == (self.classes is None):
-            raise self._error("declare positive (two sides) or classes (several), one of them")
+        told = "declare positive (two sides) or classes (several), one of them"
+        self._refuse((self.positive is None) == (self.classes is None), told)
         if self.classes is not None:
-            if self.negative is not None or self.base_rate is not None:
-                raise self._error("negative and base_rate belong to positive, not to classes")
-            if len(self.classes) < 2:
-                raise self._error("classes must name at least two values")
-        if self.positive is not None and self.negative is not None:
-            declared_values(self.column, "positive and negative", self.positive + self.negative)
+            more = self.negative is not None or self.base_rate is not None
+            self._refuse(more, "negative and base_rate belong to positive, not to classes")
+            self._refuse(len(self.classes) < 2, "classes must name at least two values")
+        else:
+            self._check_apart("positive and negative", self.known)
 
     @property
     def known(self) -> tuple[Value, ...]:
@@ -1072,7 +1008,7 @@ class Label(Declared):
         absent = places == MISSING
         refuse(self.column, absent, "no label; drop them by a rule that does not look at others")
         if self.classes is not None or self.negative is not None:
-            refuse(self.column, places == UNKNOWN, "a label that is not declared")
+            refuse(self.column, places == UNKNOWN, "a label that is not declared; declare it")
         if self.classes is not None:
             named: NDArray[Any] = np.array(self.classes)[places]
             return named

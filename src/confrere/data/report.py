@@ -8,12 +8,12 @@ computed without noise, so it must not leave the organisation. A table is read o
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, astuple, dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,8 @@ from confrere.data.cells import (
     Value,
     as_cells,
     is_table,
-    read_places,
 )
-from confrere.data.features import Discrete, Feature, Label, Number
+from confrere.data.features import Feature, Label, Number
 from confrere.data.schema import PublicSchema
 from confrere.data.tables import RowTable, open_table
 from confrere.errors import InvalidData
@@ -79,7 +78,6 @@ class ColumnCounts:
     constant: bool = False
 
     def cells(self) -> list[object]:
-        """Return what stands in a line of a table; zeros are left empty."""
         return ["yes" if cell is True else cell or "" for cell in astuple(self)]
 
 
@@ -95,7 +93,6 @@ class _Texts:
         self.alike = bool(self.folded)
 
     def add(self, cells: Cells, rows: NDArray[np.bool_]) -> None:
-        """Look at some cells."""
         for one in cells.filter(as_cells(rows)).value_counts().to_pylist():
             text = str(one["values"])
             self.alike = self.alike and text.strip().lower() in self.folded
@@ -103,39 +100,75 @@ class _Texts:
                 self.tokens[text] += one["counts"]
 
     def hint(self) -> str:
-        """Say what to do about them."""
         if self.alike:
             return "only capitals, spaces or types differ from the declared values"
         return "declare them, or correct them in the table"
 
 
-class _Look(ABC):
+class _Look:
     """What is in one declared column, batch after batch, and what that means."""
 
     def __init__(self, declared: Feature | Label) -> None:
-        self.column = declared.column
+        self.declared, self.column, self.refusal = declared, declared.column, ""
         self.rows = self.missing = self.undeclared = 0
-        self.texts, self.refusal = _Texts(declared.known), ""
+        self.texts = _Texts(declared.known)
+        self.sides = _Texts(getattr(declared, "positive", None) or ())
+        # Rows of every place, and of numbers below and above the bounds, and of every sentinel.
+        size = len(declared.known) + 1 if isinstance(declared, Label) else declared.size
+        self.held, self.outside, self.sentinels = (
+            np.zeros(size, dtype=np.int64) for size in (size, 2, len(SENTINELS))
+        )
 
     def add(self, cells: Cells) -> None:
         """Count what is in some cells; keep what encoding says where it refuses them."""
         self.rows += len(cells)
         try:
-            self._add(cells)
+            places = self._places(cells)
         except InvalidData as error:
             self.refusal = str(error).removeprefix(f"column {self.column!r}: ").rstrip(".")
+            return
+        self.missing += int(np.count_nonzero(places == MISSING))
+        self.undeclared += int(np.count_nonzero(places == UNKNOWN))
+        self.texts.add(cells, places == UNKNOWN)
+        self.held += np.bincount(places[places >= 0], minlength=len(self.held))
+        if isinstance(self.declared, Label) and not self._positive():
+            self.sides.add(cells, places != MISSING)
 
-    @abstractmethod
-    def _add(self, cells: Cells) -> None: ...
+    def _places(self, cells: Cells) -> NDArray[np.intp]:
+        declared = self.declared
+        if not isinstance(declared, Number):
+            return declared.places(cells)
+        x, strange = declared.read(cells)
+        lo, hi = declared.bounds
+        self.outside += [np.count_nonzero(x < lo), np.count_nonzero(x > hi)]
+        self.sentinels += [np.count_nonzero(x == value) for value in SENTINELS]
+        return declared.placed(x, strange)
 
-    def _count(self, cells: Cells, absent: NDArray[np.bool_], strange: NDArray[np.bool_]) -> None:
-        self.missing += int(np.count_nonzero(absent))
-        self.undeclared += int(np.count_nonzero(strange))
-        self.texts.add(cells, strange)
+    def _positive(self) -> int:
+        return int(self.held[: len(getattr(self.declared, "positive", None) or ())].sum())
 
-    @abstractmethod
+    @property
+    def constant(self) -> bool:
+        """Whether every row is encoded alike."""
+        kinds = int(np.count_nonzero([*self.held, self.missing, self.undeclared]))
+        refused = any(one.severity == "refused" for one in self._wrong())
+        return self.rows > 1 and kinds == 1 and not refused
+
+    def counts(self) -> ColumnCounts:
+        counted = (self.missing, int(self.outside.sum()), self.undeclared, self.constant)
+        return ColumnCounts(self.column, self.declared.kind, *counted)
+
     def findings(self) -> Iterator[Finding]:
-        """Say what the counts mean."""
+        if isinstance(self.declared, Label):
+            yield from self._label(self.declared)
+            return
+        yield from self._wrong()
+        if isinstance(self.declared, Number):
+            yield from self._numbers(self.declared)
+        if self.constant:
+            hint = "nothing can be learned from it: see the bounds and the unit, or leave it out"
+            text = "every row is the same once it is encoded"
+            yield self._finding("constant", self.rows, text, hint)
 
     def _finding(
         self, kind: str, rows: int, text: str, hint: str, *, refused: bool = False
@@ -143,66 +176,9 @@ class _Look(ABC):
         severity: Severity = "refused" if refused else "warning"
         return Finding(self.column, kind, severity, rows, text, hint)
 
-
-class ColumnLook(_Look):
-    """Of a feature."""
-
-    def __init__(self, feature: Feature) -> None:
-        super().__init__(feature)
-        self.feature = feature
-        self.low, self.high = feature.size, -1  #: Of the vertices
-        # Of numbers: rows below and above the bounds, of every sentinel, and of every point.
-        self.outside, self.sentinels, self.held = (
-            np.zeros(size, dtype=np.int64) for size in (2, len(SENTINELS), feature.size)
-        )
-
-    @override
-    def _add(self, cells: Cells) -> None:
-        feature = self.feature
-        if isinstance(feature, Number):
-            x, strange = feature.read(cells)
-            lo, hi = feature.bounds
-            self.outside += [np.count_nonzero(x < lo), np.count_nonzero(x > hi)]
-            self.sentinels += [np.count_nonzero(x == value) for value in SENTINELS]
-            self.held += np.bincount(feature.nearest(x[~np.isnan(x)]), minlength=feature.size)
-            self._count(cells, np.isnan(x) & ~strange, strange)
-        elif isinstance(feature, Discrete):
-            places = read_places(feature.column, cells, feature.codes())
-            self._count(cells, places == MISSING, places == UNKNOWN)
-        vertices = feature.vertices(cells)
-        self.low = int(vertices.min(initial=self.low))
-        self.high = int(vertices.max(initial=self.high))
-
-    @property
-    def constant(self) -> bool:
-        """Whether every row is encoded alike."""
-        return self.rows > 1 and self.low == self.high and not self.refusal
-
-    def counts(self) -> ColumnCounts:
-        """Return the counts."""
-        counted = (self.missing, int(self.outside.sum()), self.undeclared, self.constant)
-        return ColumnCounts(self.feature.column, self.feature.kind, *counted)
-
-    @override
-    def findings(self) -> Iterator[Finding]:
-        found = [*self._strange(), *(self._numbers() if isinstance(self.feature, Number) else ())]
-        if self.missing and self.feature.missing is None:
-            text = f"{counted(self.missing, self.rows)} have no value"
-            hint = 'declare what it means: missing = "indicator", or a value'
-            found.append(self._finding("missing", self.missing, text, hint, refused=True))
-        yield from found
-        if self.constant:
-            hint = "nothing can be learned from it: see the bounds and the unit, or leave it out"
-            text = "every row is the same once it is encoded"
-            yield self._finding("constant", self.rows, text, hint)
-        if self.refusal and not any(one.severity == "refused" for one in found):
-            hint = "convert the column, or declare another kind"
-            yield self._finding("kind", self.rows, self.refusal, hint, refused=True)
-
-    def _strange(self) -> Iterator[Finding]:
-        """Look at what is not on the list, or no number."""
-        count, collected = self.undeclared, not self.refusal
-        what = "no number" if isinstance(self.feature, Number) else "a value that is not declared"
+    def _wrong(self) -> Iterator[Finding]:
+        feature, count = cast(Feature, self.declared), self.undeclared
+        collected, what = feature.collects, re.split("[,;]", feature.strange)[0]
         token, held = max(self.texts.tokens.items(), key=lambda pair: pair[1], default=("", 0))
         if held and held >= count / 2:
             text = f"{counted(held, self.rows)} hold {token!r}, which is {what}"
@@ -211,15 +187,20 @@ class ColumnLook(_Look):
         elif count and (not collected or count >= COLLECTED * self.rows):
             text = f"{counted(count, self.rows)} hold {what}"
             if collected:
-                text += f" (encoded as unknown = {getattr(self.feature, 'unknown', None)!r})"
+                text += f" (encoded as unknown = {getattr(feature, 'unknown', None)!r})"
             hint = self.texts.hint()
             yield self._finding("undeclared", count, text, hint, refused=not collected)
+        if self.missing and feature.missing is None:
+            text = f"{counted(self.missing, self.rows)} have no value"
+            hint = 'declare what it means: missing = "indicator", or a value'
+            yield self._finding("missing", self.missing, text, hint, refused=True)
+        if self.refusal:
+            hint = "convert the column, or declare another kind"
+            yield self._finding("kind", self.rows, self.refusal, hint, refused=True)
 
-    def _numbers(self) -> Iterator[Finding]:
-        """Look at sentinels, bounds and middle."""
-        feature = self.feature
-        assert isinstance(feature, Number)
-        count, at = max((int(rows), -j) for j, rows in enumerate(self.sentinels * self._apart()))
+    def _numbers(self, feature: Number) -> Iterator[Finding]:
+        apart = self.sentinels * self._apart(feature)
+        count, at = max((int(rows), -j) for j, rows in enumerate(apart))
         outside, held = self.outside.copy(), self.held.copy()
         if count:
             value = SENTINELS[-at]
@@ -243,14 +224,13 @@ class ColumnLook(_Look):
         hint = "see the unit and the bounds: what lies outside is moved to the nearest bound"
         yield self._finding("outside", out, text, hint)
 
-    def _apart(self) -> NDArray[np.bool_]:
+    def _apart(self, feature: Number) -> NDArray[np.bool_]:
         """Return which sentinels probably stand for missing: one row of a hundred or more.
 
         Outside the bounds, most of what is there; inside, far from all the other values. A count
         may be 0 by right, next to 1; a cholesterol of 0 stands alone.
         """
-        feature, found = self.feature, np.zeros(len(SENTINELS), dtype=np.bool_)
-        assert isinstance(feature, Number)
+        found = np.zeros(len(SENTINELS), dtype=np.bool_)
         least = max(3, 0.01 * int(self.held.sum())) if feature.dates is None else np.inf
         points, lo, hi = feature.points(), *feature.bounds
         for j in np.flatnonzero(self.sentinels >= least):
@@ -264,26 +244,8 @@ class ColumnLook(_Look):
                 found[j] = gap > max(0.15 * float(np.ptp(others)), 2 * steps) > 0
         return found
 
-
-class _LabelLook(_Look):
-    """Of the label."""
-
-    def __init__(self, outcome: Label) -> None:
-        super().__init__(outcome)
-        self.outcome, self.positive, self.sides = outcome, 0, _Texts(outcome.positive or ())
-
-    @override
-    def _add(self, cells: Cells) -> None:
-        places = self.outcome.places(cells)
-        self._count(cells, places == MISSING, places == UNKNOWN)
-        positive = (places >= 0) & (places < len(self.outcome.positive or ()))
-        self.positive += int(np.count_nonzero(positive))
-        if not self.positive:
-            self.sides.add(cells, places != MISSING)
-
-    @override
-    def findings(self) -> Iterator[Finding]:
-        outcome, present = self.outcome, self.rows - self.missing
+    def _label(self, outcome: Label) -> Iterator[Finding]:
+        present = self.rows - self.missing
         if self.refusal:
             hint = "convert the column"
             yield self._finding("label", self.rows, self.refusal, hint, refused=True)
@@ -299,7 +261,7 @@ class _LabelLook(_Look):
             return
         if outcome.positive is None or not present:
             return
-        share = self.positive / present
+        share = self._positive() / present
         if share in (0.0, 1.0):
             hint = "declare what is positive" if share else self.sides.hint()
             text = f"{'every' if share else 'no'} row has a positive label"
@@ -311,7 +273,6 @@ class _LabelLook(_Look):
 
 
 def counted(count: int, rows: int) -> str:
-    """Return a count and its share."""
     share = 100 * count / rows if rows else 0.0
     return f"{count} of {rows} rows ({share:.{0 if share >= 10 or not share else 2}f}%)"
 
@@ -390,9 +351,8 @@ def data_report(
     if not is_table(table) and not isinstance(table, RowTable):
         raise InvalidData("table must be a data frame of raw rows, or a table that is opened.")
     source = open_table(table)
-    looks: dict[str, _Look] = {one.column: ColumnLook(one) for one in schema.features}
-    if schema.outcome is not None:
-        looks[schema.outcome.column] = _LabelLook(schema.outcome)
+    outcome = () if schema.outcome is None else (schema.outcome,)
+    looks = {one.column: _Look(one) for one in (*schema.features, *outcome)}
     wanted = [*([] if unit_column is None else [unit_column]), *looks]
     names = list(source.names)
     units = UnitCounts(unit_column, max_rows_per_unit)
@@ -411,7 +371,7 @@ def data_report(
     findings = [_lacking(name, names) for name in wanted if names.count(name) != 1]
     findings += _per_unit(units, rows, rows - used, nobody)
     seen = [look for column, look in looks.items() if names.count(column) == 1]
-    counts = tuple(look.counts() for look in seen if isinstance(look, ColumnLook))
+    counts = tuple(look.counts() for look in seen if isinstance(look.declared, Feature))
     for look in seen:
         findings += look.findings()
     order = {name: place for place, name in enumerate(wanted)}

@@ -1,22 +1,20 @@
 """The public schema: everything that encoding needs, declared before anyone looks at data.
 
-It is written as plain values and as the ``[data]`` tables of a study file, by hand or from the
-draft of a public table; TOML that somebody else wrote is looked at before it is parsed, so that it
-takes no hour to. A schema carries the receipts of facts that were learned from records wherever it
-goes: what was paid for once is public from then on, and counts in the total of everything that is
-learned with it. The experts' score, which needs no data, is what a private classifier must beat.
+It is written as plain values and as the ``[data]`` tables of a study file; TOML that somebody else
+wrote is looked at before it is parsed, so that it takes no hour to. A schema carries the receipts
+of facts that were learned from records wherever it goes: what was paid for once is public from then
+on, and counts in the total of everything that is learned with it. The experts' score, which needs
+no data, is what a private classifier must beat.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import tomllib
-import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import unified_diff
@@ -28,17 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from confrere.data.cells import (
-    Cells,
-    Value,
-    column_names,
-    declared_columns,
-    is_table,
-    meanings,
-    n_rows_of,
-)
+from confrere.data.cells import Value, is_table
 from confrere.data.encoding import SchemaEncoder, check_clip_norm
-from confrere.data.features import ZEROS, Category, Feature, Flag, Label, Number, Ordered
+from confrere.data.features import Category, Feature, Flag, Label, Number, Ordered
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
 from confrere.views import Pairs, Panel, Shown, Table
 
@@ -121,7 +111,6 @@ class PaidFacts:
         return any(bool(one["simulated"]) for one in self.receipts.values())
 
     def told(self) -> tuple[str, str, str]:
-        """Return the price, the facts and who paid, in words."""
         facts = ", ".join(f"{column} ({', '.join(keys)})" for column, keys in self.learned.items())
         payers = [f"{one['account']}, row {one['row']}" for one in self.receipts.values()]
         more = [f"{len(payers) - 3} more"] * (len(payers) > 3)
@@ -131,7 +120,6 @@ class PaidFacts:
         return "{1}: epsilon {0}, paid by {2}".format(*self.told())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
         learned = {column: list(keys) for column, keys in self.learned.items()}
         return {"learned": learned, "receipts": dict(self.receipts)}
 
@@ -168,23 +156,20 @@ def _plain(value: Any) -> Any:
 _KINDS: dict[str, type[Feature]] = {one.kind: one for one in (Number, Ordered, Category, Flag)}
 
 
-def _entries(features: object) -> list[Mapping[str, Any]]:
-    """Return a list of facts, from a list or from a table of column to facts."""
+def _read_features(features: object, shared: Mapping[str, Any]) -> Iterator[Feature]:
     if isinstance(features, Mapping):
-        for column, entry in features.items():
-            if not isinstance(entry, Mapping):
-                raise SchemaError(f"column {column!r}: its facts must be a table.")
-        return [{"column": column, **entry} for column, entry in features.items()]
-    if isinstance(features, list) and all(isinstance(entry, Mapping) for entry in features):
-        return features
-    raise SchemaError("features must be a table of columns.")
-
-
-def _read_feature(facts: dict[str, Any]) -> Feature:
-    what, kind = f"column {facts.get('column')!r}", facts.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise SchemaError(f"{what}: kind must be one of {', '.join(_KINDS)}.")
-    return _build(_KINDS[kind], what, facts)
+        wrong = [column for column, own in features.items() if not isinstance(own, Mapping)]
+        if wrong:
+            raise SchemaError(f"column {wrong[0]!r}: its facts must be a table.")
+        features = [{"column": column, **own} for column, own in features.items()]
+    if not isinstance(features, list) or not all(isinstance(own, Mapping) for own in features):
+        raise SchemaError("features must be a table of columns.")
+    for own in features:
+        facts = {**shared, **own}
+        what, kind = f"column {facts.get('column')!r}", facts.pop("kind", None)
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise SchemaError(f"{what}: kind must be one of {', '.join(_KINDS)}.")
+        yield _build(_KINDS[kind], what, facts)
 
 
 _Facts = TypeVar("_Facts", bound=Feature | Label | PaidFacts)
@@ -203,11 +188,10 @@ def _build(kind: type[_Facts], what: str, entry: object) -> _Facts:
 def _refuse_unknown(what: str, facts: Mapping[str, Any], known: set[str]) -> None:
     unknown = sorted(set(facts) - known)
     if unknown:
-        raise SchemaError(f"{what}: does not know {', '.join(map(repr, unknown))}.")
+        raise SchemaError(f"{what}: {unknown[0]!r} is none of {', '.join(sorted(known))}.")
 
 
 def _written(value: Any) -> str:
-    """Return a value as TOML has it."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(k)} = {_written(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
@@ -243,7 +227,6 @@ def declared_column(text: str) -> Feature:
 
 
 def feature_of(column: str, kind: str, facts: str) -> Feature:
-    """Return the feature of a kind from its facts in words; see :func:`declared_column`."""
     ends = ".." if kind == "number" else "|"
     values: Any = tuple(plain_value(value) for value in facts.split(ends) if value.strip())
     if kind not in FORMS or (kind in ("number", "flag") and len(values) != 2):
@@ -257,7 +240,6 @@ def feature_of(column: str, kind: str, facts: str) -> Feature:
 
 
 def plain_value(word: str) -> Value:
-    """Read a number where there is one."""
     text = word.strip()
     for read in (int, float):
         with suppress(ValueError):
@@ -353,7 +335,24 @@ class PublicSchema(Shown):
     paid: tuple[PaidFacts, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _checked_features(self.features))
+        given: Any = self.features
+        if not isinstance(given, Sequence) or not all(isinstance(f, Feature) for f in given):
+            raise SchemaError("features must be a list of Number, Ordered, Category and Flag.")
+        if not given:
+            raise SchemaError("a schema needs at least one feature.")
+        object.__setattr__(self, "features", tuple(given))
+        for what, names in (("column", self.columns), ("encoded column", self.feature_names)):
+            twice = sorted(name for name, count in Counter(names).items() if count > 1)
+            if twice:
+                raise SchemaError(f"{what} declared twice: {', '.join(map(repr, twice))}.")
+        told = [feature.importances for feature in given]
+        if any(told) and None in told:
+            silent = given[told.index(None)].column
+            raise SchemaError(
+                f"column {silent!r} declares no importance, but others do: declare all or none."
+            )
+        if any(told) and not any(any(own or ()) for own in told):
+            raise SchemaError("at least one importance must be above 0.")
         try:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
         except InvalidParameter as problem:
@@ -454,13 +453,7 @@ class PublicSchema(Shown):
         encoded: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ weights
         return encoded
 
-    def learn(
-        self,
-        table: Any,
-        *,
-        epsilon: float,
-        **asked: Any,
-    ) -> PublicSchema:
+    def learn(self, table: Any, *, epsilon: float, **asked: Any) -> PublicSchema:
         """Return the schema with facts that it lacks, learned from records and paid for.
 
         Means and deviations of numbers, shares of values, missing cells and the base rate, as far
@@ -478,7 +471,7 @@ class PublicSchema(Shown):
         party : array or str, optional
             Whose record it is, or the column that says so: all records of a party are hidden
             together, and facts are means over parties of their means.
-        ledger, account, random_state
+        budget, random_state
             As in :class:`confrere.PrivateLogisticRegression`.
 
         Notes
@@ -565,7 +558,7 @@ class PublicSchema(Shown):
         if not isinstance(paid, list):
             raise SchemaError("paid must be a list of tables: learned and receipts.")
         return cls(
-            tuple(_read_feature({**shared, **one}) for one in _entries(facts.get("features"))),
+            tuple(_read_features(facts.get("features"), shared)),
             None if label is None else _build(Label, "label", label),
             facts.get("clip_norm", "rms"),
             facts.get("note", ""),
@@ -598,185 +591,4 @@ class PublicSchema(Shown):
 
 
 def _facts(told: Mapping[str, Any], shown: Sequence[str]) -> str:
-    """Return facts in words, but for those that are shown elsewhere."""
     return ", ".join(f"{key} {_written(fact)}" for key, fact in told.items() if key not in shown)
-
-
-def _checked_features(features: object) -> tuple[Feature, ...]:
-    if not isinstance(features, Sequence) or not all(isinstance(f, Feature) for f in features):
-        raise SchemaError("features must be a list of Number, Ordered, Category and Flag.")
-    if not features:
-        raise SchemaError("a schema needs at least one feature.")
-    found = tuple(features)
-    _refuse_twice([feature.column for feature in found], "column")
-    _refuse_twice([name for feature in found for name in feature.names], "encoded column")
-    told = [feature.importances for feature in found]
-    if any(told) and None in told:
-        silent = found[told.index(None)].column
-        raise SchemaError(
-            f"column {silent!r} declares no importance, but others do: declare all or none."
-        )
-    if any(told) and not any(any(own or ()) for own in told):
-        raise SchemaError("at least one importance must be above 0.")
-    return found
-
-
-def _refuse_twice(names: list[str], what: str) -> None:
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise SchemaError(f"{what} declared twice: {', '.join(map(repr, twice))}.")
-
-
-class PublicDataOnlyWarning(UserWarning):
-    """Facts were read off a table: right for a public one, a leak without a price for any other."""
-
-
-def draft_schema(
-    public_table: Any,
-    *,
-    label: Label | None = None,
-    exclude: Collection[str] = (),
-    categories: Collection[str] = (),
-    max_categories: int = 20,
-    source: str = "",
-    i_confirm_this_table_is_public: bool = False,
-) -> PublicSchema:
-    """Draft a schema from a table that everyone may see; never from private data.
-
-    Bounds (the 0.5% and 99.5% quantiles, rounded outwards), means, shares and lists of values are
-    read off the table without any noise. On private data that is a leak that no later mechanism
-    repairs.
-
-    Parameters
-    ----------
-    public_table : data frame
-        For example an open survey of a similar population, not the data to be learned from.
-    label : Label, optional
-        The label; its base rate is drafted too if it has two sides and none is declared.
-    exclude : collection of str
-        Columns to leave out: identifiers, the organisation, dates.
-    categories : collection of str
-        Columns of numbers that are codes: categories without an order.
-    max_categories : int, default=20
-        Of a column with more distinct values the most frequent ones stay, and the others become
-        ``"other"``. A column whose values hardly ever repeat is taken for a name and left out.
-    source : str, optional
-        Where the table comes from; stands in the note, beside the columns that were left out.
-    i_confirm_this_table_is_public : bool, default=False
-        Must be True.
-    """
-    if i_confirm_this_table_is_public is not True:
-        raise InvalidParameter(
-            "i_confirm_this_table_is_public must be True: a schema is drafted from public data "
-            "only. For private data, write down what is known without looking."
-        )
-    names = column_names(public_table) if is_table(public_table) else []
-    if not names or not n_rows_of(public_table):
-        raise InvalidData("public_table must be a data frame with rows and columns.")
-    strange = {*exclude, *categories} - {*map(str, names)}
-    if strange:
-        raise InvalidParameter(f"exclude, categories: there is no column {sorted(strange)[0]!r}.")
-    if isinstance(max_categories, bool) or max_categories < 3:
-        raise InvalidParameter("max_categories must be a whole number of at least 3.")
-    warnings.warn(
-        "a schema was drafted by looking at a table: use it only if that table is public, and "
-        "have it read before it is signed.",
-        PublicDataOnlyWarning,
-        stacklevel=2,
-    )
-    skipped = {*exclude} | (set() if label is None else {label.column})
-    columns = declared_columns(public_table, [name for name in names if name not in skipped])
-    drafted = {
-        str(name): _drafted(str(name), cells, max_categories, code=name in categories)
-        for name, cells in columns.items()
-    }
-    features = tuple(feature for feature in drafted.values() if feature is not None)
-    left_out = ", ".join(name for name, feature in drafted.items() if feature is None)
-    if not features:
-        raise SchemaError("no column of the table can be drafted.")
-    if label is not None and label.positive is not None and label.base_rate is None:
-        positive = label.encode(label.column_of(public_table).drop_null()) == 1
-        label = replace(label, base_rate=_share(float(positive.mean())))
-    note = f"Drafted from a public table of {n_rows_of(public_table)} rows"
-    note += f" ({source})" if source else ""
-    note += "; to be read and corrected by a person."
-    note += f" Left out: {left_out}." if left_out else ""
-    return PublicSchema(features, label, note=note)
-
-
-def _drafted(column: str, cells: Cells, max_categories: int, *, code: bool) -> Feature | None:
-    """Return a feature, or None for a column that is constant, or holds names or dates."""
-    try:
-        places, meant = meanings(column, cells)
-    except InvalidData:
-        return None
-    counts: Counter[Any] = Counter()
-    rows = np.bincount(places[places >= 0], minlength=len(meant)).tolist()
-    for one, count in zip(meant, rows, strict=True):
-        counts[one] += count
-    del counts[None]
-    present = counts.total()
-    missing: dict[str, Any] = {}
-    if present < len(cells):
-        missing = {"missing": "indicator", "missing_share": _share(1 - present / len(cells))}
-    if len(counts) < 2:
-        return None
-    if code:
-        return _drafted_category(column, counts, max_categories, missing)
-    if getattr(cells.type, "ordered", False):
-        levels = cells.dictionary.to_pylist()
-        shares = [_share(counts[one] / present) for one in meant]
-        return Ordered(column, levels=levels, shares=shares, **missing)  # type: ignore[arg-type]
-    if {*counts} == {0, 1}:
-        return Flag(column, share=_share(counts[1] / present), **missing)
-    if all(isinstance(one, float) for one in counts):
-        x = np.repeat(np.array([*counts]), [*counts.values()])
-        return _drafted_number(column, x, missing)
-    if {str(value).lower() for value in counts} in ({"yes", "no"}, {"y", "n"}):
-        no, yes = sorted(counts, key=lambda value: str(value).lower() in ("yes", "y"))
-        return Flag(column, true=yes, false=no, share=_share(counts[yes] / present), **missing)
-    return _drafted_category(column, counts, max_categories, missing)
-
-
-def _drafted_category(
-    column: str, counts: Counter[Any], most: int, missing: dict[str, Any]
-) -> Category | None:
-    """Keep the most frequent values; None if values hardly repeat, as names do."""
-    few, present = len(counts) <= most, counts.total()
-    if not few and len(counts) > present / 2:
-        return None
-    # Equally frequent values in an order of their own, not of the table's.
-    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
-    kept = sorted((value for value, _ in ranked[: most if few else most - 1]), key=str)
-    shares = [counts[value] / present for value in kept]
-    unknown: Any = ZEROS
-    if not few:
-        unknown = next((value for value in kept if str(value).lower() == "other"), "other")
-        rest = 1 - sum(shares)
-        if unknown in kept:
-            shares[kept.index(unknown)] += rest
-        else:
-            shares.append(rest)
-    rounded = tuple(_share(share) for share in shares)
-    return Category(column, values=tuple(kept), shares=rounded, unknown=unknown, **missing)
-
-
-def _drafted_number(column: str, x: np.ndarray[Any, Any], missing: dict[str, Any]) -> Number:
-    if not np.isfinite(x).all():
-        raise InvalidData(f"column {column!r}: the public table has infinite values.")
-    lo, hi = np.quantile(x, (0.005, 0.995))
-    if lo == hi:  # nearly constant: the tails are all there is
-        lo, hi = x.min(), x.max()
-    digits = 1 - math.floor(math.log10(hi - lo))
-    step = 10.0**-digits
-    low, high = math.floor(lo / step) * step, math.ceil(hi / step) * step
-    bounds = (round(low, digits), round(high, digits))
-    clipped = np.clip(x, *bounds)
-    mean, sd = (float(f"{number:.3g}") for number in (clipped.mean(), clipped.std()))
-    mean = min(max(mean, bounds[0]), bounds[1])
-    return Number(column, bounds=bounds, mean=mean, sd=sd, **missing)
-
-
-def _share(share: float) -> float:
-    """Round to three digits and keep away from 0 and 1, where there is no scale."""
-    return min(max(round(share, 3), 0.001), 0.999)

@@ -22,7 +22,6 @@ from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -39,25 +38,21 @@ from typing_extensions import override
 from confrere.data.cells import (
     MISSING_TEXTS,
     Container,
+    PackedCodes,
     as_cells,
     column_names,
     declared_columns,
     n_rows_of,
-    plain_labels,
-    read_numbers,
 )
-from confrere.data.codes import PackedCodes
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.spill import MappedRows, SpillFolder, file_stamp
+from confrere.data.engines import MappedRows, SpillFolder
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
+from confrere.files import file_stamp
 from confrere.solver.row_blocks import Engine, Sums
 from confrere.views import progress_bar
 
 Array: TypeAlias = NDArray[Any]
-
-#: Arrays of some rows, and their labels.
-Block: TypeAlias = tuple[Sequence[Array], Array | None]
 
 #: Some rows: a ``pyarrow.Table``.
 Batch: TypeAlias = pa.Table
@@ -116,7 +111,7 @@ class RowTable(ABC):
         if self.rows is not None and found != self.rows:
             raise InvalidData(f"{self.name} has another number of rows than it said: it changed.")
         if not found and least:
-            raise NoRows(f"{self.name} has no rows.")
+            raise NoRows(f"{self.name} has no rows; at least one is needed.")
         if not found:
             yield pa.table({name: pa.array([], pa.string()) for name in columns or ()})
 
@@ -133,7 +128,6 @@ class RowTable(ABC):
             return pa.table({name: as_cells([*chain(*own)], name) for name, own in lists.items()})
 
     def _advice(self) -> str:
-        """Return what to do about a table that cannot be read, where that is known."""
         return ""
 
 
@@ -145,7 +139,6 @@ class Frames(RowTable):
         self.name = f"the {type(frame).__module__.partition('.')[0]} table"
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
-        """Return slices of it."""
         names = [name for name in columns or self.names if name in self.names]
         table = pa.table(declared_columns(self.frame, names))
         for start in range(0, max(1, len(table)), BATCH):
@@ -171,13 +164,13 @@ class Files(RowTable):
             self.unchanged(file, "while it was read")
 
     def unchanged(self, file: Path, when: str) -> None:
-        """Refuse a file that is not as it was."""
         if file_stamp(file) != self._stamps[file]:
             raise InvalidData(f"{file.name} changed {when}.")
 
     @abstractmethod
-    def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Return the rows of one file."""
+    def file_batches(
+        self, file: Path, columns: Sequence[str] | None
+    ) -> Iterator[pa.RecordBatch]: ...
 
 
 class Parquet(Files):
@@ -203,7 +196,7 @@ class Parquet(Files):
                         self.groups.append((file, group, rows))
             except Exception as error:
                 raise InvalidData(
-                    f"{file.name} is no Parquet file ({type(error).__name__})."
+                    f"{file.name} is no Parquet file ({type(error).__name__}); write it again."
                 ) from None
             if not schemas[-1].equals(schemas[0]):
                 raise InvalidData(
@@ -214,14 +207,12 @@ class Parquet(Files):
         self._texts = [field.name for field in schemas[0] if str(field.type).endswith("string")]
 
     def part(self, number: int) -> Parquet:
-        """Return one row group as a table."""
         part = copy(self)
         file, group, part.rows = self.groups[number]
         part.files, part._only = [file], [group]
         return part
 
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Return the row groups of one file, in batches."""
         # Read whole, a file's row groups would all stay in memory until the last one is done.
         with pa.parquet.ParquetFile(file, buffer_size=2**16, read_dictionary=self._texts) as opened:
             names = opened.schema_arrow.names
@@ -229,9 +220,11 @@ class Parquet(Files):
             rows = min(BATCH, _BATCH_ENTRIES // max(1, len(wanted)) + 1)
             for group in self._only or range(opened.num_row_groups):
                 yield from opened.iter_batches(rows, row_groups=[group], columns=wanted)
-                pa.default_memory_pool().release_unused()
+        pa.default_memory_pool().release_unused()
 
 
+#: A number with a decimal comma, and with a point.
+_COMMA = (r"^(\s*[-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?\s*)$", r"\1.\2")
 _NUMBER = re.compile(r"\s*[-+]?[0-9]*[.,]?[0-9]+([eE][-+]?[0-9]+)?\s*")
 
 
@@ -263,7 +256,7 @@ class Dialect:
         except (UnicodeDecodeError, LookupError):
             raise InvalidData(f"data: {file.name} {_fault('UTF8')}.") from None
         if "\0" in text:
-            raise InvalidData(f"data: {file.name} is not a text file.")
+            raise InvalidData(f"data: {file.name} is not a text file; save it as CSV or Parquet.")
         # What is within quotes separates nothing.
         bare = re.sub('"[^"]*"', "", text)
         named = not isinstance(self.header, tuple)
@@ -282,7 +275,7 @@ class Dialect:
             )
         twice = sorted({name for name in names if name and names.count(name) > 1})
         if twice:
-            raise InvalidData(f"data: {file.name} has the column {twice[0]!r} more than once.")
+            raise InvalidData(f"data: {file.name} has the column {twice[0]!r} twice; rename one.")
         return Dialect(separator, decimal, encoding, self.header), names
 
     def __str__(self) -> str:
@@ -305,7 +298,6 @@ class Csv(Files):
         self.seen = "" if plain else f"{self.name} was read as rows {self.dialect}"
 
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Return the lines of one file, in batches."""
         names = self.names if file == self.files[0] else self.dialect.seen_in(file)[1]
         rows = int(not isinstance(self.dialect.header, tuple))
         encoding = str(self.dialect.encoding).removesuffix("-sig")
@@ -324,7 +316,11 @@ class Csv(Files):
         try:
             for batch in pa.csv.open_csv(file, *options):
                 rows += len(batch)
-                yield batch if self.dialect.decimal == "." else _with_points(batch)
+                if self.dialect.decimal == ",":
+                    texts = batch.columns
+                    read = [pa.compute.replace_substring_regex(one, *_COMMA) for one in texts]
+                    batch = pa.RecordBatch.from_arrays(read, names=batch.schema.names)
+                yield batch
         except pa.ArrowInvalid as error:
             raise InvalidData(f"data: {file.name} {_fault(str(error))}.") from None
         self.unchanged(file, "while it was read")
@@ -345,20 +341,11 @@ class Csv(Files):
         )
 
 
-def _with_points(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows whose numbers have a decimal point in place of a comma."""
-    pattern = r"^(\s*[-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?\s*)$"
-    columns = [
-        pa.compute.replace_substring_regex(column, pattern, r"\1.\2") for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
 def _fault(said: str) -> str:
     if "UTF8" in said:
         return 'is not all UTF-8; say how it is written: encoding = "cp1252", or save it in UTF-8'
     if "Expected" in said:
-        return "has a row with another number of cells than its first line has names"
+        return "has a row with more or fewer cells than its first line has names; mend it"
     return "cannot be read as rows of text"
 
 
@@ -435,7 +422,6 @@ def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
 
 
 def _untyped(found: Any, names: list[str]) -> Iterator[Batch]:
-    """Return what a cursor holds, its cells as they are: their types guessed, some would change."""
     while rows := found.fetchmany(BATCH):
         columns = zip(names, zip(*rows, strict=True), strict=True)
         yield pa.table({name: as_cells(cells, name) for name, cells in columns})
@@ -463,7 +449,6 @@ def open_table(
     sql: str | None = None,
     dialect: Dialect | None = None,  # How a file of text is written
 ) -> RowTable:
-    """Return a table by where it lies."""
     if isinstance(where, RowTable):
         return where
     if sql is not None:
@@ -481,7 +466,10 @@ WRITERS: dict[str, Callable[[Any, pa.Schema], Any]] = {
     ".csv": lambda place, schema: pa.csv.CSVWriter(
         place, schema, write_options=pa.csv.WriteOptions(quoting_style="needed")
     ),
-    ".parquet": pa.parquet.ParquetWriter,
+    # A dictionary of numbers that hardly repeat would cost more than all the rest.
+    ".parquet": lambda place, schema: pa.parquet.ParquetWriter(
+        place, schema, use_dictionary=[one.name for one in schema if one.type == pa.string()]
+    ),
     **dict.fromkeys((".arrow", ".feather"), pa.ipc.new_file),
 }
 
@@ -503,78 +491,43 @@ def written(batches: Iterator[Batch], place: Path | io.BytesIO, kind: str) -> It
 #: Bytes that are kept in memory.
 _IN_MEMORY = 2**27
 
-#: Types whose numbers single precision holds exactly.
-_SINGLE = ("float", "halffloat", "int8", "uint8", "int16", "uint16", "bool")
-
-
-def decoded(table: RowTable, label: str | None = None) -> tuple[Any, Any, list[str]]:
-    """Return a table's numbers, its labels, and the names of the other columns; decoded once.
-
-    Numbers are in single precision if all columns are, else in double. Text, missing values and
-    infinities are refused.
-    """
-    batches = table.read()
-    first = next(batches, None)
-    assert first is not None  # no rows are an error
-    if label is not None and label not in first.column_names:
-        raise InvalidData(f"{table.name} has no column {label!r} for the labels.")
-    names = [name for name in first.column_names if name != label]
-    single = all(str(first.schema.field(name).type) in _SINGLE for name in names)
-
-    def blocks() -> Iterator[Block]:
-        for batch in chain([first], batches):
-            rows = _numbers(batch.select(names), single, table.name)
-            yield [rows], None if label is None else _small(label, batch[label])
-
-    (X,), y = gathered(blocks(), table.rows)
-    return X, y, names
-
 
 def gathered(
-    blocks: Iterable[Block], expected: int | None = None
-) -> tuple[list[Any], Array | None]:
-    """Return arrays and labels, block after block, as one: in memory if small, else in files."""
-    kept: list[Sequence[Array]] = []
+    blocks: Iterable[tuple[list[PackedCodes], Array | None]], expected: int | None = None
+) -> tuple[list[PackedCodes], Array | None]:
+    """Return codes and labels, block after block, as one: in memory if few, else in files."""
+    kept: list[list[Any]] = []
     labels: list[Array] = []
+    stores: list[PackedCodes] = []
     folder: SpillFolder | None = None
-    first: Sequence[Array] = ()
     done, least = 0, expected or 0
     shown = (expected or _IN_MEMORY) >= 2**20
     with progress_bar("decoding rows", least, shown=shown) as tell:
-        for arrays, some in blocks:
-            done += len(arrays[0])
+        for stores, some in blocks:
+            kept.append([store.codes for store in stores])
             labels += [] if some is None else [some]
-            kept.append(arrays)
-            each = sum(map(attrgetter("nbytes"), arrays)) / max(1, len(arrays[0]))
+            done += len(kept[-1][0])
+            each = sum(codes.itemsize for codes in kept[-1])
             if folder is None and each * max(done, least) > _IN_MEMORY:
-                folder, first = SpillFolder(), arrays
+                folder = SpillFolder()
             if folder is not None:
                 for k, pieces in enumerate(zip(*kept, strict=True)):
                     folder.append(f"rows-{k}", np.concatenate(pieces), max(done, least))
                 kept.clear()
             tell(done)
-    found: list[Any] = [np.concatenate(pieces) for pieces in zip(*kept, strict=True)]
-    if folder is not None:
-        found = [
-            MappedRows(folder.path / f"rows-{k}", one.dtype, (done, *one.shape[1:]), folder)
-            for k, one in enumerate(first)
-        ]
-    return found, np.concatenate(labels) if labels else None
+    if folder is None:
+        pairs = zip(stores, zip(*kept, strict=True), strict=True)
+        stores = [replace(one, codes=np.concatenate(pieces)) for one, pieces in pairs]
+    else:
+        stores = _in_files(stores, folder, done)
+    return stores, np.concatenate(labels) if labels else None
 
 
-def gathered_codes(
-    blocks: Iterable[tuple[Sequence[PackedCodes], Array | None]], expected: int | None = None
-) -> tuple[list[PackedCodes], Array | None]:
-    """Return codes and labels, block after block, as one."""
-    first: list[Sequence[PackedCodes]] = []
-
-    def arrays() -> Iterator[Block]:
-        for stores, labels in blocks:
-            first[:] = [stores]
-            yield [store.codes for store in stores], labels
-
-    found, labels = gathered(arrays(), expected)
-    return [replace(one, codes=codes) for one, codes in zip(*first, found, strict=True)], labels
+def _in_files(stores: list[PackedCodes], folder: SpillFolder, rows: int) -> list[PackedCodes]:
+    return [
+        replace(one, codes=MappedRows(folder.path / f"rows-{k}", one.codes.dtype, (rows,), folder))  # type: ignore[arg-type]
+        for k, one in enumerate(stores)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -602,39 +555,10 @@ def codes_by(engine: Engine, table: Parquet, encoder: SchemaEncoder) -> list[Pac
     stores = encoder.codes(pa.table({name: pa.array([], pa.string()) for name in names}))
     folder, rows = SpillFolder(), table.rows or 0
     folder.check_room(rows * sum(store.codes.itemsize for store in stores))
-    paths = [folder.path / f"codes-{k}" for k in range(len(stores))]
+    paths = [folder.path / f"rows-{k}" for k in range(len(stores))]
     for path, store in zip(paths, stores, strict=True):
         path.touch(mode=0o600, exist_ok=False)
         os.truncate(path, rows * store.codes.itemsize)
     for _ in engine.map(_GroupCodes(table, encoder, paths), range(len(table.groups))):
         pass
-    return [
-        replace(store, codes=MappedRows(path, store.codes.dtype, (rows,), folder))  # type: ignore[arg-type]
-        for path, store in zip(paths, stores, strict=True)
-    ]
-
-
-def _numbers(batch: Batch, single: bool, name: str) -> Array:
-    """Return a batch as numbers, or say that it holds something else; nothing is quoted."""
-    rows = np.empty((len(batch), batch.num_columns), dtype=np.float32 if single else np.float64)
-    for j, column in enumerate(batch.column_names):
-        rows[:, j], strange = read_numbers(column, as_cells(batch[column], column))
-        if strange.any():
-            raise InvalidData(
-                f"{name} has columns that are no numbers; declare them in a PublicSchema, or "
-                "name the columns to learn from."
-            )
-    if not np.isfinite(rows).all():
-        raise InvalidData(
-            f"{name} has missing or infinite values; declare them in a PublicSchema, or drop the "
-            "rows."
-        )
-    return rows
-
-
-def _small(column: str, values: Container) -> Array:
-    """Return labels 0 and 1 in one byte each; others as they are."""
-    labels = plain_labels(column, values)
-    if labels.dtype.kind in "biuf" and bool(((labels == 0) | (labels == 1)).all()):
-        return labels.astype(np.int8)
-    return labels
+    return _in_files(stores, folder, rows)

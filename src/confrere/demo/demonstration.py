@@ -5,7 +5,6 @@ The data are simulated patients; the noise is real.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -28,7 +28,7 @@ from confrere.estimators import (
     PrivateLogisticRegression,
     TransferClassifier,
     TransferStackingClassifier,
-    fit_branches,
+    designed,
 )
 from confrere.extras import extra
 from confrere.kernel.release import paying
@@ -51,9 +51,6 @@ WARNING = (
 #: were .003 to .02 above the papers' five.
 HIGH_FRACTION, GROUPS = 0.2, 2
 
-#: How often all methods are run, for the noise of a draw; only the first is released.
-DRAWS = 3
-
 _TEST_SHARE = 0.2
 _ENCODER = SCHEMA.encoder(weighted=True)
 _COMMON: dict[str, Any] = {"epsilon": EPSILON, "schema": _ENCODER}
@@ -63,8 +60,6 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True)
 class Centre:
-    """One organisation's table, and the rows kept aside to see how well it learned."""
-
     name: str
     X: pa.Table
     y: NDArray[np.int64]
@@ -100,28 +95,16 @@ class DemoModels:
     #: The main hospital's, every branch's near it, and "together": the average of all.
     releases: Mapping[str, Release]
     scores: Mapping[str, Scores]  #: By method and branch: what was released, and what is compared
-    #: The mean over branches of every private method, draw by draw; the first is that of
-    #: ``scores``.
-    draws: Sequence[Mapping[str, float]]
 
     def mean(self, method: str) -> float:
-        """Return a method's mean over branches."""
         return _means(self.scores)[method]
 
-    def gain(self, method: str, other: str) -> str:
-        """Return a method's mean gain over another, and how far one draw is from the next."""
-        gains = np.array([draw[method] - draw[other] for draw in self.draws])
-        return f"{gains.mean():+.3f} ± {gains.std(ddof=1):.3f}"
-
     def above(self, method: str, other: str) -> int:
-        """Return in how many branches a method does better than another."""
         ours, theirs = self.scores[method], self.scores[other]
         return sum(ours[name] > theirs[name] for name in ours)
 
 
-def learn(
-    world: World, ledger: Ledger, tell: Callable[[str], None], draws: int = DRAWS
-) -> DemoModels:
+def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoModels:
     """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
     warnings.filterwarnings("ignore", "schema.expert_score")  # the table shows it
     for centre in world:
@@ -129,10 +112,6 @@ def learn(
     releases, scores = _transfer(world, ledger, tell)
     tell("what it is compared with")
     scores |= _compared(world)
-    found = [_means(scores)]
-    for draw in range(1, draws):
-        tell(f"the same with other noise ({draw} of {draws - 1})")
-        found.append(_means(drawn(world)))
     X, y, _ = _pooled(world)
     ceiling = make_pipeline(
         FunctionTransformer(_ENCODER.transform), LogisticRegression(C=10.0, max_iter=1000)
@@ -141,7 +120,7 @@ def learn(
     scores["experts"] = {
         c.name: float(roc_auc_score(c.y_test, SCHEMA.expert_score(c.X_test))) for c in world[1:]
     }
-    return DemoModels(releases, scores, found)
+    return DemoModels(releases, scores)
 
 
 def drawn(world: World) -> dict[str, Scores]:
@@ -154,10 +133,8 @@ def _means(scores: Mapping[str, Scores]) -> dict[str, float]:
 
 
 def _experts() -> dict[str, Any]:
-    """Return what every method is told: signs, importances and the base rate. It is checked."""
-    rate = (SCHEMA.outcome and SCHEMA.outcome.base_rate) or 0.5
-    known = {"prior": _ENCODER.expert_prior(), "prior_intercept": math.log(rate / (1 - rate))}
-    return _COMMON | known
+    """Return what every method is told beside the schema: signs and importances; it is checked."""
+    return _COMMON | {"prior": _ENCODER.expert_prior()}
 
 
 def _transfer(
@@ -166,11 +143,11 @@ def _transfer(
     """Return the main release, every branch's near it and the average of all, and their scores."""
     main = world[0]
     tell(f"{main.name} releases")
-    source = PrivateLogisticRegression(ledger=ledger, account=main.name, **_experts())
+    source = PrivateLogisticRegression(budget=ledger[main.name], **_experts())
     releases = {main.name: source.fit(main.X, main.y).to_release()}
     tell("every branch learns near that release")
-    transfer = TransferClassifier(source=releases[main.name], ledger=ledger, **_COMMON)
-    targets = fit_branches(transfer, _pairs(world))
+    transfer = TransferClassifier(source=releases[main.name], eta=0.0, budget=ledger, **_COMMON)
+    targets = _branches(transfer, world)
     releases |= {name: target.to_release() for name, target in targets.items()}
     tell("every organisation releases, all are averaged")
     everyone = CollaborativeClassifier(**_experts())
@@ -182,22 +159,23 @@ def _compared(world: World) -> dict[str, Scores]:
     """Return the scores of what the branches might have chosen instead: alone, or stacks."""
     books = _comparison_ledger(world)
     source = FeatureStackingClassifier(
-        importance=SCHEMA.importances(),
-        n_groups=GROUPS,
-        high_fraction=HIGH_FRACTION,
-        ledger=Ledger(),
-        **_experts(),
-    ).fit(world[0].X, world[0].y)
-    stack = TransferStackingClassifier(
-        source=source.to_release(), high_fraction=HIGH_FRACTION, ledger=books, **_COMMON
+        importance=SCHEMA.importances(), n_groups=GROUPS, budget=Ledger(), **_experts()
     )
-    alone = PrivateLogisticRegression(ledger=books, **_experts())
+    released = designed(source, high_fraction=HIGH_FRACTION).fit(world[0].X, world[0].y)
+    stack = TransferStackingClassifier(source=released.to_release(), budget=books, **_COMMON)
+    designed(stack, high_fraction=HIGH_FRACTION)
+    alone = PrivateLogisticRegression(budget=books, **_experts())
     methods = {"alone": alone, "pst-h": stack}
-    return {name: _scores(world, fit_branches(m, _pairs(world))) for name, m in methods.items()}
+    return {name: _scores(world, _branches(m, world)) for name, m in methods.items()}
+
+
+def _branches(model: Any, world: World) -> dict[str, Any]:
+    """Return a copy of the model for every branch, fitted at the price of its own account."""
+    paid = {c.name: model.budget[c.name] for c in world[1:]}
+    return {c.name: clone(model).set_params(budget=paid[c.name]).fit(c.X, c.y) for c in world[1:]}
 
 
 def _together(world: World, model: Any, ledger: Ledger) -> Release:
-    """Charge every organisation, then release the average of all."""
     X, y, party = _pooled(world)
     price = model.price(len(y), len(SCHEMA.feature_names))
     with ExitStack() as payments:
@@ -207,7 +185,7 @@ def _together(world: World, model: Any, ledger: Ledger) -> Release:
             ).receipt
             for c in world
         }
-        model.set_params(ledger=Ledger()).fit(X, y, party=party)
+        model.set_params(budget=Ledger()).fit(X, y, party=party)
     release: Release = model.to_release()
     return replace(release, receipt=None, parties=receipts)
 
@@ -218,10 +196,6 @@ def _comparison_ledger(world: World) -> Ledger:
     for centre in world:
         ledger.open_account(centre.name)
     return ledger
-
-
-def _pairs(world: World) -> dict[str, tuple[pa.Table, Any]]:
-    return {c.name: (c.X, c.y) for c in world[1:]}
 
 
 def _pooled(world: World) -> tuple[pa.Table, NDArray[Any], NDArray[Any]]:
@@ -240,7 +214,6 @@ def _scores(world: World, models: Any) -> Scores:
 
 
 def save_releases(learned: DemoModels, ledger: Ledger, folder: Path) -> dict[str, Path]:
-    """Write every organisation's release and, beside it, its card as a page; return the folders."""
     places = {}
     for name, release in learned.releases.items():
         full = release.describe(
@@ -292,7 +265,6 @@ _MARKS = {
 
 
 def draw(learned: DemoModels, path: Path) -> None:
-    """Draw every branch alone, near the main release, averaged and without privacy."""
     scores = learned.scores
     names = sorted(scores["together"], key=lambda name: scores["together"][name])
     points = {m: [*(scores[m][name] for name in names), learned.mean(m)] for m in _MARKS}

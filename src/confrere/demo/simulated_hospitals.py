@@ -3,16 +3,18 @@
 The patients of Yao et al. (2019) are private and cannot be had. This world has their centres'
 sizes (Table 4) and their doctors' importances (Table 3); the rest is made up, and says so.
 
-It has fifty features: public facts, and hidden effects. Names and importances of nine of them are
-Table 3; the other forty-one, and every other number here, are made up to be plausible. Importances
-add up to 1. The effects are what the simulated world does, as log odds per standard deviation in
+It has fifty features: public facts, and hidden effects. Names and importances of the first nine are
+Table 3; the other forty-one, and every other number, are made up to be plausible. Importances add
+up to 1. The effects are what the simulated world does, as log odds per standard deviation in
 any common unit; doctors' importances and signs follow them only roughly, as opinions do.
 """
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, field
-from functools import partial
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,104 +38,35 @@ FACTORS = ("sugar", "fat", "lipids", "pressure", "liver", "kidney", "years", "ha
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """One feature: what is public, and what only the simulation knows.
+    """One feature, a line of ``traits.csv``: what is public, and what only the simulation knows.
 
     ``loadings`` says how much of the feature's spread comes from which factor; the squares add
-    up to less than 1, the rest is the feature's own.
+    up to less than 1, the rest is its own. Of ``log`` mean and sd are those of log(1 + x).
     """
 
     public: Feature
     effect: float
     loadings: dict[str, float]
-    digits: int = 0
+    digits: int
+
+    @classmethod
+    def read(cls, line: dict[str, str]) -> Trait:
+        name, mean = line["column"], float(line["mean"])
+        known: dict[str, Any] = {"importance": float(line["importance"]), "sign": int(line["sign"])}
+        if line["kind"] == "flag":
+            public: Feature = Flag(name, true=(1,), false=(0,), share=mean, **known)
+        else:
+            known |= {"bounds": (float(line["low"]), float(line["high"]))}
+            public = Number(
+                name, mean=mean, sd=float(line["sd"]), log=line["kind"] == "log", **known
+            )
+        pairs = (one.split("=") for one in line["loadings"].split())
+        loadings = {factor: float(share) for factor, share in pairs}
+        return cls(public, float(line["effect"]), loadings, int(line["digits"]))
 
 
-def _number(
-    name: str,
-    importance: float,
-    sign: int,
-    law: tuple[float, float],
-    bounds: tuple[float, float],
-    effect: float,
-    digits: int = 0,
-    log: bool = False,
-    **loadings: float,
-) -> Trait:
-    mean, sd = law
-    public = Number(
-        name, bounds=bounds, mean=mean, sd=sd, log=log, importance=importance, sign=sign
-    )
-    return Trait(public, effect, loadings, digits)
-
-
-#: A number with a long tail: its law holds mean and sd of log(1 + x).
-_skewed = partial(_number, log=True)
-
-
-def _flag(
-    name: str, importance: float, sign: int, share: float, effect: float, **loadings: float
-) -> Trait:
-    public = Flag(name, true=(1,), false=(0,), share=share, importance=importance, sign=sign)
-    return Trait(public, effect, loadings)
-
-
-TRAITS: tuple[Trait, ...] = (
-    # Table 3: names and importances as published.
-    _number("mchild", 0.010, 1, (1.7, 1.0), (0, 8), 0.03, years=0.5),
-    _number("weight", 0.012, -1, (3200, 450), (1000, 5500), -0.13),
-    _number("bone", 0.013, -1, (2.6, 0.5), (0.8, 4.5), 0.08, 1, fat=0.4, years=-0.4),
-    _number("eggw", 0.005, 1, (4.0, 2.5), (0, 21), -0.02, habits=0.2),
-    _number("Glu120", 0.055, 1, (7.2, 2.0), (2, 25), 0.39, 1, sugar=0.7, years=0.2),
-    _number("Glu0", 0.060, 1, (5.5, 0.7), (3, 18), 0.20, 1, sugar=0.75),
-    _number("age", 0.018, 1, (57, 9.5), (35, 90), 0.25, years=0.8),
-    _number("bmi", 0.043, 1, (24.6, 3.5), (14, 50), 0.05, 1, fat=0.85),
-    _number("HDL", 0.045, -1, (1.35, 0.34), (0.4, 3.5), -0.04, 2, lipids=-0.6, fat=-0.3),
-    # Blood, body and urine.
-    _number("HbA1c", 0.058, 1, (5.6, 0.5), (3.5, 14), 0.27, 1, sugar=0.75, years=0.15),
-    _number("waist", 0.048, 1, (84, 9.8), (50, 140), 0.12, fat=0.85, years=0.15),
-    _number("hip", 0.012, 1, (95, 7.5), (65, 150), -0.13, fat=0.75),
-    _number("SBP", 0.034, 1, (131, 18), (80, 220), 0.06, pressure=0.8, years=0.3),
-    _number("DBP", 0.022, 1, (78, 10.5), (45, 130), -0.04, pressure=0.8),
-    _number("pulse", 0.010, 1, (75, 10.5), (40, 130), 0.13, pressure=0.2, habits=0.3),
-    _skewed("TG", 0.042, 1, (0.90, 0.30), (0, 15), 0.07, 2, lipids=0.65, fat=0.3),
-    _number("TC", 0.018, 1, (5.0, 1.0), (2, 12), -0.07, 2, lipids=0.6),
-    _number("LDL", 0.024, 1, (2.9, 0.85), (0.5, 8), -0.05, 2, lipids=0.6),
-    _skewed("ALT", 0.022, 1, (3.0, 0.45), (0, 400), 0.17, liver=0.75, fat=0.3),
-    _skewed("AST", 0.012, 1, (3.1, 0.32), (0, 400), -0.10, liver=0.75),
-    _skewed("GGT", 0.028, 1, (3.3, 0.60), (0, 600), 0.18, liver=0.7, habits=0.3),
-    _number("uric_acid", 0.024, 1, (305, 80), (100, 800), 0.03, kidney=0.5, fat=0.3),
-    _number("creatinine", 0.010, 1, (70, 15), (25, 250), -0.08, kidney=0.8),
-    _number("eGFR", 0.012, -1, (95, 15), (15, 150), 0.02, kidney=-0.75, years=-0.4),
-    _skewed("UACR", 0.014, 1, (2.3, 0.80), (0, 1000), 0.14, kidney=0.4, pressure=0.3),
-    _skewed("insulin0", 0.048, 1, (2.1, 0.50), (0, 150), 0.08, 1, fat=0.5, sugar=0.4),
-    _skewed("CRP", 0.014, 1, (0.80, 0.55), (0, 60), 0.10, 1, fat=0.4),
-    _number("hemoglobin", 0.006, 1, (138, 15), (70, 200), 0.05, habits=0.2),
-    _number("WBC", 0.010, 1, (6.0, 1.5), (2, 20), 0.15, 1, fat=0.2, habits=0.3),
-    _number("platelets", 0.004, 1, (215, 55), (50, 600), 0.02),
-    _number("albumin", 0.006, -1, (46, 3.0), (25, 60), -0.08, liver=-0.2),
-    _skewed("TSH", 0.004, 1, (1.1, 0.45), (0, 30), 0.00, 1),
-    # History and treatment.
-    _flag("family_diabetes", 0.048, 1, 0.16, 0.24),
-    _flag("gestational_diabetes", 0.022, 1, 0.02, 0.07, sugar=0.2),
-    _flag("hypertension", 0.028, 1, 0.28, 0.08, pressure=0.6, years=0.3),
-    _flag("heart_disease", 0.014, 1, 0.06, -0.03, years=0.4, lipids=0.2),
-    _flag("stroke", 0.010, 1, 0.03, 0.02, years=0.3, pressure=0.2),
-    _flag("lipid_drug", 0.012, 1, 0.07, 0.12, lipids=0.3, years=0.2),
-    _flag("pressure_drug", 0.020, 1, 0.20, 0.10, pressure=0.5, years=0.3),
-    # Questionnaire.
-    _flag("smoking", 0.014, 1, 0.22, 0.10, habits=0.5),
-    _flag("alcohol", 0.008, 1, 0.28, -0.08, habits=0.5),
-    _number("exercise_hours", 0.020, -1, (4.0, 2.8), (0, 30), -0.03, habits=-0.4),
-    _number("sitting_hours", 0.010, 1, (4.5, 2.2), (0, 16), 0.13, habits=0.4),
-    _number("sleep_hours", 0.008, -1, (7.4, 1.2), (3, 13), 0.07, 1),
-    _number("vegetables", 0.007, -1, (3.0, 1.4), (0, 10), -0.05, habits=-0.4),
-    _number("fruit", 0.006, -1, (1.2, 0.8), (0, 6), 0.04, 1, habits=-0.3),
-    _number("red_meat", 0.007, 1, (3.5, 2.0), (0, 21), 0.10, habits=0.4),
-    _number("sugary_drinks", 0.009, 1, (1.5, 1.4), (0, 20), 0.03, habits=0.4),
-    _number("education", 0.008, -1, (9, 3.4), (0, 20), -0.18, years=-0.4),
-    _number("depression", 0.006, 1, (4.0, 3.5), (0, 27), 0.08, habits=0.2),
-)
-
+_LINES = files(__package__).joinpath("traits.csv").read_text(encoding="utf-8").splitlines()
+TRAITS = tuple(map(Trait.read, csv.DictReader(_LINES)))
 
 SCHEMA = PublicSchema(
     tuple(trait.public for trait in TRAITS),
@@ -162,9 +95,8 @@ class Patients:
 class SimulatedHospitals:
     """Patients of the simulated main hospital and branches: none of them exists."""
 
-    main: Patients  #: 12,702 simulated patients; the label is 1 for diabetes in 2013
-    #: The sixteen branches, "simulated branch 1" to "simulated branch 16".
-    branches: dict[str, Patients]
+    main: Patients  #: 12,702 simulated patients
+    branches: dict[str, Patients]  #: "simulated branch 1" to "simulated branch 16"
     seed: int  #: What the world was drawn from
     #: Public facts about the fifty features: bounds, means, deviations, importances, signs.
     schema: PublicSchema = SCHEMA

@@ -1,14 +1,15 @@
 """scikit-learn faces: validate, price, charge, call, set state."""
 
-from confrere.estimators.collaborative import CollaborativeClassifier
-from confrere.estimators.logistic_regression import PrivateLogisticRegression
-from confrere.estimators.multiparty import MultipartyClassifier
-from confrere.estimators.stacking import (
+from confrere.estimators.alone import (
     FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    ReleasedClassifier,
     SampleStackingClassifier,
+    TransferClassifier,
     TransferStackingClassifier,
 )
-from confrere.estimators.transfer import ReleasedClassifier, TransferClassifier, fit_branches
+from confrere.estimators.base import designed
+from confrere.estimators.together import CollaborativeClassifier, MultipartyClassifier
 
 __all__ = [
     "CollaborativeClassifier",
@@ -19,5 +20,5 @@ __all__ = [
     "SampleStackingClassifier",
     "TransferClassifier",
     "TransferStackingClassifier",
-    "fit_branches",
+    "designed",
 ]

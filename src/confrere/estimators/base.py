@@ -12,12 +12,13 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from inspect import currentframe
 from traceback import walk_stack
+from types import MappingProxyType
 from typing import (
     Annotated,
     Any,
@@ -40,29 +41,29 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from confrere.data.cells import declared_classes, encode_labels, is_table, n_rows_of, plain_labels
-from confrere.data.codes import Coded
+from confrere.data.cells import (
+    Coded,
+    declared_classes,
+    encode_labels,
+    is_table,
+    n_rows_of,
+    plain_labels,
+)
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import check_engine, opened_engine
 from confrere.data.schema import PublicSchema
-from confrere.data.tables import Parquet, RowTable, codes_by, decoded, gathered_codes
+from confrere.data.tables import Parquet, RowTable, codes_by, gathered
 from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
-from confrere.kernel.guarantee import (
-    Guarantee,
-    Priced,
-    added,
-    check_bound,
-    check_epsilon,
-    check_positive,
-)
+from confrere.kernel.guarantee import Guarantee, Priced, added, check_bound, check_epsilon
 from confrere.kernel.release import paying
-from confrere.kernel.streams import RandomSource, Seed, simulation_of
-from confrere.ledger import Ledger, Receipt, default_ledger, payer
-from confrere.methods.allowance import GAIN, OF_EXPERTS, ExpectedArea
-from confrere.methods.design import Settings, design
+from confrere.kernel.streams import Seed, simulation_of
+from confrere.ledger import Budget, Ledger, Receipt, default_ledger, payer
+from confrere.methods.design import AddRemove, Settings, design
+from confrere.methods.geometry import GAIN, OF_EXPERTS, ExpectedArea
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts
 from confrere.methods.priors import encoded_by
-from confrere.model import Encoder, Linear, Model
+from confrere.model import Encoder, Model
+from confrere.model.summary import summarised
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
 
@@ -72,9 +73,10 @@ Check = Callable[[Any, str], object]
 
 
 _Kind = TypeVar("_Kind", bound=type)
+_Model = TypeVar("_Model", bound="PrivateClassifier")
 
 
-def _numbers(
+def numbers(
     words: str,  # What they must be
     fits: Callable[[Any], Any],  # Whether one does
     *,
@@ -82,6 +84,7 @@ def _numbers(
     auto: bool = False,  # Whether a public rule may stand for one
     several: bool = False,  # Whether a list of them will do as well
 ) -> Check:
+    """Return a check of a number, or of several."""
     kinds = int | np.integer if whole else int | float | np.number
 
     def fine(one: Any) -> bool:
@@ -111,12 +114,16 @@ def _experts(value: Any, name: str) -> None:
         raise InvalidParameter(f'{name} must be "auto", "experts", None or one number per column.')
 
 
+def _relation(value: Any, name: str) -> None:
+    if not isinstance(value, AddRemove) and value != "replace-one":
+        raise InvalidParameter(
+            f'{name} must be "replace-one" or AddRemove(n_samples), with a public stand-in for the '
+            "number of rows."
+        )
+
+
 def _above(value: Any) -> bool:
     return bool(np.isfinite(value)) and value > 0
-
-
-def _inside(value: Any) -> bool:
-    return bool(0 < value < 1)
 
 
 def _share(value: Any) -> bool:
@@ -130,44 +137,40 @@ def _from_one(value: Any) -> bool:
 Auto = float | Literal["auto"]
 #: A price; a probability that it does not hold.
 Epsilon = Annotated[float, check_epsilon]
-Delta = Annotated[float, _numbers("in [0, 1); 0 is pure privacy", lambda v: 0 <= v < 1)]
-#: A number above zero; the second one may be infinite; one or several.
+Delta = Annotated[float, numbers("in [0, 1); 0 is pure privacy", lambda v: 0 <= v < 1)]
+#: A number above zero; one or several.
 Bound = Annotated[float, check_bound]
-Positive = Annotated[float, check_positive]
 Bounds = Annotated[
-    float | Sequence[float], _numbers("a finite number above 0, or several", _above, several=True)
+    float | Sequence[float], numbers("a finite number above 0, or several", _above, several=True)
 ]
 #: A ridge on the mean loss, or the public rule; for all columns or groups, or for each.
-Ridge = Annotated[Auto, _numbers("'auto' or a finite number above 0", _above, auto=True)]
+Ridge = Annotated[Auto, numbers("'auto' or a finite number above 0", _above, auto=True)]
 _RIDGES = "'auto', a finite number above 0, or a list of them"
-Ridges = Annotated[Auto | ArrayLike, _numbers(_RIDGES, _above, auto=True, several=True)]
-#: Strictly between 0 and 1; from 0 and below 1; from 0 to 1.
-Fraction = Annotated[float, _numbers("strictly between 0 and 1", _inside)]
-AutoFraction = Annotated[Auto, _numbers("'auto' or strictly between 0 and 1", _inside, auto=True)]
-Share = Annotated[float, _numbers("at least 0 and below 1", lambda v: 0 <= v < 1)]
-Weight = Annotated[float, _numbers("between 0 and 1", _share)]
+Ridges = Annotated[Auto | ArrayLike, numbers(_RIDGES, _above, auto=True, several=True)]
+#: From 0 to 1; for all groups, or for each.
+Weight = Annotated[float | None, numbers("None or between 0 and 1", _share)]
 _WEIGHTS = "a number between 0 and 1, or one per group"
-Weights = Annotated[float | Sequence[float], _numbers(_WEIGHTS, _share, several=True)]
-#: Any finite number; for the outcome or for each of several.
-Finite = Annotated[float, _numbers("a finite number", np.isfinite)]
-Levels = Annotated[ArrayLike, _numbers("a finite number, or several", np.isfinite, several=True)]
+Weights = Annotated[float | Sequence[float], numbers(_WEIGHTS, _share, several=True)]
 #: Coefficients that are known before any data: as given, or as the schema's experts see them.
 Experts = Annotated[ArrayLike | Literal["auto", "experts", "none"] | None, _experts]
 #: A whole number from 1; one that may be zero.
 _COUNT = "a whole number of at least 1"
-Count = Annotated[int, _numbers(_COUNT, _from_one, whole=True)]
+Count = Annotated[int, numbers(_COUNT, _from_one, whole=True)]
 AutoCount = Annotated[
-    int | Literal["auto"], _numbers(f"'auto' or {_COUNT}", _from_one, whole=True, auto=True)
+    int | Literal["auto"], numbers(f"'auto' or {_COUNT}", _from_one, whole=True, auto=True)
 ]
-Spare = Annotated[int, _numbers("a whole number of at least 0", lambda v: v >= 0, whole=True)]
-#: What stands for a number of rows that is not public.
-Declared = Annotated[int | None, _numbers(f"None or {_COUNT}", _from_one, whole=True)]
+Spare = Annotated[int, numbers("a whole number of at least 0", lambda v: v >= 0, whole=True)]
+#: Which change of the data is hidden.
+Relation = Annotated[Literal["replace-one"] | AddRemove, _relation]
 #: A declared label set.
 Labels = ArrayLike | None
 #: Who reads the rows of one organisation.
 RowEngine = Annotated[Any, check_engine]
 #: Where a price is charged; None is the process's own.
-Payer = Annotated[Ledger | None, _instance(Ledger, words="a confrere.Ledger")]
+Payer = Annotated[
+    Budget | Ledger | None,
+    _instance(Budget, Ledger, words='an account of a ledger, as ledger["patients"]'),
+]
 #: What raw columns mean.
 Meaning = Annotated[
     PublicSchema | SchemaEncoder | None,
@@ -175,12 +178,47 @@ Meaning = Annotated[
 ]
 
 
+_SCHEMA = "the schema's: {}; without one, {}"
+_DESIGN = "a setting of the design, for research: confrere.estimators.designed(model, {}=...)"
+#: Parameters of earlier versions, and what has come in their place.
+RENAMED = {
+    "ledger": 'budget=ledger["account"]',
+    "account": 'budget=ledger["account"]',
+    "labels": "classes",
+    "C": "alpha, which is larger where more is regularised",
+    "declared_samples": "neighbours=AddRemove(n_samples)",
+    "noise": 'geometry="auto", "schema" or "l2"',
+    "loss": 'purpose="inference" for the logistic loss',
+    "colluding": "collusion_threshold",
+    "reserve": "max_retries",
+    "radius": "gone: the ellipsoid is never worse",
+    "stop_below": "gone: more rounds only divide epsilon, so give fewer",
+    "feature_scale": _SCHEMA.format("importance of its columns", "multiply columns before fit"),
+    "prior_intercept": _SCHEMA.format("base_rate of its label", "none"),
+    **{
+        name: _DESIGN.format(name)
+        for name in (
+            *("fit_intercept", "intercept_scale", "ridge_floor", "prior_check", "rows", "clipping"),
+            *("high_alpha", "high_fraction"),
+        )
+    },
+}
+
+
+#: Parameters that are shown behind all others, in this order.
+_LAST = ("engine", "classes", "data_norm", "random_state")
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: _LAST.index(name) if name in _LAST else -1)
+
+
 class _OwnSignature:
     """The parameters of a class, as its constructor has them."""
 
     def __get__(self, instance: object, owner: Any) -> inspect.Signature:
-        whole = inspect.signature(owner.__init__)
-        return whole.replace(parameters=list(whole.parameters.values())[1:])
+        _, *own = (whole := inspect.signature(owner.__init__)).parameters
+        return whole.replace(parameters=[whole.parameters[name] for name in _in_order(own)])
 
 
 class KnownParameters:
@@ -189,63 +227,70 @@ class KnownParameters:
     # ``__new__`` below would hide the constructor's own.
     __signature__ = _OwnSignature()
 
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:  # noqa: ARG004
-        """Refuse unknown parameters before the constructor does, which names no other."""
-        known = inspect.signature(cls.__init__).parameters
-        for name in parameters.keys() - known.keys():
-            if near := get_close_matches(name, known, n=1):
-                raise TypeError(
-                    f"{cls.__name__} has no parameter {name!r}; did you mean {near[0]!r}?"
-                )
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:  # noqa: ARG004, D102
+        cls._refuse_unknown(parameters)
         return super().__new__(cls)
 
+    @classmethod
+    def _refuse_unknown(cls, parameters: Mapping[str, Any]) -> None:
+        for name in parameters.keys() - inspect.signature(cls.__init__).parameters.keys():
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}; {cls.instead_of(name)}")
 
-@dataclass_transform(kw_only_default=True, eq_default=False)
+    @classmethod
+    def instead_of(cls, name: str, known: Iterable[str] = ()) -> str:
+        """Return what to say about a parameter that is not there: the nearest one, or all."""
+        if name in RENAMED:
+            return f"it is now {RENAMED[name]}."
+        known = [*known] or [*inspect.signature(cls).parameters]
+        near = get_close_matches(name, known, n=1)
+        return f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters; one that is not known is refused with the nearest that is."""
+        self._refuse_unknown({name: one for name, one in parameters.items() if "__" not in name})
+        return super().set_params(**parameters)  # type: ignore[misc,no-any-return]
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def estimator(kind: _Kind) -> _Kind:
     """Make a class of parameters, with what its bases say of those that it says nothing about."""
-    own = kind.__doc__ or ""
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
-    made.own_doc = own
-    bases = [getattr(base, "own_doc", "") for base in made.__mro__]
-    for title, names in (
-        ("Parameters", list(made.__dataclass_fields__)),
-        ("Attributes", re.findall(r"^    (\w+_) : ", "\n".join(bases[1:]), re.MULTILINE)),
-    ):
-        said, rest = _said(own, title), []
-        for name in (name for name in names if name not in said):
-            text = next((t for t in (_said(base, title).get(name) for base in bases) if t), None)
-            if text is not None:
-                rest.append(text if title == "Attributes" else _with_default(made, name, text))
-        head = f"    {title}\n    {'-' * len(title)}\n"
-        if rest and head not in own:
-            text, notes, others = own.partition("    Notes\n    -----\n")
-            own = f"{text.rstrip()}\n\n{head}\n{notes}{others}"
-        before, _, after = own.partition(head)
-        entries, gap, others = ("", "\n", after) if after[:1] == "\n" else after.partition("\n\n")
-        if rest:
-            own = before + head + "\n".join(filter(None, [entries.rstrip(), *rest])) + gap + others
-    made.__doc__ = own
+    made.own_doc = _sections(kind.__doc__ or "")
+    own = dict(made.own_doc)
+    bases = [getattr(base, "own_doc", {}) for base in made.__mro__]
+    parameters = made.__dataclass_fields__
+    for title in ("Parameters", "Attributes"):
+        said: dict[str, str] = {}
+        for base in reversed(bases):
+            said |= dict(re.findall(_ENTRY, base.get(title, ""), re.MULTILINE))
+        names = _in_order(parameters) if title == "Parameters" else [*said]
+        texts = [f"    {name}{said[name].rstrip()}" for name in names if name in said]
+        if title == "Parameters":
+            texts = [_with_default(text, parameters[text.split()[0]].default) for text in texts]
+        own[title] = "\n".join(texts) + "\n"
+    order = ("", "Parameters", "Attributes", *own)
+    made.__doc__ = "\n".join(
+        (f"    {title}\n    {'-' * len(title)}\n" if title else "") + own[title].strip("\n") + "\n"
+        for title in dict.fromkeys(order)
+        if own[title].strip()
+    )
     return made  # type: ignore[no-any-return]
 
 
-def _said(doc: str, title: str) -> dict[str, str]:
-    """Return the entries of one section of a docstring, by the first of their names."""
-    _, _, after = doc.partition(f"    {title}\n    {'-' * len(title)}\n")
-    section = after.partition("\n\n")[0]
-    entries = re.findall(r"^    \w.*\n(?:        .*\n?)*", section, re.MULTILINE)
-    named = {}
-    for entry in entries:
-        for name in entry.split(" : ")[0].split("\n")[0].split(","):
-            named[name.strip()] = entry.rstrip("\n")
-    return named
+#: One entry of a section of a docstring: its name, and the rest.
+_ENTRY = r"^    (\w+)( : .*\n(?:        .*\n?)*)"
 
 
-def _with_default(kind: Any, name: str, entry: str) -> str:
-    """Return an entry with the default that a class has."""
-    default = kind.__dataclass_fields__[name].default
+def _sections(doc: str) -> dict[str, str]:
+    """Return the sections of a docstring by their titles; what comes first has none."""
+    first, *others = re.split(r"\n    (\w+)\n    -+\n", doc)
+    return {"": first, **dict(zip(others[::2], others[1::2], strict=True))}
+
+
+def _with_default(entry: str, default: Any) -> str:
     head, *text = entry.split("\n")
-    told = "optional" if default is None else f"default={default!r}".replace("'", '"')
-    return "\n".join([head if default is MISSING else f"{head}, {told}", *text])
+    shown = "optional" if default is None else f"default={default!r}".replace("'", '"')
+    return "\n".join([f"{head}, {shown}", *text])
 
 
 def check_parameters(estimator: Any) -> None:
@@ -290,25 +335,16 @@ def one_of(choices: tuple[str, ...], **renamed: str) -> Check:
 
 #: For the owner of the data alone: nothing here crosses a wire.
 OWNER = logging.getLogger("confrere.owner")
-
-
 #: Rows that are looked at to say that most are too long.
 _ROWS = 1000
-
-
 #: What was logged already: once per process is enough.
 _told: set[str] = set()
-
-
 #: Cross-validations that were announced, each by the pool of workers that it made for itself.
 _announced: WeakSet[Any] = WeakSet()
 
 
 def _callers(*names: str) -> Iterator[dict[str, Any]]:
-    """Yield what is at hand in functions of these names around a fit, from the inside.
-
-    Neither a pipeline nor a search tells its steps about itself, so the stack is asked.
-    """
+    """Yield what is at hand in functions of these names around a fit: nobody else tells it."""
     for frame, _ in walk_stack(currentframe()):
         if frame.f_code.co_name in names:
             yield frame.f_locals
@@ -368,7 +404,7 @@ def warn_about_experts(encoder: SchemaEncoder | None, expected: ExpectedArea | N
     """Warn, before anything is spent, where records hardly add to the experts that are asked."""
     if encoder is None or expected is None or not encoder.schema.has_signs:
         return
-    alone = replace(expected, kept=OF_EXPERTS.kept)
+    alone = OF_EXPERTS.at(expected.best)
     if 0 <= expected.auc - alone.auc < GAIN:
         told = f"expected AUC {alone.auc:.3f} beside {expected.auc:.3f}, if {alone.best:g} is best"
         told = f"schema.expert_score(X) may rank as well as this fit, and costs nothing: {told}."
@@ -501,7 +537,14 @@ class Predicting:
     differ, scores change their sign and columns their place.
     """
 
-    model_: Model
+    model_: Any
+    guarantee_: Guarantee
+    receipt_: Receipt
+    simulated_: bool
+    n_features_in_: int
+    sources_: tuple[Release, ...] = ()
+    #: What :func:`designed` has set.
+    _design: Mapping[str, Any] = MappingProxyType({})
 
     def _rows(self, X: Any) -> Any:
         """Return the rows that the model reads."""
@@ -514,12 +557,22 @@ class Predicting:
         order = _order(self.model_)
         if scores.ndim == 2:
             return np.asarray(scores[:, order])
-        return scores if order[0] == 0 else -scores
+        return np.asarray(scores if order[0] == 0 else -scores)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the model's class probabilities; of votes, the share of the votes."""
         rows = self._rows(X)
         return np.asarray(self.model_.predict_proba(rows)[:, _order(self.model_)])
+
+    def risk(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of the declared positive side, for two classes.
+
+        Without a schema that is the second of the sorted labels.
+        """
+        rows = self._rows(X)
+        if len(self.model_.labels) > 2:
+            raise InvalidParameter("risk is for two classes; of more use predict_proba.")
+        return np.asarray(self.model_.predict_proba(rows)[:, 1])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row."""
@@ -575,19 +628,8 @@ def who_paid(receipt: Receipt, sources: Sequence[Release]) -> dict[str, Receipt 
     return paid
 
 
-class Fitted(Predicting):
-    """What every fitted private classifier has."""
-
-    guarantee_: Guarantee
-    receipt_: Receipt
-    simulated_: bool
-    classes_: NDArray[Any]
-    n_features_in_: int
-    sources_: tuple[Release, ...] = ()
-
-
 @estimator
-class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The way of the data, once: nothing is drawn before the ledger has the price on disk.
 
     A subclass declares its parameters, whose annotations are what they are checked against, and the
@@ -597,66 +639,58 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     ----------
     epsilon : float
         Price of one ``fit``.
+    schema : PublicSchema or SchemaEncoder
+        What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
+        refused. Its importances weigh columns, its signs are the experts', and from epsilon .5 on
+        the intercept starts at its base rate.
+    budget : Budget
+        The account of a ledger that pays: ``ledger["patients"]``, or a ledger with one account. By
+        default the process's own, which has no cap.
     delta : float
         0 is pure privacy. Above 0, and below ``1/n_samples``, the noise is Gaussian: less of it the
         more features there are, for a guarantee that may fail with that probability.
-    data_norm : float
-        Declared bound on the Euclidean norm of a row (after ``feature_scale``); longer rows are
-        clipped to it.
-    alpha : float or "auto"
-        Ridge on the mean loss (the papers' lambda). ``"auto"`` is a public rule of epsilon, delta,
-        n_samples and n_features.
-    fit_intercept : bool
-        Add a public constant inside the norm bound: regularised and noised like the rest.
-    intercept_scale : float
-        That constant, between 0 and 1.
-    loss : {"capped", "logistic"}
-        ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. More
-        than two classes have the softmax loss.
-    feature_scale : array of shape (n_features,)
-        Public factors (importances) that multiply the columns before clipping.
     prior : array of shape (n_features,) or (n_classes, n_features), "auto", "experts" or None
         Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
         them, of more than two classes with a row for each. ``"experts"``, for two classes, are the
         signs, importances and the base rate that the schema declares. ``"auto"`` asks them for
-        one organisation's model wherever signs are declared; None, or ``"none"``, asks nobody.
-    prior_check : bool
-        Pay a twentieth to nine tenths of ``epsilon`` for a noised answer to how far the ``prior``,
-        or the sources, hold on these records, and use them so far. Without, a wrong one is
-        believed.
-    prior_intercept : float, or array of shape (n_classes,)
-        Log-odds of a declared base rate, public: the intercept to shrink towards, set further out
-        where a ``prior`` spreads the scores around it. Of more than two classes one for each.
-    noise : {"auto", "ball", "schema"}
-        Which body noise is made for. ``"schema"`` is the one that the schema declares, in which a
-        number lies in an interval or on a curve and one of a category's columns is one; with a
-        delta rows are the same, and noise is Gaussian where that pays. ``"auto"`` takes it wherever
-        a schema without importances, or with signs, is given, unless numbers of ``prior``,
-        ``feature_scale`` or ``alpha`` speak of columns one by one. ``data_norm``,
-        ``intercept_scale`` and ``ridge_floor`` are the ball's.
-    declared_samples : int
-        Public stand-in for the number of rows, where that is not public: neighbours are add-remove.
+        a linear model of one organisation, or an average, wherever signs are declared; None, or
+        ``"none"``, asks nobody. A twentieth to nine tenths of ``epsilon`` pays for a noised answer
+        to how far the prior holds on these records, and it is used so far.
+    alpha : float or "auto"
+        Ridge on the mean loss (the papers' lambda). ``"auto"`` is a public rule of epsilon, delta,
+        n_samples and n_features.
+    neighbours : "replace-one" or AddRemove
+        Which change of the data is hidden. ``AddRemove(n_samples)`` does not take the number of
+        rows to be public, and has a public stand-in for it.
+    geometry : {"auto", "schema", "l2"}
+        The sensitivity set that noise is made for. ``"schema"`` is the one that the schema declares
+        (a K-norm mechanism), in which a number lies in an interval or on a spline and one of a
+        category's columns is one; with a delta rows are the same, and noise is Gaussian where that
+        pays. ``"l2"`` is the L2 ball of ``data_norm``. ``"auto"`` takes the schema's wherever a
+        schema without importances, or with signs, is given, unless numbers of ``prior`` or
+        ``alpha`` speak of columns one by one.
+    purpose : {"prediction", "inference"}
+        ``"inference"`` is for coefficients that are read as log odds: the logistic loss and, where
+        a schema is given, its geometry with straight lines, around its base rate alone; the
+        automatic ridge is the least at which it costs no noise, ``2 / epsilon`` of the summed loss.
+        For predictions the loss goes on linearly where its slope reaches one half: about half the
+        noise. More than two classes have the softmax loss.
+    classes : list
+        The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
+    data_norm : float
+        Declared bound on the Euclidean norm of a row; longer rows are clipped to it.
+    random_state : int or generator
+        Simulation only: the result is marked simulated and cannot be released.
     source : Release, path, or a sequence of them
         What other organisations released; required by ``fit``.
     source_keys : mapping of party to public key
         Signatures that a source read from disk must carry.
-    colluding : int or "auto"
+    collusion_threshold : int or "auto"
         For sums: how many parties may pool what they know. The noise is made by the shares of the
         others. By default fewer than half of them.
-    reserve : int
+    max_retries : int
         For sums: how many lost ones the price covers besides. Between machines somebody may vanish
         in the middle of one; the noise is made for all of them.
-    schema : PublicSchema or SchemaEncoder
-        What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
-        refused.
-    classes : list
-        The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
-    ledger : Ledger
-        Where the price is charged; by default the process's own.
-    account : str
-        The account in it; may be left out if there is only one.
-    random_state : int or generator
-        Simulation only: the result is marked simulated and cannot be released.
 
     Attributes
     ----------
@@ -670,17 +704,17 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         Whether the noise came from a seed.
     """
 
-    schema: Meaning = None
+    epsilon: Epsilon = field(default=1.0, kw_only=False)
+    schema: Meaning = field(default=None, kw_only=False)
+    budget: Payer = field(default=None, kw_only=False)
+    delta: Delta = 0.0
     classes: Labels = None
-    ledger: Payer = None
-    account: str | None = None
     random_state: Seed | None = None
 
     #: The kind of its releases, and what it takes: not annotated, so that they are no parameters.
     _kind = ""
     _sparse = True
     _dtype: ClassVar[Any] = np.float64
-    _many_classes = True
 
     def plan(self, facts: PublicFacts) -> Plan[Any]:
         """Return everything that is decided before the data are touched."""
@@ -688,9 +722,16 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _asked(self, *, opened: bool = True) -> Settings:
         """Return what is asked; without ``opened`` no release is read."""
-        names = Settings.__dataclass_fields__.keys() & type(self).__dataclass_fields__.keys()
-        given = {name: getattr(self, name) for name in names}
+        given = self._values(Settings)
         return Settings(kind=self._kind, sources=self._sources() if opened else (), **given)
+
+    def _values(self, kind: Any) -> dict[str, Any]:
+        """Return parameters, and what :func:`designed` has set, by the fields of a class."""
+        return {
+            name: value
+            for name, value in {**self.get_params(deep=False), **self._design}.items()
+            if name in kind.__dataclass_fields__
+        }
 
     def _sources(self) -> tuple[Release, ...]:
         """Return the releases that are started from."""
@@ -773,30 +814,23 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             return self._pay_and_learn(plan, replace(data, engine=engine))
 
     def _pay_and_learn(self, plan: Plan[Any], data: Any) -> Self:
-        priced = plan.priced
+        (ledger, account), priced = self._paying, plan.priced
         guarantee, event = self._promised(priced), priced.event()
-        ledger, account = self.ledger, self.account
-        if ledger is None:
-            ledger, account = payer(None, account, guarantee)
+        if self.budget is None:
+            ledger, account = payer(None, guarantee)
         simulation = simulation_of(self.random_state)
         if simulation is None:
             warn_about_cap(ledger, account)
         how: dict[str, Any] = {"event": event, "simulation": simulation}
-        with paying(ledger, account, guarantee, purpose=self._purpose(), **how) as ticket:
+        purpose = f"fit {type(self).__name__}"
+        with paying(ledger, account, guarantee, purpose=purpose, **how) as ticket:
             learned = plan.run(data, ticket)
             model = self._encoding_model(learned)
-            digest = model.digest()
-            ledger.mark_released(ticket.receipt, digest=digest)
+            ticket.made = model.digest()
         self.guarantee_, self.receipt_ = guarantee, ticket.receipt
         self.simulated_ = ticket.simulated
         self._keep(plan, learned, model)
         tell_owner_about_length(data, getattr(self, "data_norm", None))
-        return self
-
-    def learn(self, plan: Plan[Any], data: Any, source: RandomSource) -> Self:
-        """Run what :meth:`prepare` returned, for a caller who has paid, and keep what it gives."""
-        learned = plan.run(data, source)
-        self._keep(plan, learned, self._encoding_model(learned))
         return self
 
     def _model_in(self, learned: Any) -> Model:
@@ -853,29 +887,23 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             )
         named = replace(self.model_, features=names)
         model = replace(named, encoder=carried(encoder, named))
-        self._open_ledger().note_model(self.receipt_, digest=model.digest())
-        return model
+        self._paying[0].note_model(self.receipt_, digest=model.digest())
+        return model  # type: ignore[no-any-return]
 
     def __sklearn_clone__(self) -> Self:
-        if total := announce_fits(self):
-            self._open_ledger(*total)
+        ledger, account = self._paying
+        total = announce_fits(self)
+        if total and (self.budget is not None or not ledger.ephemeral):
+            ledger.require(account, *total)
         copy: Self = super().__sklearn_clone__()
-        return copy
+        return designed(copy, **self._design)
 
-    def _purpose(self) -> str:
-        return f"fit {type(self).__name__}"
-
-    def _open_ledger(self, epsilon: float = 0.0, delta: float = 0.0) -> Ledger:
-        """Return the ledger, or say that the account does not exist, or does not cover a total."""
-        ledger = default_ledger() if self.ledger is None else self.ledger
-        if self.ledger is not None or self.account is not None or not ledger.ephemeral:
-            ledger.account_for(self.account)
-            if epsilon:
-                ledger.require(self.account, epsilon, delta)
-        return ledger
+    @property
+    def _paying(self) -> tuple[Ledger, str | None]:
+        given = default_ledger() if self.budget is None else self.budget
+        return given if isinstance(given, Budget) else (given, None)
 
     def _checked(self, *arrays: Any, **rules: Any) -> Any:
-        """Check arrays as scikit-learn does, without ever quoting a value from them."""
         try:
             # Whether all are finite is asked of their sum first, which may overflow.
             with np.errstate(over="ignore", invalid="ignore"):
@@ -884,7 +912,6 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise _without_values(error) from None
 
     def _encoder(self, n_samples: int | None = None) -> SchemaEncoder | None:
-        """Return what encodes raw tables; without a public number of rows, what columns mean."""
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
         asked = self._asked(opened=n_samples is not None)
@@ -896,26 +923,23 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     @property
     def _least_rows(self) -> int:
-        """The fewest rows that can be learned from: none where their number is not public."""
-        told = "add-remove" if getattr(self, "declared_samples", None) is not None else ""
-        return 0 if getattr(self, "neighbours", told) == "add-remove" else 1
+        return 0 if isinstance(getattr(self, "neighbours", None), AddRemove) else 1
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
-        """Return rows and class codes, checked; those of a file or a database are read once."""
         tags, encoder = self.__sklearn_tags__(), self._encoder()
         if encoder is not None:
             rows, labels, encoder = self._coded(encoder, X, y)
             y, features = labels, list(encoder.names)
         elif isinstance(X, RowTable):
-            if not isinstance(y, str):
-                raise InvalidParameter("y must be the name of the table's label column.")
-            rows, y, features = decoded(X, y)
-            labels, self.n_features_in_ = y, rows.shape[1]
+            raise InvalidParameter(
+                "schema must say what the columns of a file or a database hold; of numbers, "
+                "Number(column, bounds=(low, high))."
+            )
         else:
             sparse = "csr" if tags.input_tags.sparse else False
             least = {"ensure_min_samples": self._least_rows}
             rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype, **least)
-            features = self._features(None)
+            features = self._features()
             labels = plain_labels("y", labels)
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
@@ -924,14 +948,9 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             classes = declared_classes(self.classes, y, simulated=simulated)
         else:
             classes = self._classes(y)
-        if len(classes) > 2 and not tags.classifier_tags.multi_class:
-            raise InvalidParameter(
-                "Only binary classification is supported. classes must name two labels."
-            )
         return LabelledTable(rows, encode_labels(labels, classes), classes, features)
 
     def _classes(self, y: Any) -> NDArray[Any]:
-        """Return the public label set, sorted."""
         encoder = self._encoder()
         outcome = None if encoder is None else encoder.schema.outcome
         if outcome is None:
@@ -944,15 +963,17 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def _coded(
         self, encoder: SchemaEncoder, X: Any, y: Any
     ) -> tuple[Coded, NDArray[Any], SchemaEncoder]:
-        """Return rows and labels of a raw table in any container, and what encodes them.
-
-        A cell's code hangs on the schema alone: what it becomes is decided when rows are counted.
-        """
+        """Return rows and labels of a raw table in any container, and what encodes so many."""
         if isinstance(X, RowTable):
             stores, labels = self._read(encoder, X, y)
         else:
             stores, labels = encoder.codes(X), self._labels(encoder, X, y)
         n_rows = len(stores[0].codes)
+        outcome = encoder.schema.outcome
+        if outcome is not None and outcome.positive is not None and not (labels > 0).any():
+            # Not refused: whether one row has it must not decide whether a fit fails.
+            told = f"column {outcome.column!r}: no row has a positive label; see what is declared"
+            _log_once(logging.WARNING, f"{told} positive. (For the owner alone.)")
         if n_rows < self._least_rows:
             raise InvalidData("X has no rows; a minimum of 1 is required.")
         self.n_features_in_ = len(encoder.schema.columns)
@@ -961,7 +982,6 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return chosen.coded(stores), labels, chosen
 
     def _read(self, encoder: SchemaEncoder, table: RowTable, y: Any) -> tuple[Any, Any]:
-        """Return the codes and labels of a table, read batch by batch."""
         outcome = encoder.schema.outcome
         label = y if outcome is None else outcome.column
         if not isinstance(label, str):
@@ -979,15 +999,12 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             (encoder.codes(batch), self._labels(encoder, batch, own and batch[own]))
             for batch in batches
         )
-        return gathered_codes(pairs, table.rows)
+        return gathered(pairs, table.rows)
 
     def _labels(self, encoder: SchemaEncoder, X: Any, y: Any) -> NDArray[Any]:
-        """Return labels as the schema codes them: -1 and 1, or the declared classes."""
         outcome = encoder.schema.outcome
         if y is None and (outcome is None or not is_table(X)):
-            raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
+            raise InvalidData(NO_LABELS)
         labels = X if y is None else y
         if outcome is not None:
             found = outcome.encode(outcome.column_of(labels))
@@ -998,14 +1015,10 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise InvalidData("y must hold one label per row of X.")
         return found
 
-    def _features(self, encoder: SchemaEncoder | None) -> list[str]:
-        """Return the columns' names as releases write them."""
-        if encoder is not None:
-            return list(encoder.names)
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            return [f"x{j}" for j in range(self.n_features_in_)]
-        return [str(name) for name in names]
+    def _features(self) -> list[str]:
+        """Return the columns' names as releases write them, where nothing encodes them."""
+        unnamed = [f"x{j}" for j in range(self.n_features_in_)]
+        return [str(name) for name in getattr(self, "feature_names_in_", unnamed)]
 
     def _rows(self, X: Any) -> Any:
         """Check rows to predict, and encode them."""
@@ -1018,28 +1031,11 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
-        tags.classifier_tags.multi_class = self._many_classes
         return tags
 
 
-class FittedLinear(Fitted):
-    """What every fitted linear classifier has."""
-
-    model_: Linear
-
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """Released weights, for rows as given to ``fit``."""
-        return self.model_.coef
-
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """Released intercepts."""
-        return self.model_.intercept
-
-
 @estimator
-class LinearClassifier(FittedLinear, PrivateClassifier):
+class LinearClassifier(PrivateClassifier):
     """A private classifier that learns a linear model.
 
     Attributes
@@ -1050,16 +1046,53 @@ class LinearClassifier(FittedLinear, PrivateClassifier):
         Released intercepts.
     """
 
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Released weights, for rows as given to ``fit``."""
+        return np.asarray(self.model_.coef)
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Released intercepts."""
+        return np.asarray(self.model_.intercept)
+
+    def summary(self) -> Any:
+        """Return coefficients per public unit: a data frame, or without pandas its columns."""
+        check_is_fitted(self)
+        return summarised(self.model_).frame()
+
+
+def designed(model: _Model, /, **settings: Any) -> _Model:
+    """Set parameters of an estimator, and settings of its design that have none: for research.
+
+    Nothing here is needed for privacy; see :class:`confrere.methods.design.Settings`.
+    """
+    known: Any = model.get_params(deep=False)
+    model.set_params(**{name: settings.pop(name) for name in settings.keys() & known.keys()})
+    if settings:
+        model._design = {**model._design, **settings}
+    return model
+
+
+NO_LABELS = (
+    "the estimator requires y to be passed, but the target y is None. Give fit(X, y), or a table "
+    "and schema=PublicSchema(..., outcome=Label(...))."
+)
+#: What is said in place of scikit-learn's words, which quote data or advise what learns from them.
+_INSTEAD = {
+    "could not convert": "X must be numeric; give schema=PublicSchema(...) to fit raw tables.",
+    "array=": "X must be a matrix. Reshape your data: one row per record.",
+    "inconsistent numbers of samples": "y must hold one label per row of X.",
+    "target y is None": NO_LABELS,
+    "Input y contains": "y has NaN or infinity: drop rows without a label by a public rule.",
+    "Input X contains": "X has NaN or infinity; give schema=PublicSchema(...), whose columns say "
+    "what missing is: an imputer learns from records, which no guarantee covers.",
+}
+
 
 def _without_values(error: ValueError) -> ValueError:
     """Return an error of the same meaning that quotes nothing from the data, nor their number."""
-    told = str(error)
-    if "could not convert" in told:
-        return InvalidData("X must be numeric; give schema=PublicSchema(...) to fit raw tables.")
-    if "array=" in told:
-        return InvalidData("X must be a matrix. Reshape your data: one row per record.")
-    if "inconsistent numbers of samples" in told:
-        return InvalidData("y must hold one label per row of X.")
-    if "shape=(" in told:
-        return ValueError(re.sub(r"shape=\(\d+", "shape=(", told))
-    return error
+    for word, told in _INSTEAD.items():
+        if word in str(error):
+            return InvalidData(told)
+    return ValueError(re.sub(r"shape=\(\d+", "shape=(", str(error)))

@@ -54,13 +54,12 @@ def predict(
 
 
 def predictions(
-    folder: Path,  # The release's
+    folder: Path,
     release: Release,
     table: RowTable,
     *,
     encoded: bool = False,
-    ids: str
-    | None = None,  # By default the column that the study in the folder names, if it is there
+    ids: str | None = None,
 ) -> Iterator[Batch]:
     """Return :func:`predict` of some rows after the other."""
     columns = {*release.model.features}

@@ -1,39 +1,11 @@
-r"""From a budget to noise: the accountants of perturbed objectives, and the table of theorems.
+"""Losses, from a budget to noise, and the table of theorems: what is not in it does not exist.
 
-An objective is a sum over records, :math:`\sum_i \ell_i(W x_i) + \frac{L}{2}\|W - U\|^2 + \langle
-B, W\rangle`, in coordinates in which a row has :math:`N(x) \le 1` and :math:`\|x\|_2 \le 1`. A
-record moves the noise that a release needs by its gradient :math:`g \otimes x`, and the Jacobian by
-its curvature, both at the *same* residual.
-
-**Two classes, pure.** With :math:`p` the residual of the record that goes and :math:`\kappa` the
-cap,
-
-.. math:: \varepsilon(\rho) = \rho\kappa + \max_{0 \le p \le \kappa}
-          \left[\rho p + \log(1 + p(1-p)/L)\right]
-
-(without the first term under add-remove): N enters through :math:`N(x) \le 1` alone, whatever norm
-it is. **K classes, pure**, noise of every class's own, :math:`\sum_c N(B_c)`: with :math:`t = 1 -
-\pi_y` the gradient is :math:`\|\pi - e_y\|_1 N(x) \le 2t` long and the trace of the curvature at
-most :math:`2t - t^2 K/(K-1)`. One norm of the whole matrix is priced too, for L2, where it needs
-less up to three classes. **Several objectives on the same records**, blocks of columns with a
-residual and noise of their own: prices add up where each block's rows may be one long (``apart``);
-where they share the row's length (``joint``) the worst lengths count.
-
-**Gaussian.** The loss of privacy is convex in the residuals but for the Jacobian: it is largest
-where they are extreme, and there it is that of a Gaussian mechanism; see :class:`GaussianLoss`.
-
-**Losses.** :math:`g` is the residual vector of a record's loss. With labels -1 and +1 and margin
-:math:`t = y\,w\cdot x` the logistic loss is :math:`\ell(t) = \log(1 + e^{-t})`, its residual
-:math:`p = -\ell'(t) = \sigma(-t)` and its curvature :math:`\ell''(t) = p(1 - p) \le 1/4`. A cap
-:math:`\kappa < 1` bounds the residual by :math:`\min(p, \kappa)`: below :math:`t_0 = \log((1 -
-\kappa)/\kappa)` the loss goes on linearly. It stays convex and once differentiable; the curvature
-is 0 there.
-
-Of K classes the loss is :math:`\log\sum_k e^{W_k \cdot x} - W_c \cdot x`, its residual vector
-:math:`\pi - e_c` and its curvature :math:`\mathrm{diag}(\pi) - \pi\pi^\top`.
-
-Proofs: docs/proofs/objective_perturbation.md, geometry.md, averaging.md, feature_groups.md and
-gaussian.md. What is not in :data:`THEOREMS` does not exist.
+A record moves the noise that a release needs by its gradient, and the Jacobian by its curvature,
+both at the same residual; N enters through ``N(x) <= 1`` and ``||x||_2 <= 1`` alone. Blocks of
+columns that see the same records have a residual and noise of their own: prices add up where each
+block's rows may be one long (``apart``); where they share the row's length (``joint``) the worst
+lengths count. Proofs: docs/proofs/objective_perturbation.md, geometry.md, averaging.md,
+feature_groups.md and gaussian.md.
 """
 
 from __future__ import annotations
@@ -42,7 +14,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,8 +21,8 @@ from scipy import optimize, special
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.errors import CalibrationError, InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Neighbours, check_epsilon, check_positive, check_relation
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.guarantee import Neighbours, check_positive, check_relation
 
 Labels = NDArray[np.float64] | NDArray[np.intp]
 
@@ -70,15 +41,6 @@ class Loss(ABC):
     @abstractmethod
     def residuals(self, scores: Floats, labels: Labels) -> Floats:
         """Turn scores ``(m, n_scores, n)`` into residual vectors, in place."""
-
-    def errors(self, scores: Floats, labels: Labels) -> Floats:
-        """Return every record's residual vector, ``(n, n_scores)``: the slope in its scores."""
-        turned = np.array(scores.T[None], dtype=np.float64, order="C")
-        return np.asarray(self.residuals(turned, labels)[0].T)
-
-    @abstractmethod
-    def bends(self, scores: Floats, labels: Labels) -> Floats:
-        """Return every record's curvature, ``(n, n_scores, n_scores)``."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +70,6 @@ class Logistic(Loss):
         scores *= -labels
         return scores
 
-    @override
-    def bends(self, scores: Floats, labels: Labels) -> Floats:
-        signs = np.asarray(labels, dtype=np.float64)[:, None]
-        p, rare = special.expit(-signs * scores), special.expit(-np.abs(scores))
-        # The smaller of p and 1 - p has full relative accuracy; at the cap the curved side counts.
-        return np.asarray(np.where(p <= self.cap, rare * (1 - rare), 0.0))[:, :, None]
-
 
 @dataclass(frozen=True)
 class Softmax(Loss):
@@ -141,12 +96,6 @@ class Softmax(Loss):
         scores /= scores.sum(axis=1, keepdims=True)
         scores[:, np.asarray(labels, dtype=np.intp), np.arange(scores.shape[2])] -= 1.0
         return scores
-
-    @override
-    def bends(self, scores: Floats, labels: Labels) -> Floats:
-        shares = special.softmax(scores, axis=1)
-        diagonals = np.einsum("nk,kl->nkl", shares, np.eye(self.n_classes))
-        return np.asarray(diagonals - shares[:, :, None] * shares[:, None, :])
 
 
 def loss_of(n_classes: int, cap: float = 1.0) -> Loss:
@@ -175,10 +124,7 @@ def _worst_logistic(r: float, m: float, cap: float) -> float:
 
 
 def _worst_classwise(r: float, m: float, n_classes: int) -> float:
-    """Return the largest ``r t + (K-1) log(1 + (2t - a t^2)/((K-1) m))``, a = K/(K-1), t up to 1.
-
-    It is concave in ``t``, and its derivative vanishes at the positive root of a quadratic.
-    """
+    """Return the largest ``r t + (K-1) log(1 + (2t - a t^2)/((K-1) m))``, a = K/(K-1)."""
     others = n_classes - 1
     a, bend = n_classes / others, r / others
     half, constant = a - bend, r * m + 2
@@ -189,34 +135,7 @@ def _worst_classwise(r: float, m: float, n_classes: int) -> float:
     return r * t + others * math.log1p((2 * t - a * t * t) / (others * m))
 
 
-def _worst_one_norm(r: float, m: float, n_classes: int) -> float:
-    """Return the largest ``r x + (K-1) log(1 + T(x)/((K-1) m))`` for x up to sqrt 2.
-
-    ``T(x) = 2 min(1, a x) - x^2`` with ``a = sqrt((K-1)/K)`` is concave, and so is the whole: the
-    largest value is where the derivative of one of the two pieces vanishes, or at an end of it.
-    ``x`` is the length of the residual vector, and ``1 - pi_c`` at most 1 and at most ``a x``.
-    """
-    others = n_classes - 1
-    a = math.sqrt(others / n_classes)
-
-    def value(x: float) -> float:
-        return r * x + others * math.log1p((2 * min(1.0, a * x) - x * x) / (others * m))
-
-    # Both derivatives vanish at the positive root of a quadratic, without cancellation here.
-    bend = r / others
-    slope, constant = 1 - a * bend, r * m + 2 * a
-    root = math.sqrt(slope * slope + bend * constant)
-    low = constant / (slope + root) if slope > 0 else (root - slope) / bend
-    far = r * m + 2 * bend
-    high = far / (1 + math.sqrt(1 + bend * far))
-    return max(value(min(low, 1 / a)), value(min(max(high, 1 / a), math.sqrt(2))))
-
-
 # --- pure noise -----------------------------------------------------------------------------------
-
-#: From so many classes on every class has noise of its own, in L2 too: the first number at which
-#: that is less than noise of one norm.
-CLASSWISE_FROM = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +148,6 @@ class Exposure:
     weights: tuple[float, ...] = (1.0,)  #: ``q_k``: pure noise of block k has the rate ``rho q_k``
     #: Whether the blocks' parts of a row share one unit of length; else each may be one long.
     joint: bool = False
-    one_norm: bool = False  #: Whether noise of several classes has one norm of the whole matrix
     neighbours: Neighbours = Neighbours.REPLACE_ONE  #: Which change is hidden
 
     def __post_init__(self) -> None:
@@ -243,15 +161,22 @@ class Exposure:
     @property
     def reach(self) -> float:
         """How far one record moves the noise at most, in units of its norm at rate one."""
-        own = self.loss.n_classes > 2 and not self.one_norm
-        slope = 2.0 if own else self.loss.slope
+        slope = 2.0 if self.loss.n_classes > 2 else self.loss.slope
         both = math.hypot(*self.weights) if self.joint else math.fsum(self.weights)
         return slope * both
+
+    @property
+    def records(self) -> int:
+        """How many records change: one goes, and under replace-one another comes."""
+        return 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
 
     def spent(self, rho: float) -> float:
         """Return the loss of privacy of pure noise: of the record that comes, and that goes."""
         coming = rho * self.reach if self.neighbours is Neighbours.REPLACE_ONE else 0.0
         return coming + self._going(rho)
+
+    def over(self, rho: float, epsilon: float) -> float:
+        return self.spent(rho) - epsilon
 
     def _going(self, rho: float) -> float:
         blocks = [(rho * q, ridge) for q, ridge in zip(self.weights, self.ridges, strict=True)]
@@ -264,53 +189,11 @@ class Exposure:
         if self.joint:
             # Traces add up to that of one row, and Cauchy and Schwarz bound the gradients.
             return rho * self.reach + (k - 1) / (k * min(self.ridges))
-        if self.one_norm:
-            return math.fsum(_worst_one_norm(r, ridge, k) for r, ridge in blocks)
         return math.fsum(_worst_classwise(2 * r, ridge, k) for r, ridge in blocks)
 
 
-@lru_cache(maxsize=4096, typed=True)
-def pure_rate(epsilon: float, exposure: Exposure) -> float:
-    """Return the largest ``rho`` at which pure noise spends at most ``epsilon``.
-
-    The price rises at least as a slope times ``rho``, and is inverted from the safe side. Kept: one
-    plan is priced, run and replayed at one, and a checked fit has one per belief.
-    """
-    spent = exposure.spent
-    # Every joint bound is convex in rho, and above its slope times it.
-    steepest = exposure.reach * (_records(exposure) if exposure.joint else 1)
-    low, high = 0.0, check_epsilon(epsilon) / steepest
-    if spent(0.0) >= epsilon:
-        raise CalibrationError(
-            f"no noise level reaches epsilon={epsilon:g}: at this ridge the Jacobian alone costs "
-            f"{spent(0.0):.4g}. Raise alpha (or the ridge floor)."
-        )
-    # The upper end is often exact (a free Jacobian), so it is tried before halving.
-    for candidate in (high, high / 2):
-        if spent(candidate) <= epsilon:
-            low = candidate
-            break
-        high = candidate
-    if low == high:
-        return low
-    # Near the zero first; the bracket stays one, whatever the search has found.
-    near = float(optimize.brentq(lambda rho: spent(rho) - epsilon, low, high, xtol=1e-300))
-    for at in (near * (1 - 1e-14), near * (1 + 1e-14)):
-        low, high = (max(low, at), high) if spent(at) <= epsilon else (low, min(high, at))
-    while True:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            return low
-        low, high = (middle, high) if spent(middle) <= epsilon else (low, middle)
-
-
 def _worst_joint(blocks: Sequence[tuple[float, float]], cap: float) -> float:
-    """Bound the loss of the record that goes, where blocks share one unit of length.
-
-    The largest of ``sum_k [r_k a_k p_k + log(1 + p_k (1 - p_k) a_k^2 / L_k)]`` over residuals and
-    lengths, the sum of ``a_k^2`` at most one. Lagrange's bound with any price ``mu`` of length is
-    sound; from ``mu = max 1/(4 L_k)`` on every block's own problem is concave.
-    """
+    """Bound the loss of the record that goes, where blocks share one unit of length."""
     floor = max(1 / (4 * ridge) for _, ridge in blocks)
 
     def excess(mu: float) -> float:
@@ -326,10 +209,7 @@ def _worst_joint(blocks: Sequence[tuple[float, float]], cap: float) -> float:
 
 
 def _dear_length(r: float, ridge: float, cap: float, mu: float) -> tuple[float, float]:
-    """Return the length in [0, 1] that is worth most at the price ``mu``, and its worth at most.
-
-    The worth is ``max_p [r a p + log(1 + p(1-p) a^2 / L)] - mu a^2``, concave in ``a``.
-    """
+    """Return the length in [0, 1] that is worth most at the price ``mu``, and its worth at most."""
 
     def slope(a: float) -> float:
         p = _residual_at(a)
@@ -423,11 +303,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class GaussianLoss:
-    """Objectives with Gaussian noise that see the same records, as far as privacy is concerned.
-
-    Where residuals are extreme ``b(w)`` moves by one of a few fixed vectors; a residual ``p``
-    between the ends also pays ``log(1 + p(1-p)/L)``, which concedes a term to each of them.
-    """
+    """Objectives with Gaussian noise that see the same records: moves at extreme residuals."""
 
     exposure: Exposure  #: What the record is exposed by; its weights are not looked at
     sigmas: tuple[float, ...]  #: Deviation of every block's noise
@@ -446,13 +322,10 @@ class GaussianLoss:
         one = max(1 / s for s in self.sigmas)
         if not self.exposure.joint:
             one = math.hypot(*(1 / s for s in self.sigmas))
-        return _records(self.exposure) * self.exposure.loss.slope * one
+        return self.exposure.records * self.exposure.loss.slope * one
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        """Return a bound on delta at every ``epsilon``, by which noise is calibrated.
-
-        Of one block sums over the moves; of several every corner counts as the worst.
-        """
+        """Bound delta: of one block by its moves, of several by as many worst corners."""
         at = np.asarray(epsilon, dtype=np.float64)
         if len(self.sigmas) > 1:
             count = corners(self.exposure)
@@ -484,58 +357,8 @@ class GaussianLoss:
         ]
 
 
-@lru_cache(maxsize=4096, typed=True)
-def gaussian_rate(epsilon: float, delta: float, exposure: Exposure) -> float:
-    """Return the largest rate of Gaussian noise that is (epsilon, delta)-private.
-
-    Block k has the deviation that :func:`gaussian_sigmas` says. Of one block by bisection on the
-    logarithm, always from the safe side: the bound was evaluated at what is returned, and does not
-    exceed ``delta`` there. Kept: a checked fit plans one at every belief.
-    """
-    check_epsilon(epsilon)
-    if not 0 < delta < 1:
-        raise InvalidParameter("delta must lie strictly between 0 and 1.")
-    if len(exposure.ridges) > 1:
-        taken = jacobian(exposure)
-        if epsilon <= taken:
-            raise CalibrationError(
-                f"no Gaussian noise reaches epsilon={epsilon:g} at these ridges: the Jacobian "
-                "alone costs more. Raise alpha."
-            )
-        mu = gaussian_mu(epsilon - taken, delta / corners(exposure))
-        # A row that is one long in all blocks moves their noise by the root of all weights.
-        both = 1.0 if exposure.joint else math.sqrt(math.fsum(exposure.weights))
-        return mu / (_records(exposure) * exposure.loss.slope * both)
-
-    def enough(sigma: float) -> bool:
-        return float(GaussianLoss(exposure, (sigma,)).delta(epsilon)) <= delta
-
-    # Where no sigma suffices the Jacobian alone exceeds epsilon, by far or by a hair.
-    high = 1 / epsilon
-    for _ in range(200):
-        if enough(high):
-            break
-        high *= 2
-    else:
-        raise CalibrationError(
-            f"no Gaussian noise reaches epsilon={epsilon:g}, delta={delta:g} at this ridge: the "
-            "Jacobian alone costs too much. Raise alpha (or the ridge floor)."
-        )
-    low = high / 2
-    while enough(low):
-        low, high = low / 2, low
-    while high / low > 1 + 1e-10:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return math.nextafter(1 / high, 0.0)  # one over it is no less
-
-
 def gaussian_sigmas(rate: float, exposure: Exposure) -> tuple[float, ...]:
-    """Return the deviation of every block's noise.
-
-    Blocks that may all be one long divide the square of the rate by their weights, which add up to
-    one. Where they share the row's length it is the same for all.
-    """
+    """Return the deviation of every block's noise: shared by weights, or the same for all."""
     if exposure.joint or len(exposure.weights) == 1:
         return (1 / rate,) * len(exposure.weights)
     return tuple(1 / (rate * math.sqrt(weight)) for weight in exposure.weights)
@@ -553,12 +376,7 @@ def jacobian(exposure: Exposure) -> float:
 
 def corners(exposure: Exposure) -> float:
     """Return in how many ways the changed records' residuals may be extreme in all blocks."""
-    return float(exposure.loss.n_classes) ** (_records(exposure) * len(exposure.ridges))
-
-
-def _records(exposure: Exposure) -> int:
-    """Return how many records change: one goes, and under replace-one another comes."""
-    return 2 if exposure.neighbours is Neighbours.REPLACE_ONE else 1
+    return float(exposure.loss.n_classes) ** (exposure.records * len(exposure.ridges))
 
 
 def _mills(x: Floats) -> Floats:
@@ -568,12 +386,7 @@ def _mills(x: Floats) -> Floats:
 
 
 def _sharings(m: float, cap: float) -> tuple[Floats, Floats]:
-    """Return what the ends ``p = cap`` and ``p = 0`` pay for the Jacobian of all ``p`` between.
-
-    With ``G(t) = max_p [t p/cap + log(1 + p(1-p)/m)]`` every ``t >= 0`` gives a sound pair,
-    ``G(t) - t`` and ``G(t)``. From some ``t`` on the maximum stays at the cap and only the second
-    grows.
-    """
+    """Return ``G(t) - t`` and ``G(t)``: what residuals ``cap`` and 0 pay for all between."""
     if math.isinf(m):
         return np.zeros(1), np.zeros(1)
     largest = cap * (2 * cap - 1) / (m + cap * (1 - cap))
@@ -632,8 +445,9 @@ def theorem(released: str, norm: str, delta: float, loss: str = "Logistic") -> s
     return found
 
 
-def noise_rate(epsilon: float, delta: float, exposure: Exposure) -> float:
-    """Return the largest rate of noise that keeps a promise; with a delta it is Gaussian."""
-    if delta:
-        return gaussian_rate(epsilon, delta, exposure)
-    return pure_rate(epsilon, exposure)
+def keeps(rate: float, epsilon: float, delta: float, exposure: Exposure) -> bool:
+    """Whether noise of a rate, whoever found it, keeps a promise; with a delta it is Gaussian."""
+    if not delta:
+        return exposure.over(rate, epsilon) <= 0
+    made = GaussianLoss(exposure, gaussian_sigmas(rate, exposure))
+    return float(made.delta(epsilon)) <= delta

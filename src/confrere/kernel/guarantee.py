@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from decimal import Context, Decimal, Inexact
 from enum import Enum, StrEnum
 from functools import lru_cache, reduce
@@ -23,7 +23,6 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
-    Generic,
     Literal,
     NamedTuple,
     Protocol,
@@ -115,13 +114,11 @@ class Record:
         return type(value) is cls
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
         every = ((name, getattr(self, name), default) for name, _, default in _fields(type(self)))
         return {name: _plain(one) for name, one, default in every if one != default or self.whole}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` wrote."""
         try:
             return cls(**values)
         except TypeError:
@@ -326,15 +323,12 @@ class Amount(NamedTuple):
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Amount:
-        """Read floats as the decimals that they print as."""
         return cls(exact(epsilon), exact(delta))
 
     def plus(self, more: Amount) -> Amount:
-        """Add without rounding."""
         return Amount(*map(plus, self, more))
 
     def minus(self, less: Amount) -> Amount:
-        """Subtract without rounding."""
         return Amount(*map(minus, self, less))
 
     def covers(self, other: Amount) -> bool:
@@ -363,7 +357,6 @@ class Guarantee(Record):
 
     @property
     def amount(self) -> Amount:
-        """The price, exactly."""
         return Amount.of(self.epsilon, self.delta)
 
     @property
@@ -375,27 +368,9 @@ class Guarantee(Record):
         """Whether who has paid for this has paid for the other."""
         return self.kind == other.kind and self.amount.covers(other.amount)
 
-    def guarantee(self, units: int = 1, profile: Profile | None = None) -> Guarantee:
-        """Return what is promised where so many units change at once, such as a person's rows.
-
-        ``profile`` bounds delta at an epsilon where they all do; delta then stays what it is.
-        Without one: between the two data are neighbours, one after the other, so that epsilons add
-        and ``delta (e^(k epsilon) - 1)/(e^epsilon - 1)`` is spent.
-        """
-        if type(units) is not int or units < 1:
-            raise InvalidParameter("units must be an int of at least 1.")
-        if units == 1:
-            return self
-        epsilon, delta = at_least(_EXACT.multiply(exact(self.epsilon), Decimal(units))), self.delta
-        if delta and profile is not None:
-            epsilon = _least_epsilon(profile, delta)
-        elif delta:
-            delta *= _chained(epsilon, units) * (1 + 1e-9)
-        if not epsilon < math.inf or not delta < 1:
-            raise CompositionError(f"nothing is promised to {units} units at once: delta is 1.")
-        one, many = ASSUMPTIONS[0], f"each person is in at most {units} records"
-        assumed = tuple(many if each == one else each for each in self.assumptions)
-        return replace(self, epsilon=epsilon, delta=delta, assumptions=assumed)
+    def guarantee(self) -> Guarantee:
+        """Return itself: a promise is what has a price."""
+        return self
 
     def event(self) -> PrivacyEvent:
         """Return the promise, as a ledger keeps it."""
@@ -404,33 +379,6 @@ class Guarantee(Record):
     def __str__(self) -> str:
         kind = f"{self.epsilon:g}-DP" if self.pure else f"({self.epsilon:g}, {self.delta:g})-DP"
         return f"{kind} per {self.unit} ({self.neighbours})"
-
-
-#: From an epsilon to a bound on delta.
-Profile = Callable[[float], float]
-
-
-def chained(profile: Profile, units: int) -> Profile:
-    """Return the profile where so many units change, from that of one: by neighbours in a row."""
-    return lambda epsilon: profile(epsilon / units) * _chained(epsilon, units)
-
-
-def _chained(epsilon: float, units: int) -> float:
-    """Return ``1 + e^(epsilon/k) + ... + e^((k-1) epsilon/k)``."""
-    return math.expm1(epsilon) / math.expm1(epsilon / units) if epsilon < 700 else math.inf
-
-
-def _least_epsilon(profile: Profile, delta: float) -> float:
-    """Return the least epsilon at which a profile is at most ``delta``, or infinity."""
-    low, high = 0.0, 1.0
-    while not profile(high) <= delta:
-        low, high = high, 2 * high
-        if high > 512:
-            return math.inf
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if profile(middle) <= delta else (middle, high)
-    return high
 
 
 class Split(StrEnum):
@@ -526,68 +474,6 @@ class Priced(Protocol):
         return self.guarantee().event()
 
 
-@dataclass(frozen=True)
-class Together(Priced):
-    """Releases computed from the same units: epsilons and deltas add."""
-
-    parts: Sequence[Priced]
-    theorem: str | None = None
-
-    @override
-    def guarantee(self, units: int = 1) -> Guarantee:
-        return _combined(self.parts, added, self.theorem).guarantee(units)
-
-
-@dataclass(frozen=True)
-class Apart(Priced):
-    """Releases computed from disjoint parts of the units: the largest counts.
-
-    Of several units each may be in another part.
-    """
-
-    parts: Sequence[Priced]
-    split: Split  #: How the parts were made, which must not look at the data
-    theorem: str | None = None
-
-    @override
-    def guarantee(self, units: int = 1) -> Guarantee:
-        made = _combined(self.parts, max, self.theorem, f"disjoint parts, split {self.split}")
-        check_split(self.split, made.neighbours)
-        return made.guarantee(units)
-
-    @override
-    def event(self) -> PrivacyEvent:
-        return PartsApart(tuple(one.event() for one in self.parts), self.split)
-
-
-_P = TypeVar("_P", bound=Priced)
-
-
-@dataclass(frozen=True)
-class Then(Priced, Generic[_P]):
-    """A release, and what follows from what it brought: at most ``promise``, whatever it was."""
-
-    first: Priced
-    next: Callable[[Any], _P]  #: From what is made of the first release to what follows
-    promise: Guarantee
-
-    def after(self, value: Any) -> _P:
-        """Return what follows, or refuse it; a ticket would, too, and only then."""
-        follows = self.next(value)
-        if not self.promise.covers(Together((self.first, follows)).guarantee()):
-            raise CompositionError("what follows a release costs more than was promised.")
-        return follows
-
-    @override
-    def guarantee(self, units: int = 1) -> Guarantee:
-        return self.promise.guarantee(units)
-
-
-def one_of(parts: Iterable[Priced], *, theorem: str | None = None) -> Guarantee:
-    """Return what a release promises that is one of several, whichever it turns out to be."""
-    return _combined(parts, max, theorem)
-
-
 def check_split(split: object, neighbours: Neighbours) -> None:
     """Refuse parts that one unit could move others between."""
     if not isinstance(split, Split):
@@ -601,35 +487,6 @@ def check_split(split: object, neighbours: Neighbours) -> None:
             f"under add-remove neighbours a split {split} shifts rows between parts when one is "
             "removed; use replace-one neighbours, or parts by organisation."
         )
-
-
-def _combined(
-    priced: Iterable[Priced],
-    how: Callable[[list[float]], float],
-    theorem: str | None,
-    *assumptions: str,
-) -> Guarantee:
-    parts = [one.guarantee() for one in priced]
-    if not parts:
-        raise CompositionError("there is nothing to compose.")
-    units, relations = {part.unit for part in parts}, {part.neighbours for part in parts}
-    if len(units) > 1:
-        raise CompositionError(
-            f"units differ ({', '.join(sorted(units))}): a guarantee per record says nothing "
-            "about a whole party, nor the other way round."
-        )
-    if len(relations) > 1:
-        raise CompositionError(f"neighbours differ ({', '.join(sorted(relations))}).")
-    assumed = (one for part in parts for one in part.assumptions)
-    return Guarantee(
-        epsilon=how([part.epsilon for part in parts]),
-        delta=how([part.delta for part in parts]),
-        unit=parts[0].unit,
-        neighbours=parts[0].neighbours,
-        theorem=theorem or "; ".join(dict.fromkeys(part.theorem for part in parts)),
-        public=tuple(dict.fromkeys(fact for part in parts for fact in part.public)),
-        assumptions=tuple(dict.fromkeys((*assumed, *assumptions))),
-    )
 
 
 FACTS = ("number of features", "label set", "bounds", "every parameter")

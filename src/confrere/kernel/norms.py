@@ -3,20 +3,9 @@
 Everything that is promised of a row follows from two bounds in the same public coordinates: its
 norm ``N(x)`` is at most one, and so is its Euclidean length. Noise of density ``exp(-rho N(b))``
 pays ``rho`` for every unit of ``N`` that a record moves the objective by; Gaussian noise pays for
-Euclidean units alone. Proofs: docs/proofs/objective_perturbation.md (L2), docs/proofs/averaging.md
-(L1) and docs/proofs/geometry.md (bodies).
-
-**The output step.** A certified solver returns a point within ``radius`` of the true minimiser, but
-*which* one depends on the data in ways that no density describes; noise that is added in floats
-leaves traces of the point in its low bits. So what would be released is rounded to a public lattice
-and integer noise is added, calibrated to twice the radius plus one lattice step per coordinate.
-What leaves are exact multiples of a power of two (docs/proofs/output_step.md).
-
-**Hidden sizes.** Under add-remove neighbours nobody may know how many rows there are, measurements
-included; but a certificate needs a bound on their number that holds for every data set. So the
-owner declares about how many there are, and every row draws one of :attr:`HiddenSize.most` cells
-and is used if it is alone in it: a record that comes or goes adds one row or takes one away, never
-both (docs/proofs/add_remove.md).
+Euclidean units alone. What would be released is rounded to a public lattice, with integer noise for
+what solver and floats are off by. Proofs: docs/proofs/objective_perturbation.md (L2), averaging.md
+(L1), geometry.md (bodies), output_step.md and add_remove.md (hidden sizes).
 """
 
 from __future__ import annotations
@@ -48,7 +37,7 @@ from confrere.kernel.streams import (
 #: Probability of noise longer than certificates reckon with.
 FARTHEST = 1e-18
 
-#: The least share of a group; no rule gives less than 2^-6. Noise is as much longer as a share is
+#: The least share of a group; no rule gives less than 2^-4. Noise is as much longer as a share is
 #: smaller, and a certificate must stand above the rounding of all of it.
 LEAST_SHARE = 2.0**-10
 
@@ -76,10 +65,6 @@ class Norm(ABC):
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
         """Return ``(count, size)`` draws of density ``exp(-rho N(b))``."""
 
-    @abstractmethod
-    def of(self, points: Floats) -> Floats:
-        """Return the norm of every row of ``points``."""
-
     @property
     def longest(self) -> float:
         """The largest Euclidean length of a vector whose norm is one."""
@@ -104,10 +89,6 @@ class L2(Norm):
         normal /= np.linalg.norm(normal, axis=1, keepdims=True)
         return lengths[:, None] * normal
 
-    @override
-    def of(self, points: Floats) -> Floats:
-        return np.asarray(np.linalg.norm(points, axis=1))
-
 
 @dataclass(frozen=True)
 class L1(Norm):
@@ -124,10 +105,6 @@ class L1(Norm):
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
         rises, falls = (gamma_norm(rho, 1, count * self.size, source) for _ in range(2))
         return (rises - falls).reshape(count, self.size)
-
-    @override
-    def of(self, points: Floats) -> Floats:
-        return np.asarray(np.abs(points).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,38 +143,25 @@ class Body(Norm):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of columns of every factor."""
         return tuple(len(root) for root in self.roots)
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """Number of columns."""
         return sum(self.sizes)
 
     @property
     def parts(self) -> list[slice]:
-        """Where every factor's columns are."""
         ends = np.cumsum([0, *self.sizes]).tolist()
         return list(starmap(slice, pairwise(ends)))
 
     @property
     def squared_reach(self) -> float:
-        """The largest squared Euclidean norm of a row's coordinates.
-
-        ``||T x||^2`` is convex and a sum over factors, so it is largest at corners: the sum over
-        factors of the longest column of the root.
-        """
+        """The largest squared length of coordinates, at corners: the longest columns, added up."""
         return float(sum(self._squared_reaches))
 
     @property
     def longest(self) -> float:
-        """The largest Euclidean length of coordinates whose norm is one.
-
-        ``||T_k b_k||`` is at most ``||b_k||_1`` times the longest column of the root, so a group is
-        at most ``sqrt(reach_g)`` times its part of the norm; the best that a norm of one can buy is
-        the group in which that over the share is largest. Above one where there are several groups:
-        their shares let a vector of one group alone be longer than any row.
-        """
+        """The largest Euclidean length of coordinates whose norm is one: above one for groups."""
         reaches = np.bincount(self.groups, weights=self._squared_reaches)
         return float(np.max(np.sqrt(reaches) / np.array(self.shares)))
 
@@ -207,20 +171,10 @@ class Body(Norm):
 
     @cached_property
     def inverses(self) -> tuple[Floats, ...]:
-        """The inverse of every root."""
         try:
             return tuple(np.asarray(np.linalg.inv(root), dtype=np.float64) for root in self.roots)
         except np.linalg.LinAlgError:
             raise InvalidParameter("the roots of a body must be invertible.") from None
-
-    @cached_property
-    def margin(self) -> float:
-        """The share that rows stay away from the bound: more than the roots' rounding."""
-        worst = max(
-            float(np.abs(inverse).sum(axis=0).max() * np.abs(root).sum(axis=0).max())
-            for root, inverse in zip(self.roots, self.inverses, strict=True)
-        )
-        return rounding_margin(self.size) * worst
 
     def coordinates(self, X: Floats) -> Floats:
         """Return ``T_k x_k`` of every factor of rows, or of noise, side by side."""
@@ -269,38 +223,11 @@ class Body(Norm):
             noise[:, np.concatenate([np.arange(part.start, part.stop) for part in mine])] = drawn
         return self.coordinates(noise)
 
-    @override
-    def of(self, points: Floats) -> Floats:
-        norms = self.factor_norms(np.atleast_2d(points))
-        group = np.array(self.groups)
-        return np.asarray(
-            sum(share * norms[:, group == g].max(axis=1) for g, share in enumerate(self.shares))
-        )
-
-
-def into_factors(X: Floats, sizes: tuple[int, ...], inside: float = 1.0) -> Floats:
-    """Return every row with each factor's sum of magnitudes at most ``inside``: a total map.
-
-    NaN reads as 0, an infinity as the largest double, and the columns of every factor are divided
-    by the larger of one and the sum of their magnitudes.
-    """
-    rows = np.nan_to_num(np.asarray(X, dtype=np.float64))
-    start = 0
-    for size in sizes:
-        part = rows[:, start : start + size]
-        # The largest entry first: sums of what is left neither overflow nor vanish.
-        part /= np.maximum(np.abs(part).max(axis=1, keepdims=True), 1.0)
-        part /= np.maximum(np.abs(part).sum(axis=1, keepdims=True), 1.0)
-        start += size
-    rows *= inside
-    return np.asarray(rows)
-
 
 class Law(ABC):
     """A law of noise on vectors of one size."""
 
     size: int  #: Number of coordinates
-    name: str  #: What it is called in tables
     rate: float  #: One over the scale of the noise
     mean_length: float  #: The mean of the norm that is in the density, or all but it
 
@@ -313,10 +240,6 @@ class Law(ABC):
     def longest(self) -> float:
         """A Euclidean length that a draw exceeds with probability :data:`FARTHEST`."""
 
-    @abstractmethod
-    def log_density(self, noise: Floats) -> float:
-        """Return the logarithm of the density, up to a constant."""
-
 
 @dataclass(frozen=True, eq=False)
 class Pure(Law):
@@ -327,9 +250,9 @@ class Pure(Law):
     copies: int = 1  #: Classes that have noise of their own each, one after the other
 
     def __post_init__(self) -> None:
-        size, own = self.copies * self.norm.size, " per class" * (self.copies > 1)
-        vars(self).update(size=size, name=self.norm.leaf + own, rate=self.rho)
-        vars(self).update(mean_length=size / self.rho)  # of a Gamma variable, whatever the norm
+        size = self.copies * self.norm.size
+        # The length of a Gamma variable, whatever the norm.
+        vars(self).update(size=size, rate=self.rho, mean_length=size / self.rho)
 
     @property
     @override
@@ -342,16 +265,11 @@ class Pure(Law):
         drawn = self.norm.draw(self.rho, source, count * self.copies)
         return drawn.reshape(count, self.size)
 
-    @override
-    def log_density(self, noise: Floats) -> float:
-        return -self.rho * float(self.norm.of(np.reshape(noise, (self.copies, -1))).sum())
-
 
 @dataclass(frozen=True)
 class Gaussian(Law):
     """``N(0, sigma^2 I)``."""
 
-    name = "Gaussian"
     sigma: float
     size: int
 
@@ -366,10 +284,6 @@ class Gaussian(Law):
     @override
     def draw(self, source: RandomSource, count: int) -> Floats:
         return check_positive(self.sigma, "sigma") * normals(self.size, count, source)
-
-    @override
-    def log_density(self, noise: Floats) -> float:
-        return -float(np.square(noise).sum()) / (2 * self.sigma**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,13 +315,13 @@ class LatticeStep:
 
 @dataclass(frozen=True, slots=True)
 class HiddenSize:
-    """A number of rows that is not public, and what stands for it."""
+    """A number of rows that is not public: a row alone in the cell it draws is used."""
 
     declared: int  #: About how many rows there are, from public knowledge or a noised count
 
     def __post_init__(self) -> None:
         if isinstance(self.declared, bool) or int(self.declared) < 1:
-            raise InvalidParameter("declared_samples must be a whole number of at least 1.")
+            raise InvalidParameter("n_samples must be a whole number of at least 1.")
 
     @property
     def most(self) -> int:
@@ -425,10 +339,7 @@ class HiddenSize:
 
 
 class MeasuredRows:
-    """Rows that are read in blocks, and whose longest one was measured on the way in.
-
-    There is one such class.
-    """
+    """Rows in blocks, whose longest one was measured on the way in: the one such class."""
 
     norm: Ball  #: What they were measured in
     longest: float  #: The norm of the longest
@@ -448,11 +359,6 @@ def measured(rows: object) -> TypeIs[MeasuredRows]:
 
 #: Rows in blocks, written down, or sparse.
 Rows: TypeAlias = "Floats | sparse.csr_array | MeasuredRows"
-
-
-def rounding_margin(width: int) -> float:
-    """Return the share that rows of so many numbers stay away from their bound."""
-    return 4 * (width + 4) * float(np.finfo(np.float64).eps)
 
 
 def certify_rows(X: Rows, bound: float = 1.0, norm: Ball = "l2") -> None:

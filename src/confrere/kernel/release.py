@@ -30,8 +30,7 @@ from typing_extensions import override
 
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
 from confrere.kernel.guarantee import Amount, Guarantee, SharedSums, Split, Unit, check_split
-from confrere.kernel.ledger import Origin, Payment, Receipt, Store, Terms
-from confrere.kernel.log import canonical, held
+from confrere.kernel.ledger import Origin, Payment, Receipt, Store, Terms, canonical, held
 from confrere.kernel.streams import Measurement, R, RandomSource, SeededSource, T
 
 #: Up to so many words, keying a stream costs more than it saves.
@@ -80,13 +79,7 @@ def mac(key: bytes, *parts: bytes) -> bytes:
 
 @final
 class NoiseKey:
-    """What a party's noise follows from: its secret, what is asked, and of which rows.
-
-    ``paid`` is what a charge is for: its row seals it, and under the charge's key nothing else is
-    drawn. ``drawn`` tells apart what one charge pays for several times, and is sealed where it pays
-    once. The version is that of the library, too: a changed map of rows under equal noise would
-    publish what it changes.
-    """
+    """What a party's noise follows from: its secret, what is asked, and of which rows."""
 
     def __init__(self, secret: bytes, paid: Sequence[bytes], drawn: Sequence[bytes] = ()) -> None:
         if type(secret) is not bytes or len(secret) < 32:
@@ -127,11 +120,7 @@ def _counted_words(key: bytes, start: int, count: int) -> NDArray[np.uint64]:
 
 
 class _Purse:
-    """What may still be drawn for a payment; amounts add as in ledgers.
-
-    Once a charge has ended, only several draws that it paid for at once may go on, and what it
-    paid for may be drawn again from the key that its row seals: the same bytes, or nothing.
-    """
+    """What may still be drawn for a payment; once it has ended, the same bytes, or nothing."""
 
     def __init__(self, ledger: HasStore, receipt: Receipt, seal: str | None = None) -> None:
         if type(receipt) is not Receipt:
@@ -178,7 +167,6 @@ class _Purse:
         return self._over or self._process != os.getpid()
 
     def end(self) -> None:
-        """Let nothing more be drawn."""
         self._over = True
         if self._held is not None:
             self._held.close()
@@ -235,10 +223,7 @@ class _Purse:
 
 
 class _Part(_Purse):
-    """The purse of one of several disjoint parts, inside another one, which it ends with.
-
-    ``largest`` is what the dearest part has spent, which is what all of them have.
-    """
+    """The purse of a disjoint part; ``largest`` is what the dearest has spent, hence all."""
 
     def __init__(self, whole: _Purse, largest: list[Amount]) -> None:
         if not isinstance(whole, _Purse):
@@ -287,11 +272,7 @@ class _Nothing(_Purse):
 
 @final
 class Ticket(RandomSource):
-    """What a payment allows to be drawn: a source of randomness that asks for its price first.
-
-    What is drawn is asked for by :meth:`draw`, at the price that the measurement itself has. Made
-    by :func:`paying` and its kin, and by nobody else.
-    """
+    """What a payment allows to be drawn: a source of randomness that asks for its price first."""
 
     def __init__(
         self,
@@ -305,10 +286,10 @@ class Ticket(RandomSource):
         self._purse, self._receipt, self._simulation = purse, receipt, simulation
         self._keyed = keyed
         self.simulated = simulation is not None
+        self.made: str | None = None  #: What the block's result hashes to, for the charge's mark
 
     @property
     def receipt(self) -> Receipt:
-        """Of the charge."""
         if self._receipt is None:
             raise Unpaid("nothing was charged here.")
         return self._receipt
@@ -380,11 +361,7 @@ class Ticket(RandomSource):
 
 @final
 class _Drawn(RandomSource):
-    """The stream behind one booked draw.
-
-    For many words every call keys AES-256 in counter mode afresh, so that nothing is left in memory
-    or shared with a forked process. With a key, calls go on where the last one ended.
-    """
+    """The stream behind one booked draw; without a key AES-256 is keyed afresh at every call."""
 
     def __init__(
         self,
@@ -463,10 +440,9 @@ def paying(
 ) -> Iterator[Ticket]:
     """Charge, let the block draw, and mark the charge released, or failed if the block raised.
 
-    The price is on disk before the block begins, and stays charged however it ends. A block that
-    has a digest to leave calls ``ledger.mark_released(receipt, digest=...)`` itself; what it
-    marked is left as it is. The ticket is good until the block ends, for draws that together cost
-    at most ``guarantee``. What is raised, :meth:`Store.charge` says.
+    The price is on disk before the block begins, and stays charged however it ends; the mark holds
+    what the block left in ``ticket.made``. The ticket is good until the block ends, for draws that
+    together cost at most ``guarantee``. What is raised, :meth:`Store.charge` says.
     """
     book, several = _own(ledger), isinstance(terms.get("event"), SharedSums)
     seal = None if keyed is None else keyed.seal(several=several)
@@ -474,15 +450,16 @@ def paying(
         terms["origin"] = replace(terms.get("origin") or Origin(), noise=seal)
     receipt = book.charge(account, guarantee, simulated=simulation is not None, **terms)
     purse = _Purse(ledger, receipt, seal)
+    ticket = Ticket(purse, receipt, simulation, keyed)
     try:
         try:
-            yield Ticket(purse, receipt, simulation, keyed)
+            yield ticket
         except BaseException as error:
             if isinstance(error, Exception) or not resumes:
                 _fail(book, receipt, purse, error)
             raise
         if _counted(book, receipt, purse).open:
-            book.mark(receipt)
+            book.mark(receipt, digest=ticket.made)
     finally:
         purse.end()  # and not before: who waits finds how it ended
 
@@ -512,10 +489,7 @@ def _fail(book: Store, receipt: Receipt, purse: _Purse, error: BaseException) ->
 def paid_by_parties(
     receipts: Sequence[Receipt], promise: Guarantee, simulation: SeededSource | None = None
 ) -> Iterator[Ticket]:
-    """Let whoever adds up parties' answers draw the noise that each of them has paid for.
-
-    There is one receipt at least, and each covers the whole ``promise``, which is to every party.
-    """
+    """Let whoever adds up answers draw the noise that every party has paid for in whole."""
     purse = _OfParties(receipts, promise, simulation is None)
     try:
         yield Ticket(purse, None, simulation)

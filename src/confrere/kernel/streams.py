@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import repeat
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,34 +36,18 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Density(Protocol):
-    """What an exact audit asks of one part of a release."""
-
-    def log_density(self, released: Floats) -> float:
-        """Return the logarithm of the density of a release, up to a constant."""
-
-
 class Measurement(Priced, ABC, Generic[R, T]):
     """What can be released: what it costs, and the one draw that it costs that for."""
 
     @abstractmethod
     @override
-    def guarantee(self, units: int = 1) -> Guarantee:
-        """Return the price of hiding so many units at once, without touching data."""
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
 
     @property
     def several(self) -> tuple[str, int] | None:
         """Its name, and how many draws its guarantee is for together, where that is not one."""
         return None
-
-    def densities(self, rows: R) -> Sequence[Density]:
-        """Return those of its parts, given the rows, for an exact audit."""
-        raise NotImplementedError
-
-    def log_density(self, rows: R, value: Sequence[Floats]) -> float:
-        """Return that of releases of all parts, up to a constant; the output step is not in it."""
-        pairs = zip(self.densities(rows), value, strict=True)
-        return math.fsum(one.log_density(each) for one, each in pairs)
 
     @abstractmethod
     def sample(self, rows: R, stream: RandomSource, count: int = 1) -> T:
@@ -103,11 +87,7 @@ class RandomSource(ABC):
         return np.asarray(1.0 - 2.0 * bits.reshape(shape), dtype=np.float64)
 
     def draw(self, made: Measurement[R, T], rows: R, count: int = 1) -> T:
-        """Return what a measurement samples, once what it says that it costs is booked.
-
-        Only what was paid for has a price; a bare simulation books nothing, and may draw a
-        ``count`` of independent releases.
-        """
+        """Return what a measurement samples, once what it says that it costs is booked."""
         if count < 1:
             raise InvalidParameter("count must be at least 1.")
         return made.sample(rows, self, count)
@@ -118,10 +98,7 @@ class RandomSource(ABC):
         return repeat(self)
 
     def deal(self, n_rows: int, fractions: Sequence[float]) -> list[NDArray[np.intp]]:
-        """Return the rows of disjoint parts, into which every row falls by a draw of its own.
-
-        So a row that comes or goes moves no other; nothing of the draws may be released.
-        """
+        """Return rows of disjoint parts, every row by a draw of its own, which nobody may see."""
         ends = np.cumsum(fractions) / math.fsum(fractions)
         place = np.searchsorted(ends[:-1], self._dealt(n_rows), side="right")
         return [np.flatnonzero(place == part) for part in range(len(fractions))]
@@ -135,12 +112,7 @@ class RandomSource(ABC):
         return self
 
     def bound(self, purpose: str, *values: ArrayLike | Callable[[], ArrayLike]) -> RandomSource:
-        """Return the source of one purpose of a draw, for what its noise is added to.
-
-        Where noise follows from a key, it follows from the purpose, from the exact value and from
-        the numbers of the law, too: equal noise is on equal values, whatever else differs. What
-        takes time to compute is called for there alone.
-        """
+        """Return the source of one purpose; with a key, noise follows from these values, too."""
         del purpose, values
         return self
 
@@ -202,10 +174,7 @@ def cross_polytope_points(size: int, count: int, source: RandomSource) -> NDArra
 def product_noise(
     rho: float, sizes: Sequence[int], source: RandomSource, count: int = 1
 ) -> NDArray[np.float64]:
-    """Return ``(count, d)`` draws with density proportional to ``exp(-rho max_k ||b_k||_1)``.
-
-    ``b_k`` are factors of these sizes: a uniform point of their product times Gamma(``d + 1``).
-    """
+    """Return ``(count, d)`` draws with density proportional to ``exp(-rho max_k ||b_k||_1)``."""
     lengths = gamma_norm(rho, sum(sizes) + 1, count, source)
     points = [cross_polytope_points(size, count, source) for size in sizes]
     return np.asarray(lengths[:, None] * np.hstack(points))
@@ -220,12 +189,7 @@ def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.floa
 def discrete_laplace(
     scale: float | NDArray[np.float64], shape: tuple[int, ...], source: RandomSource
 ) -> NDArray[np.int64]:
-    """Return integers with probability proportional to ``exp(-|k|/scale)``.
-
-    Differences of geometrics, which are floors of exponentials, in floats off where these are
-    large. Binary digits of a geometric are independent: of large ones the low digits are drawn, and
-    the floor is taken of what is above.
-    """
+    """Return integers with probability proportional to ``exp(-|k|/scale)``."""
     check_positive(float(np.min(scale)), "scale")
     scales, largest = np.asarray(scale, dtype=np.float64), float(np.max(scale))
     digits = math.ceil(math.log2(largest)) - _DIGITS if largest > _LARGE else 0
@@ -248,11 +212,7 @@ _FARTHEST = 128
 
 
 def exponentials(*shape: int, source: RandomSource) -> Floats:
-    """Return standard exponentials with full relative precision at both ends.
-
-    A uniform below one half is a power of two, by leading zeros, times a mantissa of 53 bits; a
-    coin says whether the uniform is it or one minus it.
-    """
+    """Return standard exponentials with full relative precision at both ends."""
     first, second, third = source.words(3, *shape)
     zeros = np.where(first > 0, 64 - _bit_length(first), 128 - _bit_length(second))
     mantissa = 1.0 + (third >> np.uint64(12)).astype(np.float64) * 2.0**-52
@@ -262,11 +222,7 @@ def exponentials(*shape: int, source: RandomSource) -> Floats:
 
 
 def gammas(shape: Fraction, count: int, *, source: RandomSource) -> Floats:
-    """Return ``count`` draws of Gamma(``shape``, 1) as a continuous map of exponentials.
-
-    Whole ones, and for the fraction ``f`` of the shape Bondesson's ``sum_k exp(-Gamma_k/f) E_k``,
-    ``Gamma_k`` arrivals of a Poisson process; what is left out has a mean below ``2^-230``.
-    """
+    """Return draws of Gamma(``shape``, 1): whole ones, and Bondesson's series for the rest."""
     if shape <= 0:
         raise InvalidParameter("shape must be above 0.")
     whole = math.floor(shape)
@@ -309,12 +265,7 @@ def gaussian_shares(
 def integer_shares(
     scale: int, size: int, parts: int, count: int, *, source: RandomSource
 ) -> NDArray[np.int64]:
-    """Return ``(count, size)`` integer shares; ``parts`` add up to ``exp(-|z|/scale)`` per entry.
-
-    Differences of negative binomials of shape ``1/parts``, as compound Poisson sums with jumps of
-    length k at intensity ``exp(-k/scale)/(k parts)``, thinned from what dominates them and is
-    constant on ``[2^J, 2^(J+1))``. Events of all shares are drawn together and dealt out.
-    """
+    """Return integer shares; ``parts`` add up to ``exp(-|z|/scale)`` per entry, exactly."""
     _checked_parts(parts)
     check_scale(scale)
     blocks = (_FARTHEST * scale - 1).bit_length()
@@ -332,7 +283,6 @@ def integer_shares(
 
 
 def check_scale(scale: int) -> None:
-    """Refuse a scale for which integer noise cannot be drawn."""
     if isinstance(scale, bool) or not isinstance(scale, int) or scale < 1:
         raise InvalidParameter("scale must be an int of at least 1.")
     if scale >= _LARGEST_SCALE:
@@ -396,11 +346,7 @@ def _poisson(mean: Fraction, source: RandomSource) -> int:
 def _exponential_coin(
     length: NDArray[np.uint64], scale: int, source: RandomSource
 ) -> NDArray[np.bool_]:
-    """Return true with probability ``exp(-length/scale)``, exactly.
-
-    Whole multiples of the scale are coins of ``exp(-1)`` that must all succeed; a coin of
-    ``exp(-g)`` counts how long coins of ``g/1, g/2, ...`` do: even is a success.
-    """
+    """Return true with probability ``exp(-length/scale)``, exactly."""
     bound = np.uint64(scale)
     whole, rest = length // bound, length % bound
     success = _fraction_coin(rest, bound, source)

@@ -2,11 +2,12 @@
 
 from confrere.kernel.ledger import ChargeApproval, Receipt
 from confrere.ledger.accounts import Account, Decision, Entry, Limit
-from confrere.ledger.ledger import Ledger, LedgerReader, default_ledger, payer
+from confrere.ledger.ledger import Budget, Ledger, LedgerReader, default_ledger, payer
 from confrere.ledger.witness import reset_witness, witnessed
 
 __all__ = [
     "Account",
+    "Budget",
     "ChargeApproval",
     "Decision",
     "Entry",

@@ -32,12 +32,13 @@ from confrere.kernel.ledger import (
     Origin,
     Pages,
     Receipt,
+    Row,
     Total,
     Verdict,
+    canonical,
     said_by,
     stopped,
 )
-from confrere.kernel.log import Row, canonical
 from confrere.views import Table, Word, amount, moment, price, share, shown, shown_down
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Unpack, final
+from typing import Any, Literal, NamedTuple, Unpack, final
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -24,6 +24,7 @@ from confrere.kernel.guarantee import (
     plus,
 )
 from confrere.kernel.ledger import (
+    ONE_AT_A_TIME,
     AccountChange,
     Balance,
     Charge,
@@ -34,10 +35,10 @@ from confrere.kernel.ledger import (
     Store,
     Terms,
     Verdict,
+    now,
     said_by,
     study_of,
 )
-from confrere.kernel.log import ONE_AT_A_TIME, now
 from confrere.ledger import accounts as views
 from confrere.ledger.witness import store_at
 from confrere.views import Panel, Shown
@@ -55,6 +56,8 @@ class LedgerReader(Shown):
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        #: Whether the file goes when the process that made it exits.
+        self.ephemeral = not store.lasts
 
     @staticmethod
     def look(path: str | os.PathLike[str]) -> LedgerReader:
@@ -65,11 +68,6 @@ class LedgerReader(Shown):
     def path(self) -> Path:
         """The file, as an absolute path."""
         return self._store.path
-
-    @property
-    def ephemeral(self) -> bool:
-        """Whether the file goes when the process that made it exits."""
-        return not self._store.lasts
 
     @property
     def ledger_id(self) -> str:
@@ -97,20 +95,14 @@ class LedgerReader(Shown):
             log.check_agreed(study_sha256, approval)
 
     def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
-        """Say which account :meth:`charge` would charge, before any data are touched.
-
-        With ``guarantee``, an account that counts something else, or is frozen, is refused too.
-        """
+        """Say which account would be charged, and refuse one that counts something else."""
         if guarantee is not None:
             self.affords(account, guarantee)
         with self._store.reading() as log:
             return self._store.payer(log, account)
 
     def affords(self, account: str | None, guarantee: Guarantee) -> bool:
-        """Whether the caps cover ``guarantee`` now; another process may be quicker to charge.
-
-        An account that counts another unit or other neighbours raises: no cap would ever cover it.
-        """
+        """Whether the caps cover it now; an account that counts something else raises."""
         balance = self._balance(account)
         try:
             return balance is None or bool(balance.after(guarantee, now()))
@@ -291,6 +283,9 @@ class Ledger(LedgerReader):
     ) -> None:
         super().__init__(store_at(path, witness).open())
 
+    def __getitem__(self, account: str) -> Budget:
+        return Budget(self, self.account_for(account))
+
     def charge(
         self,
         account: str | None,
@@ -400,12 +395,7 @@ class Ledger(LedgerReader):
 
 
 def default_ledger() -> Ledger:
-    """Return the process-wide ledger.
-
-    It is the file that the environment variable ``CONFRERE_LEDGER`` names, if set; otherwise one
-    ephemeral ledger per process, which forked children share with their parent. Processes started
-    afresh (as joblib's are) have one of their own: to count across them, name a ledger.
-    """
+    """Return the one that ``CONFRERE_LEDGER`` names, or the process's own, which forks share."""
     path = os.environ.get("CONFRERE_LEDGER")
     if path:
         return Ledger(path)
@@ -413,23 +403,29 @@ def default_ledger() -> Ledger:
         return _session_ledger()
 
 
-def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> tuple[Ledger, str]:
-    """Return whom to charge, or say that the account does not exist or counts something else.
+class Budget(NamedTuple):
+    """One account of a ledger, to which releases are charged: ``ledger["patients"]``."""
 
-    A session that names neither ledger nor account gets an account without cap for every unit and
-    relation, since guarantees of different kinds do not add up.
-    """
-    book = default_ledger() if ledger is None else ledger
-    if ledger is None and account is None and book.ephemeral:
+    ledger: Ledger
+    account: str | None = None  #: None is the only one
+
+    @property
+    def left(self) -> float:
+        """The epsilon that can still be charged; infinite without a cap."""
+        return self.ledger.left(self.account)
+
+
+def payer(budget: Budget | Ledger | None, guarantee: Guarantee) -> tuple[Ledger, str]:
+    """Return whom to charge, or say that the account does not exist or counts something else."""
+    given = default_ledger() if budget is None else budget
+    book, account = given if isinstance(given, Budget) else Budget(given)
+    if budget is None and book.ephemeral:  # one for each kind: those do not add up
         account = f"per {guarantee.unit}, {guarantee.neighbours}"
         book.open_account(account, unit=guarantee.unit, neighbours=guarantee.neighbours)
     return book, book.account_for(account, guarantee)
 
 
-@cache
-def _session_ledger() -> Ledger:
-    return Ledger()
-
+_session_ledger = cache(Ledger)
 
 #: What studies have spent, added up as rows come, and how many rows that is of.
 _studies: WeakKeyDictionary[Pages, tuple[int, dict[tuple[str, str, str], Decimal]]]

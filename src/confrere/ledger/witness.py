@@ -13,17 +13,7 @@ from typing import Any, Literal
 
 from confrere.errors import InvalidParameter, NotALedger, WitnessMismatch
 from confrere.kernel.guarantee import Amount, Guarantee, Line, Record, at_least
-from confrere.kernel.ledger import (
-    Charge,
-    End,
-    Head,
-    LedgerPlace,
-    Pages,
-    Spent,
-    Store,
-    Witness,
-)
-from confrere.kernel.log import now
+from confrere.kernel.ledger import Charge, End, Head, LedgerPlace, Pages, Spent, Store, Witness, now
 
 
 class Reset(Record):

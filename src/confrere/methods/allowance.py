@@ -1,32 +1,38 @@
 """What one fit may spend, and the ridge that suits it: public rules, each in one place.
 
-Weights ``w`` of rows in the unit ball are known up to a deviation: the log odds that a prior gives
-a row are off by a variance ``tau2``. Rows of mean square norm one have ``1/d`` of it in each of
-``d`` coordinates, so every weight is off by the variance ``tau2``. Data show ``H w + e`` in each
-coordinate, with the curvature ``H = n v / d`` and an error of variance ``s2 + H``, where ``s2`` is
-the variance of the noise. The ridge with the least mean square error is ``(s2 + H)/(H tau2)``. Its
-second part, ``1/tau2``, counts near a source, where little is left open. What a source leaves
-unknown is the posterior variance of the same model, :func:`variance_near`.
+Weights of rows in the unit ball are known up to a deviation: the log odds that a prior gives a row
+are off by a variance ``tau2``. Data show ``H w + e`` in each of ``d`` coordinates, with the
+curvature ``H = n v / d`` and an error of variance ``s2 + H``, where ``s2`` is the variance of the
+noise. The ridge with the least mean square error is ``(s2 + H)/(H tau2)``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import optimize
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Exposure, Loss, check_delta, gaussian_rate, loss_of
-from confrere.kernel.guarantee import Neighbours, at_most, check_epsilon, exact, minus
+from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.kernel.accountants import (
+    Exposure,
+    GaussianLoss,
+    Loss,
+    check_delta,
+    corners,
+    gaussian_mu,
+    jacobian,
+    loss_of,
+)
+from confrere.kernel.guarantee import Neighbours, check_epsilon, exact
+from confrere.kernel.measurements import SOLVER_SHARE, Columns, Objective, RowCount, exposed
 from confrere.kernel.norms import HiddenSize, Norm
-from confrere.mechanisms.measurements import SOLVER_SHARE, Columns, Objective, RowCount
 from confrere.solver.descent import Descent
 
 #: Ridge on the mean loss, or the public rule.
@@ -59,18 +65,15 @@ class Allowance:
 
     @property
     def relation(self) -> Neighbours:
-        """Which change is hidden: whether the number of records is public decides."""
         hidden = isinstance(self.count, HiddenSize)
         return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
 
     @property
     def records(self) -> int:
-        """The number of records as far as it is public."""
         return self.count.declared if isinstance(self.count, HiddenSize) else self.count
 
     @property
     def changed(self) -> int:
-        """How many records of two neighbouring tables differ."""
         return 1 if self.relation is Neighbours.ADD_REMOVE else 2
 
     @property
@@ -91,19 +94,74 @@ class Allowance:
         return 1 / gaussian_rate(self.budget, self.delta, free)
 
     def at(self, **changed: Any) -> Self:
-        """Return the same at another price, or on other records."""
         return replace(self, **changed)
 
     def objective(self, norm: Norm, ridge: float, centre: Floats | None = None) -> Objective:
-        """Return the perturbed objective of rows in a norm, around a public point."""
-        return Objective(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_samples=self.count,
-            blocks=(Columns(norm, ridge, centre=centre),),
-            loss=self.loss,
-            solver=SOLVER,
+        blocks = (Columns(norm, ridge, centre=centre),)
+        price = {"epsilon": self.epsilon, "delta": self.delta}
+        return objective(**price, n_samples=self.count, blocks=blocks, loss=self.loss)
+
+
+def objective(*, epsilon: float, delta: float = 0.0, **shape: Any) -> Objective:
+    budget, seen = check_epsilon(epsilon) * (1 - SOLVER_SHARE), exposed(**shape)
+    rate = gaussian_rate(budget, delta, seen) if delta else pure_rate(budget, seen)
+    return Objective(epsilon=epsilon, delta=delta, rate=rate, solver=SOLVER, **shape)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def pure_rate(epsilon: float, exposure: Exposure) -> float:
+    spent = exposure.spent
+    # Every joint bound is convex in rho, and above its slope times it.
+    steepest = exposure.reach * (exposure.records if exposure.joint else 1)
+    high = check_epsilon(epsilon) / steepest
+    if spent(0.0) >= epsilon:
+        raise CalibrationError(
+            f"no noise level reaches epsilon={epsilon:g}: at this ridge the Jacobian alone costs "
+            f"{spent(0.0):.4g}. Raise alpha (or the ridge floor)."
         )
+    if spent(high) <= epsilon:  # often exact: a free Jacobian
+        return high
+    low, high = (high / 2, high) if spent(high / 2) <= epsilon else (0.0, high / 2)
+    near = float(optimize.brentq(exposure.over, low, high, args=(epsilon,), xtol=1e-300))
+    for at in (near * (1 - 1e-14), near * (1 + 1e-14)):
+        low, high = (max(low, at), high) if spent(at) <= epsilon else (low, min(high, at))
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if spent(middle) <= epsilon else (low, middle)
+    return low
+
+
+@lru_cache(maxsize=4096, typed=True)
+def gaussian_rate(epsilon: float, delta: float, exposure: Exposure) -> float:
+    check_epsilon(epsilon)
+    if not 0 < delta < 1:
+        raise InvalidParameter("delta must lie strictly between 0 and 1.")
+    unreached = CalibrationError(
+        f"no Gaussian noise reaches epsilon={epsilon:g}, delta={delta:g} at this ridge: the "
+        "Jacobian alone costs too much. Raise alpha (or the ridge floor)."
+    )
+    if len(exposure.ridges) > 1:
+        taken = jacobian(exposure)
+        if epsilon <= taken:
+            raise unreached
+        mu = gaussian_mu(epsilon - taken, delta / corners(exposure))
+        # A row that is one long in all blocks moves their noise by the root of all weights.
+        both = 1.0 if exposure.joint else math.sqrt(math.fsum(exposure.weights))
+        return mu / (exposure.records * exposure.loss.slope * both)
+
+    def enough(sigma: float) -> bool:
+        return float(GaussianLoss(exposure, (sigma,)).delta(epsilon)) <= delta
+
+    # Where no sigma suffices the Jacobian alone exceeds epsilon, by far or by a hair.
+    high = next((2.0**k / epsilon for k in range(200) if enough(2.0**k / epsilon)), None)
+    if high is None:
+        raise unreached
+    low = high / 2
+    while enough(low):
+        low, high = low / 2, low
+    while high / low > 1 + 1e-10:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return math.nextafter(1 / high, 0.0)  # one over it is no less
 
 
 def allowance(
@@ -114,7 +172,6 @@ def allowance(
     loss: LossName = "capped",
     n_classes: int = 2,
 ) -> Allowance:
-    """Return the allowance of an estimator's common parameters."""
     cap = slope_of(loss)
     made = loss_of(n_classes, cap)
     return Allowance(epsilon=epsilon, delta=delta, loss=made, count=n_samples, cap=cap)
@@ -179,15 +236,8 @@ def slope_of(loss: LossName, n_classes: int = 2) -> float:
     return 0.5 if loss == "capped" and n_classes == 2 else 1.0
 
 
-def column_ridges(
-    alpha: ArrayLike,  # One number per column as it is learned from
-    n_features: int,  # How many columns there are
-) -> tuple[float, Floats]:
-    """Return the smallest ridge, and the factor by which every column is shortened for its own.
-
-    ``w_j = s_j v_j`` with ``s_j = sqrt(min alpha/alpha_j)`` turns a ridge per column into one
-    ridge, of columns that are multiplied by ``s_j``.
-    """
+def column_ridges(alpha: ArrayLike, n_features: int) -> tuple[float, Floats]:
+    """Return the smallest ridge, and what every column is shortened by: ``sqrt(min a/a_j)``."""
     given = np.asarray(alpha, dtype=np.float64)
     if given.shape != (n_features,):
         raise InvalidParameter(f"alpha must have one number per column ({n_features}).")
@@ -199,83 +249,8 @@ def column_ridges(
 #: straight, and columns tell in part the same. And curvature where no base rate is declared.
 SEEN, CURVATURE = 0.25, 0.2
 
-#: Prior variance of a row's log odds, and what signs of experts leave of it.
-LOG_ODDS, NEAR_EXPERTS = 4.0, 1.0
-
-#: Area of the best model without privacy, where nobody says what that is.
-BEST = 0.8
-
-#: A score that keeps a share of the log odds' variance is less apart by this power of its root: in
-#: a schema's body, and in a ball, where columns that tell the same are not known to.
-SHAPED, PLAIN = 0.2, 0.5
-
-#: The deviation over draws beside what is lost, and what is too little to be paid for.
-SPREAD_OF_DRAWS, GAIN = 0.6, 0.002
-
-
-@dataclass(frozen=True)
-class ExpectedArea:
-    """What a fit is expected to rank with, from public facts and a guess of the best model's area.
-
-    ``Phi(Phi^-1(best) kept^(g/2))``. One release is one draw: 8 of 10 lie between low and high,
-    within a factor of three.
-    """
-
-    kept: float  #: Share of the log odds' variance that is expected to survive
-    best: float = BEST  #: The best model's area without privacy: a guess
-    exponent: float = SHAPED
-
-    def __post_init__(self) -> None:
-        if not 0.5 < self.best < 1:
-            raise InvalidParameter("auc must lie strictly between 0.5 and 1.")
-
-    @property
-    def auc(self) -> float:
-        """The expected area."""
-        return float(special.ndtr(special.ndtri(self.best) * self.kept ** (self.exponent / 2)))
-
-    @property
-    def low(self) -> float:
-        """Below it one of ten draws lies."""
-        return max(0.0, self.auc - 1.28 * SPREAD_OF_DRAWS * (self.best - self.auc))
-
-    @property
-    def high(self) -> float:
-        """Above it one of ten draws lies."""
-        return min(self.best, self.auc + 1.28 * SPREAD_OF_DRAWS * (self.best - self.auc))
-
-    def at(self, best: float) -> ExpectedArea:
-        """Return the same where the best model has another area."""
-        return replace(self, best=best)
-
-    def near(self, variance: float) -> ExpectedArea:
-        """Return the same around what leaves so much of the log odds' variance open."""
-        return replace(self, kept=1 - min(1.0, variance / LOG_ODDS) * (1 - self.kept))
-
-    def gain(self, known: float, drift: float = 0.0) -> float:
-        """Return how much area these records add to a score that keeps the share ``known``.
-
-        Of a source ``drift`` is :data:`DRIFT`: by that much organisations differ.
-        """
-        before = replace(self, kept=known)
-        after = min(1.0, known + self.kept * (1 - known + drift))
-        return replace(self, kept=after).auc - before.auc
-
-    def __str__(self) -> str:
-        return f"{self.auc:.3f}, 8 of 10 draws between {self.low:.3f} and {self.high:.3f}"
-
-
-#: What signs of experts keep, all alone.
-OF_EXPERTS = ExpectedArea(1 - NEAR_EXPERTS / LOG_ODDS)
-
-
-def kept_in_ball(allowed: Allowance, size: int, base_rate: float = 0.5) -> float:
-    """Return the share of the log odds' variance that survives in a ball of so many weights."""
-    curved = SEEN * allowed.records * min(CURVATURE, base_rate * (1 - base_rate)) / size
-    noise = noise_variance(allowed.budget, size, allowed.reach)
-    if allowed.delta:
-        noise = allowed.sigma**2
-    return LOG_ODDS * curved / (LOG_ODDS * curved + 1 + noise / curved) if curved else 0.0
+#: Prior variance of a row's log odds.
+LOG_ODDS = 4.0
 
 
 #: Variance of the log odds around what experts declare, if they are right, and if they are not.
@@ -291,26 +266,19 @@ DRIFT = 0.02
 MISSED = 0.5
 
 
-def intercept_of(
-    share: float,  # Log odds of the share of positive rows
-    deviation: float,  # Standard deviation of the log odds around the intercept
-) -> float:
+def intercept_of(share: float, deviation: float) -> float:
     """Return the intercept of log odds that vary, from the log odds of the share of positive rows.
 
-    Scores ``b + s z`` with ``z`` normal are positive in a share ``expit(b / sqrt(1 + pi s^2 / 8))``
-    of the rows, nearly: the steeper the scores, the further out the intercept must be. A fit that
-    starts with too many positives takes the excess out of the columns, where its ridge is strong.
+    Scores ``b + s z`` with ``z`` normal are positive in about ``expit(b / sqrt(1 + pi s^2 / 8))``.
     """
     return share * math.sqrt(1 + math.pi / 8 * deviation**2)
 
 
 def mean_curvature(base_rate: float) -> float:
-    """Return the mean curvature of the loss that a declared base rate implies."""
     return min(0.2, 0.88 * base_rate * (1 - base_rate))
 
 
 def noise_variance(budget: float, size: int, cap: float) -> float:
-    """Return the variance of one coordinate of the noise, where the Jacobian is nearly free."""
     return (size + 1) * (2 * cap / budget) ** 2
 
 
@@ -328,27 +296,13 @@ def variance_near(
 
 
 def free_ridge(epsilon: float, factor: float = 2.0) -> float:
-    """Return the smallest ridge at which the Jacobian costs nothing: ``factor/epsilon``.
-
-    With ``factor = 2`` the tight calibration gives ``2 rho = epsilon`` exactly. A smaller factor
-    trades a little noise for a weaker ridge (1 gives about ``rho = .473 epsilon``).
-    """
+    """Return the smallest ridge at which the Jacobian costs nothing: ``2 rho = epsilon`` at 2."""
     return factor / epsilon
 
 
-def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
-    """Divide a budget in proportion to non-negative weights; the shares never sum to more."""
-    total_epsilon = check_epsilon(epsilon)
-    if len(weights) == 0 or any(not math.isfinite(w) or w < 0 for w in weights):
-        raise InvalidParameter("weights must be finite numbers >= 0, at least one of them.")
-    total = math.fsum(weights)
-    if total <= 0:
-        raise InvalidParameter("weights must not all be zero.")
-    parts = [total_epsilon * (w / total) for w in weights]
-    # The largest takes what rounding leaves, as ledgers subtract.
-    largest = max(range(len(parts)), key=parts.__getitem__)
-    rest = reduce(
-        minus, (exact(part) for k, part in enumerate(parts) if k != largest), exact(epsilon)
-    )
-    parts[largest] = at_most(rest)
-    return tuple(parts)
+def equal_part(whole: float, count: int) -> float:
+    """Return the most that so many may each spend, as ledgers add: by the decimals of floats."""
+    part = whole / count
+    while part and exact(part) * count > exact(whole):
+        part = math.nextafter(part, 0.0)
+    return part

@@ -16,18 +16,18 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.codes import Coded
+from confrere.data.cells import Coded
 from confrere.data.encoding import SchemaEncoder
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import check_delta
-from confrere.kernel.guarantee import Apart, Guarantee, Neighbours, Split
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt
+from confrere.kernel.measurements import Picked, RowCount, SecureSum, honest_majority
 from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Picked, RowCount, SecureSum, honest_majority
+from confrere.ledger.compose import Apart
 from confrere.methods.plan import LabelledTable, Term
 from confrere.solver.row_blocks import Engine
 
@@ -51,15 +51,12 @@ _TRIMMED = 0.2
 
 @dataclass(frozen=True, eq=False)
 class PartyRows:
-    """Rows and labels, party by party."""
-
     X: Floats | Coded
     y: Labels
     offsets: NDArray[np.int64]  #: Where each party's rows begin, and where the last one's end
 
     @classmethod
     def of(cls, data: LabelledTable, n_parties: int = 1) -> PartyRows:
-        """Sort the rows of a table by party; within a party their order stays."""
         codes = np.zeros(len(data.codes), dtype=np.intp) if data.party is None else data.party
         order = np.argsort(codes, kind="stable")
         counts = np.bincount(codes, minlength=n_parties)
@@ -68,11 +65,9 @@ class PartyRows:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of rows of every party."""
         return np.diff(self.offsets)
 
     def members(self) -> Iterator[tuple[Rows, Labels]]:
-        """Yield the parties' rows and labels one by one."""
         for begin, end in zip(self.offsets, self.offsets[1:], strict=False):
             yield self.X[begin:end], self.y[begin:end]
 
@@ -94,11 +89,9 @@ class Sizes:
 
     @property
     def total(self) -> int:
-        """Records behind what is averaged."""
         return sum(self.counts.values())
 
     def check_delta(self, delta: float) -> None:
-        """Refuse a delta that promises nothing to the records of one of the parties."""
         largest = max(self.counts, key=self.counts.__getitem__)
         try:
             check_delta(delta, self.counts[largest])
@@ -107,7 +100,6 @@ class Sizes:
 
     @property
     def hidden(self) -> bool:
-        """Whether parties' numbers of records are not public."""
         return self.neighbours is Neighbours.ADD_REMOVE
 
     @property
@@ -116,17 +108,14 @@ class Sizes:
         return math.ceil(self.total / len(self.counts))
 
     def count(self, n_samples: int) -> RowCount:
-        """Return the number of records of a party that has so many, as far as it is public."""
         return HiddenSize(self.part) if self.hidden else n_samples
 
     @property
     def all_records(self) -> RowCount:
-        """The number of all parties' records, or what stands for it."""
         return HiddenSize(self.total) if self.hidden else self.total
 
 
 def party_codes(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the parties, sorted, and the position of every row's party among them."""
     if party is None:
         return np.array(["all"]), np.zeros(n_samples, dtype=np.intp)
     ids = np.asarray(party)
@@ -147,7 +136,6 @@ def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
 
 
 def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:
-    """Return the parties' weights, one vector or matrix each, as one."""
     if released.ndim == 3:
         # What all classes share says nothing about any of them, and would be ordered along.
         released = released - released.mean(axis=1, keepdims=True)
@@ -200,7 +188,6 @@ class AskedOfRows(Measured):
     declared: int = 0  #: Under add-remove: what stands for every party's number of records
 
     def count(self, n_samples: int) -> RowCount:
-        """Return a party's number of records, or under add-remove what stands for all of them."""
         hidden = self.neighbours == Neighbours.ADD_REMOVE
         return HiddenSize(self.declared) if hidden else n_samples
 
@@ -212,18 +199,15 @@ class AskedOfRows(Measured):
     def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
         """Return what the measurement samples from."""
 
-    @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         drawn = source.draw(self.mechanism(len(y)), self.seen(X, y, engine))
         return {name: each[0] for name, each in zip(self.gives, drawn, strict=True)}
 
     def guarantee(self, sizes: Sizes) -> Guarantee:
-        """Return what parties of these sizes are promised: they hold disjoint records."""
         prices = [self.mechanism(n).guarantee() for n in sorted(set(sizes.counts.values()))]
         return over_parties(prices, len(sizes.counts))
 
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        """Return every party's measurement, and what it sees."""
         return [
             Term(name, self.mechanism(len(y)), self.seen(X, y))
             for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
@@ -245,16 +229,13 @@ class AskedSum(Measured):
         Where its number of records is not public, ``picked`` draws which of them it uses.
         """
 
-    def guarantee(self, sizes: Sizes) -> Guarantee:  # noqa: ARG002
-        """Return what parties are promised."""
+    def guarantee(self, sizes: Sizes) -> Guarantee:
         return self.mechanism.guarantee()
 
-    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:  # noqa: ARG002
-        """Return the sum, and what parties add to it."""
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         vectors = [self.vector(X, y) for X, y in parties.members()]
         return [Term("sum", self.mechanism, np.stack(vectors))]
 
-    @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         return self.upload(lambda picked: self.vector(X, y, picked), source)
 
@@ -263,7 +244,6 @@ class AskedSum(Measured):
         (words,) = source.draw(self.mechanism.share, vector)
         return {"masked": words.view(np.int64)}
 
-    @override
     def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
         vectors = [partial(self.vector, X, y) for X, y in parties.members()]
         ((total,),) = source.draw(self.mechanism, zip(names, vectors, strict=True))
@@ -274,42 +254,32 @@ class AskedSum(Measured):
 Colluding = int | Literal["auto"]
 
 
-def check_tries(reserve: int, quorum: float) -> None:
+def check_tries(max_retries: int, quorum: float) -> None:
     """Refuse numbers that say nothing about how often, and with how many, a sum may be tried."""
-    if reserve < 0:
-        raise InvalidParameter("reserve must be at least 0.")
+    if max_retries < 0:
+        raise InvalidParameter("max_retries must be at least 0.")
     if not 0 < quorum <= 1:
         raise InvalidParameter("quorum must be a number above 0 and at most 1.")
 
 
 def fewest_of(n_parties: int, quorum: float) -> int:
-    """Return how many of the parties make a sum."""
     return max(1, math.ceil(quorum * n_parties - 1e-9))
 
 
 def quorum_of_sums(n_parties: int) -> float:
-    """Return the share of the parties that a sum needs where nobody says it: all but one.
-
-    Of two or three everybody is needed: fewer would leave no majority that hides anybody.
-    """
+    """Return the share of the parties that a sum needs: all but one, of two or three everybody."""
     return 1.0 if n_parties <= 3 else (n_parties - 1) / n_parties
 
 
-def colluders_of(colluding: Colluding, n_parties: int, quorum: float) -> int:
-    """Return how many of the parties may pool what they know."""
-    return honest_majority(fewest_of(n_parties, quorum)) if colluding == "auto" else colluding
+def colluders_of(said: Colluding, n_parties: int, quorum: float) -> int:
+    return honest_majority(fewest_of(n_parties, quorum)) if said == "auto" else said
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:
-    """Return what a question to parties of these sizes says of what it hides."""
-    return {
-        "neighbours": str(sizes.neighbours),
-        "declared": sizes.part if sizes.hidden else 0,
-    }
+    return {"neighbours": str(sizes.neighbours), "declared": sizes.part if sizes.hidden else 0}
 
 
 def stacked(answers: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
-    """Return arrays with one row for each of the answers; a list, where shapes differ."""
     every = {name: [one[name] for one in answers] for name in answers[0]}
     alike = {name: len({one.shape for one in each}) == 1 for name, each in every.items()}
     return {name: np.stack(each) if alike[name] else each for name, each in every.items()}
@@ -317,8 +287,6 @@ def stacked(answers: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One question of a protocol."""
-
     asked: Asked
     to: Mapping[str, int]  #: Whom, with their public numbers of records, 0 where they are not known
     step: int = 0  #: Which time in the run
@@ -330,8 +298,6 @@ class Ask:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What parties answered."""
-
     names: tuple[str, ...]  #: Who did; of a sum, who is in it
     arrays: Arrays  #: One row for each; of a sum, the sum
     receipts: Receipts = field(default_factory=dict)  #: What each has paid, where it keeps books
@@ -343,7 +309,6 @@ Protocol = Generator[Ask, Told, T]
 
 
 def drive(protocol: Protocol[T], answer: Callable[[Ask], Told]) -> T:
-    """Run a protocol by what answers its questions."""
     try:
         ask = next(protocol)
         while True:
@@ -372,7 +337,6 @@ class Size(Measured):
     operation: ClassVar[str] = "size"
     n_classes: int = 2
 
-    @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         return {"size": np.array(len(y))}
 

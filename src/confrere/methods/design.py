@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,38 +17,42 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.arrays import Floats
-from confrere.data.body import Clipping, GroupBodies, GroupRows, RowRule
+from confrere.data.cells import RowRule
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Form
+from confrere.data.frame import Clipping, GroupRows
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Exposure, Logistic, gaussian_rate, gaussian_sigmas
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.accountants import Exposure, Logistic, gaussian_sigmas
+from confrere.kernel.measurements import Columns, Objective
 from confrere.kernel.norms import L2, HiddenSize, Norm
-from confrere.mechanisms.measurements import Columns, Objective
 from confrere.methods import stacks
 from confrere.methods.allowance import (
     DECLARED,
+    DRIFT,
     LOG_ODDS,
-    SOLVER,
     UNKNOWN,
     Allowance,
     Alpha,
     Alphas,
-    ExpectedArea,
     LossName,
     Near,
     alike,
     allowance,
     column_ridges,
+    gaussian_rate,
+    objective,
     ridge_for,
     slope_of,
 )
 from confrere.methods.average import Averaging, Collaboration, Expansion
 from confrere.methods.geometry import (
+    GAIN,
+    SHAPED,
+    ExpectedArea,
     Geometry,
+    GeometryName,
     Leaf,
-    Noise,
     SchemaGeometry,
     choose_form,
     declared_number,
@@ -92,32 +96,55 @@ _LEAVES: dict[str, Leaf] = {
 _ROUNDS = 20
 
 #: Methods that learn best from columns as they are: importances deal out epsilon to their groups.
-_UNWEIGHTED = ("pst-f", "pst-h")
+UNWEIGHTED = ("pst-f", "pst-h")
+
+
+#: From which epsilon on intercepts start from a declared base rate, unless experts say more: below
+#: it costs up to .06 AUC (docs/priors.md, "The base rate"), from here on nothing.
+BASE_RATE_FROM = 0.5
+
+#: What coefficients are for: scores that rank, or log odds that are read.
+Purpose = Literal["prediction", "inference"]
+
+
+@dataclass(frozen=True)
+class AddRemove:
+    """Neighbours of which one has a row more: the number of rows is not public.
+
+    ``n_samples`` stands for it: about how many there are, from public knowledge or a noised count.
+    """
+
+    n_samples: int
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.n_samples, int | np.integer)
+        if not whole or isinstance(self.n_samples, bool) or self.n_samples < 1:
+            raise InvalidParameter("n_samples of AddRemove must be a whole number from 1 on.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Settings:
-    """What may be asked of a fit, by the names that the estimators' parameters have."""
+    """What may be asked, by the names of estimators' parameters, and of ``designed`` besides."""
 
-    #: Of its releases: "plr", "simcomb", "pst-s", "pst-f", "pst-h", "collaborative", "multiparty"
+    #: Of its releases: "plr", "transfer", "pst-s", "pst-f", "pst-h", "collaborative", "multiparty"
     kind: str
     epsilon: float = 1.0
     delta: float = 0.0
-    loss: LossName = "capped"
-    neighbours: str | None = None  #: Where nothing names it, a declared number of rows does
-    declared_samples: int | None = None
+    purpose: Purpose = "prediction"
+    neighbours: Literal["replace-one"] | AddRemove = "replace-one"
     schema: PublicSchema | SchemaEncoder | None = None
     classes: Any = None
-    noise: Noise = "ball"
+    geometry: GeometryName = "l2"
     data_norm: Any = 1.0
+    #: Whether there is a public constant inside the norm's bound, and which, between 0 and 1.
     fit_intercept: bool = True
     intercept_scale: float = 0.4
-    feature_scale: ArrayLike | None = None
     alpha: Alphas = "auto"
-    ridge_floor: float = 2.0
+    ridge_floor: float = 2.0  #: The summed ridge is at least this over epsilon
     prior: Any = None
-    prior_check: bool = True
-    prior_intercept: Any = 0.0
+    prior_check: bool = True  #: Whether a noised answer is paid for to how far a prior holds
+    #: Log odds to start intercepts from; None is the rule for the schema's base rate
+    prior_intercept: Any = None
     sources: tuple[Source, ...] = ()
     eta: Any = 0.0
     # Of stacks.
@@ -134,49 +161,62 @@ class Settings:
     method: str = "average"
     rounds: int = 1
     combine: Any = "mean"
-    stop_below: float = 0.0
-    colluding: Any = "auto"
-    reserve: int = 0
+    collusion_threshold: Any = "auto"
+    max_retries: int = 0
 
     @property
-    def relation(self) -> Neighbours:
-        """Which change is hidden."""
-        hidden = self.declared_samples is not None
-        default = Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
-        return Neighbours(self.neighbours or default)
+    def loss(self) -> LossName:
+        return "logistic" if self.read else "capped"
+
+    @property
+    def read(self) -> bool:
+        """Whether coefficients are read as log odds: nothing else may pull at them."""
+        return self.purpose == "inference"
+
+    @property
+    def ridge(self) -> Alphas:
+        """Ridge of a linear model on the mean loss: none where it is read, so that its floor holds.
+
+        Of noise in an objective: noise on a minimiser, or on coefficients, lives off its ridge.
+        """
+        least = self.read and isinstance(self.alpha, str) and self.method in ("average", "ofpa")
+        return 0.0 if least else self.alpha
+
+    @property
+    def level(self) -> Any:
+        """Log odds that intercepts start from: of the base rate that the schema declares."""
+        if self.prior_intercept is not None:
+            return self.prior_intercept
+        schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
+        rate = None if schema is None or schema.outcome is None else schema.outcome.base_rate
+        # Noise on the minimiser leaves no room for a prior.
+        early = self.epsilon < BASE_RATE_FROM and not self.read
+        if rate is None or early or self.method == "laplace":
+            return 0.0
+        return math.log(rate / (1 - rate))
 
     def allowed(self, n_samples: int, n_classes: int) -> Allowance:
-        """Return what a fit may spend; where the number of rows is not public it is not known."""
-        hidden = self.relation is Neighbours.ADD_REMOVE
-        if hidden != (self.declared_samples is not None):
-            raise InvalidParameter(
-                "declared_samples must be given with neighbours='add-remove', and only there: the "
-                "number of rows is not public, so the ridge needs a public stand-in."
-            )
-        count = HiddenSize(int(self.declared_samples or 0)) if hidden else n_samples
+        count: int | HiddenSize = n_samples
+        if isinstance(self.neighbours, AddRemove):
+            count = HiddenSize(int(self.neighbours.n_samples))
         return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
 
     def encoder(
         self, n_samples: int | None = None, sizes: Collection[int] = ()
     ) -> SchemaEncoder | None:
-        """Return what encodes raw tables; as studies do, unless the schema comes with its own.
-
-        How columns are encoded may follow from a public number of rows, and from that of every
-        party; without one, only what they mean is asked.
-        """
+        """Return what encodes raw tables; without public sizes, what columns mean."""
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
         form = "standardised" if n_samples is None else self._form(self.schema, n_samples, sizes)
         if form != "standardised":
             return self.schema.encoder(form=form)
-        weighted = self.schema.has_importances and self.kind not in _UNWEIGHTED
+        weighted = self.schema.has_importances and self.kind not in UNWEIGHTED
         return self.schema.encoder(weighted=weighted)
 
     def _form(self, schema: PublicSchema, n_samples: int, sizes: Collection[int]) -> Form:
-        """Return how a schema's columns are encoded: a rule of public facts."""
-        if self.kind in ("simcomb", "pst-h"):
+        if self.kind in ("transfer", "pst-h"):
             return form_of(self.sources)
-        noise, n_classes = self.noise, declared_number(schema, self.classes)
+        geometry, n_classes = self.geometry, declared_number(schema, self.classes)
         each = self._column_by_column(n_classes)
         allowed = self.allowed(n_samples, n_classes)
         if self.kind == "pst-s":
@@ -185,26 +225,29 @@ class Settings:
             stacked = self.combiner == "stack"
             share = stacks.high_share(self.high_fraction, n_samples, 2) if stacked else 0.0
             allowed = self.allowed(max(1, round((1 - share) * n_samples)), n_classes).at(delta=0.0)
-            noise = "schema" if noise == "auto" and not each else noise
+            geometry = "schema" if geometry == "auto" and not each else geometry
         elif self.kind == "collaborative":
             # The average of M alike has M times the noise variance of one with all records.
-            hidden = self.relation is Neighbours.ADD_REMOVE
+            hidden = isinstance(self.neighbours, AddRemove)
             parties = alike([1] * len(sizes) if hidden else sizes) if len(sizes) else 1.0
             epsilon = self.epsilon / self.rounds / math.sqrt(parties)
             allowed = allowed.at(epsilon=epsilon, delta=0.0)
-        if noise == "auto" and not each and isinstance(self._declared(n_classes), str):
+        experts = isinstance(self._declared(n_classes), str)
+        if geometry == "auto" and not each and (self.read or experts):
             # Importances are the experts', inside the schema's geometry.
-            noise = "schema" if fits(schema.encoder(form="curves").blocks()) else noise
-        return choose_form(schema, noise, allowed, each=each)
+            geometry = "schema" if fits(schema.encoder(form="curves").blocks()) else geometry
+        form = choose_form(schema, geometry, allowed, each=each)
+        return "linear" if form == "curves" and self.read else form
 
     def _declared(self, n_classes: int) -> Any:
         """Return the prior; ``"auto"`` is the experts' where they say signs that can be checked."""
         if not isinstance(self.prior, str) or self.prior == "experts":
             return self.prior
         schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
+        checked = self.kind == "plr" or (self.kind == "collaborative" and self.method == "average")
         speak = schema is not None and schema.has_signs and n_classes == 2
-        speak = speak and self.kind == "plr" and self.prior == "auto"
-        return "experts" if speak else None
+        asked = self.prior == "auto" and not self.read
+        return "experts" if speak and checked and asked else None
 
     def opinion(
         self,
@@ -213,16 +256,16 @@ class Settings:
         body: SchemaEncoder | None,
         **rows: Any,
     ) -> tuple[Prior | None, Any]:
-        """Return what is declared of columns, if anything is, and the log odds of the base rate."""
-        told, level = self._declared(facts.n_classes), self.prior_intercept
+        told, level = self._declared(facts.n_classes), self.level
         if told is None and not np.any(level):
             return None, level
         return declared_prior(told, level, facts, encoder, body, **rows)
 
     def _column_by_column(self, n_classes: int) -> bool:
         """Whether something speaks of columns that no other setting may change: a ball's."""
-        experts = isinstance(self.prior, str) and self.kind in ("plr", "collaborative")
-        each = [self.prior is not None and not experts, self.feature_scale is not None]
+        prior = self._declared(n_classes)
+        experts = isinstance(prior, str) and self.kind in ("plr", "collaborative")
+        each = [prior is not None and not experts]
         if self.kind == "plr":
             each += [np.ndim(self.alpha) > 0]
         if self.kind == "collaborative":
@@ -234,18 +277,16 @@ class Settings:
         return any(each)
 
     def shaped(self, encoder: SchemaEncoder | None) -> SchemaEncoder | None:
-        """Return the encoder if noise is shaped like its rows."""
         found = encoder if encoder is not None and encoder.shaped else None
-        if self.noise == "schema" and found is None:
+        if self.geometry == "schema" and found is None:
             raise InvalidParameter(
-                "noise='schema' needs schema=: a PublicSchema of raw columns, or the encoder (of "
-                "form 'linear' or 'curves') by which all encode them; and sources, if any, whose "
-                "noise was shaped so."
+                "geometry='schema' needs schema=: a PublicSchema of raw columns, or the encoder "
+                "(of form 'linear' or 'curves') by which all encode them; and sources, if any, "
+                "whose noise was shaped so."
             )
-        return None if self.noise == "ball" else found
+        return None if self.geometry == "l2" else found
 
-    def geometry(self, encoder: SchemaEncoder | None, n_features: int) -> Geometry:
-        """Return where rows are: in a body if they are encoded for one, or in a ball."""
+    def space(self, encoder: SchemaEncoder | None, n_features: int) -> Geometry:
         shaped = self.shaped(encoder)
         if shaped is not None:
             return SchemaGeometry(shaped, self.fit_intercept, _LEAVES[self.method])
@@ -258,15 +299,9 @@ class Settings:
         )
 
     def near(
-        self,
-        facts: PublicFacts,
-        prior: Prior | None,
-        fit: Callable[[Allowance, Belief], ModelPlan],
+        self, facts: PublicFacts, prior: Prior | None, fit: Callable[[Allowance, Belief], ModelPlan]
     ) -> ModelPlan:
-        """Return the plan of a fit, after a paid check of its prior if there is one to check.
-
-        One that scores all rows alike has nothing to check.
-        """
+        """Return the plan of a fit, after a paid check of its prior if there is one to check."""
         allowed = self.allowed(facts.n_samples, facts.n_classes)
         if prior is None or not self.prior_check or prior.deviation == 0:
             return fit(allowed, UNCHECKED)
@@ -274,7 +309,6 @@ class Settings:
 
 
 def design(asked: Settings, facts: PublicFacts) -> ModelPlan:
-    """Return everything that is decided before the data of one organisation are touched."""
     encoder = asked.encoder(facts.n_samples)
     encoded = encoder is not None and encodes(encoder, facts.features)
     return _DESIGNS[asked.kind](asked, facts, encoder if encoded else None)
@@ -286,26 +320,22 @@ def _law_in(space: Geometry, allowed: Allowance) -> Allowance:
 
 
 def _frame_in(space: Geometry, allowed: Allowance, log_odds: float) -> Coordinates:
-    """Return the coordinates in which log odds that are so unknown are learned best."""
     return space.frame(allowed, log_odds) if isinstance(space, SchemaGeometry) else space
 
 
 def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
-    """PLR, towards a prior or (SimComb) towards released models.
-
-    Law, coordinates, centre and ridge are decided here, once for all that a check may show.
-    """
-    prior, level, alpha, scale = None, asked.prior_intercept, asked.alpha, asked.feature_scale
-    scale = None if scale is None else np.asarray(scale, dtype=np.float64)
+    """PLR, towards a prior or (SimComb) towards released models."""
+    prior, level, alpha = None, asked.level, asked.ridge
+    known, best = 0.0, None  # share of the signal that a source keeps
     body = encoder if encoder is not None and encoder.shaped else None
-    rows = {"data_norm": asked.data_norm, "feature_scale": scale}
-    if asked.kind == "simcomb":
+    if asked.kind == "transfer":
         check_sources(asked.sources, facts, asked.encoder(facts.n_samples))
-        size, keep = facts.n_features + asked.fit_intercept, 1 - asked.eta
-        prior = released_prior(asked.sources, size, keep, body, **rows)
+        size, norm = facts.n_features + asked.fit_intercept, asked.data_norm
+        keep = None if asked.eta is None else 1 - asked.eta
+        prior, known, best = released_prior(asked.sources, size, keep, body, data_norm=norm)
     else:
-        prior, _ = asked.opinion(facts, encoder, body, **rows)
-    space = asked.geometry(encoder, facts.n_features)
+        prior, _ = asked.opinion(facts, encoder, body, data_norm=asked.data_norm)
+    space = asked.space(encoder, facts.n_features)
 
     @cache
     def expected(own: Allowance, variance: float) -> ExpectedArea | None:
@@ -314,7 +344,6 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     @cache
     def framed(own: Allowance, variance: float) -> tuple[Coordinates, Alpha]:
         frame = _frame_in(space, own, variance)
-        frame = frame if scale is None else frame.weighted(scale)[0]
         if np.ndim(alpha) == 0:
             return frame, alpha  # type: ignore[return-value]
         smallest, shorter = column_ridges(alpha, frame.n_features)
@@ -332,27 +361,33 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
             frame, ridge = framed(own, prior.variance_at(belief))
             point, near = prior.point(frame, belief), prior.near(belief)
         shown = expected(own, LOG_ODDS)  # by records, whatever is known before
-        return plan_linear(
-            own,
-            frame,
-            alpha=ridge,
-            ridge_floor=asked.ridge_floor,
-            prior=point,
-            near=near,
+        area = shown if shown is None or prior is None else prior.expected(shown, belief)
+        floor = asked.ridge_floor
+        if best is not None and area is not None:  # as much as it keeps, and what records add
+            area = expected(own, LOG_ODDS * (1 - known + DRIFT)) or area
+            power = SHAPED if isinstance(space, SchemaGeometry) else area.exponent
+            shown = area = replace(area, kept=min(1.0, area.kept + DRIFT), exponent=power)
+        enough = asked.eta is None and area is not None and area.gain(known) < GAIN
+        return replace(
+            plan_linear(own, frame, alpha=ridge, ridge_floor=floor, prior=point, near=near),
             sources=asked.sources,
-            expected=expected(own, LOG_ODDS if prior is None else prior.open_at(belief)),
+            expected=area,
             kept=None if shown is None else shown.kept,
+            known=known,
+            instead=best if enough else None,
         )
 
+    if asked.sources and asked.eta is None:  # all of epsilon is the fit's
+        return fit(asked.allowed(facts.n_samples, facts.n_classes), UNCHECKED)
     return asked.near(facts, prior, fit)
 
 
 def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
     """PST-S: parts of the rows."""
-    space, count = asked.geometry(encoder, facts.n_features), asked.n_groups
+    space, count = asked.space(encoder, facts.n_features), asked.n_groups
     body = encoder if encoder is not None and encoder.shaped else None
     prior, _ = asked.opinion(facts, encoder, body, data_norm=asked.data_norm)
-    baseline = float(asked.prior_intercept)
+    baseline = float(asked.level)
 
     def fit(left: Allowance, belief: Belief) -> stacks.StackPlan:
         division, near = _division(asked, left, count, count), None
@@ -367,8 +402,7 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
             own = part.at(count=records)
             plan = plan_linear(own, frame, alpha=alpha, prior=centre, near=near)
             low.append(plan.mechanism)
-        shares = np.full(count, 1 / count)  # the average of the parts
-        return _stack(asked, part, division, low, maps, shares, shares, baseline)
+        return _stack(asked, part, division, low, maps, np.full(count, 1 / count), baseline)
 
     return asked.near(facts, prior, fit)
 
@@ -379,11 +413,11 @@ def _feature_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder |
     shaped = asked.shaped(encoder)
     prior, level = asked.opinion(facts, encoder, shaped, data_norm=norm)
     groups, shares = _feature_groups(asked, facts, shaped)
-    grouped = _Grouped(asked, groups, float(level) if facts.n_classes == 2 else 0.0)
+    told = asked, groups, float(level) if facts.n_classes == 2 else 0.0, None
 
     def fit(left: Allowance, belief: Belief) -> stacks.StackPlan:
         if prior is None:
-            return grouped.plan(left, shares)
+            return _group_stack(*told, left, shares)
         believed = shares**belief.trust
         centres = []
         for group in groups.groups:
@@ -393,7 +427,8 @@ def _feature_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder |
             level = prior.intercept - (0.0 if shaped is None else score_moments(shaped, coef)[0])
             coef = coef[:, group]
             centres.append((coef, level) if prior.several else (coef[0], level[0]))
-        return grouped.plan(left, believed / believed.sum(), centres, prior.variance_at(belief))
+        shown = believed / believed.sum()
+        return _group_stack(*told, left, shown, centres, prior.variance_at(belief))
 
     return asked.near(facts, prior, fit)
 
@@ -402,8 +437,6 @@ def _transfer_stack(
     asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None
 ) -> ModelPlan:
     """PST-H, PPTL-FS: group by group towards released stacks."""
-    if asked.data_norm is not None:
-        raise InvalidParameter("data_norm comes from the source; leave it None.")
     check_sources(asked.sources, facts, asked.encoder(facts.n_samples))
     stacks.check_stacks(asked.sources, facts.n_features)
     released, models = stacks.stack_facts(asked.sources[0])
@@ -415,7 +448,7 @@ def _transfer_stack(
     if shaped is not None:
         groups = stacks.SchemaGroups.of_encoded(shaped, columns, released.rows)
     start = stacks.StackStart(asked.sources, groups, facts.n_classes)
-    grouped = _Grouped(asked, groups, start.baseline, start.high)
+    told = asked, groups, start.baseline, start.high
     keep = 1 - np.broadcast_to(np.asarray(asked.eta, np.float64), len(columns))
     # Turned round, several classes mean nothing.
     least = -1.0 if facts.n_classes == 2 else 0.0
@@ -424,14 +457,16 @@ def _transfer_stack(
         factor = max(least, min(1.0, belief.factor))
         trust = belief.trust if belief.factor >= least else 0.0
         variance = start.variance + (UNKNOWN - DECLARED) * (1 - trust)
-        return grouped.plan(left, start.importances, start.centres(factor * keep), variance)
+        centres = start.centres(factor * keep)
+        made = _group_stack(*told, left, start.importances, centres, variance)
+        return start.shown_by(made) if facts.n_classes == 2 else made
 
     return asked.near(facts, start.prior(facts.n_features, keep), fit)
 
 
 _DESIGNS: dict[str, Callable[[Settings, PublicFacts, SchemaEncoder | None], ModelPlan]] = {
     "plr": _linear,
-    "simcomb": _linear,
+    "transfer": _linear,
     "pst-s": _sample_stack,
     "pst-f": _feature_stack,
     "pst-h": _transfer_stack,
@@ -439,14 +474,13 @@ _DESIGNS: dict[str, Callable[[Settings, PublicFacts, SchemaEncoder | None], Mode
 
 
 def _division(asked: Settings, allowed: Allowance, n_models: int, parts: int) -> stacks.Division:
-    """Return so many parts of the rows for the low level, and one more for the high one."""
     stacked = asked.combiner == "stack" and n_models > 1
     n_rows, n_classes = allowed.records, allowed.loss.n_classes
     share = stacks.high_share(asked.high_fraction, n_rows, n_classes) if stacked else 0.0
     fractions = (*[(1 - share) / parts] * parts, *[share] * stacked)
     made = stacks.Division(allowed.count, fractions, asked.split_seed)
     if min(made.records) == 0:
-        raise InvalidData("n_samples is too small: every part needs one sample.")
+        raise InvalidData("n_groups: ask for fewer, since every part needs one sample.")
     return made
 
 
@@ -457,12 +491,12 @@ def _stack(
     low: Sequence[Objective],
     maps: stacks.Maps,
     importances: Floats,
-    weights: Floats,  # Of the low-level models' logits that the high level shrinks towards
     baseline: float,
     start: stacks.HighStart | None = None,
 ) -> stacks.StackPlan:
-    """Return the plan of the stack with this low level; votes have no high one."""
     n_classes, high, near = allowed.loss.n_classes, None, None
+    # Towards the average of the parts' logits, or the sum of the groups': the naive Bayes rule.
+    weights = importances if len(low) > 1 else np.ones(len(importances))
     prior = stacks.high_level_prior(weights, baseline, n_classes)
     if start is not None:
         rate = float(special.expit(baseline)) if n_classes == 2 else 0.5
@@ -484,86 +518,62 @@ def _stack(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Grouped:
-    """Stacks over groups of features, whatever they shrink towards."""
+@lru_cache(64)  # many beliefs in a prior lead to the same bodies
+def _bodies(
+    groups: stacks.SchemaGroups, own: Allowance, shares: tuple[float, ...], log_odds: float
+) -> GroupRows:
+    frames = []
+    for columns, share in zip(groups.columns, shares, strict=True):
+        part = own.at(epsilon=share * own.epsilon)
+        told = {"log_odds": log_odds, "columns": columns.tolist()}
+        frames.append(schema_frame(groups.encoder, part, **told))
+    bounds = (1.0,) * len(frames)
+    return GroupRows(groups.groups, bounds, groups.rule, frames=tuple(frames))
 
-    asked: Settings
-    groups: stacks.PlannedGroups
-    baseline: float
-    start: stacks.HighStart | None = None  #: The sources' high level
 
-    def __post_init__(self) -> None:
-        # Many beliefs in a prior lead to the same bodies.
-        object.__setattr__(self, "_rows", cache(self._rows))
-
-    def plan(
-        self,
-        allowed: Allowance,
-        importances: Floats,
-        centres: stacks.Centres | None = None,  # Points to shrink towards in place of the baseline
-        variance: float | None = None,  # Of the log odds around them: ridges then follow from it
-    ) -> stacks.StackPlan:
-        """Return the plan; a single group has no high level."""
-        n_classes, baseline, count = allowed.loss.n_classes, self.baseline, len(self.groups.groups)
-        division = _division(self.asked, allowed, count, 1)
-        own = allowed.at(count=division.counts[0])
-        shares = tuple(stacks.allocate(importances, clipping=self.groups.clipping).tolist())
-        rows = self._rows(own, shares, LOG_ODDS if variance is None else variance)
-        points = stacks.baselines(rows, baseline, n_classes)
-        if centres is not None:
-            points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
-        joint, sizes = rows.clipping == "joint", rows.sizes
-        rate = float(special.expit(baseline)) if n_classes == 2 else 1 / n_classes
-        near = None if variance is None else Near(variance=variance, base_rate=rate)
-        noise = _gaussian_noises(own, shares, joint)
-        norms: Sequence[Norm] = rows.bodies or [L2(size) for size in sizes]
-        blocks = []
-        for k, alpha in enumerate(_group_ridges(self.asked.alpha, count)):
-            if isinstance(rows, GroupBodies) and alpha == "auto":
-                ridge = rows.frames[k].ridge
-            else:
-                # A group with weight q is a private regression at budget q epsilon; under joint
-                # clipping its rows are shorter, by the square root of its part of the columns.
-                spread = sum(sizes) if joint else None
-                how = {"near": near, "share": shares[k], "spread": spread, "noise": noise[k]}
-                ridge = ridge_for(own, sizes[k], alpha, **how)
-            blocks.append(Columns(norms[k], ridge, shares[k], points[k]))
-        low = Objective(
-            epsilon=own.epsilon,
-            delta=own.delta,
-            n_samples=own.count,
-            blocks=tuple(blocks),
-            loss=own.loss,
-            joint=joint,
-            solver=SOLVER,
-        )
-        sums = np.ones(count)  # the sum of the groups: the naive Bayes rule
-        return _stack(
-            self.asked, allowed, division, [low], rows, importances, sums, baseline, self.start
-        )
-
-    def _rows(
-        self, allowed: Allowance, shares: tuple[float, ...], log_odds: float
-    ) -> GroupRows | GroupBodies:
-        """Return the groups' rows; bodies for so many records and parts of the price."""
-        groups = self.groups
-        if isinstance(groups, GroupRows):
-            return groups
-        frames = tuple(
-            schema_frame(
-                groups.encoder,
-                allowed.at(epsilon=share * allowed.epsilon),
-                log_odds=log_odds,
-                columns=columns.tolist(),
-            )
-            for columns, share in zip(groups.columns, shares, strict=True)
-        )
-        return GroupBodies(groups.groups, frames, groups.rule)
+def _group_stack(
+    asked: Settings,
+    groups: stacks.PlannedGroups,
+    baseline: float,
+    start: stacks.HighStart | None,  # The sources' high level
+    allowed: Allowance,
+    importances: Floats,
+    centres: stacks.Centres | None = None,  # Points to shrink towards in place of the baseline
+    variance: float | None = None,  # Of the log odds around them: ridges then follow from it
+) -> stacks.StackPlan:
+    """Return the plan of a stack over groups of features; a single one has no high level."""
+    n_classes, count = allowed.loss.n_classes, len(groups.groups)
+    division = _division(asked, allowed, count, 1)
+    own = allowed.at(count=division.counts[0])
+    shares = tuple(stacks.allocate(importances, clipping=groups.clipping).tolist())
+    rows = groups
+    if not isinstance(rows, GroupRows):
+        rows = _bodies(rows, own, shares, LOG_ODDS if variance is None else variance)
+    points = stacks.baselines(rows, baseline, n_classes)
+    if centres is not None:
+        points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
+    joint, sizes = rows.clipping == "joint", rows.sizes
+    rate = float(special.expit(baseline)) if n_classes == 2 else 1 / n_classes
+    near = None if variance is None else Near(variance=variance, base_rate=rate)
+    noise = _gaussian_noises(own, shares, joint)
+    norms: Sequence[Norm] = rows.bodies or [L2(size) for size in sizes]
+    blocks = []
+    for k, alpha in enumerate(_group_ridges(asked.alpha, count)):
+        if rows.frames and alpha == "auto":
+            ridge = rows.frames[k].ridge
+        else:
+            # A group with weight q is a private regression at budget q epsilon; under joint
+            # clipping its rows are shorter, by the square root of its part of the columns.
+            spread = sum(sizes) if joint else None
+            how = {"near": near, "share": shares[k], "spread": spread, "noise": noise[k]}
+            ridge = ridge_for(own, sizes[k], alpha, **how)
+        blocks.append(Columns(norms[k], ridge, shares[k], points[k]))
+    shape = {"n_samples": own.count, "blocks": tuple(blocks), "loss": own.loss, "joint": joint}
+    low = objective(epsilon=own.epsilon, delta=own.delta, **shape)
+    return _stack(asked, allowed, division, [low], rows, importances, baseline, start)
 
 
 def _group_ridges(alpha: Alphas, n_groups: int) -> list[Alpha]:
-    """Return the ridge of every group in use: the same for all, or one each."""
     if isinstance(alpha, str) or np.ndim(alpha) == 0:
         return [alpha] * n_groups  # type: ignore[list-item]
     each: list[Any] = list(np.asarray(alpha, dtype=object))
@@ -575,7 +585,6 @@ def _group_ridges(alpha: Alphas, n_groups: int) -> list[Alpha]:
 def _gaussian_noises(
     allowed: Allowance, shares: tuple[float, ...], joint: bool
 ) -> list[float | None]:
-    """Return the variance of every group's Gaussian noise, without what the Jacobian costs."""
     if not allowed.delta:
         return [None] * len(shares)
     free = Exposure(
@@ -589,10 +598,7 @@ def _gaussian_noises(
     return [sigma**2 for sigma in gaussian_sigmas(rate, free)]
 
 
-def _weights(
-    rows: GroupRows | GroupBodies, k: int, coef: Floats, intercept: float | Floats
-) -> Floats:
-    """Return a group's coefficients in its coordinates, of several classes one row each."""
+def _weights(rows: GroupRows, k: int, coef: Floats, intercept: float | Floats) -> Floats:
     if np.ndim(coef) == 1:
         return rows.weights(coef, float(intercept), k)
     pairs = zip(coef, np.asarray(intercept), strict=True)
@@ -602,10 +608,7 @@ def _weights(
 def _feature_groups(
     asked: Settings, facts: PublicFacts, shaped: SchemaEncoder | None
 ) -> tuple[stacks.PlannedGroups, Floats]:
-    """Return the groups in use and their importances; a group of importance 0 is left out.
-
-    In bodies groups and importances are of the schema's columns, in a ball of encoded ones.
-    """
+    """Return the groups in use and importances: in bodies of the schema's columns."""
     encoder, given = asked.encoder(facts.n_samples), asked.importance
     schema = None if encoder is None else encoder.schema
     n_columns = facts.n_features if shaped is None else len(shaped.schema.features)
@@ -640,14 +643,12 @@ def _feature_groups(
 
 
 def _by_name(groups: Sequence[ArrayLike]) -> bool:
-    """Whether declared groups hold names of columns."""
     return any(isinstance(name, str) for group in groups for name in np.ravel(group))
 
 
 def _positions(
     groups: Sequence[ArrayLike], encoder: SchemaEncoder | None, n_columns: int
 ) -> Sequence[ArrayLike]:
-    """Return declared groups by positions: of the schema's columns, or of encoded ones."""
     if not _by_name(groups):
         return groups
     if encoder is None:
@@ -668,7 +669,6 @@ def _positions(
 def design_protocol(
     asked: Settings, n_features: int, n_classes: int, encoder: SchemaEncoder | None
 ) -> Collaboration:
-    """Return what parties are asked, whatever their number and sizes."""
     method = asked.method
     once = method == "ofaa" or (method == "sums" and not asked.delta)
     if asked.rounds != 1 and once:
@@ -677,12 +677,10 @@ def design_protocol(
         )
     if asked.combine != "mean" and method in ("ofaa", "sums"):
         raise InvalidParameter(f"combine must be 'mean' for method={method!r}: it adds.")
-    space = asked.geometry(encoder, n_features)
+    space = asked.space(encoder, n_features)
     facts = PublicFacts(n_samples=0, n_features=n_features, n_classes=n_classes)
     shaped = space.encoder if isinstance(space, SchemaGeometry) else None
-    scale = None if asked.feature_scale is None else np.asarray(asked.feature_scale, np.float64)
-    rows = {"data_norm": asked.data_norm, "feature_scale": scale}
-    prior, level = asked.opinion(facts, encoder, shaped, **rows)
+    prior, level = asked.opinion(facts, encoder, shaped, data_norm=asked.data_norm)
     checks = asked.prior_check and method == "average"
     checked = checks and prior is not None and prior.deviation > 0
     if prior is None and np.any(level):
@@ -692,9 +690,8 @@ def design_protocol(
         "epsilon": asked.epsilon,
         "delta": asked.delta,
         "n_classes": n_classes,
-        "alpha": asked.alpha,
+        "alpha": asked.ridge,
         "cap": slope_of(asked.loss, n_classes),
-        "feature_scale": asked.feature_scale,
         "prior": prior,
     }
     if method == "ofaa":
@@ -703,8 +700,8 @@ def design_protocol(
         rate = special.expit(np.asarray(level, np.float64))
         spread = float(rate * (1 - rate)) if n_classes == 2 else 1 / n_classes
         common |= {
-            "colluding": asked.colluding,
-            "reserve": asked.reserve,
+            "collusion_threshold": asked.collusion_threshold,
+            "max_retries": asked.max_retries,
             "curvature": min(0.2, 0.88 * spread),
             "second_moments": None if encoder is None else encoder.mean_squares(),
         }
@@ -715,7 +712,6 @@ def design_protocol(
         **common,
         rounds=asked.rounds,
         combine=asked.combine,
-        stop_below=asked.stop_below,
         perturb="output" if method == "laplace" else "objective",
         checked=checked,
     )

@@ -7,18 +7,10 @@ a coordinate in a factor of ``m`` columns has the variance ``(d+1)(d+2) 2/((m+1)
 The log-odds of a row have the prior variance :data:`LOG_ODDS`, dealt out to the factors by how much
 each of them can matter. A direction of prior variance ``t`` is seen through the curvature
 ``h = n v E[x^2]`` of the records and a noise of variance ``s2``: of its signal the share
-``th/(th + 1 + s2/h)`` survives. Factors come in three groups, straight lines and flags, one-hot
-blocks, and bends of curves, and the rate of the noise is dealt out to them so that most signal
-survives. The same number says whether bends pay at all, and what a planner may expect. The
-constants were chosen on some tables and confirmed on others, see docs/geometry.md.
-
-Roots, groups and the ridge that suits a body follow from that model: with the best shares of the
-rate most signal survives, and ``A = (1 + s2/h) (t R)^{-1}`` is the ridge of the least expected
-squared error. But the model guesses which columns matter, and a wrong guess costs most where it is
-sure. So what is used lies between its answer and that of somebody who knows nothing, :data:`BELIEF`
-of the way on the scale of logarithms. A curve is a line with bends, which get their own part of the
-rate. Nothing here is needed for privacy: every block ridge has its exact price, see
-docs/proofs/geometry.md.
+``th/(th + 1 + s2/h)`` survives, and ``A = (1 + s2/h) (t R)^{-1}`` is the ridge of the least error.
+The rate of the noise is dealt out to lines, one-hot blocks and bends so that most signal survives,
+:data:`BELIEF` of the way: a wrong guess costs most where it is sure. Constants: docs/geometry.md.
+Nothing here is needed for privacy: docs/proofs/geometry.md.
 """
 
 from __future__ import annotations
@@ -31,25 +23,21 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy import special
 
 from confrere.arrays import Floats
-from confrere.data.body import BodyFrame, l1_reach
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import SPREAD, BodyBlock, Form, Number
-from confrere.data.frame import Frame
+from confrere.data.frame import BodyFrame, Frame, l1_reach
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
 from confrere.methods.allowance import (
     CURVATURE,
     LOG_ODDS,
-    PLAIN,
     SEEN,
     Allowance,
-    ExpectedArea,
-    allowance,
     free_ridge,
-    kept_in_ball,
     noise_variance,
 )
 from confrere.model import Model
@@ -99,21 +87,18 @@ class Factor:
 
     @property
     def group(self) -> Group:
-        """Which others it shares its part of the rate with."""
         if self.kind == "bend":
             return "bends"
         return "lines" if self.size == 1 else "corners"
 
     @cached_property
     def kernel(self) -> Floats:
-        """The prior covariance of its weights, of scale one."""
         kernel = np.eye(self.size)
         kernel[: self.smooth, : self.smooth] = bend_kernel(self.smooth)
         return kernel
 
     @cached_property
     def scales(self) -> Floats:
-        """The variances of the kernel's principal directions."""
         return np.asarray(np.linalg.eigvalsh(self.kernel))
 
 
@@ -122,11 +107,7 @@ CONSTANT = Factor(1, "constant", 1.0)
 
 
 def bend_kernel(hats: int) -> Floats:
-    """Return the prior covariance of the hats between a curve's ends, of mean diagonal one.
-
-    A curve is a line from its first knot to its last, and what it does between them: neighbouring
-    values are alike, and near the ends there is little (the bridge of an exponential kernel).
-    """
+    """Return the prior covariance of the hats between a curve's ends: an exponential's bridge."""
     if hats < 2:
         return np.eye(hats)
     places = np.arange(hats + 2)
@@ -137,47 +118,32 @@ def bend_kernel(hats: int) -> Floats:
     return np.asarray(bridge * hats / np.trace(bridge) + NUGGET * np.eye(hats))
 
 
-def coordinate_variance(
-    dimension: int,  # Of the product that the coordinate's factor belongs to
-    size: int,  # Columns of that factor
-) -> float:
-    """Return the variance of one coordinate of noise of rate 1."""
+def coordinate_variance(dimension: int, size: int) -> float:
     return (dimension + 1) * (dimension + 2) * 2 / ((size + 1) * (size + 2))
 
 
 def prior_scale(factors: Sequence[Factor], log_odds: float = LOG_ODDS) -> float:
-    """Return what a factor's weight is multiplied with for the prior variance of its weights.
-
-    A row has one active column in every factor, so they sum to the variance of its log-odds.
-    """
+    """Return what makes the factors' weights sum to the variance of a row's log-odds."""
     return log_odds / sum(factor.weight for factor in factors)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedSignal:
-    """What a body is expected to learn, from public facts alone."""
-
     signal: float  #: Variance of the log-odds that is expected to survive the noise
     total: float  #: The variance that there is
     shares: Mapping[Group, float]  #: Of the rate of the noise
 
     @property
     def kept(self) -> float:
-        """The share of the signal that survives."""
         return self.signal / self.total if self.total else 0.0
 
 
-def noise_variances(
-    factors: Mapping[Factor, int],  # Of one group, and how often each is there
-    rate: float,  # The group's part of it
-) -> dict[Factor, float]:
-    """Return the variance of the noise in every coordinate of each factor."""
+def noise_variances(factors: Mapping[Factor, int], rate: float) -> dict[Factor, float]:
     dimension = sum(count * factor.size for factor, count in factors.items())
     return {f: coordinate_variance(dimension, f.size) / rate**2 for f in factors}
 
 
 def grouped(factors: Sequence[Factor]) -> dict[Group, Counter[Factor]]:
-    """Return the groups that there are, each with its factors and how often they are there."""
     found = {group: Counter(f for f in factors if f.group == group) for group in GROUPS}
     return {group: counts for group, counts in found.items() if counts}
 
@@ -192,7 +158,6 @@ def expected_signal(
     # All factors that there could be, where forms are compared: the log-odds are theirs
     among: Sequence[Factor] | None = None,
 ) -> ExpectedSignal:
-    """Return how much can be learned in a body, with the best shares of its groups."""
     among = factors if among is None else among
     scale, records = prior_scale(among, log_odds), SEEN * n_samples * curvature
     groups = grouped(factors)
@@ -246,8 +211,6 @@ _HAIR = 1e-9
 
 
 class ChosenBody(NamedTuple):
-    """What a body is made of, and the ridge in its coordinates."""
-
     roots: tuple[Floats, ...]  #: ``T_k`` of every factor
     groups: tuple[int, ...]  #: The group of every factor
     shares: tuple[float, ...]  #: The groups' shares of the rate
@@ -266,7 +229,6 @@ def choose_geometry(
     # Variance of the noise in the body's coordinates, where it is alike in all of them
     alike: float | None = None,
 ) -> ChosenBody:
-    """Return roots, groups and ridge from public facts alone."""
     expected = expected_signal(
         factors, n_samples=n_samples, curvature=curvature, rate=rate, log_odds=log_odds
     )
@@ -314,11 +276,7 @@ def _ridge_of_alike(
 def hedged_shares(
     factors: Sequence[Factor], expected: ExpectedSignal, belief: float = BELIEF
 ) -> dict[Group, float]:
-    """Return the shares of the rate that are used: the model's, half believed.
-
-    Bends keep what the model gives them, since a line says most of what a curve does. The rest is
-    dealt out to lines and one-hot blocks.
-    """
+    """Return the shares of the rate that are used; bends keep what the model gives them."""
     sizes = {
         group: sum(count * factor.size for factor, count in counts.items())
         for group, counts in grouped(factors).items()
@@ -344,47 +302,19 @@ def hedged_shares(
 
 
 def _reach(inverses: Sequence[Floats]) -> float:
-    """Return the largest squared length of a row in coordinates with the ridge 1."""
     return sum(float(np.diagonal(inverse).max()) for inverse in inverses)
 
 
 def least_ridge(jacobian: float, n_classes: int = 2) -> float:
-    """Return the ridge at which the Jacobian costs so much; 0 where that is huge.
-
-    It costs ``log(1 + 1/(4L))`` at the most, of K > 2 classes ``(K-1) log(1 + 1/(KL))``.
-    """
+    """Return the ridge at which the Jacobian costs so much, at the most; 0 where that is huge."""
     others = n_classes - 1
     bend = 4 if n_classes == 2 else n_classes
     each = jacobian / others
     return math.exp(-each) / (-bend * math.expm1(-each))
 
 
-def weight_noise(
-    factors: Sequence[Factor],  # Of the rows, the constant among them
-    *,
-    n_samples: int,  # Public number of records
-    rate: float,  # Of the noise, and in the body's coordinates
-    ridge: float,
-    curvature: float,  # As in :func:`choose_geometry`
-) -> list[tuple[Floats, Floats]]:
-    """Return the covariance of the noise and the ridge of every factor, as public facts tell them.
-
-    The minimiser moves by ``(H + A)^-1 b`` for noise ``b`` of such a covariance and the block
-    ridge ``A``; ``H`` only the records know.
-    """
-    body = choose_geometry(
-        factors, n_samples=n_samples, least=ridge, curvature=curvature, rate=rate
-    )
-    groups, found = list(grouped(factors).values()), []
-    for factor, root, group in zip(factors, body.roots, body.groups, strict=True):
-        noise = noise_variances(groups[group], rate * body.shares[group])[factor]
-        inverse = np.linalg.inv(root)
-        found.append((noise * np.eye(factor.size), np.asarray(ridge * inverse @ inverse.T)))
-    return found
-
-
-#: For which body noise is made: the schema's where that is known, a ball, or the schema's.
-Noise = Literal["auto", "ball", "schema"]
+#: For which sensitivity set noise is made: the schema's where that pays, the schema's, an L2 ball.
+GeometryName = Literal["auto", "schema", "l2"]
 
 #: What noise is made for in a schema's coordinates: the body itself, or a ball there.
 Leaf = Literal["Max", "L2", "L1"]
@@ -395,10 +325,7 @@ LARGEST_ROOTS = 1 << 22
 
 
 def curvature_of(schema: PublicSchema, n_classes: int = 2) -> float:
-    """Return the mean of ``p(1-p)`` that the declared base rate, or the classes' number, implies.
-
-    Of K classes that are alike one has ``(K-1)/K^2``; they are not, and the larger ones see more.
-    """
+    """Return the mean of ``p(1-p)`` that a declared base rate, or the classes' number, implies."""
     if n_classes > 2:
         return min(CURVATURE, 1.2 * (n_classes - 1) / n_classes**2)
     rate = None if schema.outcome is None else schema.outcome.base_rate
@@ -413,14 +340,13 @@ def fits(blocks: Sequence[BodyBlock]) -> bool:
 def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats, ...]]:
     """Return the factors of a body, the constant among them, and the maps that lead to them.
 
-    A curve is a line, and what is between the first knot and the last: its hats become a factor
-    of one column and a factor of bends. A missing value's corner is one of the bends', or stands
-    beside the line where there are none.
+    A curve's hats become a factor of one column, its line, and a factor of bends. A missing value's
+    corner is one of the bends', or stands beside the line where there are none.
     """
     if not fits(blocks):
         raise InvalidParameter(
-            f"noise='schema' takes a category of up to {math.isqrt(LARGEST_ROOTS)} values, or "
-            "several shorter ones; use noise='ball'."
+            f"geometry='schema' takes a category of up to {math.isqrt(LARGEST_ROOTS)} values, or "
+            "several shorter ones; use geometry='l2'."
         )
     factors: list[Factor] = []
     turns: list[Floats] = []
@@ -446,10 +372,7 @@ def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats,
 
 
 def expect(schema: PublicSchema, form: Form, allowed: Allowance) -> ExpectedSignal:
-    """Return what lines or curves in a schema's body are expected to learn.
-
-    Of one and the same log-odds, those of curves, so that forms can be compared.
-    """
+    """Return what a form is expected to learn of one and the same log-odds, those of curves."""
     among, factors = (factors_of(schema.encoder(form=f).blocks())[0] for f in ("curves", form))
     return expected_signal(
         factors,
@@ -461,25 +384,26 @@ def expect(schema: PublicSchema, form: Form, allowed: Allowance) -> ExpectedSign
 
 
 def choose_form(
-    schema: PublicSchema, noise: Noise, allowed: Allowance, *, each: bool = False
+    schema: PublicSchema, geometry: GeometryName, allowed: Allowance, *, each: bool = False
 ) -> Form:
     """Return how a schema's columns are encoded: a rule of public facts.
 
     ``"auto"`` leaves to the ball a schema with importances, whose columns are weighted by them, and
-    what is given column by column (``each``), which speaks of standardised ones. Otherwise noise is
-    shaped like the rows, and of two classes numbers without a word of their own become curves where
-    more of the signal is expected to survive than with straight lines. Of several lines are better,
-    or as good, on all tables that were tried.
+    what is given column by column (``each``). Of several classes lines are better than curves, or
+    as good, on all tables that were tried.
     """
     # Whoever paid for its facts.
-    return _chosen_form(replace(schema, paid=()), noise, allowed, each)
+    return _chosen_form(replace(schema, paid=()), geometry, allowed, each)
 
 
 @lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept
-def _chosen_form(schema: PublicSchema, noise: Noise, allowed: Allowance, each: bool) -> Form:
-    if noise == "auto" and (schema.has_importances or each):
+def _chosen_form(
+    schema: PublicSchema, geometry: GeometryName, allowed: Allowance, each: bool
+) -> Form:
+    auto = geometry == "auto"
+    if auto and (schema.has_importances or each):
         return "standardised"
-    if noise == "ball" or (noise == "auto" and not fits(schema.encoder(form="curves").blocks())):
+    if geometry == "l2" or (auto and not fits(schema.encoder(form="curves").blocks())):
         return "standardised"
     undecided = any(isinstance(f, Number) and f.curve == "auto" for f in schema.features)
     if allowed.loss.n_classes > 2 or not undecided:
@@ -489,7 +413,6 @@ def _chosen_form(schema: PublicSchema, noise: Noise, allowed: Allowance, each: b
 
 
 def declared_number(schema: PublicSchema, classes: Any) -> int:
-    """Return how many classes are declared, by the schema or beside it; two unless told."""
     declared = classes if schema.outcome is None else schema.outcome.classes
     return 2 if declared is None else max(2, int(np.size(declared)))
 
@@ -509,7 +432,6 @@ def schema_frame(
     columns: Sequence[int] | None = None,
     leaf: Leaf = "Max",  # What noise is made for: the body itself, or a ball in its coordinates
 ) -> BodyFrame:
-    """Return the coordinates of the body that a schema declares, with the ridge that suits it."""
     n_classes, blocks = allowed.loss.n_classes, encoder.blocks()
     curvature = curvature_of(encoder.schema, n_classes)
     if columns is not None:
@@ -543,51 +465,129 @@ def schema_frame(
 
 @dataclass(frozen=True, eq=False)
 class SchemaGeometry:
-    """Rows in the body that a schema declares."""
-
     encoder: SchemaEncoder  #: Of a form for bodies
     constant: bool = True  #: Whether there is an intercept
     leaf: Leaf = "Max"  #: What noise is made for: the body itself, or a ball in its coordinates
 
     def frame(self, allowed: Allowance, log_odds: float) -> BodyFrame:
-        """Return the coordinates in which log odds that are so unknown are learned best."""
         return schema_frame(
             self.encoder, allowed, constant=self.constant, log_odds=log_odds, leaf=self.leaf
         )
+
+
+# --- what to expect -------------------------------------------------------------------------------
+
+#: Area of the best model without privacy, of the form that is fitted, where nobody says what it is.
+BEST = 0.8
+
+#: A score that keeps a share of the log odds' variance is less apart by this power of its root: in
+#: a schema's body, by so much more where all columns are numbers with bounds alone, and in a ball.
+#: Columns tell in part the same, and what noise hides in one others say; the less is declared, the
+#: less of what noise leaves is where the records are. What experts know is counted once: power 1.
+SHAPED, BOUNDED, PLAIN, OPINION = 0.2, 0.8, 0.5, 1.0
+
+#: What signs of experts know of the log odds' variance (alone they rank .8 as far apart as the best
+#: model), and the factor from which on they are believed.
+KNOWN, TRUSTED = 0.64, 0.7
+
+#: The deviation over draws: beside what is lost, and the least. And what is too little to pay for.
+LOST, LEAST, GAIN = 0.3, 0.008, 0.002
+
+
+@dataclass(frozen=True)
+class ExpectedArea:
+    """What a fit ranks with: ``Phi(Phi^-1(best) kept^(g/2))``, 8 of 10 draws from low to high."""
+
+    kept: float  #: Share of the log odds' variance that is expected to survive
+    best: float = BEST  #: The area without privacy of the best model of this form: a guess
+    exponent: float = SHAPED
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.best < 1:
+            raise InvalidParameter("auc must lie strictly between 0.5 and 1.")
+
+    @property
+    def auc(self) -> float:
+        return float(special.ndtr(special.ndtri(self.best) * self.kept ** (self.exponent / 2)))
+
+    @property
+    def deviation(self) -> float:
+        """Over draws of the noise and of the records."""
+        return math.hypot(LOST * (self.best - self.auc), LEAST)
+
+    @property
+    def low(self) -> float:
+        return max(0.0, self.auc - 1.28 * self.deviation)
+
+    @property
+    def high(self) -> float:
+        return min(self.best, self.auc + 1.28 * self.deviation)
+
+    def at(self, best: float) -> ExpectedArea:
+        return replace(self, best=best)
+
+    def near(self, variance: float) -> ExpectedArea:
+        """Return the same around what leaves so much of the log odds' variance open."""
+        return replace(self, kept=1 - min(1.0, variance / LOG_ODDS) * (1 - self.kept))
+
+    def with_experts(self, trust: float = 1.0) -> ExpectedArea:
+        """Return the same around signs that are believed so far, from 0 to 1: nothing is lost."""
+        power = self.exponent + trust * (OPINION - self.exponent)
+        around = replace(self.near(LOG_ODDS * (1 - KNOWN * trust)), exponent=power)
+        return max(self, around, key=lambda area: area.auc)
+
+    def gain(self, known: float) -> float:
+        """Return how much area it adds to a score that keeps the share ``known``."""
+        return self.auc - replace(self, kept=known).auc
+
+    def __str__(self) -> str:
+        return f"{self.auc:.3f}, 8 of 10 draws between {self.low:.3f} and {self.high:.3f}"
+
+
+#: What signs of experts reach, all alone.
+OF_EXPERTS = ExpectedArea(KNOWN, exponent=OPINION)
+
+
+def kept_in_ball(allowed: Allowance, size: int, base_rate: float = 0.5) -> float:
+    """Return the share of the log odds' variance that survives in a ball of so many weights."""
+    curved = SEEN * allowed.records * min(CURVATURE, base_rate * (1 - base_rate)) / size
+    noise = noise_variance(allowed.budget, size, allowed.reach)
+    if allowed.delta:
+        noise = allowed.sigma**2
+    return LOG_ODDS * curved / (LOG_ODDS * curved + 1 + noise / curved) if curved else 0.0
 
 
 #: Where rows are: in a ball, or in a body whose coordinates follow from what is spent and known.
 Geometry = Frame | SchemaGeometry
 
 
-def expected_in(
-    space: Geometry,  # Where rows are
-    allowed: Allowance,  # Of the fit; of an average, at epsilon over the root of its parties
-    log_odds: float = LOG_ODDS,  # What is left open by what is shrunk towards
-) -> ExpectedArea:
-    """Return what a fit is expected to rank with."""
+def expected_in(space: Geometry, allowed: Allowance, log_odds: float = LOG_ODDS) -> ExpectedArea:
     if isinstance(space, Frame):
-        kept = kept_in_ball(allowed, space.size)
-        return ExpectedArea(kept, exponent=PLAIN).near(log_odds)
+        area = ExpectedArea(kept_in_ball(allowed, space.size), exponent=PLAIN)
+        return area.near(log_odds)
+    schema = space.encoder.schema
     found = expected_signal(
         factors_of(space.encoder.blocks())[0],
         n_samples=allowed.records,
-        curvature=curvature_of(space.encoder.schema, allowed.loss.n_classes),
+        curvature=curvature_of(schema, allowed.loss.n_classes),
         rate=reckoned_rate(allowed),
         log_odds=log_odds,
     )
-    return ExpectedArea(found.kept).near(log_odds)
+    return ExpectedArea(found.kept, exponent=exponent_of(schema)).near(log_odds)
 
 
-def expected_of(model: Model, epsilon: float) -> ExpectedArea | None:
-    """Return what a released model of two classes is expected to rank with, by its public facts.
+def exponent_of(schema: PublicSchema) -> float:
+    """Return the power of what is kept, by how many columns are numbers with bounds alone."""
+    bounded = [isinstance(one, Number) and one.mean is None for one in schema.features]
+    return SHAPED + BOUNDED * float(np.mean(bounded))
 
-    As if its parties had one size. Near a prior it depends on how far that was believed.
-    """
+
+def expected_of(model: Model, *, experts: bool) -> ExpectedArea | None:
+    """Return what a model of two classes is expected to rank with, of priors near experts' only."""
     facts, encoder = model.facts, model.encoder
-    if encoder is None or encoder.form == "standardised" or not facts.n_samples:
+    if encoder is None or encoder.form == "standardised" or facts.kept is None:
         return None
-    if facts.prior is not None or len(model.classes) > 2 or facts.method in ("sums", "ofaa"):
-        return None
-    allowed = allowance(epsilon / math.sqrt(facts.parties or 1), facts.n_samples)
-    return expected_in(SchemaGeometry(encoder.transformer()), allowed)
+    area = ExpectedArea(facts.kept, exponent=exponent_of(encoder.schema))
+    if facts.prior is None:
+        return area
+    return area.with_experts(min(1.0, abs(facts.prior.factor) / TRUSTED)) if experts else None

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from typing_extensions import override
+from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.data.body import BodyFrame
-from confrere.data.frame import Frame
-from confrere.data.spill import watched
+from confrere.data.engines import watched
+from confrere.data.frame import BodyFrame, Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel.accountants import Loss
 from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
-from confrere.kernel.norms import Ball
+from confrere.kernel.measurements import Objective
+from confrere.kernel.norms import Ball, Body
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import NoisedPoint, Objective, PerturbedTerm
-from confrere.methods.allowance import Allowance, Alpha, ExpectedArea, Near, ridge_for
+from confrere.methods.allowance import Allowance, Alpha, Near, ridge_for
+from confrere.methods.geometry import ExpectedArea, coordinate_variance
 from confrere.model import Facts, Linear, Link, Model
 from confrere.solver.row_blocks import Engine
 
 Learned = TypeVar("Learned", covariant=True)
-
-#: What an exact audit asks of a release: the density of each thing that is noised.
-Density = NoisedPoint | PerturbedTerm
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,8 +43,6 @@ class PublicFacts:
 
 @dataclass(frozen=True)
 class Names:
-    """What a released model calls its labels and its columns."""
-
     classes: tuple[Any, ...]
     features: tuple[str, ...]
 
@@ -67,7 +61,6 @@ class LabelledTable:
 
     @property
     def names(self) -> Names:
-        """What a model of these records calls labels and columns."""
         return Names(tuple(self.classes.tolist()), tuple(self.features))
 
     @property
@@ -83,10 +76,7 @@ class LabelledTable:
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One mechanism and the bounded rows that it sees.
-
-    What is noised apart is a term of its own; losses of privacy of one record's terms add up.
-    """
+    """One mechanism and the bounded rows that it sees; losses of one record's terms add up."""
 
     name: str  #: Which part of the plan
     mechanism: Any  #: Its ``guarantee``, rates and ridges are public
@@ -98,10 +88,6 @@ class Term:
         released = source.draw(self.mechanism, self.data, count)
         return np.hstack([each.reshape(count, -1) for each in released])
 
-    def densities(self) -> list[Density]:
-        """Return the density of each thing that is noised apart, for an exact audit."""
-        return list(self.mechanism.densities(self.data))
-
 
 class Plan(ABC, Generic[Learned]):
     """An algorithm on public facts: everything that is decided before the data are touched."""
@@ -112,7 +98,6 @@ class Plan(ABC, Generic[Learned]):
         return self
 
     def guarantee(self) -> Guarantee:
-        """Return the price; touches no data."""
         return self.priced.guarantee()
 
     def event(self) -> PrivacyEvent:
@@ -128,10 +113,7 @@ class Plan(ABC, Generic[Learned]):
         """Return the mechanisms with the rows that each of them sees, for an auditor."""
 
     def run_many(self, data: Any, source: RandomSource, count: int) -> Floats:
-        """Return the numbers that ``count`` independent runs release, one run per row.
-
-        For made-up data and a seeded source: two releases of the same data cost twice.
-        """
+        """Return the numbers of ``count`` independent runs on made-up data, one run per row."""
         return np.hstack([term.run_many(source, count) for term in self.terms(data)])
 
     @property
@@ -145,10 +127,10 @@ class Plan(ABC, Generic[Learned]):
 
 
 class ModelPlan(Plan[Model]):
-    """A plan that one organisation carries out by itself: noised numbers, then public arithmetic.
+    """One organisation's plan: noised numbers, all that is sent, then public arithmetic."""
 
-    The numbers are all that crosses a boundary; whoever has the plan makes the model of them.
-    """
+    #: The source that is the model in its place, for nothing: records would add too little to it.
+    instead: Any = None
 
     @abstractmethod
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
@@ -167,7 +149,6 @@ class ModelPlan(Plan[Model]):
         """Return the public facts that a release of the model carries."""
 
     def run(self, data: LabelledTable, source: RandomSource) -> Model:
-        """Return the released model of rows as given."""
         return self.assemble(self.release(data, source), data.names)
 
 
@@ -181,26 +162,20 @@ def linear_frame(
     data_norm: float,
     fit_intercept: bool = True,
     intercept_scale: float,
-    feature_scale: ArrayLike | None = None,
     norm: Ball = "l2",
 ) -> Frame:
-    """Return the public coordinates that an estimator's common parameters declare."""
     if fit_intercept and not 0 < intercept_scale < 1:
         raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
-    scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
     return Frame(
         int(n_features),
         data_norm=float(data_norm),
         constant=float(intercept_scale) if fit_intercept else 0.0,
-        feature_scale=scale,
         norm=norm,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class LinearPlan(ModelPlan):
-    """One perturbed objective in declared coordinates."""
-
     frame: Coordinates  #: The public coordinates
     mechanism: Objective  #: Noise, ridge and price
     public_samples: int  #: The number of records that everyone may know
@@ -208,50 +183,63 @@ class LinearPlan(ModelPlan):
     #: What its area is expected to be, by public facts; of two classes
     expected: ExpectedArea | None = None
     kept: float | None = None  #: Share of the signal that records are expected to show
+    known: float = 0.0  #: Share of the signal that a source keeps by itself
+    instead: Any = None
 
     @property
-    @override
     def priced(self) -> Objective:
         return self.mechanism
 
-    @override
     def facts(self) -> Facts:
-        rate = self.mechanism.rate
+        rate, (block,) = self.mechanism.rate, self.mechanism.blocks
+        own: dict[str, Any] = {}
+        if isinstance(block.norm, Body) and not self.mechanism.delta:
+            own = body_law(block.norm, block.ridge, rate)
         return Facts(
             n_samples=self.public_samples,
             rho=None if self.mechanism.delta else rate,
             sigma=1 / rate if self.mechanism.delta else None,
             kept=self.kept,
-            ridge=self.mechanism.blocks[0].ridge,
-            **self.frame.learned_with(),
+            ridge=block.ridge,
+            **own,
         )
 
-    @override
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
-        unchanged, rows = watched(data.X), self.frame.lazy(data.X, data.engine)
-        ((weights,),) = source.draw(self.mechanism, ([rows], data.labels))
+        labels, unchanged = data.labels, watched(data.X)
+        rows = self.frame.lazy(data.X, data.engine)
+        ((weights,),) = source.draw(self.mechanism, ([rows], labels))
         if unchanged is not None:
             unchanged()
         return {"weights": weights}
 
-    @override
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
         loss = self.mechanism.loss
         return linear_model(self.frame, released["weights"], self.facts(), names, loss)
 
-    @override
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         act = self.mechanism.act
         return {"weights": (act.shape, act.longest)}
 
-    @override
     def terms(self, data: LabelledTable) -> list[Term]:
         return [Term("model", self.mechanism, ([self.frame.lazy(data.X)], data.labels))]
 
     @property
-    @override
     def batched(self) -> bool:
         return self.mechanism.loss.n_classes == 2
+
+
+def body_law(body: Body, ridge: float, rate: float) -> dict[str, tuple[float, ...]]:
+    """Return ridge and noise of the columns of every factor, before the roots.
+
+    Of columns with a kernel the ridge is that of the first, which tells the others'.
+    """
+    group = np.array(body.groups)
+    sizes = np.bincount(group, weights=body.sizes)
+    rates = rate * np.array(body.shares)
+    each = zip(body.sizes, body.groups, strict=True)
+    noises = (coordinate_variance(int(sizes[g]), m) / rates[g] ** 2 for m, g in each)
+    ridges = (ridge / float(np.square(root[:, 0]).sum()) for root in body.roots)
+    return {"ridges": tuple(ridges), "noises": tuple(map(float, noises))}
 
 
 #: The share of the signal from which on a fit is taken to be where its loss is least.
@@ -261,21 +249,21 @@ ENOUGH = 0.55
 def linear_model(
     frame: Coordinates, weights: Floats, facts: Facts, names: Names, loss: Loss
 ) -> Linear:
-    """Return released weights, one row per score, as a model of rows as given, with its link."""
     own = loss.n_classes == 2 and (facts.kept is None or facts.kept >= ENOUGH)
-    coef, intercept = coefficients(frame, weights)
+    coef, intercept = coefficients(frame.coefficients, weights)
+    name: Any = "capped" if loss.slope < 1 else "logistic" if loss.n_classes == 2 else "softmax"
+    facts = replace(facts, loss=name, **frame.learned_with())
     link = Link(loss.slope if own else 1.0)
     return Linear(coef=coef, intercept=intercept, facts=facts, link=link, **vars(names))
 
 
-def coefficients(frame: Coordinates, weights: Floats) -> tuple[Floats, Floats]:
-    """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as given.
-
-    What all of several classes share says nothing about any of them, and is taken off.
-    """
+def coefficients(
+    of: Callable[[Floats], tuple[Floats, float]], weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return coefficients and intercepts, one row per score, without what all classes share."""
     if np.ndim(weights) == 2:
         weights = weights - weights.mean(axis=0)
-    coef, intercept = zip(*map(frame.coefficients, np.atleast_2d(weights)), strict=True)
+    coef, intercept = zip(*map(of, np.atleast_2d(weights)), strict=True)
     return np.array(coef), np.array(intercept)
 
 
@@ -287,19 +275,12 @@ def plan_linear(
     ridge_floor: float = 2.0,
     prior: Floats | None = None,
     near: Near | None = None,
-    sources: tuple[Any, ...] = (),
-    expected: ExpectedArea | None = None,
-    kept: float | None = None,
 ) -> LinearPlan:
-    """Return the plan of a private linear model.
-
-    With a delta noise is Gaussian; without, it has the norm of the frame. ``prior`` is a point in
-    the frame's coordinates, and ``near`` what is known of it.
-    """
-    norm, records = frame.bound, allowed.records
+    """Return the plan of a private linear model, near a point in the frame's coordinates."""
+    norm = frame.bound
     if alpha == "auto" and isinstance(frame, BodyFrame):
         ridge = frame.ridge  # its own
     else:
         ridge = ridge_for(allowed, norm.size, alpha, near=near, floor=ridge_floor)
-    fit = allowed.objective(norm, ridge, prior)
-    return LinearPlan(frame, fit, records, sources, expected, kept)
+    known = allowed.records
+    return LinearPlan(frame, allowed.objective(norm, ridge, prior), known)

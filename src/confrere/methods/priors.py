@@ -14,44 +14,31 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.body import BodyFrame
-from confrere.data.codes import Coded
+from confrere.data.cells import Coded
 from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.features import Form
-from confrere.data.frame import Frame
-from confrere.errors import (
-    InvalidData,
-    InvalidParameter,
-    InvalidRelease,
-    SchemaMismatch,
-)
+from confrere.data.frame import BodyFrame, Frame
+from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Guarantee,
     Neighbours,
-    Then,
     at_most,
     check_epsilon,
     exact,
     minus,
     public_facts,
 )
+from confrere.kernel.measurements import Point, RowCount, declared_count, largest_count, relation_of
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import (
-    Point,
-    RowCount,
-    declared_count,
-    largest_count,
-    relation_of,
-)
+from confrere.ledger.compose import Then
 from confrere.methods.allowance import (
     DECLARED,
+    DRIFT,
     LOG_ODDS,
     MISSED,
-    NEAR_EXPERTS,
     UNKNOWN,
     Allowance,
     Near,
@@ -61,6 +48,7 @@ from confrere.methods.allowance import (
     precision_of,
     variance_near,
 )
+from confrere.methods.geometry import KNOWN, TRUSTED, ExpectedArea
 from confrere.methods.plan import ENOUGH, LabelledTable, ModelPlan, Names, PublicFacts, Term
 from confrere.model import Encoder, Facts, Linear, Link, Model, PriorFacts
 
@@ -87,6 +75,9 @@ STEPS, LARGEST_FACTOR = 32, 1.5
 #: Noise in the factor that the check's share of the budget aims at: 4.7 is sqrt(2)/.3.
 _AIM, _LEAST, _MOST = 4.7, 0.05, 0.9
 
+#: A factor with fewer standard errors than this may as well have the other sign: it counts as none.
+SURE = 0.7
+
 #: A check whose error is larger says nothing.
 VERIFIABLE = 0.6
 
@@ -100,8 +91,7 @@ class Belief:
 
     @property
     def trust(self) -> float:
-        """How tight the prior is, from 0 to 1."""
-        return min(1.0, abs(self.factor) / 0.7)
+        return min(1.0, abs(self.factor) / TRUSTED)
 
     @property
     def verifiable(self) -> bool:
@@ -142,7 +132,6 @@ class PriorCheck:
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which change is hidden."""
         return relation_of(self.n_samples)
 
     @property
@@ -154,17 +143,15 @@ class PriorCheck:
 
     @property
     def scale(self) -> float:
-        """Scale of the integer noise."""
         return self.measurement.scale
 
     @cached_property
     def sigma(self) -> float:
-        """Standard error of the factor: of the noise, and of the sample."""
-        noise = math.sqrt(2 * self.answers) * (self.scale / LEVELS) / self._expected
+        noise = math.sqrt(2 * self.answers) * (self.scale / LEVELS) / self.expected
         if self.rates is not None:
             size = declared_count(self.n_samples)
-            return math.hypot(noise, _PART * math.sqrt(size) / self._expected)
-        return math.hypot(noise, 1 / math.sqrt(self._expected * self.deviation))
+            return math.hypot(noise, _PART * math.sqrt(size) / self.expected)
+        return math.hypot(noise, 1 / math.sqrt(self.expected * self.deviation))
 
     @property
     def longest(self) -> float:
@@ -172,7 +159,6 @@ class PriorCheck:
         return float(largest_count(self.n_samples) * LEVELS + 42 * self.scale)
 
     def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
         return Guarantee(
             epsilon=self.epsilon,
             neighbours=self.neighbours,
@@ -182,11 +168,7 @@ class PriorCheck:
         )
 
     def total(self, scores: Floats, y: Floats) -> int:
-        """Return the sum of the records' parts, each a whole number of its own row alone.
-
-        Scores, any numbers, are the log odds that the prior gives every row, ``(n,)``, or every
-        class, ``(n, K)``; labels are -1 and +1, or codes.
-        """
+        """Return the sum of the records' parts, each a whole number of its own row alone."""
         if len(scores) != len(y):
             raise InvalidData("scores and labels must be of the same records.")
         if self.rates is not None:
@@ -210,62 +192,42 @@ class PriorCheck:
 
     def belief(self, released: float) -> Belief:
         """Return the factor that the noised sum speaks for: post-processing."""
-        seen = released / LEVELS / self._expected
-        precision = self.sigma**-2
-        mean = (BELIEVED / DOUBT + precision * seen) / (1 / DOUBT + precision)
+        seen = released / LEVELS / self.expected
+        known, precision = 1 / DOUBT, self.sigma**-2
+        mean = (BELIEVED * known + precision * seen) / (known + precision)
+        if abs(mean) < SURE / math.sqrt(known + precision):
+            mean = 0.0
         steps = np.clip(np.rint(mean * STEPS), -LARGEST_FACTOR * STEPS, LARGEST_FACTOR * STEPS)
         return Belief(float(steps / STEPS), self.sigma)
 
+    def facts(self, belief: Belief) -> PriorFacts:
+        told = {"factor": belief.factor, "sigma": belief.sigma, "epsilon": self.epsilon}
+        return PriorFacts(**told, verifiable=belief.verifiable)
+
     def beliefs(self) -> list[Belief]:
-        """Return every belief that a release can lead to."""
         most = round(LARGEST_FACTOR * STEPS)
         return [Belief(k / STEPS, self.sigma) for k in range(-most, most + 1)]
 
     @property
     def before(self) -> Belief:
-        """What is believed before the check."""
         return Belief(round(BELIEVED * STEPS) / STEPS, self.sigma)
 
     @property
     def _parts(self) -> tuple[int, int]:
-        """Largest parts of a positive and of a negative record."""
         if self.rates is not None:
             return LEVELS, LEVELS
         return round(LEVELS * (1 - self.base_rate)), round(LEVELS * self.base_rate)
 
     @property
-    def _expected(self) -> float:
+    def expected(self) -> float:
         size = declared_count(self.n_samples)
         if self.rates is not None:
             return size * self.strength
-        return _expected(size, self.base_rate, self.deviation)
-
-
-def check_share(
-    epsilon: float,
-    n_samples: float,
-    *,
-    base_rate: float,
-    deviation: float = 1.0,
-    strength: float | None = None,
-) -> float:
-    """Return the part of epsilon that pays for the check: a public rule of public sizes.
-
-    ``strength`` is that of several classes.
-    """
-    move = 2 * max(base_rate, 1 - base_rate)
-    expected = _expected(n_samples, base_rate, deviation)
-    if strength is not None:
-        move, expected = 2.0, n_samples * strength
-    return min(_MOST, max(_LEAST, _AIM * move / (epsilon * max(expected, 1e-9))))
+        return _STEIN * size * self.base_rate * (1 - self.base_rate) * self.deviation
 
 
 def class_parts(scores: Floats, rates: tuple[float, ...], deviation: float) -> Floats:
-    """Return the part of every row, were it of each class: between -1 and 1, ``(n, K)``.
-
-    How far the class's score is above the mean of all, clipped. If labels had nothing to do with
-    scores a record's mean part would be zero. A score that is no number is no opinion.
-    """
+    """Return how far each class's score is above the mean of all, clipped: ``(n, K)``."""
 
     def mean(values: Floats) -> Floats:
         # Column after column, so that no other row changes the last bit of one's part.
@@ -278,11 +240,6 @@ def class_parts(scores: Floats, rates: tuple[float, ...], deviation: float) -> F
         centred = scores - mean(scores)
     clipped = np.clip(np.nan_to_num(centred / deviation), -1.0, 1.0)
     return np.asarray(np.clip(clipped - mean(clipped), -1.0, 1.0))
-
-
-def _expected(n_samples: float, base_rate: float, deviation: float) -> float:
-    """Return the mean of the sum if the prior's log odds are right."""
-    return _STEIN * n_samples * base_rate * (1 - base_rate) * deviation
 
 
 #: Rows that are scored at a time.
@@ -302,9 +259,7 @@ class Prior:
     #: Log odds of the declared shares; :meth:`intercept_at` is what a model starts from
     intercept: Any = 0.0
     variance: float = DECLARED  #: Of the log odds around the prior, if it is right
-    data_norm: float = 1.0  #: Declared bound on the rows' norm after ``feature_scale``
-    #: ``(n_features,)``: Public factors that bring columns to one scale, or weigh them
-    feature_scale: Floats | None = None
+    data_norm: float = 1.0  #: Declared bound on the rows' norm
     most: float = 1.5  #: Largest factor that a check may find
     opens: float = UNKNOWN - DECLARED  #: By how much more is open where it is not believed
     #: Whether the share of positive rows is the same experts', and is believed as far as they are
@@ -331,7 +286,6 @@ class Prior:
 
     @property
     def several(self) -> bool:
-        """Whether there are more than two classes, with a score each."""
         return len(self.coef) > 1
 
     @property
@@ -377,11 +331,7 @@ class Prior:
 
     @cached_property
     def strength(self) -> float | None:
-        """Of several classes the mean of a record's part in the check, if the prior holds.
-
-        Steep scores have labels that are nearly sure, whose parts stop growing: by draws from a
-        fixed stream, of public numbers alone. Of two it follows from rate and deviation.
-        """
+        """Mean part of a record of several classes in the check, if the prior holds: by draws."""
         if self.rates is None:
             return None
         loads = self._moments[1]
@@ -393,17 +343,14 @@ class Prior:
     @property
     def frame(self) -> Frame:
         """The bounded rows that the check scores: in a body they are no longer than one."""
-        size, scale = self.coef.shape[1], self.feature_scale
-        return Frame(size, data_norm=self.data_norm, constant=0.0, feature_scale=scale)
+        return Frame(self.coef.shape[1], data_norm=self.data_norm, constant=0.0)
 
     def scores(self, X: Any) -> Floats:
-        """Return log odds of bounded rows around their public mean; ``(n, K)`` of classes."""
         weights = np.array([self.frame.weights(each) for each in self.coef])
         scores = row_scores(self.frame, weights, X) - self._moments[0]
         return scores if self.several else np.asarray(scores[:, 0])
 
     def check(self, epsilon: float, count: RowCount, answers: int = 1) -> PriorCheck:
-        """Return the paid check of it, on so many records as far as that is public."""
         return PriorCheck(
             epsilon=epsilon,
             n_samples=count,
@@ -414,18 +361,29 @@ class Prior:
             answers=answers,
         )
 
+    def check_within(self, epsilon: float, count: RowCount, answers: int = 1) -> PriorCheck:
+        """Return the check that leaves what is best left to a fit: a public rule of public sizes.
+
+        So much that its noise in the factor has the deviation .3: the fewer records there are, the
+        less a fit could say against a wrong prior. Every one of several parties' answers has noise.
+        """
+        whole = self.check(epsilon, count, answers)
+        share = _AIM * math.sqrt(answers) * whole.sensitivity / LEVELS
+        share /= epsilon * max(whole.expected, 1e-9)
+        return replace(whole, epsilon=min(_MOST, max(_LEAST, share)) * epsilon)
+
     def variance_at(self, belief: Belief) -> float:
-        """Return the variance around the prior: all is open where it is not to be trusted."""
         trust = 0.0 if self.several and belief.factor <= 0 else belief.trust
         return self.variance + self.opens * (1 - trust)
 
-    def open_at(self, belief: Belief) -> float:
-        """Return what of the log odds' variance it leaves open, which a forecast goes by."""
-        signs = LOG_ODDS - (LOG_ODDS - NEAR_EXPERTS) * belief.trust
-        return min(self.variance_at(belief), LOG_ODDS if self.released is not None else signs)
+    def expected(self, area: ExpectedArea, belief: Belief) -> ExpectedArea:
+        if not np.any(self.coef):
+            return area
+        if self.released is not None:
+            return area.near(self.variance_at(belief))
+        return area.with_experts(belief.trust)
 
     def near(self, belief: Belief) -> Near:
-        """Return what a ridge should know of it."""
         return Near(
             variance=self.variance_at(belief),
             base_rate=self.base_rate,
@@ -433,10 +391,7 @@ class Prior:
         )
 
     def factor_at(self, belief: Belief) -> float:
-        """Return what the prior is multiplied by: turned round, several classes mean nothing.
-
-        What is declared and hardly holds is half wrong, or noise: it counts for less than is seen.
-        """
+        """Return what the prior is multiplied by: what hardly holds counts for less."""
         seen = max(0.0 if self.several else -self.most, min(self.most, belief.factor))
         return seen if self.released is not None else seen * belief.trust**2
 
@@ -464,12 +419,8 @@ def declared_prior(
     body: SchemaEncoder | None,  # The same, where noise is shaped like its rows
     *,
     data_norm: float = 1.0,  # Of a ball
-    feature_scale: Floats | None = None,
 ) -> tuple[Prior | None, Any]:
-    """Return what is declared about columns, if anything is, and the log odds of the base rate.
-
-    Experts know that too, unless an intercept is given.
-    """
+    """Return what is declared about columns, if anything is, and the log odds of the base rate."""
     level: Any = np.asarray(intercept, dtype=np.float64)[()]
     several, theirs = facts.n_classes > 2, False
     if np.any(level) and level.shape != ((facts.n_classes,) if several else ()):
@@ -487,14 +438,13 @@ def declared_prior(
         raise InvalidParameter(
             "prior must hold one finite number per column, of more than two classes for each."
         )
-    rows: Any = {"data_norm": data_norm, "feature_scale": feature_scale}
+    rows: Any = {"data_norm": data_norm}
     if body is not None:  # the default but for where it starts
         rows = {"variance": LOG_ODDS, "opens": 0.0, "moments": score_moments(body, coef)}
     return Prior(coef, level, theirs=theirs, **rows), level
 
 
 def _experts(encoder: SchemaEncoder | None, several: bool) -> tuple[Floats, float | None]:
-    """Return what a schema's experts say of its columns, and the base rate."""
     if several:
         raise InvalidParameter(
             'prior="experts" says which way one outcome goes; of more than two classes give '
@@ -516,10 +466,7 @@ _RIDGE = 1e-4
 
 
 def column_scores(encoder: SchemaEncoder, coef: Floats) -> list[tuple[Floats, Floats, Floats]]:
-    """Return of every raw column its vertices' frequencies, centred scores, and their mean.
-
-    Scores are those of rows before any bound, by ``(k, n_features)`` coefficients.
-    """
+    """Return of every raw column its vertices' frequencies, centred scores, and their mean."""
     columns, found = encoder.columns, []
     own = np.split(coef, np.cumsum([len(column.names) for column in columns])[:-1], axis=1)
     for feature, column, each in zip(encoder.schema.features, columns, own, strict=True):
@@ -529,12 +476,7 @@ def column_scores(encoder: SchemaEncoder, coef: Floats) -> list[tuple[Floats, Fl
 
 
 def score_moments(encoder: SchemaEncoder, coef: Floats) -> Floats:
-    """Return the means of the scores of rows in a body, and below them a root of their covariance.
-
-    As declared facts imply them, if raw columns were independent. Unlike standardised columns these
-    are not centred. ``coef`` has one row per score; they vary like ``root @ z`` for ``z`` of
-    deviation one.
-    """
+    """Return the scores' means, and a root of their covariance, of independent raw columns."""
     columns = column_scores(encoder, np.atleast_2d(coef) / encoder.norm)
     spread = np.sum([(each.T * often) @ each for often, each, _ in columns], axis=0)
     values, vectors = np.linalg.eigh(spread)
@@ -543,11 +485,7 @@ def score_moments(encoder: SchemaEncoder, coef: Floats) -> Floats:
 
 
 def expert_centre(encoder: SchemaEncoder) -> Floats:
-    """Return experts' log odds, of deviation one, per unit of each column in a body.
-
-    They speak of standardised columns: the score that these give the vertices of a raw column is
-    regressed on what the vertices are in the body, each as often as the declared facts imply.
-    """
+    """Return experts' log odds, of deviation one, regressed on what vertices are in a body."""
     schema, found = encoder.schema, []
     scores = column_scores(schema.encoder(), schema.expert_weights()[None])
     spread = sum(float(often @ each[:, 0] ** 2) for often, each, _ in scores)
@@ -561,8 +499,7 @@ def expert_centre(encoder: SchemaEncoder) -> Floats:
 def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
     """Return ``(n, k)`` scores of bounded rows by ``(k, d)`` weights.
 
-    Column after column: a row's score does not depend on other rows, to the last bit. Rows are
-    read in blocks, so there may be as many as a source holds.
+    Column after column: a row's score does not depend on other rows, to the last bit.
     """
     scores = np.zeros((X.shape[0], len(weights)))
     for begin in range(0, len(scores), _BLOCK):
@@ -578,7 +515,6 @@ def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
 
 
 def rest_of(epsilon: float, spent: float) -> float:
-    """Return what is left of epsilon, as ledgers add."""
     return at_most(minus(exact(epsilon), exact(spent)))
 
 
@@ -596,7 +532,6 @@ class CheckedPlan(ModelPlan):
 
     @property
     def likely(self) -> ModelPlan:
-        """The fit if the check brings what is believed before."""
         return self.fit(self.check.before)
 
     @property
@@ -605,31 +540,25 @@ class CheckedPlan(ModelPlan):
         return getattr(self.likely, "expected", None)
 
     @property
-    @override
     def priced(self) -> Guarantee:
         # It is that of every outcome: :meth:`fit` refuses a fit that costs more than is left.
         return replace(self.likely.guarantee(), epsilon=self.epsilon, theorem=THEOREM)
 
-    @override
     def facts(self) -> Facts:
         return self.likely.facts()  # but for what the check will show
 
-    @override
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         (((seen,),),) = source.draw(self.check.measurement, self._checked(data))
         fit = self.fit(self.check.belief(seen))
         return {"prior": np.array([float(seen)]), **fit.release(data, source)}
 
-    @override
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Model:
         numbers = dict(released)
         belief = self.check.belief(float(numbers.pop("prior")[0]))
         model = self.fit(belief).assemble(numbers, names)
-        return replace(model, facts=replace(model.facts, prior=prior_facts(belief, self.check)))
+        return replace(model, facts=replace(model.facts, prior=self.check.facts(belief)))
 
-    @override
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
-        """Return shapes and lengths over all fits that may follow."""
         found: dict[str, tuple[tuple[int, ...], float]] = {"prior": ((1,), self.check.longest)}
         for belief in self.check.beliefs():
             for name, (shape, longest) in self.fit(belief).bounds().items():
@@ -637,33 +566,23 @@ class CheckedPlan(ModelPlan):
                 found[name] = (shape, max(known, longest))
         return found
 
-    @override
     def terms(self, data: LabelledTable) -> list[Term]:
         return self.terms_at(data, self.check.before)
 
     def terms_at(self, data: LabelledTable, belief: Belief) -> list[Term]:
-        """Return the check, and the fit after it at one of its :meth:`PriorCheck.beliefs`."""
         own = Term("prior", self.check.measurement, self._checked(data), self.check)
         return [own, *self.fit(belief).terms(data)]
 
-    @override
     def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
         (seen,) = source.draw(self.check.measurement, self._checked(data), count)
         beliefs = [self.check.belief(float(one)) for one in seen[:, 0]]
-        runs: list[Floats] = [np.empty(0)] * count
-        for belief in dict.fromkeys(beliefs):
-            mine = [i for i, each in enumerate(beliefs) if each == belief]
-            drawn = self.fit(belief).run_many(data, source, len(mine))
-            for i, row in zip(mine, drawn, strict=True):
-                runs[i] = row
-        return np.hstack([seen.astype(np.float64), np.vstack(runs)])
+        runs = by_belief(beliefs, lambda one, n: self.fit(one).run_many(data, source, n))
+        return np.hstack([seen.astype(np.float64), runs])
 
     @property
-    @override
     def batched(self) -> bool:
         return self.likely.batched
 
-    @override
     def later_mechanisms(self) -> tuple[Any, ...]:
         return self.likely.later_mechanisms()
 
@@ -671,14 +590,14 @@ class CheckedPlan(ModelPlan):
         return self.prior.scores(data.X), np.asarray(data.labels, dtype=np.float64)
 
 
-def prior_facts(belief: Belief, check: PriorCheck) -> PriorFacts:
-    """Return what a card says about the prior."""
-    return PriorFacts(
-        factor=belief.factor,
-        sigma=belief.sigma,
-        epsilon=check.epsilon,
-        verifiable=belief.verifiable,
-    )
+def by_belief(beliefs: Sequence[Belief], drawn: Callable[[Belief, int], Floats]) -> Floats:
+    """Return one run per row, those that believe the same drawn together."""
+    found: list[Floats] = [np.empty(0)] * len(beliefs)
+    for belief in dict.fromkeys(beliefs):
+        mine = [i for i, each in enumerate(beliefs) if each == belief]
+        for i, row in zip(mine, drawn(belief, len(mine)), strict=True):
+            found[i] = row
+    return np.vstack(found)
 
 
 def plan_near(
@@ -688,12 +607,8 @@ def plan_near(
     allowed: Allowance,  # Of check and fit
     sources: tuple[Any, ...] = (),  # Released models that the prior was made from
 ) -> CheckedPlan:
-    """Return the plan of a fit near a prior that is checked first."""
-    known = {"base_rate": prior.base_rate, "deviation": prior.deviation}
-    share = check_share(allowed.epsilon, allowed.records, **known, strength=prior.strength)
-    spent = share * allowed.epsilon
-    left = rest_of(allowed.epsilon, spent)
-    check = prior.check(spent, allowed.count)
+    check = prior.check_within(allowed.epsilon, allowed.count)
+    left = rest_of(allowed.epsilon, check.epsilon)
 
     @cache
     def fitted(belief: Belief) -> ModelPlan:
@@ -708,66 +623,41 @@ class Source(Protocol):
     """A released model that a fit starts from."""
 
     @property
-    def kind(self) -> str:
-        """Of what it is a release."""
-
+    def kind(self) -> str: ...
     @property
-    def model(self) -> Model:
-        """What was released."""
-
+    def model(self) -> Model: ...
     @property
-    def guarantee(self) -> Guarantee:
-        """What was promised to those whom it was learned from."""
-
-
-def check_same_meaning(
-    sources: Sequence[Source],
-    *,
-    features: Sequence[str] | None,
-    classes: NDArray[Any] | None,
-    encoder: Encoder | None,
-) -> None:
-    """Refuse sources that do not speak of the same features, in the same order, and labels.
-
-    Without features and classes there is nothing to compare: only a price is asked.
-    """
-    if features is None or classes is None:
-        return
-    for source in sources:
-        theirs = source.model.encoder
-        if encoder is not None and theirs is not None:
-            encoder.schema.require_same(theirs.schema)
-        if source.model.features != tuple(features):
-            raise SchemaMismatch(
-                "source and target have different features:\n"
-                + _difference(source.model.features, features)
-            )
-        if list(source.model.classes) != classes.tolist():
-            raise SchemaMismatch(
-                f"source has classes {list(source.model.classes)}, the target declares "
-                f"{classes.tolist()}."
-            )
-        if encoder is None:
-            continue
-        if theirs is None:
-            raise SchemaMismatch(
-                "source carries no encoder to compare with; ask for a release of a model that was "
-                "fitted with schema=..."
-            )
-        if not encoder.same_encoding(theirs):
-            raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
+    def guarantee(self) -> Guarantee: ...
 
 
 def check_sources(
     sources: Sequence[Source], facts: PublicFacts, encoder: SchemaEncoder | None
 ) -> None:
-    """Refuse sources of other features, labels or encodings than a target has."""
-    check_same_meaning(
-        sources,
-        features=facts.features,
-        classes=facts.classes,
-        encoder=None if encoder is None else Encoder.of(encoder),
-    )
+    own = None if encoder is None else Encoder.of(encoder)
+    for model in (source.model for source in sources):
+        if facts.features is None or facts.classes is None:
+            continue
+        classes = facts.classes.tolist()
+        if own is not None and model.encoder is not None:
+            own.schema.require_same(model.encoder.schema)
+        if model.features != tuple(facts.features):
+            raise SchemaMismatch(
+                "source and target have different features:\n"
+                + _difference(model.features, facts.features)
+            )
+        if list(model.classes) != classes:
+            raise SchemaMismatch(
+                f"source has classes {list(model.classes)}, the target declares {classes}."
+            )
+        if own is None:
+            continue
+        if model.encoder is None:
+            raise SchemaMismatch(
+                "source carries no encoder to compare with; ask for a release of a model that was "
+                "fitted with schema=..."
+            )
+        if not own.same_encoding(model.encoder):
+            raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
     if any(len(source.model.classes) != facts.n_classes for source in sources):
         raise SchemaMismatch("source has another number of classes than the target.")
 
@@ -783,7 +673,6 @@ def _difference(theirs: Sequence[str], ours: Sequence[str]) -> str:
 
 
 def form_of(sources: Sequence[Source]) -> Form:
-    """Return how sources encode columns: whoever starts from them does the same."""
     encoders = [source.model.encoder for source in sources]
     forms = {encoder.form for encoder in encoders if encoder is not None}
     return forms.pop() if len(forms) == 1 else "standardised"
@@ -797,10 +686,7 @@ def stated(fact: float | None, name: str) -> float:
 
 
 def _precisions(sources: Sequence[Source], size: int, base_rate: float) -> Floats:
-    """Return how precisely each source tells a weight: of the noise, and of its records.
-
-    An average of parties has noise from each.
-    """
+    """Return how precisely each source tells a weight: of the noise, and of its records."""
     found = []
     for source in sources:
         facts = source.model.facts
@@ -817,14 +703,23 @@ def _precisions(sources: Sequence[Source], size: int, base_rate: float) -> Float
     return np.asarray(found)
 
 
+def _kept(source: Source, precision: float) -> float:
+    """Return the share of the log odds' variance that a model keeps; by its precision if untold."""
+    facts, found = source.model.facts, LOG_ODDS * precision / (1 + LOG_ODDS * precision)
+    area = ExpectedArea(found if facts.kept is None else facts.kept)
+    if facts.prior is not None:
+        trust = Belief(facts.prior.factor, facts.prior.sigma).trust
+        area = area.near(LOG_ODDS * (1 - KNOWN * trust))
+    return area.kept
+
+
 def released_prior(
     sources: Sequence[Source],
     size: int,  # Number of weights, the intercept among them
-    keep: float,  # How much of the sources' weights is shrunk towards
+    keep: float | None,  # How much of them is shrunk towards; None is a centre, with its own ridge
     body: SchemaEncoder | None,  # Of the rows, where noise is shaped like them
     **told: Any,  # What a prior knows of the rows in a ball
-) -> Prior:
-    """Return so much of linear models' weights, and what they leave unknown."""
+) -> tuple[Prior, float, Source]:
     models = [source.model for source in sources if isinstance(source.model, Linear)]
     intercepts = np.array([model.intercept for model in models])
     coefs = np.array([model.coef for model in models])
@@ -835,10 +730,12 @@ def released_prior(
 
     rate = around(coefs.mean(axis=0), intercepts.mean(axis=0)).base_rate
     precise = _precisions(sources, size, rate)
-    shares = keep * precise / precise.sum()
-    missed = MISSED if len(coefs[0]) == 1 else 0.0
-    left = variance_near(precise, missed=missed)
-    return around(np.tensordot(shares, coefs, 1), shares @ intercepts, left)
+    shares = (1.0 if keep is None else keep) * precise / precise.sum()
+    kept, best = max(zip(map(_kept, sources, precise), sources, strict=True), key=lambda p: p[0])
+    left = LOG_ODDS * (1 - kept + DRIFT)
+    if keep is not None:
+        left = variance_near(precise, missed=MISSED if len(coefs[0]) == 1 else 0.0)
+    return around(np.tensordot(shares, coefs, 1), shares @ intercepts, left), kept, best
 
 
 def encoded_by(model: M, encoder: Encoder) -> M:

@@ -62,8 +62,7 @@ class HalfWhite:
     """Public rows, their principal directions half-way to the same spread.
 
     As they are, a few directions decide every score; white, those of noise count as much as those
-    of structure. A direction of standard deviation s is divided by the square root of s. Cells are
-    found in the widest directions made white, so that no unit of a column decides them.
+    of structure.
     """
 
     rows: Floats  #: Public rows
@@ -72,7 +71,6 @@ class HalfWhite:
 
     @cached_property
     def mean(self) -> Floats:
-        """What is subtracted."""
         return self.rows.mean(axis=0) if self.constant else np.zeros(self.rows.shape[1])
 
     @cached_property
@@ -83,7 +81,6 @@ class HalfWhite:
 
     @cached_property
     def _white(self) -> Floats:
-        """The map to the widest directions, made white."""
         values, vectors = self._directions
         return np.asarray((vectors / np.sqrt(values))[:, :_DIRECTIONS])
 
@@ -104,20 +101,15 @@ class HalfWhite:
         return np.ones(len(values)), plain
 
     def coordinates(self, rows: Floats) -> Floats:
-        """Return rows in the half-white coordinates."""
         return np.asarray((rows - self.mean) @ self.turn)
 
     def cells(self, count: int) -> Cells:
-        """Return a partition into ``count`` cells at most, each with some of the public rows.
-
-        Means of clusters (k-means from a fixed start), turned into what tells them apart.
-        """
+        """Return a partition into ``count`` clusters at most, each with some of the public rows."""
         centres = _k_means((self.rows - self.mean) @ self._white, count)
         directions = 2 * centres @ self._white.T
         return Cells(directions, -(centres**2).sum(axis=1) - directions @ self.mean)
 
     def explained(self, cells: Cells) -> float:
-        """Return the share of the public rows' spread that lies between cells, not within them."""
         points = (self.rows - self.mean) @ self._white
         middle = points.mean(axis=0)
         spread = float(((points - middle) ** 2).sum())
@@ -128,12 +120,7 @@ class HalfWhite:
         return float((sizes @ means**2).sum()) / spread if spread > 0 else 1.0
 
     def model(
-        self,
-        places: Labels,  # The rows' cells
-        shares: Floats,  # As released
-        deviation: float,  # Of the noise on one share
-        n_parties: int,  # How many parties stand behind them, with a row at least each
-        alpha: float | None,  # The ridge; None to let the shares choose
+        self, places: Labels, shares: Floats, deviation: float, n_parties: int, alpha: float | None
     ) -> tuple[Floats, float]:
         """Return weights of rows and of the constant, ``(d,)`` or ``(K, d)``, and their ridge."""
         n_cells, n_classes = shares.shape
@@ -161,11 +148,7 @@ class HalfWhite:
 
 
 def _k_means(points: Floats, count: int) -> Floats:
-    """Return at most ``count`` centres.
-
-    The start is drawn by a fixed seed: far rows are likely (k-means++), and of a few drawn the one
-    is taken that leaves the least distance in all.
-    """
+    """Return at most ``count`` centres, from a start that a fixed seed draws (k-means++)."""
     rng = np.random.default_rng(0)
     scale = max(float(np.abs(points).max()), 1e-300)
     centres = points[[int(rng.integers(len(points)))]]
@@ -201,7 +184,6 @@ def _distances(points: Floats, centres: Floats, scale: float) -> Floats:
 
 
 def _sums_by(places: Labels, values: Floats, count: int) -> Floats:
-    """Return the sums of the rows of ``values`` over each of ``count`` places."""
     columns = [np.bincount(places, weights=column, minlength=count) for column in values.T]
     return np.stack(columns, axis=1)
 
@@ -230,15 +212,8 @@ def fit_shares(
     """Fit a softmax model to noised shares of cells and classes.
 
     Minimises ``sum (share - mean of the model's probabilities over the cell)^2 / (2 variance)``
-    plus ``ridge ||W||^2``, W the weights of rows times a stretch. Of several ridges and stretches
-    those are taken under which the shares are the most probable, by Laplace's approximation: they
-    choose them themselves.
-
-    Returns
-    -------
-    weights : (K, c) or (K, c + 1) array
-        Of rows as given. Columns sum to zero; the last one is the intercept.
-    ridge : float
+    plus ``ridge ||W||^2``, by the ridge and stretch of rows under which the shares are the most
+    probable (Laplace's approximation). Returned are weights of rows as given, and the ridge.
     """
     best, chosen = -math.inf, ridges[0]
     for stretch in stretches or [np.ones(rows.shape[1])]:
@@ -256,17 +231,10 @@ def fit_shares(
     return weights, float(chosen)
 
 
-def learn_again(
-    rows: Floats,  # Public rows, half-white
-    weights: Floats,  # Of :func:`fit_shares`
-    *,
-    intercept: bool,  # Whether the model has one
-) -> Floats:
+def learn_again(rows: Floats, weights: Floats, *, intercept: bool) -> Floats:
     """Learn a model of several classes again, from its own answers for public rows, made surer.
 
-    A softmax regression whose labels are the model's probabilities to the fourth power: borders
-    between classes move to where there are few public rows. Scores keep their size, by least
-    squares, so that probabilities are not surer than they were.
+    Borders between classes move to where there are few public rows; scores keep their size.
     """
     Z = np.hstack([rows, np.ones((len(rows), int(intercept)))])
     penalty = _penalty(Z.shape[1], intercept)
@@ -299,12 +267,10 @@ _PRECISE: Any = {"maxiter": 5000, "maxfun": 10_000, "gtol": 1e-9, "ftol": 1e-16}
 
 
 def _basis(n_classes: int) -> Floats:
-    """Return orthonormal columns that sum to zero."""
     return np.asarray(linalg.helmert(n_classes).T)
 
 
 def _penalty(size: int, intercept: bool) -> Floats:
-    """Return what each weight's ridge is multiplied by."""
     penalty = np.ones(size)
     if intercept:
         penalty[-1] = _INTERCEPT
@@ -340,8 +306,6 @@ class _ShareFit:
     def minimise(
         self, ridge: float, start: Floats, *, precise: bool = False
     ) -> tuple[Floats, float]:
-        """Return the minimiser that is found from ``start``, and its value."""
-
         def value(point: Floats) -> tuple[float, Floats]:
             P = self._probabilities(point)
             off = (self._by_cell(P) - self.shares) / self.roots

@@ -8,7 +8,7 @@ data. Importances are public facts: computed from the private data they would be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -16,29 +16,31 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.body import Clipping, GroupBodies, GroupRows, Groups, RowRule
+from confrere.data.cells import RowRule
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.frame import into_ball
+from confrere.data.frame import Clipping, GroupRows, Groups, into_ball
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
-from confrere.kernel.guarantee import Apart, Priced, Split
+from confrere.kernel.guarantee import Priced, Split
+from confrere.kernel.measurements import Act, Objective, RowCount, declared_count
 from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import RandomSource, SeededSource
-from confrere.mechanisms.measurements import SOLVER_PART, Act, Objective, RowCount, declared_count
+from confrere.ledger.compose import Apart
 from confrere.methods.allowance import (
+    DRIFT,
+    LOG_ODDS,
     intercept_of,
     mean_curvature,
     noise_variance,
     precision_of,
     variance_near,
 )
-from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term
+from confrere.methods.geometry import PLAIN, SHAPED, ExpectedArea
+from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term, coefficients
 from confrere.methods.priors import Prior, Source, score_moments, stated
 from confrere.model import Clip, Facts, Link, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
-from confrere.solver.parties import minimise_parties
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 
@@ -59,28 +61,24 @@ class Division:
 
     @property
     def split(self) -> Split:
-        """How the parts are made."""
         if isinstance(self.count, HiddenSize):
             return Split.BY_OWN_DRAW
         return Split.BY_INDEX if self.seed is None else Split.SEEDED_PERMUTATION
 
     @cached_property
     def counts(self) -> tuple[RowCount, ...]:
-        """How many rows the parts have, or what stands for it."""
         if not isinstance(self.count, HiddenSize):
             return tuple(np.diff(part_ends(self.count, self.fractions), prepend=0).tolist())
         declared, whole = self.count.declared, math.fsum(self.fractions)
         return tuple(HiddenSize(max(1, round(declared * f / whole))) for f in self.fractions)
 
     def parts(self, n_rows: int, source: RandomSource) -> list[NDArray[np.intp]]:
-        """Return the rows of every part."""
         if isinstance(self.count, HiddenSize):
             return source.deal(n_rows, self.fractions)
         return split_rows(self.count, self.fractions, seed=self.seed)
 
     @property
     def records(self) -> tuple[int, ...]:
-        """How many rows the parts have, as far as that is public."""
         return tuple(map(declared_count, self.counts))
 
 
@@ -96,32 +94,26 @@ class PartRows:
 
     @property
     def groups(self) -> Groups:
-        """All columns, for every part."""
         return (np.arange(self.frame.n_features),) * self.count
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of weights of every part's model."""
         return (self.frame.size,) * self.count
 
     def parts(self, X: Floats) -> Sequence[Floats]:
-        """Return what every model scores: whole rows."""
         return [X] * self.count
 
     def coefficients(self, weights: Floats, _: int) -> tuple[Floats, float]:
-        """Return weights as coefficients and intercept of rows as given."""
         return self.frame.coefficients(weights)
 
     def baseline(self, intercept: float, _: int) -> Floats:
-        """Return the weights that score every row ``intercept``."""
         return self.frame.weights(None, intercept)
 
 
-Maps = GroupRows | GroupBodies | PartRows
+Maps = GroupRows | PartRows
 
 
 def baselines(maps: Maps, baseline: float, n_classes: int) -> list[Floats]:
-    """Return weights of every low-level model that score every row the baseline."""
     if n_classes > 2:
         return [np.zeros((n_classes, size)) for size in maps.sizes]
     return [maps.baseline(baseline, k) for k in range(len(maps.sizes))]
@@ -141,6 +133,8 @@ class StackPlan(ModelPlan):
     #: Factor on the low level's scores of another organisation's high level to start from
     sharpness: float | None = None
     sources: tuple[Any, ...] = ()  #: Released stacks that it starts from
+    expected: ExpectedArea | None = None  #: Its area by public facts, near sources of two classes
+    known: float = 0.0  #: Share of the signal that sources keep by themselves
 
     @property
     def n_classes(self) -> int:
@@ -149,12 +143,10 @@ class StackPlan(ModelPlan):
 
     @property
     def acts(self) -> list[Act]:
-        """The act behind every low-level model."""
         return [act for mechanism in self.low for act in mechanism.acts]
 
     @property
     def names(self) -> list[str]:
-        """Of the low-level models."""
         if isinstance(self.maps, PartRows):
             sizes = self.division.records[: self.maps.count]
             return [f"part {k} ({size} rows)" for k, size in enumerate(sizes)]
@@ -162,11 +154,9 @@ class StackPlan(ModelPlan):
 
     @cached_property
     def baselines(self) -> list[Floats]:
-        """Weights of every low-level model that score every row the baseline."""
         return baselines(self.maps, self.baseline, self.n_classes)
 
     @property
-    @override
     def priced(self) -> Priced:
         """All mechanisms, of disjoint parts: the price is the largest of them."""
         every = (*self.low, *self.later_mechanisms())
@@ -174,7 +164,6 @@ class StackPlan(ModelPlan):
         proof = f"docs/proofs/{page}.md"
         return every[0] if len(every) == 1 else Apart(every, self.division.split, proof)
 
-    @override
     def facts(self) -> Facts:
         records, maps = self.division.records, self.maps
         if isinstance(maps, PartRows):
@@ -196,7 +185,6 @@ class StackPlan(ModelPlan):
         )
 
     def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
-        """Return the mechanisms of the low level with their rows, of each part."""
         mapped: list[Any]
         if isinstance(self.maps, PartRows):
             whole = self.maps.frame.rows(data.X)
@@ -210,7 +198,6 @@ class StackPlan(ModelPlan):
             for name, mechanism, rows, part in zip(names, self.low, mapped, parts, strict=False)
         ]
 
-    @override
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         own, rows_of = source.apart(self.division.split), self._parts(data, source)
         weights: list[Floats] = []
@@ -227,7 +214,6 @@ class StackPlan(ModelPlan):
             ((released["high"],),) = next(own).draw(self.high, ([rows], labels))
         return released
 
-    @override
     def terms(self, data: LabelledTable) -> list[Term]:
         return self.low_terms(data, self._parts(data, SeededSource(0)))
 
@@ -235,11 +221,9 @@ class StackPlan(ModelPlan):
         return self.division.parts(len(data.codes), source)
 
     @property
-    @override
     def batched(self) -> bool:
         return self.n_classes == 2 and isinstance(self.division.count, int)
 
-    @override
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Stack:
         low = self._models([released[_low(k)] for k in range(len(self.baselines))])
         unit = Clip(bound=UNIT_ROWS) if self.maps.rule == "unit" else None
@@ -253,44 +237,40 @@ class StackPlan(ModelPlan):
             **self._combined(low, released.get("high")),
         )
 
-    @override
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         acts = {_low(k): act for k, act in enumerate(self.acts)}
         acts |= {} if self.high is None else {"high": self.high.act}
         return {name: (act.shape, act.longest) for name, act in acts.items()}
 
     def _models(self, weights: Sequence[Floats]) -> list[LowLevelModel]:
-        """Return released weights as models, sharpened for the high level."""
-        factor = 1.0 if self.high is None else self._sharpness(self._learned(weights))
+        factor = 1.0
+        if self.high is not None:
+            # A source's own: its high level was learned with it.
+            learned = [w - base for w, base in zip(weights, self.baselines, strict=True)]
+            factor = self.sharpness or common_sharpness(learned)
         return [self.model(k, w, factor) for k, w in enumerate(weights)]
 
     def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
-        """Return released weights as a model of rows as given."""
         maps = self.maps
         whole = isinstance(maps, PartRows)  # every part has the whole price
-        coef, intercept = class_coefficients(lambda w: maps.coefficients(w, k), weights)
+        coef, intercept = coefficients(lambda w: maps.coefficients(w, k), weights)
         return LowLevelModel(
             name=self.names[k],
             features=maps.groups[k],
-            coef=coef,
-            intercept=intercept,
+            coef=coef[0] if weights.ndim == 1 else coef,
+            intercept=float(intercept[0]) if weights.ndim == 1 else intercept,
             importance=float(self.importances[k]),
-            epsilon=self.low[k].epsilon if whole else self.low[0].shares[k],
+            epsilon=self.low[k].epsilon if whole else _share(self.low[0], k),
             noise=self.acts[k].law.mean_length,
             baseline=self.baseline,
             sharpness=sharpness,
         )
 
     def scores(self, models: Sequence[LowLevelModel], X: Floats) -> Floats:
-        """Return the models' scores, models last."""
         pairs = zip(self.maps.parts(X), models, strict=True)
         return np.stack([model.score(part) for part, model in pairs], axis=-1)
 
-    def _learned(self, weights: Sequence[Floats]) -> list[Floats]:
-        return [w - base for w, base in zip(weights, self.baselines, strict=True)]
-
     def _combined(self, low: Sequence[LowLevelModel], high: Floats | None) -> dict[str, Any]:
-        """Return the high level: released weights of meta features, or the votes' own."""
         if high is not None:
             coef, intercept = high_level_coefficients(high, self.n_classes)
             return {"coef": coef, "intercept": intercept}
@@ -300,87 +280,30 @@ class StackPlan(ModelPlan):
         votes = [model.importance if weighted else 1 / len(low) for model in low]
         return {"coef": np.asarray(votes), "combine": "vote"}
 
-    @override
     def later_mechanisms(self) -> tuple[Objective, ...]:
         return () if self.high is None else (self.high,)
-
-    def _sharpness(self, learned: Sequence[Floats]) -> float:
-        """Return the factor on scores: a source's own, for its high level was learned with it."""
-        return common_sharpness(learned) if self.sharpness is None else self.sharpness
-
-    @override
-    def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
-        """Return both levels of every run.
-
-        A score is an affine function of its model's weights, and zero at the baseline's: it is
-        read off at every unit vector, and the runs are multiplied through.
-        """
-        low = super().run_many(data, source, count)
-        if self.high is None:
-            return low
-        ends = np.cumsum([len(base) for base in self.baselines])[:-1]
-        last = self._parts(data, source)[-1]
-        learned = self._learned(np.split(low, ends, axis=1))
-        runs = np.empty((count, len(last), len(learned)))
-        for k, steps in enumerate(learned):
-            columns = []
-            for unit in np.eye(steps.shape[1]):
-                moved = [b + unit if j == k else b for j, b in enumerate(self.baselines)]
-                models = [self.model(j, w, 1.0) for j, w in enumerate(moved)]
-                columns.append(self.scores(models, data.X[last])[:, k])
-            runs[:, :, k] = steps @ np.array(columns)
-        factors = [self._sharpness([steps[i] for steps in learned]) for i in range(count)]
-        runs *= np.array(factors)[:, None, None]
-        # Every run has rows of its own with the same labels, as if it were another party: what a
-        # measurement samples, all at once and never certified, so for simulations alone.
-        rows, act = high_level_rows(runs.reshape(-1, len(learned))), self.high.act
-        if isinstance(self.high.n_samples, HiddenSize):
-            rows *= self.high.n_samples.used(len(last), source, count).reshape(-1, 1)
-        found = minimise_parties(
-            rows,
-            np.tile(data.labels[last], count),
-            len(last) * np.arange(count + 1),
-            ridge=np.full(count, act.ridge),
-            tolerance=np.full(count, SOLVER_PART * act.tolerance),
-            linear=act.law.draw(source, count),
-            centre=act.centre,
-            cap=act.loss.slope,
-        )
-        return np.hstack([low, act.output_step.release(found, source)])
-
-
-def class_coefficients(
-    coefficients: Callable[[Floats], tuple[Floats, float]], weights: Floats
-) -> tuple[Floats, float | Floats]:
-    """Return coefficients and intercept of released weights, of several classes one row each.
-
-    What all classes share says nothing about any of them, and is taken off.
-    """
-    if weights.ndim == 1:
-        return coefficients(weights)
-    pairs = [coefficients(each) for each in weights - weights.mean(axis=0)]
-    return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
 
 
 def _low(k: int) -> str:
     return f"low_{k}"
 
 
-def common_sharpness(released: Sequence[Floats]) -> float:
-    """Return the factor that brings the longest of the weights on unit rows to ``sqrt(d)``.
+def _share(made: Objective, k: int) -> float:
+    weight = made.blocks[k].weight
+    if made.delta:
+        return made.epsilon * weight ** (2 if made.joint else 1)
+    slope = made.loss.slope if made.loss.n_classes == 2 else 2.0
+    return 2 * slope * made.rate * weight
 
-    A strong ridge makes small weights, small scores and meta features that drown in the high
-    level's noise, although their ranking is good. The weights are released already, so sharpening
-    costs nothing. One factor for all models keeps what their lengths say about how much they
-    learned; weights that are longer, as learned from much data, are left alone.
-    """
+
+def common_sharpness(released: Sequence[Floats]) -> float:
+    """Return what brings the longest of the weights on unit rows to ``sqrt(d)``, at least one."""
     longest = max(released, key=_length)
     length = _length(longest)
     return max(1.0, math.sqrt(longest.shape[-1]) / length) if length else 1.0
 
 
 def _length(weights: Floats) -> float:
-    """Return the norm, of several classes the root of their mean square norm."""
     n_scores = len(weights) if weights.ndim == 2 else 1
     return float(np.linalg.norm(weights)) / math.sqrt(n_scores)
 
@@ -389,21 +312,14 @@ def _length(weights: Floats) -> float:
 
 
 def high_level_rows(scores: Floats) -> Floats:
-    """Return the high level's rows, constant included, inside the ball whatever the scores."""
     return np.asarray(into_ball(meta_features(scores), constant=HIGH_LEVEL_CONSTANT))
 
 
-def margin_rows(
-    scores: Floats,  # ``(n, K, groups)``: Of the low level
-    codes: NDArray[np.intp],  # ``(n,)``: Every record's own class
-) -> Floats:
+def margin_rows(scores: Floats, codes: NDArray[np.intp]) -> Floats:
     """Return rows of several classes for the high level, inside the ball whatever the scores.
 
-    For every record and group half of what the meta feature of its own class is above the mean of
-    the others'. Whoever is right more often than by chance has a positive mean, so that weights
-    keep their sign; margins to the strongest rival are negative wherever a model is weak, and
-    turned weak stacks round. A row is a function of one record and of what was released, as in any
-    private regression, and has no label but +1.
+    Half of what the meta feature of a record's own class is above the mean of the others': margins
+    to the strongest rival would turn weak stacks round.
     """
     meta = meta_features(scores)
     own = meta[np.arange(len(codes)), codes]
@@ -412,13 +328,7 @@ def margin_rows(
 
 
 def high_level_prior(factors: Floats, baseline: float, n_classes: int) -> Floats:
-    """Return the public point to shrink towards: the weighted sum of the low level's logits.
-
-    ``2 tanh(s/2)`` is ``s`` for small scores, so ``sum_k w_k s_k`` is this multiple of the meta
-    features; weights of one are the naive Bayes rule for groups of features, weights that sum to
-    one the average for groups of samples. The intercept starts from the baseline. Margins of
-    several classes are half a difference of meta features, and have no intercept.
-    """
+    """Return the weighted sum of the low level's logits, ``2 tanh(s/2)`` for small scores."""
     if n_classes > 2:
         return np.asarray(4 * math.sqrt(len(factors)) * factors)
     scale = 2 * math.sqrt(len(factors)) / _SHRINK
@@ -433,7 +343,6 @@ def high_level_weights(coef: Floats, intercept: float, n_classes: int) -> Floats
 
 
 def high_level_coefficients(weights: Floats, n_classes: int) -> tuple[Floats, float]:
-    """Return the released weights of the high level's rows as those of meta features."""
     if n_classes > 2:
         return np.asarray(weights / 2), 0.0
     return np.asarray(weights[:-1] * _SHRINK), float(weights[-1] * HIGH_LEVEL_CONSTANT)
@@ -448,24 +357,20 @@ class SchemaGroups:
 
     encoder: SchemaEncoder  #: Of a form for bodies
     columns: Groups  #: Positions of the schema's columns, of every group in use
-    rule: RowRule = "clip"  #: As of :class:`GroupBodies`
-
-    #: As of :class:`GroupBodies`.
-    clipping: ClassVar[Clipping] = GroupBodies.clipping
+    rule: RowRule = "clip"  #: As of :class:`GroupRows`
+    clipping: ClassVar[Clipping] = "separate"
 
     @classmethod
     def of_encoded(cls, encoder: SchemaEncoder, groups: Groups, rule: RowRule) -> SchemaGroups:
-        """Return groups of encoded columns as groups of columns, or refuse parts of one."""
         blocks = encoder.blocks()
         owner = np.repeat(np.arange(len(blocks)), [block.size for block in blocks])
         found = cls(encoder, tuple(np.unique(owner[group]) for group in groups), rule)
         if [np.sort(group).tolist() for group in groups] != [g.tolist() for g in found.groups]:
-            raise InvalidParameter("noise='schema' needs groups of whole columns of the schema.")
+            raise InvalidParameter("geometry='schema' needs groups of whole columns of the schema.")
         return found
 
     @cached_property
     def groups(self) -> Groups:
-        """Encoded columns of every group."""
         return encoded_columns([block.size for block in self.encoder.blocks()], self.columns)
 
 
@@ -474,7 +379,6 @@ PlannedGroups = GroupRows | SchemaGroups
 
 
 def encoded_columns(sizes: Sequence[int], columns: Sequence[NDArray[np.intp]]) -> Groups:
-    """Return the encoded columns of groups of columns that have so many each."""
     ends = np.cumsum(sizes)
     return tuple(
         np.concatenate([np.arange(ends[j] - sizes[j], ends[j]) for j in group]) for group in columns
@@ -487,13 +391,8 @@ _HIGH, _HIGH_CLASSES, _HIGH_ROWS = 0.5, 0.05, 20
 
 
 def split_rows(
-    n_rows: int,  # Public number of rows
-    # Non-negative and of positive sum; sizes are rounded so that every row has one part.
-    fractions: Sequence[float],
-    *,
-    seed: int | None = 0,  # Public seed of the permutation; None keeps the rows in their order
+    n_rows: int, fractions: Sequence[float], *, seed: int | None = 0
 ) -> list[NDArray[np.intp]]:
-    """Divide ``range(n_rows)`` into disjoint parts of public sizes."""
     ends = part_ends(n_rows, fractions)
     order = np.arange(n_rows) if seed is None else np.random.default_rng(seed).permutation(n_rows)
     return np.split(order, ends[:-1])
@@ -508,11 +407,7 @@ def part_ends(n_rows: int, fractions: Sequence[float]) -> NDArray[np.intp]:
 
 
 def high_share(fraction: float | Literal["auto"], n_rows: int, n_classes: int) -> float:
-    """Return the share of the rows from which a stack's high level learns, by public sizes.
-
-    Of several classes it learns one weight per group, which needs few rows, while every class of
-    the low level has weights of its own.
-    """
+    """Return the share of the rows for the high level: of several classes it needs few."""
     if fraction != "auto":
         return float(fraction)
     if n_classes == 2:
@@ -521,12 +416,10 @@ def high_share(fraction: float | Literal["auto"], n_rows: int, n_classes: int) -
 
 
 def random_groups(n_features: int, n_groups: int, *, seed: int = 0) -> Groups:
-    """Return groups of nearly equal size, by a public permutation of the features."""
     return _divided(np.random.default_rng(seed).permutation(n_features), n_groups)
 
 
 def importance_groups(importance: ArrayLike, n_groups: int) -> Groups:
-    """Return groups of nearly equal size, the most important features first."""
     return _divided(np.argsort(-check_importance(importance), kind="stable"), n_groups)
 
 
@@ -537,7 +430,6 @@ def _divided(order: NDArray[np.intp], n_groups: int) -> Groups:
 
 
 def given_groups(groups: Sequence[ArrayLike], n_features: int) -> Groups:
-    """Return declared groups, checked to hold every feature exactly once."""
     parts = tuple(np.asarray(part, dtype=np.intp) for part in groups)
     together = np.sort(np.concatenate(parts)) if parts else np.array([], dtype=np.intp)
     if not np.array_equal(together, np.arange(n_features)) or any(p.size == 0 for p in parts):
@@ -548,26 +440,19 @@ def given_groups(groups: Sequence[ArrayLike], n_features: int) -> Groups:
 
 
 def group_importance(importance: ArrayLike, groups: Groups) -> NDArray[np.float64]:
-    """Return every group's share of the importance (equation 6); the shares sum to one."""
     weights = check_importance(importance)
     shares = np.array([weights[part].sum() for part in groups])
     return np.asarray(shares / shares.sum())
 
 
 def allocate(importance: ArrayLike, *, clipping: Clipping = "separate") -> NDArray[np.float64]:
-    """Return the weights ``q_k`` of the groups' noise rates: group ``k`` gets ``rho q_k``.
-
-    ``clipping="separate"`` bounds every group's rows by themselves and needs ``sum q_k = 1``, in
-    proportion to importance as in the papers; ``"joint"`` bounds the whole row and needs only
-    ``sum q_k^2 = 1``, the squares in proportion to it.
-    """
+    """Return ``q_k`` of the groups' rates: their sum is one, of joint clipping their squares'."""
     shares = check_importance(importance)
     shares = shares / shares.sum()
     return np.asarray(shares if clipping == "separate" else np.sqrt(shares))
 
 
 def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
-    """Return importances as an array, or say what they must be."""
     weights = np.asarray(importance, dtype=np.float64)
     if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.any():
         raise InvalidParameter("importance must hold finite numbers >= 0, not all zero.")
@@ -585,15 +470,12 @@ Centres = Sequence[tuple[Floats, float | Floats]]
 
 @dataclass(frozen=True, eq=False)
 class HighStart:
-    """A released high level as a starting point."""
-
     weights: Floats  #: Of the high level's rows, the constant last
     sharpness: float  #: Factor on the low level's scores that it was learned with
     variance: float  #: Of the log odds around it
 
 
 def stack_facts(source: Source) -> tuple[StackFacts, tuple[LowLevelModel, ...]]:
-    """Return the plan and the low level of a released stack over feature groups."""
     model = source.model
     if not isinstance(model, Stack) or model.facts.stack is None:
         raise InvalidRelease(
@@ -606,7 +488,6 @@ def stack_facts(source: Source) -> tuple[StackFacts, tuple[LowLevelModel, ...]]:
 
 
 def check_stacks(sources: Sequence[Source], n_features: int) -> None:
-    """Refuse stacks over other groups, or of other columns than a target has."""
     first, first_groups = stack_facts(sources[0])
     for other, groups in map(stack_facts, sources[1:]):
         differing = [f for f in _SHARED_FACTS if getattr(other, f) != getattr(first, f)]
@@ -628,12 +509,10 @@ class StackStart:
 
     @property
     def baseline(self) -> float:
-        """Public score of the base rate."""
         return stack_facts(self.sources[0])[0].baseline
 
     @property
     def importances(self) -> Floats:
-        """Of the groups."""
         return np.array([model.importance for model in stack_facts(self.sources[0])[1]])
 
     @property
@@ -644,16 +523,35 @@ class StackStart:
     @cached_property
     def low_precisions(self) -> Floats:
         """How precisely each source tells a weight of each group, ``(sources, groups)``."""
+        told = [(stack_facts(source)[0], source.guarantee.delta > 0) for source in self.sources]
+        return np.array([self._precisions(*each) for each in told])
+
+    def _precisions(self, facts: StackFacts, gaussian: bool) -> list[float]:
         sizes = [len(group) + 1 for group in self.groups.groups]
         spread = sum(sizes) if self.groups.clipping == "joint" else None
         curvature, found = mean_curvature(self.base_rate), []
-        for source in self.sources:
-            facts, gaussian = stack_facts(source)[0], source.guarantee.delta > 0
-            for size, rate in zip(sizes, facts.rates, strict=True):
-                noise = (1 if gaussian else size + 1) / rate**2
-                known = precision_of(facts.n_low, spread or size, noise=noise, curvature=curvature)
-                found.append(known)
-        return np.reshape(found, (len(self.sources), len(sizes)))
+        for size, rate in zip(sizes, facts.rates, strict=True):
+            noise = (1 if gaussian else size + 1) / rate**2
+            known = precision_of(facts.n_low, spread or size, noise=noise, curvature=curvature)
+            found.append(known)
+        return found
+
+    def shown_by(self, plan: StackPlan) -> StackPlan:
+        """Return a plan of two classes with what its low level is expected to add to the sources.
+
+        Group by group, of what the sources leave open: as a fit around one model is forecast.
+        """
+        facts = plan.facts().stack
+        assert facts is not None
+        own = np.array(self._precisions(facts, plan.low[0].delta > 0))
+        before = LOG_ODDS * self.low_precisions.sum(axis=0)
+        known = before / (1 + before)
+        left = 1 - known + DRIFT
+        shown = LOG_ODDS * left * own / (1 + LOG_ODDS * left * own)
+        both = (known, np.minimum(1.0, known + left * shown))
+        had, kept = (float(np.average(each, weights=self.importances)) for each in both)
+        power = SHAPED if isinstance(self.groups, SchemaGroups) else PLAIN
+        return replace(plan, expected=ExpectedArea(kept, exponent=power), known=had)
 
     @property
     def variance(self) -> float:
@@ -661,10 +559,7 @@ class StackStart:
         return float(np.mean([variance_near(each) for each in self.low_precisions.T]))
 
     def centres(self, keep: Floats) -> Centres:
-        """Return every group's point to shrink towards: so much of the sources' coefficients.
-
-        The intercept is no opinion about columns: it is kept whatever they are worth.
-        """
+        """Return so much of the sources' coefficients; intercepts are kept as they are."""
         models = [stack_facts(source)[1] for source in self.sources]
         centres = []
         for k, precise in enumerate(self.low_precisions.T):
@@ -675,7 +570,6 @@ class StackStart:
 
     @cached_property
     def high(self) -> HighStart | None:
-        """The sources' high level; None unless every one of them has it."""
         stacks = [source.model for source in self.sources if isinstance(source.model, Stack)]
         if any(stack.combine != "stack" for stack in stacks):
             return None
@@ -719,11 +613,7 @@ class StackStart:
         )
 
     def _bent(self, encoder: SchemaEncoder, start: HighStart) -> Floats:
-        """Return by how much less than in the middle ``tanh`` grows with scores that spread.
-
-        Rows in bodies are not shrunk to a bound, and neither are scores: groups that tell much lie
-        where a meta feature is nearly full.
-        """
+        """Return by how much less than in the middle ``tanh`` grows with scores that spread."""
         found, groups = [], self.groups.groups
         for group, (scores, _) in zip(groups, self.centres(np.ones(len(groups))), strict=True):
             coef = np.zeros((np.atleast_2d(scores).shape[0], len(encoder.names)))

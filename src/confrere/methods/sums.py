@@ -16,22 +16,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
-from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.accountants import Labels, loss_of
 from confrere.kernel.guarantee import Neighbours, Unit
-from confrere.mechanisms.measurements import (
+from confrere.kernel.measurements import (
+    UNSOLVED,
     Picked,
     SecureSum,
     coordinate_rounding,
     coordinates,
     from_coordinates,
     largest_count,
-    roundings,
-    row_products,
+    smallest_tolerance,
     some_rows,
 )
 from confrere.methods.asking import (
@@ -48,13 +47,11 @@ from confrere.methods.asking import (
     fewest_of,
     known_sizes,
 )
-from confrere.methods.average import Collaboration, Combined
+from confrere.methods.average import Collaboration, Combined, roundings, row_products
 from confrere.methods.plan import Term
-from confrere.solver.certificate import UNSOLVED, smallest_tolerance
 from confrere.solver.descent import minimise, residual
 
-#: Ridge of one message: this times weights over epsilon, for all records together. Twice or half
-#: as much costs .001 to .004 of area under the curve.
+#: Ridge of one message: this times weights over epsilon, for all records together.
 _ONE_MESSAGE = 0.9
 
 #: Smallest gradient that a party solves to.
@@ -87,21 +84,18 @@ class Sums(Collaboration):
     """What parties add up without anybody seeing into it; a ridge is of all parties' records."""
 
     #: How many parties may pool what they know; by default a minority of those of a sum.
-    colluding: Colluding = "auto"
-    #: How often a sum that came to nothing may be tried again at the same price; the noise is that
-    #: of one sum more each time.
-    reserve: int = 0
+    collusion_threshold: Colluding = "auto"
+    max_retries: int = 0  #: How often a lost sum may be tried again, paid for at once
     #: Share of the parties that a sum needs; the noise is made by those who would be there.
     quorum: float = 1.0
     #: Public guess of the mean curvature of the loss: with a base rate ``r``, ``r (1 - r)``.
     curvature: float = 0.2
-    #: Public mean squares of the columns as encoded; equal ones unless given. They steer a descent,
-    #: and say how far a ridge has shrunk which weight; wrong by four they cost next to nothing.
+    #: Public mean squares of the columns as encoded; equal ones unless given.
     second_moments: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_tries(self.reserve, self.quorum)
+        check_tries(self.max_retries, self.quorum)
 
     @property
     def told(self) -> Floats | None:
@@ -109,13 +103,11 @@ class Sums(Collaboration):
         return super().centre
 
     @property
-    @override
     def centre(self) -> Floats:
         return np.zeros(self.shape) if self.told is None else self.told
 
     @property
     def slope(self) -> float:
-        """How long one record's gradient can be, for a row in the unit ball."""
         return self.cap if self.n_classes == 2 else math.sqrt(2)
 
     @cached_property
@@ -137,42 +129,31 @@ class Sums(Collaboration):
             sensitivity=changed * move,
             n_parties=len(sizes.counts),
             fewest=fewest_of(len(sizes.counts), self.quorum),
-            colluding=colluders_of(self.colluding, len(sizes.counts), self.quorum),
-            releases=self.rounds + self.reserve,
+            colluding=colluders_of(self.collusion_threshold, len(sizes.counts), self.quorum),
+            releases=self.rounds + self.max_retries,
             neighbours=sizes.neighbours,
             **facts,
         )
 
     def _most(self, sizes: Sizes) -> int:
-        """Return the most records that a party adds up."""
         return largest_count(sizes.count(max(sizes.counts.values())))
 
     def among(self, sizes: Sizes | Sequence[str]) -> Self:
-        """Return the same with a number for those who may collude.
-
-        Who does not tell its size must not lower it.
-        """
+        """Return the same with a number for those who may collude, whoever tells its size."""
         count = len(sizes.counts if isinstance(sizes, Sizes) else sizes)
-        return replace(self, colluding=colluders_of(self.colluding, count, self.quorum))
+        known = colluders_of(self.collusion_threshold, count, self.quorum)
+        return replace(self, collusion_threshold=known)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneMessage(Sums):
     """Every party adds its exact local minimiser, weighted by its records, to one secure sum.
 
-    With a ridge of ``lam n_i/n`` at a party of ``n_i`` among ``n`` records, one record moves
-    ``n_i w_i/n`` by at most ``2 cap/lam`` whatever the sizes: the noise does not grow with the
-    number of parties. Pure, one round. For many parties; three large ones do better with an
-    average of releases. The move is a Euclidean one in the coordinates of the ridge, whatever
-    shape rows have there.
-
-    The ridge that keeps the noise small shrinks some weights more than others. How much is public
-    (:attr:`squares`), and so is the noise: :meth:`weights_of` undoes the one where it exceeds the
-    other, which is post-processing.
+    With a ridge of ``lam n_i/n`` one record moves ``n_i w_i/n`` by at most ``2 cap/lam``: the noise
+    does not grow with the number of parties.
     """
 
     def ridge(self, sizes: Sizes) -> float:
-        """Return ``lam``, the ridge of all records together."""
         if self.alpha != "auto":
             return sizes.total * float(self.alpha)
         return _ONE_MESSAGE * self.space.size / self.epsilon
@@ -193,7 +174,6 @@ class OneMessage(Sums):
         )
         return max(_TOLERANCE, 2 * smallest)
 
-    @override
     def mechanism(self, sizes: Sizes) -> SecureSum:
         ridge = self.ridge(sizes)
         longest = self.slope * self._most(sizes) / ridge
@@ -201,7 +181,6 @@ class OneMessage(Sums):
         return self._sum(sizes, self.slope / ridge, largest=longest + error, error=error)
 
     def message(self, X: Any, y: Labels, sizes: Sizes, n_samples: int | None = None) -> Floats:
-        """Return what one party, of that many records or these bounded rows, adds to the sum."""
         share = (n_samples or len(y)) / sizes.total
         near: dict[str, Any] = {
             "ridge": self.ridge(sizes) * share,
@@ -215,7 +194,6 @@ class OneMessage(Sums):
             solved = self.centre
         return coordinates(share * (solved - self.centre))
 
-    @override
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
         plan = self.among(sizes)
         sizes = yield from known_sizes(sizes, self.delta)
@@ -225,11 +203,7 @@ class OneMessage(Sums):
         return Combined(plan.space, plan.weights_of(whole, sizes), there)
 
     def weights_of(self, released: Floats, sizes: Sizes) -> Floats:
-        """Return the weights that a noised sum makes likely: post-processing.
-
-        A weight ``w`` of curvature ``h`` comes out as about ``s w`` with ``s = h/(h + lam)``, and
-        noise of a known variance. The best linear estimate divides by ``s`` where noise allows.
-        """
+        """Undo the ridge where noise allows: docs/proofs/secure_sums.md, at last."""
         if self.alpha != "auto":
             return self.centre + as_weights(released, self.n_classes)
         curved = sizes.total * self.curvature * self.squares
@@ -238,19 +212,13 @@ class OneMessage(Sums):
         factor = kept / (kept**2 + noise / _OWN_VARIANCE)
         return self.centre + factor * as_weights(released, self.n_classes)
 
-    @override
     def asked(self, sizes: Sizes) -> Minimiser:
         return Minimiser(self, sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GradientRounds(Sums):
-    """Rounds of secure sums of gradients with Gaussian noise: one curator's descent without one.
-
-    Vectors of more than two classes are in coordinates of matrices whose columns sum to zero. The
-    automatic ridge is the variance of the noise over prior variance times curvature, larger for
-    columns in which rows hardly differ.
-    """
+    """Rounds of secure sums of gradients with Gaussian noise: one curator's descent without one."""
 
     rounds: int = 20
 
@@ -259,18 +227,14 @@ class GradientRounds(Sums):
         if not 0 < self.delta < 1:
             raise InvalidParameter("delta must lie between 0 and 1.")
 
-    @override
     def mechanism(self, sizes: Sizes) -> SecureSum:
         largest = self._most(sizes)
         # A sum of n terms of size at most one, in floats, is off by that many roundings of n.
         error = 4.0 * largest * roundings(largest) * float(np.finfo(np.float64).eps)
         error += coordinate_rounding(self.slope * largest, self.n_classes)
-        facts = {"largest": self.slope * largest + error, "error": error}
-        return self._sum(sizes, self.slope, **facts)
+        return self._sum(sizes, self.slope, largest=self.slope * largest + error, error=error)
 
     def message(self, X: Floats, y: Labels, weights: Floats) -> Floats:
-        """Return one party's gradient at the weights that everybody knows."""
-        # Weights are public and rows bounded: no score overflows that is not declared to.
         with np.errstate(over="ignore", invalid="ignore"):
             found = np.nan_to_num(X @ weights.T, nan=0.0, posinf=_HIGHEST, neginf=-_HIGHEST)
         if self.n_classes == 2:
@@ -280,11 +244,7 @@ class GradientRounds(Sums):
         return coordinates(row_products(errors, X))
 
     def ridge(self, sizes: Sizes) -> Floats:
-        """Return the ridge of every weight, of all records together.
-
-        With noise of variance ``1/mu^2`` on a gradient of curvature ``h``, a weight of variance
-        ``v`` is best estimated with a ridge of ``1/(mu^2 h v)``.
-        """
+        """Return the best ridge of every weight, of all records together: ``1/(mu^2 h v)``."""
         size = self.space.size
         if self.alpha != "auto":
             return np.full(size, sizes.total * float(self.alpha))
@@ -294,7 +254,6 @@ class GradientRounds(Sums):
         own = 1 / (known * np.maximum(self.squares, _SMALLEST) * _OWN_VARIANCE)
         return np.maximum(max(_LEAST_RIDGE / mu, size / (known * _PRIOR_VARIANCE)), own)
 
-    @override
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
         plan = self.among(sizes)
         sizes = yield from known_sizes(sizes, self.delta)
@@ -315,7 +274,6 @@ class GradientRounds(Sums):
         average = np.asarray(total / (plan.rounds * (plan.rounds + 1) / 2))
         return Combined(plan.space, average, there)
 
-    @override
     def asked(self, sizes: Sizes) -> Gradient:
         return Gradient(self, sizes, self.centre)  # at public weights every round is like the first
 
@@ -326,13 +284,10 @@ class GradientRounds(Sums):
 
 @dataclass(frozen=True, eq=False)
 class _Addend(AskedSum):
-    """What a party adds to a sum of parties whose sizes are known."""
-
     plan: Sums  #: In coordinates that are made for the sizes
     sizes: Sizes
 
     @cached_property
-    @override
     def mechanism(self) -> SecureSum:
         return self.plan.mechanism(self.sizes)
 
@@ -344,13 +299,10 @@ class _Addend(AskedSum):
 
 @dataclass(frozen=True, eq=False)
 class Minimiser(_Addend):
-    """A party's minimiser, near public weights."""
-
     operation: ClassVar[str] = "minimiser"
 
     plan: OneMessage
 
-    @override
     def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
         counted = self.sizes.part if self.sizes.hidden else len(y)
         return self.plan.message(*self.used(X, y, picked), self.sizes, counted)
@@ -358,21 +310,18 @@ class Minimiser(_Addend):
 
 @dataclass(frozen=True, eq=False)
 class Gradient(_Addend):
-    """A party's gradient at public weights."""
-
     operation: ClassVar[str] = "gradient"
 
     plan: GradientRounds
     weights: Floats
     round: int = 0
 
-    @override
     def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
         return self.plan.message(*self.used(X, y, picked), self.weights)
 
 
 def _whole(told: Told, sizes: Sizes) -> tuple[dict[str, int], Floats]:
-    """Return who is in a sum, and the sum as if everyone were: they stand for who is not."""
+    """Return who is in a sum, and the sum as if everyone were."""
     there = {name: sizes.counts[name] for name in told.names}
     return there, np.asarray(told.arrays["sum"] * (sizes.total / sum(there.values())))
 
@@ -397,16 +346,13 @@ class Hides(StrEnum):
 
     @property
     def unit(self) -> Unit:
-        """Whose data change."""
         return Unit.PARTY if self is Hides.PARTY else Unit.RECORD
 
     @property
     def neighbours(self) -> Neighbours:
-        """How."""
         return Neighbours.ADD_REMOVE if self is Hides.PRESENCE else Neighbours.REPLACE_ONE
 
     def moved(self, counts: FactCounts) -> int:
-        """Return how far such a change moves the sums that facts are learned from, in L1."""
         if self is Hides.PARTY:
             return counts.party_sensitivity
         return counts.sensitivity if self is Hides.RECORD else counts.longest + STEPS
@@ -418,14 +364,14 @@ class CountedSum:
 
     epsilon: float
     n_parties: int
-    colluding: int  #: How many of them may pool what they know
-    reserve: int  #: How many lost sums are paid for
+    collusion_threshold: int  #: How many of them may pool what they know
+    max_retries: int  #: How many lost sums are paid for
     quorum: float  #: Of the parties, that a sum needs
     largest: int  #: No party counts more
 
     def records(self, neighbours: Neighbours) -> SecureSum:
         """Return the sum of counts that one record moves by one."""
-        check_tries(self.reserve, self.quorum)
+        check_tries(self.max_retries, self.quorum)
         return SecureSum(
             epsilon=self.epsilon,
             law="integer",
@@ -433,15 +379,14 @@ class CountedSum:
             sensitivity=1.0,
             n_parties=self.n_parties,
             # Those who are left of a run may be few: never so few that they could all pool.
-            fewest=max(fewest_of(self.n_parties, self.quorum), self.colluding + 1),
-            colluding=self.colluding,
-            releases=1 + self.reserve,
+            fewest=max(fewest_of(self.n_parties, self.quorum), self.collusion_threshold + 1),
+            colluding=self.collusion_threshold,
+            releases=1 + self.max_retries,
             largest=float(self.largest),
             neighbours=neighbours,
         )
 
     def facts(self, counts: FactCounts, hides: Hides) -> SecureSum:
-        """Return the sums from which facts of a schema are learned."""
         return replace(
             self.records(hides.neighbours),
             size=counts.size + (hides is Hides.PRESENCE),

@@ -22,7 +22,7 @@ from pydantic import ConfigDict
 from scipy import sparse, special
 
 from confrere.arrays import Floats
-from confrere.data.codes import Coded
+from confrere.data.cells import Coded
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Form, Told
 from confrere.data.schema import PublicSchema
@@ -69,20 +69,22 @@ class Facts:
 
     #: The public number of rows; the declared one where the true one is private.
     n_samples: int | None = None
-    #: ``data_norm``, ``intercept_scale``, ``feature_scale``: the declared bound, constant and
-    #: factors that rows were learned with.
+    #: Declared bound, constant and factors that rows were learned with.
     data_norm: float | None = None
     intercept_scale: float | None = None
     feature_scale: tuple[float, ...] | None = None
     #: Columns of every factor of the body that rows lay in, where noise was shaped like it.
     body: tuple[int, ...] | None = None
     kept: float | None = None  #: Share of the signal that records are expected to show
+    loss: Literal["logistic", "capped", "softmax"] | None = None
     ridge: float | None = None  #: On the sum of losses
-    #: ``rho``, ``sigma``: rate of the noise, or its deviation if it was Gaussian.
+    #: Of every factor of the body: the ridge on its columns, and the variance of one's noise.
+    ridges: tuple[float, ...] | None = None
+    noises: tuple[float, ...] | None = None
+    #: Rate of the noise, or its deviation if it was Gaussian.
     rho: float | None = None
     sigma: float | None = None
-    #: ``method``, ``parties``, ``rounds``, ``alpha``, ``n_auxiliary``: of a model that several
-    #: parties made.
+    #: ``method`` to ``n_auxiliary``: of a model that several parties made.
     method: str | None = None
     parties: int | None = None
     rounds: int | None = None
@@ -103,10 +105,7 @@ class Encoder:
     schema: PublicSchema  #: The public facts about raw columns
     #: The same as a program in the closed language, for whoever does not have this library.
     encoding: Told
-    #: ``weighted``, ``power``: how importances became weights; see
-    #: :class:`~confrere.schema.SchemaEncoder`.
-    weighted: bool
-    power: float = 1.0
+    weighted: bool  #: Whether importances are weights; see :class:`~confrere.schema.SchemaEncoder`
     #: The names of the model's classes in the data, where they differ.
     labels: tuple[Any, ...] | None = None
     #: How columns are encoded; see :class:`~confrere.schema.SchemaEncoder`.
@@ -120,7 +119,6 @@ class Encoder:
             schema=encoder.schema,
             encoding=encoder.told(),
             weighted=bool(encoder.weighted),
-            power=float(encoder.power),
             labels=outcome.names if labelled and outcome is not None else None,
             form=encoder.form,
         )
@@ -135,7 +133,6 @@ class Encoder:
         return self.schema.encoder(
             rows=self.encoding["rows"],
             weighted=self.weighted,
-            power=self.power,
             clip_norm=self.encoding["norm"],
             form=self.form,
         )
@@ -149,7 +146,6 @@ class Encoder:
         return {
             "schema": self.schema.to_dict(),
             "weighted": self.weighted,
-            "power": self.power,
             "labels": None if self.labels is None else list(self.labels),
             "form": self.form,
             "encoding": self.encoding,
@@ -162,8 +158,7 @@ class Encoder:
         Raises InvalidRelease if it is not, or the names are not the schema's.
         """
         own = cls.of(given.transformer())
-        told, facts = ([one.weighted, one.power] for one in (given, own))
-        if not given.same_encoding(own) or not _alike(told, facts):
+        if not given.same_encoding(own) or given.weighted != own.weighted:
             raise InvalidRelease("the model is wrong: encoder.encoding is not that of its schema.")
         if given.labels not in (None, own.labels):
             raise InvalidRelease("the model is wrong: encoder.labels are not those of its schema.")
@@ -214,10 +209,7 @@ def number(value: Any, where: str) -> float:
 
 
 def readable_rows(X: Any, n_features: int) -> Any:
-    """Return finite rows within ``LARGEST``; CSR rows stay CSR.
-
-    Raises InvalidData if the rows have another number of columns, or values that are not finite.
-    """
+    """Return finite rows within ``LARGEST``, or refuse them; CSR rows stay CSR."""
     coded = isinstance(X, Coded)
     rows: Any = X if coded else X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
     if len(rows.shape) != 2 or rows.shape[1] != n_features:
@@ -581,9 +573,7 @@ def meta_features(
 ) -> Floats:
     """Return what the high level reads of the low level's scores.
 
-    For a stack ``(2 sigma(s) - 1) / sqrt(K)``: centred, and inside the unit ball by construction.
-    Uncentred probabilities without an intercept can turn the ranking of the whole stack around
-    when the high-level part has more negatives than positives.
+    Centred: probabilities without an intercept can turn the ranking of a stack around.
     """
     if combine == "vote" and low_scores.ndim == 3:
         votes = np.zeros(low_scores.shape)
@@ -602,24 +592,13 @@ class Stack(Model):
 
     Of K > 2 classes every group has a score per class, the same weights add up every class's, and
     there is no intercept.
-
-    Parameters
-    ----------
-    groups : tuple of LowLevelModel
-        The low level.
-    coef, intercept : array of shape (K,) and float
-        The high level: released weights, or the votes' weights.
-    combine : {"stack", "vote", "alone"}
-        ``m_k`` is ``tanh(z_k / 2) / sqrt(K)``; the sign of ``z_k``, and the probability is the
-        share of votes; or ``z_k`` itself, for a single group. Of several classes a vote is for the
-        class of the highest score.
-    classes, features, clip, encoder, facts
-        As in :class:`Model`.
     """
 
-    groups: tuple[LowLevelModel, ...]
-    coef: Floats
+    groups: tuple[LowLevelModel, ...]  #: The low level
+    coef: Floats  #: The high level: released weights, or the votes' weights
     intercept: float = 0.0
+    #: ``m_k`` is ``tanh(z_k / 2) / sqrt(K)``; the sign of ``z_k``, and the probability is the share
+    #: of votes; or ``z_k`` itself, for a single group. A vote is for the class that scores highest.
     combine: Combine = "stack"
 
     def __post_init__(self) -> None:

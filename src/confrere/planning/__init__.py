@@ -1,12 +1,7 @@
 """What epsilon, records, features and parties will bring, before any data are touched."""
 
-from confrere.planning.forecast import (
-    choose,
-    choose_votes,
-    plan,
-    plan_schema,
-    plan_votes,
-    price,
-)
+from confrere.methods.geometry import BEST, ExpectedArea
+from confrere.planning.forecast import choose, choose_votes, plan, plan_schema, plan_votes, price
 
-__all__ = ["choose", "choose_votes", "plan", "plan_schema", "plan_votes", "price"]
+__all__ = ["BEST", "ExpectedArea"]
+__all__ += ["choose", "choose_votes", "plan", "plan_schema", "plan_votes", "price"]

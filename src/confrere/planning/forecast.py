@@ -1,12 +1,10 @@
 r"""What to expect of a fit, by public sizes or a schema, and which method to take.
 
-One formula says it (:class:`~confrere.methods.allowance.ExpectedArea`). The share of the signal
+One formula says it (:class:`~confrere.methods.geometry.ExpectedArea`). The share of the signal
 that survives noise is the number that the estimators' public rule goes by
 (:mod:`confrere.methods.geometry`); a best area :math:`a`, which the user guesses, becomes
-:math:`\Phi(\Phi^{-1}(a)\,\text{share}^{g/2})`. In a schema's body g is .2: columns tell in part the
-same, and what noise hides in one of them others say. Of plain rows in a ball nothing is known but
-their number, and g is .5. One release is one draw: its deviation over draws is about .6 of what is
-lost, right within a factor of three.
+:math:`\Phi(\Phi^{-1}(a)\,\text{share}^{g/2})`. One release is one draw: its deviation over draws is
+about .3 of what is lost, right within a factor of two.
 
 **Several organisations**: an average of releases has noise of every party, K times the variance of
 one with all records, where K is how many parties of one size theirs are worth. *One message* has
@@ -38,33 +36,33 @@ from confrere.data.schema import PublicSchema
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
-from confrere.ledger import Ledger, default_ledger
-from confrere.mechanisms.measurements import Objective, Point
+from confrere.kernel.measurements import Objective, Point
+from confrere.ledger import payer
 from confrere.methods.allowance import (
-    BEST,
     CURVATURE,
-    GAIN,
     LOG_ODDS,
-    NEAR_EXPERTS,
-    OF_EXPERTS,
-    PLAIN,
     SEEN,
-    ExpectedArea,
     LossName,
     alike,
     allowance,
-    kept_in_ball,
     slope_of,
 )
 from confrere.methods.asking import Colluding, Sizes
 from confrere.methods.average import Averaging
 from confrere.methods.geometry import (
+    BEST,
+    GAIN,
+    OF_EXPERTS,
+    PLAIN,
+    ExpectedArea,
     Geometry,
     SchemaGeometry,
     choose_form,
     curvature_of,
     expect,
     expected_in,
+    exponent_of,
+    kept_in_ball,
 )
 from confrere.methods.plan import plan_linear
 from confrere.methods.public_cells import HalfWhite
@@ -249,8 +247,8 @@ class SchemaForecast:
 
     lines: ExpectedArea  #: Of straight lines
     curves: ExpectedArea  #: Of curves, where numbers have no word of their own
-    used: Literal["lines", "curves"]  #: What ``noise="auto"`` and ``"schema"`` take
-    #: Whether ``noise="auto"`` leaves the schema to the ball, because it declares importances.
+    used: Literal["lines", "curves"]  #: What ``geometry="auto"`` and ``"schema"`` take
+    #: Whether ``geometry="auto"`` leaves the schema to the ball, because it declares importances.
     ball: bool
     #: The same if mean and deviation of every number were declared, where they are not.
     declared: ExpectedArea | None
@@ -268,7 +266,7 @@ class SchemaForecast:
             for name, area in forms.items()
         ]
         if self.ball:
-            lines.append("noise='auto' leaves declared importances to the ball; of noise='schema':")
+            lines.append("geometry='auto' leaves declared importances to the L2 ball; of 'schema':")
         lines.append(f"used: {self.used}")
         if self.declared is not None:
             lines.append(
@@ -295,7 +293,7 @@ def plan_schema(
     allowed = allowance(epsilon, n)
 
     def told(about: PublicSchema, form: Any) -> ExpectedArea:
-        return ExpectedArea(expect(about, form, allowed).kept, auc)
+        return ExpectedArea(expect(about, form, allowed).kept, auc, exponent_of(about))
 
     known = replace(schema, features=tuple(map(_with_moments, schema.features)))
     declared = None
@@ -320,6 +318,11 @@ def _with_moments(feature: Any) -> Any:
 
 
 # --- which method ---------------------------------------------------------------------------------
+
+#: Beside an average in a schema's body, sums are taken where noise hides more than this of its
+#: signal and they are expected to be better, else where they hide less than a half as much, and of
+#: so many parties of one size.
+MOST_HIDDEN, TWICE, MANY = 0.7, 2.0, 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,14 +362,14 @@ def choose(
     d: int | None = None,
     epsilon: float = 1.0,
     auc: float = BEST,
-    colluding: Colluding = "auto",
+    collusion_threshold: Colluding = "auto",
     trust: str = "own noise",
 ) -> Choice:
     """Choose how organisations learn one model; touches no data.
 
-    Declared signs: an average with experts. None: an average where numbers become curves, and
-    otherwise sums if the parties are worth two of one size; without a schema what is expected to be
-    better. Never rounds, never a delta, and never a kind of trust that policies forbid.
+    Declared signs: an average with experts. None: an average, but of straight lines of many
+    parties, or of which its noise leaves little, or hides twice as much as that of sums; where both
+    are in a ball, what is expected to be better. Never rounds, a delta, or forbidden trust.
 
     Parameters
     ----------
@@ -380,7 +383,7 @@ def choose(
         What every party spends.
     auc : float, default=0.8
         What the best model reaches without privacy: a guess, from the literature.
-    colluding : int or "auto", default="auto"
+    collusion_threshold : int or "auto", default="auto"
         How many parties of a sum may pool what they know; by default a minority.
     trust : str, default="own noise"
         The weakest that all parties' policies are content with: ``"1 of 3"``, ``"coordinator"``.
@@ -394,30 +397,32 @@ def choose(
     allowed = allowance(epsilon / math.sqrt(parties), sum(sizes))
     ball = Frame(d or 1) if schema is None else Frame(len(schema.feature_names))
     space: Geometry = ball
-    bent = signs = False
-    if schema is not None:
-        form = choose_form(schema, "schema", allowed)
-        space, bent = SchemaGeometry(schema.encoder(form=form)), form == "curves"
-        signs = schema.has_signs
+    signs, form = schema is not None and schema.has_signs, "standardised"
+    if schema is not None and (form := choose_form(schema, "auto", allowed)) != "standardised":
+        space = SchemaGeometry(schema.encoder(form=form))
     settings: dict[str, Any] = {"epsilon": float(epsilon)}
     settings |= {"method": "average"} if len(sizes) > 1 else {}
     plain = expected_in(space, allowed).at(auc)
     first = Way(name="average" if len(sizes) > 1 else "alone", expected=plain, settings=settings)
     best, ways, said = first, [first], []
     if signs:
-        near = expected_in(space, allowed, NEAR_EXPERTS).at(auc)
+        near = expected_in(space, allowed).with_experts().at(auc)
         told = settings | {"prior": "experts"}
         best = Way(name="with experts", expected=near, settings=told)
         ways.append(best)
     if len(sizes) > 1:
         counts = Sizes({f"party {k}": int(n) for k, n in enumerate(sizes)})
         curvature = CURVATURE if schema is None else curvature_of(schema)
-        how: dict[str, Any] = {"colluding": colluding, "curvature": curvature}
+        how: dict[str, Any] = {"collusion_threshold": collusion_threshold, "curvature": curvature}
         sums = _sums(OneMessage(frame=ball, epsilon=epsilon, cap=0.5, **how), counts, auc)
         ways.append(sums)
-        # Where nothing is declared both are in a ball, and the formula tells them apart.
-        better = sums.expected.auc > plain.auc + GAIN
-        if not signs and (better if schema is None else parties >= 2 and not bent):
+        # In one ball the formula tells them apart; beside a body only where noise hides most.
+        better, hidden = sums.expected.auc > plain.auc + GAIN, 1 - plain.kept
+        if form != "standardised" and hidden <= MOST_HIDDEN:
+            better = hidden > TWICE * (1 - sums.expected.kept)
+        if form == "linear" and parties >= MANY:
+            better = True
+        if not signs and better and form != "curves":
             best = sums if content.allows(sums.trust) else first
             if best is first:
                 said.append(
@@ -656,7 +661,7 @@ class FitPrice:
 
 
 def price(
-    estimator: Any,  # Its ``ledger`` and ``account`` say who would pay
+    estimator: Any,  # Its ``budget`` says who would pay
     # ``n_samples``, ``n_features``: public sizes.
     n_samples: int,
     n_features: int,
@@ -665,8 +670,7 @@ def price(
     if not hasattr(estimator, "price"):
         raise InvalidParameter("estimator must be a private classifier: it states a price.")
     guarantee: Guarantee = estimator.price(n_samples, n_features)
-    ledger: Ledger = default_ledger() if estimator.ledger is None else estimator.ledger
-    if ledger.ephemeral and estimator.account is None:
+    if estimator.budget is None:  # the session's own, without a cap
         return FitPrice(guarantee, None, float("inf"), True)
-    account = ledger.account_for(estimator.account)
+    ledger, account = payer(estimator.budget, guarantee)
     return FitPrice(guarantee, account, ledger.left(account), ledger.affords(account, guarantee))

@@ -503,8 +503,8 @@ def build_card(
     created: datetime | None = None,  # When the card was made; now by default
 ) -> Card:
     """Return the card of ``release``."""
-    said = notes or CardNotes()
-    spending = release.spending
+    said, spending = notes or CardNotes(), release.spending
+    link, *before = processing(release.model)
     counts = {"rows": said.max_rows_per_unit, "parties": said.parties_per_unit}
     facts = facts_of_spending(spending, **counts, simulated=release.simulated)
     price = {name: facts[f"guarantee.{name}"] for name in ("epsilon", "delta")}
@@ -540,9 +540,9 @@ def build_card(
         "mechanism": {},
         "accounting": spending.to_dict(),
         "prior_spend": None if ledger is None else prior_spend(ledger, spending.receipt),
-        "preprocessing": [*preprocessing(release.model), *said.preprocessing],
+        "preprocessing": [*before, *said.preprocessing],
         "tuning": said.tuning or NOT_STATED,
-        "post_processing": list(said.post_processing),
+        "post_processing": [link, *said.post_processing],
         "implementation": _implementation(),
         "utility": [asdict(one) for one in said.utility],
         "justification": said.justification or _justification(spending),
@@ -629,8 +629,23 @@ def _trust(spending: Spending) -> str:
     return "the organisation that holds the data computed the release; nobody else saw the data"
 
 
-def preprocessing(model: Model) -> Iterator[str]:
-    """Say what a model itself knows about what happened to rows before it was learned."""
+def processing(model: Model) -> list[str]:
+    """Say how scores become probabilities, and then what happened to rows before a model."""
+    link = model.to_dict()["link"]
+    told = {"share": "shares of votes", "softmax": "softmax"}.get(str(link))
+    if told is None:
+        told = "the logistic function" if link["cap"] == 1 else "the loss's own link"
+        told += ", moved to the base rate" if link["slope"] != 1 or link["shift"] else ""
+    return [f"probabilities: {told}", *_preprocessing(model)]
+
+
+def _preprocessing(model: Model) -> Iterator[str]:
+    facts = model.facts
+    if facts.loss is not None and facts.ridge is not None:
+        norm, law = "schema's" if facts.body else "L2", "Gaussian" if facts.sigma else "pure"
+        scale = facts.sigma or 1 / (facts.rho or 1.0)
+        yield f"{facts.loss} loss, ridge {facts.ridge:.6g} on its sum, {facts.n_samples} rows"
+        yield f"{law} noise of scale {scale:.6g} in the {norm} norm"
     data_norm = model.facts.data_norm
     if data_norm is not None:
         yield f"rows are clipped to the declared norm {data_norm:g}, which no data were asked for"

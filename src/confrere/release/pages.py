@@ -1,11 +1,7 @@
 """The texts of a release that people read: README, the card on a page, and in a notebook.
 
-The curves of a model are pictures on its card: what each number does to the log odds. They are
-drawn from released weights. The band around them is what noise alone would do to them, from public
-facts: two standard deviations of its law, as if records were spread evenly.
-
-The README is the same for all, and part of the format: a change of its text is a new version of the
-card's schema.
+A curve's band is what noise alone does to it, by public facts: two deviations of its law, as if
+records were spread evenly. The README is the same for all, and part of the format.
 """
 
 from __future__ import annotations
@@ -21,8 +17,9 @@ from markupsafe import Markup
 from scipy.linalg import block_diag
 
 from confrere.arrays import Floats
-from confrere.methods.geometry import curvature_of, expected_of, factors_of, weight_noise
+from confrere.methods.geometry import curvature_of, expected_of, factors_of
 from confrere.model import Linear
+from confrere.model.summary import summarised
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
 from confrere.views import Pairs, Panel, Word, price, share, shown, shown_down
@@ -126,27 +123,17 @@ def _found(release: Release) -> Iterator[BentColumn]:
 
 
 def _noise(release: Release, place: int, hats: int) -> Floats | None:
-    """Return the covariance of the noise in one curve's hats, where public facts tell it.
-
-    A curve is a line and bends, which are drawn apart: what noise does to them adds up. Near a
-    prior the ridge depends on how far it was believed: no band is drawn.
-    """
+    """Return the covariance of the noise in one curve's hats; near a prior nobody knows it."""
     facts, encoder = release.model.facts, release.model.encoder
-    if facts.rho is None or facts.ridge is None or facts.n_samples is None or encoder is None:
+    if facts.ridges is None or facts.noises is None or facts.n_samples is None or encoder is None:
         return None
     if facts.prior is not None or release.kind != "plr":
         return None
-    blocks = encoder.transformer().blocks()
-    factors, turns = factors_of(blocks)
-    if facts.body != tuple(factor.size for factor in factors[:-1]):
-        return None  # made by another rule
-    found = weight_noise(
-        factors,
-        n_samples=facts.n_samples,
-        rate=facts.rho,
-        ridge=facts.ridge,
-        curvature=curvature_of(encoder.schema),
-    )
+    factors, turns = factors_of(encoder.transformer().blocks())
+    found = [
+        (noise * np.eye(one.size), ridge * one.kernel[0, 0] * np.linalg.inv(one.kernel))
+        for one, noise, ridge in zip(factors, facts.noises, facts.ridges, strict=True)
+    ]
     of_block = iter(found[:-1])
     for turn in turns[: place + 1]:
         mine = [next(of_block)]
@@ -160,10 +147,7 @@ def _noise(release: Release, place: int, hats: int) -> Floats | None:
 
 
 def _even_squares(turn: Floats, hats: int) -> Floats:
-    """Return mean products of a curve's columns and the constant, at places that are spread evenly.
-
-    A curve is linear between knots, so ends and middles of the gaps tell all (Simpson's rule).
-    """
+    """Return mean products of a curve's columns and the constant, by Simpson's rule."""
     knots = np.eye(hats, turn.shape[1])
     middles = (knots[1:] + knots[:-1]) / 2
     places = np.vstack([knots, knots[1:-1], np.repeat(middles, 4, axis=0)]) @ turn.T
@@ -222,7 +206,7 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         for each in additions
         for one in each.addition.quality.measures
     ]
-    area = expected_of(model, promise.epsilon)
+    area = expected_of(model, experts=card.product.kind in ("plr", "collaborative"))
     hoped = f"; expected AUC {area}, if the best model has {area.best:g}" if area else ""
     told = {
         "status": Word(card.status, "good" if card.status == "released" else "bad"),
@@ -230,7 +214,7 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         "price": f"epsilon {price(promise.epsilon, promise.delta)}, {promise.unit_detail}",
         "in words": card.risk_in_words.text,
         "takes": f"{len(model.features)} columns: {_some(model.features)}",
-        "gives": f"one of {', '.join(map(str, model.classes))}",
+        "gives": f"one of {', '.join(map(str, model.classes))}; {card.post_processing[0]}",
         "against": against,
         "not protected": card.unprotected,
         "budget": budget and share(budget.after, budget.cap, budget.before),
@@ -238,7 +222,9 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         "proof": card.mechanism.theorem,
     }
     note = f"{card.product.kind}, {card.created[:10]}, id {card.release_id}"
-    return Panel(f"Release: {card.product.title}", [Pairs(told)], note)
+    found = summarised(model) if isinstance(model, Linear) else None
+    parts = [Pairs(told)] if found is None else [Pairs(told), found.table, found.note]
+    return Panel(f"Release: {card.product.title}", parts, note)
 
 
 def _left(card: Card) -> str | None:

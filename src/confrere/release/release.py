@@ -34,7 +34,7 @@ from confrere.model.model_json import check_npz, model_document, npz_bytes, read
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import canonical_bytes, json_bytes, read_json
 from confrere.release.additions import SignedAddition, check_addition, read_additions
-from confrere.release.card import Card, CardNotes, build_card, preprocessing, prior_spend
+from confrere.release.card import Card, CardNotes, build_card, prior_spend, processing
 from confrere.release.folder import (
     REHEARSAL,
     SIGNATURES,
@@ -186,8 +186,8 @@ class Release(Shown):
             raise UncappedRelease(
                 "it was paid for on an account without a cap, or in a ledger that goes with its "
                 "process, so nothing limits what is spent on the same data: fit with "
-                "ledger=Ledger(path) and an account with a cap, or give allow_uncapped=True, which "
-                "the card says."
+                "budget=ledger[account], of an account with a cap, or give allow_uncapped=True, "
+                "which the card says."
             )
         if (sign_with is None) != (party is None):
             raise InvalidParameter("sign_with and party go together: a key, and whose it is.")
@@ -405,8 +405,9 @@ def _consistent(folder: VerifiedFolder, *, rehearsal: bool = False) -> Release:
     check_npz(files["model.npz"], model.arrays())
     if "study.toml" in files and card.study_sha256 != sha256(files["study.toml"]):
         raise InvalidRelease("study.toml is not the study that card.json names; do not use it.")
-    said = list(preprocessing(model))
-    if card.product.kind != kind or card.preprocessing[: len(said)] != said:
+    said = processing(model)
+    told = [*card.post_processing[:1], *card.preprocessing[: len(said) - 1]]
+    if card.product.kind != kind or told != said:
         raise InvalidRelease("card.json is about another model than model.json; do not use it.")
     if files["README.md"] != README:
         raise InvalidRelease("README.md is not the text of every release; do not use it.")

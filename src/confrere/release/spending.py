@@ -18,17 +18,9 @@ from typing import Any
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter, SchemaError
-from confrere.kernel.guarantee import (
-    Guarantee,
-    Neighbours,
-    Together,
-    Unit,
-    added,
-    at_least,
-    exact,
-    plus,
-)
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, added, at_least, exact, plus
 from confrere.ledger import Receipt
+from confrere.ledger.compose import Together
 from confrere.model import Encoder
 from confrere.views import shown
 

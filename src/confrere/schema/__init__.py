@@ -3,7 +3,7 @@
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Category, Flag, Label, Number, Ordered
 from confrere.data.report import DataReport, data_report
-from confrere.data.schema import PublicDataOnlyWarning, PublicSchema, draft_schema
+from confrere.data.schema import PublicSchema
 
 __all__ = [
     "Category",
@@ -12,9 +12,7 @@ __all__ = [
     "Label",
     "Number",
     "Ordered",
-    "PublicDataOnlyWarning",
     "PublicSchema",
     "SchemaEncoder",
     "data_report",
-    "draft_schema",
 ]

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.solver.certificate import block_rows, partition_rows
+from confrere.kernel.measurements import block_rows, partition_rows
 
 Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array | BlockRows"
 
@@ -46,7 +46,6 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Number of weights that a row meets."""
         return int(self.stored.shape[1]) + (self.constant != 0)
 
     def times(self, W: Floats) -> Floats:
@@ -89,13 +88,11 @@ class Block:
         return grams
 
     def squares(self, weights: Floats) -> Floats:
-        """Return the diagonals of :meth:`gram`: ``(m, size)``."""
         shrink = None if self.shrink is None else np.square(self.shrink, dtype=np.float64)
         squared = type(self)(self.stored**2, shrink, np.square(self.factors), self.constant**2)
         return squared.pull(weights)
 
     def written(self) -> Floats:
-        """Return the rows written down: ``(rows, size)``."""
         stored = self.stored if isinstance(self.stored, np.ndarray) else self.stored.toarray()
         rows = np.empty((stored.shape[0], self.size))
         inner = rows[:, : stored.shape[1]]
@@ -107,7 +104,6 @@ class Block:
         return rows
 
     def square_norm(self) -> float:
-        """Return the sum of the rows' squared norms."""
         return float(self.squares(np.ones((1, self.stored.shape[0]))).sum())
 
     def _stored_times(self, W: Floats) -> Floats:
@@ -138,10 +134,7 @@ class Engine(Protocol):
 
 
 class BlockRows:
-    """Rows that are read in blocks: :class:`Block` of an array, of CSR, or of codes.
-
-    What is stored is anything with a shape that gives rows by slices and by numbers.
-    """
+    """Rows that are read in blocks: :class:`Block` of an array, of CSR, or of codes."""
 
     #: Whether every row is known to be within its bound.
     certified: bool = False
@@ -171,13 +164,11 @@ class BlockRows:
 
     @property
     def layout(self) -> tuple[int, int]:
-        """Rows of a block and of a partition."""
         d = self.shape[1]
         plain = block_rows(d, sparse=self.sparse), partition_rows(d, sparse=self.sparse)
         return self.steps or plain
 
     def stored(self, part: slice, buffer: Buffer) -> Any:
-        """Return stored rows, numbers in doubles."""
         if self.chosen is not None:
             found = self.X[self.chosen[part]]
         else:
@@ -213,7 +204,6 @@ class BlockRows:
         return other
 
     def written(self) -> Floats:
-        """Return all rows, written down: for few of them."""
         (block,) = self.blocks([slice(0, len(self))])
         return block.written()
 
@@ -243,7 +233,6 @@ class Buffer:
         return room
 
     def room(self, rows: int, width: int) -> Floats:
-        """Return an array of that shape with anything in it."""
         if len(self._room) < rows or self._room.shape[1] != width:
             self._room = np.empty((rows, width))
         return self._room[:rows]
@@ -260,7 +249,6 @@ def canonical(X: Any) -> Any:
 
 
 def sparse_block(X: Any, part: slice) -> Any:
-    """Return some consecutive rows of CSR, in doubles."""
     first, last = X.indptr[part.start], X.indptr[part.stop]
     return csr_view(
         np.asarray(X.data[first:last], dtype=np.float64),
@@ -278,7 +266,6 @@ def csr_view(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> An
 
 
 def _transposed(X: Any) -> Any:
-    """Return the transpose of CSR, of the same arrays."""
     columns: Any = sparse.csc_array(X.shape[::-1])
     columns.data, columns.indices, columns.indptr = X.data, X.indices, X.indptr
     return columns
@@ -319,18 +306,7 @@ def _added(total: Sums, more: Sums) -> Sums:
 
 
 class SolverRows:
-    """Rows, and sums over them in the order that :func:`rounding_bound` speaks of.
-
-    The first sum also checks what the bound needs of the rows: that the root mean square of their
-    norms is at most ``row_norm``.
-
-    Parameters
-    ----------
-    X : (n, d) ndarray, CSR or BlockRows
-        Any memory order; single precision is widened block by block.
-    row_norm : float
-        Declared bound on the norm of a row.
-    """
+    """Rows, and sums in the certificate's order; the first checks their root mean square norm."""
 
     def __init__(self, X: Matrix, row_norm: float) -> None:
         self.data: BlockRows = X if isinstance(X, BlockRows) else BlockRows(X)
@@ -348,7 +324,6 @@ class SolverRows:
             self.data = self._engine.keep(self.data)
 
     def keep(self, labels: NDArray[Any]) -> Any:
-        """Return labels where whoever sums finds them."""
         return labels if self._engine is None else self._engine.keep(labels)
 
     def sum(self, labels: Any, work: Work) -> Sums:
@@ -391,12 +366,7 @@ class SolverRows:
         self._checked = True
 
     def subsample(self, dimension: float) -> NDArray[np.intp] | None:
-        """Return some of the row numbers, spread evenly; None if that would be too few.
-
-        As many as tell the curvature in so many directions, and a twelfth if that costs less than
-        a pass. The choice is a fixed function of public numbers. It decides how fast a solver is,
-        never where it stops.
-        """
+        """Return row numbers, spread evenly by public numbers: they decide speed alone."""
         cheap = min(self.n // 12, 8 * self.n // self.d)
         enough = max(cheap, 4 * self.d, math.ceil(20 * dimension), 2000)
         count = min(enough, _SUBSAMPLE_ENTRIES // self.data.width)
@@ -408,11 +378,7 @@ class SolverRows:
         return chosen
 
     def take(self, chosen: NDArray[np.intp]) -> SolverRows:
-        """Return some of the rows.
-
-        Their root mean square norm may be larger than that of all, by no more than the square
-        root of how few they are.
-        """
+        # Their root mean square norm may be larger than that of all, by the root of how few.
         longest = self.row_norm * math.sqrt(self.n / len(chosen))
         return SolverRows(self.data[chosen], longest)
 

@@ -8,6 +8,7 @@ from confrere import FeatureStackingClassifier, Ledger, PrivateLogisticRegressio
 from confrere.audit import Pair, audit, audit_function, worst_pairs
 from confrere.audit.estimator import released_numbers
 from confrere.errors import InvalidParameter
+from confrere.methods.design import AddRemove
 
 mpl.use("Agg")
 
@@ -70,8 +71,8 @@ def test_the_callers_ledger_is_not_charged(tmp_path):
     ledger = Ledger(tmp_path / "budget.ledger")
     ledger.open_account("study", epsilon=1.0)
     for model in (
-        PrivateLogisticRegression(epsilon=0.5, ledger=ledger, account="study"),
-        FeatureStackingClassifier(epsilon=0.5, ledger=ledger, account="study"),
+        PrivateLogisticRegression(epsilon=0.5, budget=ledger["study"]),
+        FeatureStackingClassifier(epsilon=0.5, budget=ledger["study"]),
     ):
         assert audit(model, worst_pairs(model, n_samples=12)[0], runs=8).claimed == 0.5
     assert ledger.spent("study") == 0
@@ -108,7 +109,7 @@ def test_a_leaking_attribute_is_found():
 
 
 def test_pairs_respect_the_relation():
-    for pair in worst_pairs(PrivateLogisticRegression(neighbours="add-remove")):
+    for pair in worst_pairs(PrivateLogisticRegression(neighbours=AddRemove(60))):
         assert (len(pair.first["y"]), len(pair.second["y"])) == (60, 59)
         rows = {tuple(row) for row in pair.first["X"]}
         assert {tuple(row) for row in pair.second["X"]} <= rows

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from confrere import Ledger, PrivateLogisticRegression
-from confrere.cli.commands import evaluation
+from confrere.cli.commands import releases as evaluation
 from confrere.release import generate_key, load_release
 
 
@@ -27,7 +27,7 @@ def test_quality_is_paid_for_signed_and_verified(line, fitted, key):
     before = {path.name: path.read_bytes() for path in fitted.iterdir() if path.is_file()}
     args = (fitted, "local/main.csv", *options(key=key))
     result = line("evaluate", *args, typed="0.5\n")
-    assert "Type 0.5 to spend it" in result.stderr
+    assert "Type 0.5 to approve this privacy cost" in result.stderr
     assert "accuracy" in result.stdout
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
     assert {p.name: p.read_bytes() for p in fitted.iterdir() if p.is_file()} == before
@@ -60,7 +60,7 @@ def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(400, 2)) / 9, columns=["u", "v"])
     y = (X["u"] > 0).astype(int)
-    PrivateLogisticRegression(ledger=ledger).fit(X, y).to_release().save("r")
+    PrivateLogisticRegression(budget=ledger).fit(X, y).to_release().save("r")
     X.assign(ill=y).to_csv("t.csv", index=False)
     assert "--label" in line.json("evaluate", "r", "t.csv", *options(), "--yes", code=3)["message"]
     line("evaluate", "r", "t.csv", *options(label="ill"), "--yes")

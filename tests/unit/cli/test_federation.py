@@ -17,7 +17,7 @@ from confrere_federation.commands import party
 from confrere_federation.engines import line as engine
 from confrere_federation.engines.keys import make_authority
 from confrere_federation.progress import private
-from confrere_federation.studies.sessions import refuse_study
+from confrere_federation.studies.running import refuse_study
 from confrere_federation.studies.study_file import gather_locals, read_study
 from tests.unit.federation.signed_run import name_keys
 
@@ -26,7 +26,7 @@ NODES = [
     *("--key", "coordinator.key"),
     *(part for name in NAMES for part in ("--node", f"{name}={name}.node.pem")),
 ]
-APPROVE = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
+APPROVE = ["approve", "study.toml", "--local", "local/main.toml", "--approval", "main.approval"]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def prepared(line, study, sessions):
 
 def _agree(line):
     for name in NAMES:
-        own = ("--local", f"local/{name}.toml", "--grant", f"{name}.grant")
+        own = ("--local", f"local/{name}.toml", "--approval", f"{name}.approval")
         line("approve", "study.toml", *own, typed="1\n")
         line(*_party(name))
 
@@ -85,7 +85,7 @@ def _party(name):
     return [
         *("party", "study.toml", "--coordinator", "127.0.0.1:8000", "--authority", "ca.pem"),
         *("--node-key", f"{name}.node", "--local", f"local/{name}.toml"),
-        *("--grant", f"{name}.grant", "--out", f"had/{name}", "--folder", f"nodes/{name}"),
+        *("--approval", f"{name}.approval", "--out", f"had/{name}", "--folder", f"nodes/{name}"),
     ]
 
 
@@ -130,9 +130,9 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
 
 
 def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessions):
-    grant = json.loads(Path("main.grant").read_text())["grant"]
-    assert [request["operation"] for request in grant["requests"]] == ["size", "objective"]
-    assert grant["epsilon_per_run"] == 1.0
+    approval = json.loads(Path("main.approval").read_text())["approval"]
+    assert [request["operation"] for request in approval["requests"]] == ["size", "objective"]
+    assert approval["epsilon_per_run"] == 1.0
     assert Ledger("local/main.ledger").entries() == []
     prepared.write_text(prepared.read_text().replace("epsilon = 1.0   ", "epsilon = 0.9   "))
     answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", code=6)
@@ -174,7 +174,7 @@ def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch
 
 def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
     line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
-    assert not Path("main.grant").exists()
+    assert not Path("main.approval").exists()
     (told,) = Ledger("local/main.ledger").decisions()
     assert (told.said, told.name, told.reason) == ("refused", "the officer", "not our purpose")
     assert "refused" in line("ledger", "show", "local/main.ledger").stdout
@@ -187,10 +187,10 @@ def test_a_party_that_is_started_does_not_say_yes_in_the_officer_s_stead(line, s
     line(*APPROVE, "--yes")
     no = ["--refuse", "--name", "the officer", "--reason", "changed our mind"]
     assert "withdrawn by the officer" in line(*APPROVE, *no).stdout
-    assert not Path("main.grant").exists()
+    assert not Path("main.approval").exists()
     told = line(*_party("main"), code=4)
     assert "withdrawn by the officer" in told.stderr
-    assert not Path("main.grant").exists()
+    assert not Path("main.approval").exists()
     assert Ledger("local/main.ledger").entries() == []
     line(*APPROVE, "--yes")
     line(*_party("main"))
@@ -203,7 +203,7 @@ def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
         assert not stopped()
         found = read_study("study.toml")
         (local,) = gather_locals(found, Path("study.toml"), [Path("local/main.toml")]).values()
-        refuse_study(found, local, name="the officer", reason="no", grant=Path("main.grant"))
+        refuse_study(found, local, name="the officer", reason="no", approval=Path("main.approval"))
         assert stopped()
 
     monkeypatch.setattr(engine, "run_party", run_party)
@@ -223,21 +223,25 @@ def test_a_study_in_one_process_that_was_refused_is_not_learned(line, study):
 
 def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
     line(*APPROVE, code=7, typed="\n")
-    assert not Path("main.grant").exists()
+    assert not Path("main.approval").exists()
     words = ["--name", "the officer", "--reason", "agreed in May"]
     words += ["--justification", "one is what last year's study had"]
     assert "anonymous" in line(*APPROVE, "--yes", "--name", "anonymous", code=3).stderr
-    line(*APPROVE, *words, typed="1\n")
+    agreed = line(*APPROVE, *words, typed="1\n")
+    following = "confrere party study.toml --local local/main.toml --approval main.approval"
+    assert f"next: {following} --coordinator HOST:PORT" in agreed.stdout
+    assert "asked for coefficients learned from the records here, with noise" in agreed.stderr
+    assert "Predicts diabetes from age, bmi" in agreed.stderr
     assert "is there already" in line(*APPROVE, "--yes", code=3).stderr
-    grant = json.loads(Path("main.grant").read_text())["grant"]
-    assert (grant["approved_by"], grant["reason"], grant["attempts"]) == (
+    approval = json.loads(Path("main.approval").read_text())["approval"]
+    assert (approval["approved_by"], approval["reason"], approval["attempts"]) == (
         "the officer",
         "agreed in May",
         1,
     )
-    assert grant["justification"] == "one is what last year's study had"
+    assert approval["justification"] == "one is what last year's study had"
     line(*_party("main"))  # nothing is asked: it was approved
-    Path("main.grant").write_text(Path("main.grant").read_text().replace("May", "June"))
+    Path("main.approval").write_text(Path("main.approval").read_text().replace("May", "June"))
     Path("nodes/main/status.json").unlink()
     line(*_party("main"), code=5)
 

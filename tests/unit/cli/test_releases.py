@@ -65,7 +65,8 @@ def test_a_refuted_claim_ends_with_code_5(line, monkeypatch):
     assert answer["message"].startswith("REFUTED")
 
 
-def test_version_names_every_method(line):
-    answer = line.json("version")
+def test_methods_are_listed_by_a_command_and_versions_by_another(line):
+    answer = line.json("methods")
     assert {m["name"] for m in answer["data"]["methods"]} >= {"plr", "pst-h", "average", "vote"}
+    assert "pst-h" in line("methods").stdout
     assert "numpy" in line("version").stdout

@@ -1,12 +1,9 @@
-"""schema new and draft: from names and from public tables."""
+"""schema new: from names, and what columns are declared by."""
 
 from pathlib import Path
 
-import pytest
-
-from confrere import Ledger
-from confrere.cli.commands import schemas
-from confrere.schema import Flag, Label, Number, PublicSchema
+from confrere.data.schema import FORMS, declared_column
+from confrere.schema import Category, Flag, Number, Ordered, PublicSchema
 
 
 def test_a_new_schema_from_flags_reads_no_data(line, folder):
@@ -23,51 +20,21 @@ def test_a_new_schema_from_flags_reads_no_data(line, folder):
     assert "new.toml is there already" in again["message"]
 
 
-def _account(line, epsilon):
-    told = ("--unit", "record", "--neighbours", "replace-one", "--reason", "agreed")
-    line("ledger", "open", "own.ledger", "people", "--epsilon", epsilon, *told)
+def test_names_of_a_table_without_a_header_are_asked_for_and_no_record_is_taken(line, folder):
+    Path("people.csv").write_text("52,never,yes\n61,former,no\n")
+    typed = "age,smoker,ill\nill\nyes\nnumber\n18..100\n\n"
+    made = line("schema", "new", "--header", "people.csv", typed=typed)
+    assert PublicSchema.from_toml(made.stdout).columns == ("age",)
+    assert "52" not in made.stderr
+    ended = line("schema", "new", "--header", "people.csv", typed="\n" * 9, code=3)
+    assert "nothing was typed" in ended.stderr
 
 
-def _bounds_only():
-    # So many that noise from the system, which no seed repeats, stays far within the tolerances.
-    Path("people.csv").write_text(
-        "age,smoker,ill\n"
-        + "\n".join(f"{30 + k % 40},{'ny'[k % 4 == 0]},{k % 5}" for k in range(40_000))
-    )
-    features = [Number("age", bounds=(18, 100)), Flag("smoker", true="y", false="n")]
-    schema = PublicSchema(features, outcome=Label("ill", positive=0))
-    Path("bounds.toml").write_text(schema.to_toml())
-
-
-def test_facts_are_learned_for_a_price_that_the_schema_shows(line, folder):
-    _bounds_only()
-    _account(line, 1)
-    paid = ("--schema", "bounds.toml", "--ledger", "own.ledger")
-    args = ("schema", "learn", "people.csv", *paid, "--epsilon", "0.5")
-    answer = line.json(*args, "--yes", "--out", "learned.toml")
-    assert Ledger("own.ledger").spent("people") == 0.5
-    schema = PublicSchema.from_toml(Path("learned.toml"))
-    assert schema.features[0].mean == pytest.approx(49.5, abs=1)
-    assert schema.features[1].share == pytest.approx(0.25, abs=0.02)
-    assert schema.outcome.base_rate == pytest.approx(0.2, abs=0.02)
-    assert answer["data"]["paid"]["learned"]["age"] == ["mean", "sd"]
-    shown = line("schema", "show", "learned.toml")
-    assert "Facts that were paid for" in shown.stdout
-    assert line.json("schema", "show", "learned.toml")["data"]["paid"]
-    result = line(*args, typed="0.5\n")
-    assert "Type 0.5 to spend it" in result.stderr
-    assert "in the total of every release" in result.stderr
-    assert PublicSchema.from_toml(result.stdout).paid
-
-
-def test_facts_that_were_paid_for_are_shown_if_their_file_cannot_be_written(
-    line, folder, monkeypatch
-):
-    _bounds_only()
-    _account(line, 1)
-    monkeypatch.setattr(schemas, "_refuse_taken", lambda out: None)  # it went away meanwhile
-    paid = ("--schema", "bounds.toml", "--ledger", "own.ledger", "--epsilon", "0.5", "--yes")
-    result = line("schema", "learn", "people.csv", *paid, "--out", "nowhere/learned.toml")
-    assert "cannot be written" in result.stderr
-    assert PublicSchema.from_toml(result.stdout).paid
-    assert Ledger("own.ledger").spent("people") == 0.5
+def test_every_form_is_read():
+    made = {kind: declared_column(text) for kind, text in FORMS.items()}
+    assert made["number"] == Number("age", bounds=(18, 100))
+    assert made["flag"] == Flag("sex", true="male", false="female")
+    assert made["category"] == Category("smoker", values=("never", "former", "current"))
+    assert made["ordered"] == Ordered("stage", levels=("none", "mild", "severe"))
+    assert declared_column("t=number:-3.5..1e3").bounds == (-3.5, 1000)
+    assert declared_column("code=category:1|2|7").values == (1, 2, 7)

@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 from confrere.cli import app
+from confrere.kernel.measurements import Objective
 from confrere.ledger import Ledger
-from confrere.mechanisms.measurements import Objective
 from confrere.release import load_release
 
 
@@ -19,7 +18,13 @@ def charges(folder):
 def test_init_writes_files_that_check_and_are_never_overwritten(line, tmp_path):
     answer = line.json("init", tmp_path / "new")
     assert len(answer["data"]["files"]) == 4
-    line("check", tmp_path / "new" / "study.toml")
+    study, local = tmp_path / "new" / "study.toml", tmp_path / "new" / "local" / "main.toml"
+    told = line("check", study).stdout
+    assert "no table is named for main, branch-1, branch-2: data_path in its local file" in told
+    local.write_text(local.read_text().replace("# data_path", "data_path"))
+    absent = line("check", study, code=3).stdout
+    assert "the study is valid, but there is no" in absent
+    assert "main.csv of main" in absent
     answer = line.json("init", tmp_path / "new", code=3)
     assert answer["error_code"] == "StudyError"
     assert "study.toml is there already" in answer["message"]
@@ -67,6 +72,15 @@ def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, fo
     assert not list(folder.rglob("*.ledger"))
 
 
+def test_a_positive_value_that_no_row_has_is_said_here_before_anything_is_spent(line, folder):
+    path = Path("study.toml")
+    path.write_text(path.read_text().replace('positive = ["yes"]', 'positive = ["YES"]'))
+    assert "no row has a positive label" in line("check", "study.toml").stdout
+    told = line("fit", "study.toml", typed="\n", code=7).stderr
+    assert "main: no row has a positive label" in told
+    assert charges(folder) == []
+
+
 def test_price_touches_no_data(line, folder):
     for table in Path("local").glob("*.csv"):
         table.unlink()
@@ -77,7 +91,7 @@ def test_price_touches_no_data(line, folder):
 
 def test_fit_shows_the_price_has_it_typed_and_writes_everything(line, folder):
     result = line("fit", "study.toml", "--out", "out", typed="1\n")
-    assert "Type 1 to spend it" in result.stderr
+    assert "Type 1 to approve this privacy cost" in result.stderr
     assert "left after" in result.stderr
     assert "Receipts" in result.stdout
     assert "not signed" in result.stdout
@@ -91,13 +105,6 @@ def test_fit_shows_the_price_has_it_typed_and_writes_everything(line, folder):
         "releases"
     ]
     assert (new["release_id"] != again["release_id"], len(charges(folder))) == (True, 6)
-
-
-@pytest.mark.parametrize("typed", ["", "\n", "yes\n", "2\n", "0.99\n", "nan\n", "1 please\n"])
-def test_what_is_not_the_amount_spends_nothing(line, folder, typed):
-    answer = line.json("fit", "study.toml", code=7, typed=typed)
-    assert answer["error_code"] == "NotConfirmed"
-    assert not list(folder.rglob("*.ledger"))
 
 
 def test_flags_come_before_local_files_and_sign(line, folder):

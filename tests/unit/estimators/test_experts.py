@@ -12,6 +12,7 @@ from confrere import (
     PrivateLogisticRegression,
     PublicSchema,
 )
+from confrere.estimators import designed
 from confrere.methods.plan import PublicFacts
 from confrere.methods.priors import declared_prior, expert_centre, score_moments
 from confrere.schema import Label, Number
@@ -70,15 +71,15 @@ def test_estimators_take_them_and_notice_if_they_are_wrong(make, sign):
     assert model.score(rows, rows["y"]) > max(rows["y"].mean(), 1 - rows["y"].mean())
 
 
-@pytest.mark.parametrize("noise", ["ball", "auto"])
-def test_arrays_with_the_same_facts_give_the_same_model(noise):
-    rows, settings = table(), {"epsilon": 1.0, "random_state": 3, "noise": noise}
+@pytest.mark.parametrize("geometry", ["l2", "auto"])
+def test_arrays_with_the_same_facts_give_the_same_model(geometry):
+    rows, settings = table(), {"epsilon": 1.0, "random_state": 3, "geometry": geometry}
     known = PrivateLogisticRegression(schema=schema(), **settings).fit(rows)
     encoder = known.encoder_for({"all": len(rows)})
     centre = expert_centre(encoder) if encoder.shaped else encoder.expert_prior()
-    assert encoder.shaped is (noise == "auto")
+    assert encoder.shaped is (geometry == "auto")
     told = settings | {"prior": centre, "prior_intercept": np.log(1 / 3), "schema": encoder}
-    given = PrivateLogisticRegression(**told).fit(rows)
+    given = designed(PrivateLogisticRegression(), **told).fit(rows)
     np.testing.assert_array_equal(known.coef_, given.coef_)
 
 

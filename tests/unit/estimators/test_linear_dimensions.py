@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import Ledger, PrivateLogisticRegression, TransferClassifier
+from confrere import AddRemove, Ledger, PrivateLogisticRegression, TransferClassifier
 from confrere.audit.exact import exact_audit
+from confrere.estimators import designed
 from confrere.methods import PublicFacts
 from confrere.schema import Category, Number, PublicSchema
 
@@ -26,7 +27,7 @@ SCHEMA = PublicSchema(
         Category("c", values=("x", "y", "z")),
     )
 )
-COLUMNS = {"ball": 5, "schema": 8}
+COLUMNS = {"l2": 5, "schema": 8}
 
 
 def opinion(geometry, classes, strength=1.0):
@@ -37,34 +38,33 @@ def opinion(geometry, classes, strength=1.0):
 
 def settings_of(geometry, delta, classes, relation):
     settings = {"epsilon": EPSILON, "delta": delta, "classes": list(range(classes))}
-    settings |= {"noise": geometry, "data_norm": 3.0} if geometry == "ball" else {}
-    settings |= {"noise": geometry, "schema": SCHEMA} if geometry == "schema" else {}
-    return settings | ({"declared_samples": N} if relation == "add-remove" else {})
+    settings |= {"geometry": geometry, "data_norm": 3.0} if geometry == "l2" else {}
+    settings |= {"geometry": geometry, "schema": SCHEMA} if geometry == "schema" else {}
+    return settings | ({"neighbours": AddRemove(N)} if relation == "add-remove" else {})
 
 
 @pytest.fixture(scope="module")
 def sources():
     found = {}
-    for geometry, classes in itertools.product(("ball", "schema"), (2, 3)):
+    for geometry, classes in itertools.product(("l2", "schema"), (2, 3)):
         model = PrivateLogisticRegression(**settings_of(geometry, 0.0, classes, "replace-one"))
-        model.set_params(ledger=Ledger())
+        model.set_params(budget=Ledger())
         rows = TABLE if geometry == "schema" else X
         found[geometry, classes] = model.fit(rows, Y[classes]).to_release()
     return found
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("geometry", ["ball", "schema"])
+@pytest.mark.parametrize("geometry", ["l2", "schema"])
 def test_a_strong_ridge_returns_the_prior(geometry, classes):
     settings = settings_of(geometry, 0.0, classes, "replace-one") | {"epsilon": 1e6}
     level = -1.0 if classes == 2 else np.log([0.5, 0.2, 0.3])
-    model = PrivateLogisticRegression(
-        prior=opinion(geometry, classes),
+    model = designed(
+        PrivateLogisticRegression(
+            prior=opinion(geometry, classes), alpha=10000.0, random_state=0, **settings
+        ),
         prior_intercept=level,
         prior_check=False,
-        alpha=1e4,
-        random_state=0,
-        **settings,
     ).fit(TABLE if geometry == "schema" else X, Y[classes])
     np.testing.assert_allclose(model.coef_, np.atleast_2d(opinion(geometry, classes)), atol=0.02)
     if classes == 3:
@@ -73,7 +73,7 @@ def test_a_strong_ridge_returns_the_prior(geometry, classes):
 
 
 def planned(**settings):
-    model = PrivateLogisticRegression(schema=SCHEMA, noise="schema", **settings)
+    model = PrivateLogisticRegression(schema=SCHEMA, geometry="schema", **settings)
     names = tuple(model._encoder(N).names)
     classes = np.array(settings["classes"])
     facts = PublicFacts(
@@ -89,7 +89,7 @@ ALPHAS = np.array([0.01, 0.5, 0.02, 0.02, 0.04, 0.01, 0.1, 0.02])
 def test_a_ridge_per_column_in_a_body_has_its_exact_price(classes):
     """The shape of the noise stays; rows fill the unit ball again."""
     declared = {"classes": list(range(classes)), "random_state": 0}
-    plan = planned(alpha=ALPHAS, feature_scale=np.linspace(0.1, 2, 8), **declared)
+    plan = planned(alpha=10 * ALPHAS, **declared)
     found = exact_audit(plan.mechanism, draws=8, random_state=0)
     assert 0.9 * EPSILON < found.epsilon <= EPSILON
     assert 1 - 1e-6 < plan.frame.body.squared_reach <= 1
@@ -115,9 +115,8 @@ def test_a_ridge_per_column_is_what_was_asked_for():
 def test_of_a_branch_the_number_of_rows_decides_nothing_where_it_is_private(sources):
     plans = []
     for n in (100, N):
-        model = TransferClassifier(
-            source=sources["schema", 2], **settings_of("schema", 0.0, 2, "add-remove")
-        )
+        how = settings_of("schema", 0.0, 2, "add-remove")
+        model = TransferClassifier(source=sources["schema", 2], eta=0.0, **how)
         plans.append(model.prepare(TABLE[:n], Y[2][:n])[0])
     few, many = (plan.likely.mechanism for plan in plans)
     assert few.act.ridge == many.act.ridge

@@ -10,8 +10,9 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from confrere import PrivateLogisticRegression
+from confrere import AddRemove, PrivateLogisticRegression
 from confrere.errors import InvalidParameter
+from confrere.estimators import designed
 from confrere.methods import PublicFacts
 
 X, Y = make_classification(n_samples=600, n_features=6, n_informative=4, random_state=0)
@@ -22,9 +23,8 @@ def facts(n_samples, n_features):
 
 
 def generous(**settings):
-    return PrivateLogisticRegression(
-        **{"epsilon": 1e6, "data_norm": 20.0, "alpha": 1e-4, "random_state": 0} | settings
-    )
+    common = {"epsilon": 1e6, "data_norm": 20.0, "alpha": 1e-4, "random_state": 0}
+    return designed(PrivateLogisticRegression(), **common | settings)
 
 
 def test_labels_must_be_declared_unless_they_are_zero_and_one():
@@ -40,7 +40,7 @@ def test_labels_must_be_declared_unless_they_are_zero_and_one():
 
 
 def test_without_noise_it_is_scikit_learns_regression():
-    model = generous(fit_intercept=False, loss="logistic").fit(X, Y)
+    model = generous(fit_intercept=False, purpose="inference").fit(X, Y)
     clipped = X / 20.0
     ridge = 1e-4 * len(X)
     reference = LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-10, max_iter=10000)
@@ -50,7 +50,7 @@ def test_without_noise_it_is_scikit_learns_regression():
 
 def test_intercept_is_a_feature_inside_the_bound():
     shifted = X + 1.0
-    model = generous(intercept_scale=0.4, loss="logistic").fit(shifted, Y)
+    model = generous(intercept_scale=0.4, purpose="inference").fit(shifted, Y)
     rows = np.hstack([shifted * math.sqrt(1 - 0.16) / 20.0, np.full((len(X), 1), 0.4)])
     reference = LogisticRegression(C=1 / (1e-4 * len(X)), fit_intercept=False, tol=1e-10)
     reference.fit(rows, Y)
@@ -60,8 +60,7 @@ def test_intercept_is_a_feature_inside_the_bound():
 
 
 def test_add_remove_takes_its_ridge_from_the_declared_number():
-    settings = {"neighbours": "add-remove", "declared_samples": 1000, "alpha": 0.01}
-    model = PrivateLogisticRegression(**settings)
+    model = PrivateLogisticRegression(neighbours=AddRemove(1000), alpha=0.01)
     plans = [model.plan(facts(n, 6)) for n in (300, 301, 5000, 10_001)]
     assert len({plan.mechanism.act.ridge for plan in plans}) == 1
     assert {plan.facts().n_samples for plan in plans} == {1000}

@@ -7,8 +7,8 @@ from scipy import stats
 from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
 from confrere.errors import InvalidParameter
+from confrere.kernel.measurements import SecureSum
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SecureSum
 
 SUMMED = ("statistic", "cells", "weights")
 
@@ -30,7 +30,7 @@ def test_the_promise_says_who_would_have_to_collude(method):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 2)), rng.integers(0, 2, size=40)
     fit = {"party": np.repeat(np.arange(10), 4), "auxiliary": X[:20]}
-    model = make(method, colluding=3, random_state=0).fit(X, y, **fit)
+    model = make(method, collusion_threshold=3, random_state=0).fit(X, y, **fit)
     told = model.guarantee_.assumptions
     assert any("at most 3 of 10 parties pool what they know" in one for one in told)
     assert not any("whoever adds up" in one for one in told)
@@ -46,7 +46,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
     fit = {"party": np.repeat(np.arange(10), 4), "auxiliary": X[:20]}
     ledger = Ledger()
     ledger.open_account("all", epsilon=1.0, unit="party")
-    paying = {"ledger": ledger, "account": "all", "reserve": reserve}
+    paying = {"budget": ledger["all"], "max_retries": reserve}
     with pytest.raises(InvalidParameter, match="epsilon is too small"):
         make("cells", epsilon=4e-4 * (1 + reserve), **paying).fit(X, y, **fit)
     assert ledger.entries() == []

@@ -10,12 +10,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from confrere import (
-    CollaborativeClassifier,
-    Ledger,
-    MultipartyClassifier,
-    PrivateLogisticRegression,
-)
+from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
 from confrere.estimators import ReleasedClassifier
 from confrere.model import read_model
@@ -93,27 +88,12 @@ def test_parties_have_one_table_with_a_column_that_says_whose_row_it_is():
         CollaborativeClassifier(schema=SCHEMA, **SEEDED).fit(TABLE, party="clinic")
 
 
-def test_parties_may_have_tables_of_their_own():
-    tables = [TABLE[k::50] for k in range(50)]
-    settings = {"schema": SCHEMA, "method": "statistic", **SEEDED}
-    auxiliary = made(100, seed=1).drop(columns="ill")
-    model = MultipartyClassifier(**settings).fit(tables, auxiliary=auxiliary)
-    assert model.score(TABLE) > 0.7
-    tables[3] = tables[3].drop(columns="age")
-    tables[4] = tables[4].assign(ill="perhaps")
-    faults = MultipartyClassifier(**settings).faults(tables, None, auxiliary=auxiliary)
-    assert [*faults] == [3, 4]
-    MultipartyClassifier(**settings).fit(tables, auxiliary=auxiliary)
-    with pytest.raises(InvalidData, match="party 3"):
-        MultipartyClassifier(**settings, on_faulty="refuse").fit(tables, auxiliary=auxiliary)
-
-
 def test_a_pipeline_is_released_with_its_encoder(tmp_path):
     path = tmp_path / "books.ledger"
     ledger = Ledger(path)
     ledger.open_account("main", epsilon=10.0)
     pipeline = make_pipeline(
-        SCHEMA.encoder(), PrivateLogisticRegression(epsilon=2.0, ledger=ledger)
+        SCHEMA.encoder(), PrivateLogisticRegression(epsilon=2.0, budget=ledger)
     )
     pipeline.fit(TABLE, (TABLE["ill"] == "sick").astype(int))
     before = pipeline.predict_proba(TABLE)
@@ -142,35 +122,6 @@ def test_a_forged_encoder_is_found(tmp_path):
     document["encoder"]["labels"] = ["sick", "well"]
     with pytest.raises(InvalidRelease, match="labels"):
         read_model(document)
-
-
-BAD = {
-    "lacks the declared columns 'age'": lambda t: t.drop(columns="age"),
-    "more than once": lambda t: pd.concat([t, t[["age"]]], axis=1),
-    "no rows": lambda t: t.head(0),
-    "'age': some rows have no number": lambda t: t.assign(age="S3CRET"),
-    "'smoker': some rows have a value that is not declared": lambda t: t.assign(
-        smoker=["S3CRET", *t["smoker"][1:]]
-    ),
-    "'town': some rows have no value": lambda t: t.assign(town=[None, *t["town"][1:]]),
-    "not plain values": lambda t: t.assign(town=[[1]] * len(t)),
-    "'ill': some rows have a label that is not": lambda t: t.assign(ill=["S3CRET", *t["ill"][1:]]),
-    "one column 'ill'": lambda t: t.drop(columns="ill"),
-    "must be a data frame, or an array": lambda t: np.zeros((5, 2)),
-}
-
-
-@pytest.mark.parametrize("what", BAD)
-def test_bad_tables_cost_nothing_and_show_no_value(what):
-    ledger = Ledger()
-    ledger.open_account("main", epsilon=1.0)
-    model = PrivateLogisticRegression(schema=SCHEMA, epsilon=1.0, ledger=ledger)
-    table = BAD[what](TABLE)
-    labels = TABLE["ill"] if isinstance(table, np.ndarray) else None
-    with pytest.raises(InvalidData, match=what) as caught:
-        model.fit(table, labels)
-    assert "S3CRET" not in str(caught.value)
-    assert ledger.entries() == []
 
 
 def test_an_undeclared_column_is_not_looked_at():

@@ -5,7 +5,12 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from confrere import CollaborativeClassifier, PrivateLogisticRegression, TransferClassifier
+from confrere import (
+    AddRemove,
+    CollaborativeClassifier,
+    PrivateLogisticRegression,
+    TransferClassifier,
+)
 from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
@@ -57,7 +62,7 @@ def test_a_schema_shapes_the_noise_by_default_and_curves_bend():
     assert model.guarantee_.theorem == "docs/proofs/geometry.md"
     assert model.model_.encoder.form == "curves"
     assert model.model_.facts.body == (1, 6, 3, 1)
-    ball = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, noise="ball", random_state=0)
+    ball = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, geometry="l2", random_state=0)
     ball.fit(rows)
     assert ball.guarantee_.theorem == "docs/proofs/objective_perturbation.md"
     assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
@@ -67,7 +72,7 @@ def test_the_rule_is_public():
     for schema in (SCHEMA, KNOWN):
         assert choose_form(schema, "auto", allowance(0.1, 100)) == "linear"
         assert choose_form(schema, "auto", allowance(1.0, 1_000_000)) == "curves"
-        assert choose_form(schema, "ball", allowance(1.0, 1_000_000)) == "standardised"
+        assert choose_form(schema, "l2", allowance(1.0, 1_000_000)) == "standardised"
     important = PublicSchema(
         [
             Number("age", bounds=(18, 90), importance=2, sign=1),
@@ -99,11 +104,7 @@ def test_the_number_of_rows_decides_nothing_where_it_is_private():
     forms, plans = set(), []
     for n in (200, 2000):
         model = PrivateLogisticRegression(
-            epsilon=1.0,
-            schema=KNOWN,
-            neighbours="add-remove",
-            declared_samples=1000,
-            random_state=0,
+            epsilon=1.0, schema=KNOWN, neighbours=AddRemove(1000), random_state=0
         )
         plan, _ = model.prepare(table(n), None)
         plans.append(plan)
@@ -116,12 +117,12 @@ def test_the_number_of_rows_decides_nothing_where_it_is_private():
         assert np.array_equal(first, second)
 
 
-@pytest.mark.parametrize("named", ["prior", "feature_scale", "alpha"])
+@pytest.mark.parametrize("named", ["prior", "alpha"])
 def test_what_is_given_column_by_column_must_fit_the_body_s_columns(named):
     """By the rule it speaks of standardised columns; asked for, of those of the body."""
     settings = {"schema": SCHEMA, "classes": [0, 1], named: [1.0]}
     with pytest.raises(InvalidParameter, match=named):
-        PrivateLogisticRegression(noise="schema", **settings).price(1000)
+        PrivateLogisticRegression(geometry="schema", **settings).price(1000)
     each = settings | {named: np.ones(5)}
     assert PrivateLogisticRegression(**each)._encoder(1000).form == "standardised"
 
@@ -133,7 +134,7 @@ def test_one_organisation_spends_no_delta_in_a_body():
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 0.0)
     pure = PrivateLogisticRegression(**settings).fit(rows)
     assert np.array_equal(model.model_.coef, pure.model_.coef)
-    ball = PrivateLogisticRegression(**settings, delta=1e-6, noise="ball").fit(rows)
+    ball = PrivateLogisticRegression(**settings, delta=1e-06, geometry="l2").fit(rows)
     assert ball.guarantee_.delta == 1e-6
 
 
@@ -172,17 +173,16 @@ def test_small_parties_beside_a_large_one_take_no_curves_away():
     assert unequal([3000]) == unequal([2960] + [2] * 20) == "curves"
     assert unequal([150] * 20) == "linear"
     # Sizes that are hidden decide nothing.
-    forms = {unequal(s, declared_samples=3000) for s in ([2960] + [2] * 20, [140] * 21)}
+    forms = {unequal(s, neighbours=AddRemove(3000)) for s in ([2960] + [2] * 20, [140] * 21)}
     assert len(forms) == 1
 
 
-@pytest.mark.parametrize("noise", ["auto", "schema", "ball"])
+@pytest.mark.parametrize("noise", ["auto", "schema", "l2"])
 def test_a_branch_follows_the_form_of_its_source(noise):
     source = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(table())
-    branch = TransferClassifier(
-        source=source.to_release(), epsilon=0.5, schema=SCHEMA, noise=noise, random_state=0
-    ).fit(table(600, seed=2))
-    shaped = noise != "ball"
+    how = {"source": source.to_release(), "epsilon": 0.5, "schema": SCHEMA, "geometry": noise}
+    branch = TransferClassifier(**how, eta=0.0, random_state=0).fit(table(600, seed=2))
+    shaped = noise != "l2"
     assert (branch.model_.facts.body is not None) == shaped
     assert branch.model_.encoder.form == "curves"
     assert accuracy(branch, table(seed=1)) > 0.75
@@ -190,13 +190,13 @@ def test_a_branch_follows_the_form_of_its_source(noise):
 
 def test_a_branch_of_a_ball_stays_in_the_ball():
     source = PrivateLogisticRegression(
-        epsilon=4.0, schema=SCHEMA, noise="ball", random_state=0
+        epsilon=4.0, schema=SCHEMA, geometry="l2", random_state=0
     ).fit(table())
     settings = {"source": source.to_release(), "schema": SCHEMA, "random_state": 0}
     branch = TransferClassifier(**settings).fit(table(300, seed=2))
     assert branch.model_.encoder.form == "standardised"
-    with pytest.raises(InvalidParameter, match="noise='schema'"):
-        TransferClassifier(**settings, noise="schema").fit(table(300, seed=2))
+    with pytest.raises(InvalidParameter, match="geometry='schema'"):
+        TransferClassifier(**settings, geometry="schema").fit(table(300, seed=2))
 
 
 def parts(rows, count=3):
@@ -211,17 +211,17 @@ def test_an_average_has_noise_shaped_like_the_rows():
     assert model.guarantee_.epsilon == 2.0
     assert model.model_.encoder.form == "curves"
     assert model.model_.facts.body == (1, 6, 3, 1)
-    ball = CollaborativeClassifier(**settings, noise="ball").fit(rows, party=parts(rows))
+    ball = CollaborativeClassifier(**settings, geometry="l2").fit(rows, party=parts(rows))
     assert ball.guarantee_.theorem != "docs/proofs/geometry.md"
     assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
 
 
 def test_every_party_has_the_body_of_all_records_and_noise_of_its_own():
     rows = table(900)
-    model = CollaborativeClassifier(schema=SCHEMA, noise="schema", random_state=0)
+    model = CollaborativeClassifier(schema=SCHEMA, geometry="schema", random_state=0)
     plan, data = model.prepare(rows, None, party=parts(rows))
     one, *others = [term.mechanism.act for term in plan.terms(data)]
-    alone, _ = PrivateLogisticRegression(schema=SCHEMA, noise="schema").prepare(rows, None)
+    alone, _ = PrivateLogisticRegression(schema=SCHEMA, geometry="schema").prepare(rows, None)
     for other in others:
         assert other.norm is one.norm
         assert (other.law.rate, other.ridge) == (one.law.rate, one.ridge)
@@ -233,10 +233,10 @@ def test_every_party_has_the_body_of_all_records_and_noise_of_its_own():
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_rounds_of_an_average_share_epsilon(rounds):
     rows = table(900)
-    model = CollaborativeClassifier(schema=SCHEMA, noise="schema", rounds=rounds, random_state=0)
+    model = CollaborativeClassifier(schema=SCHEMA, geometry="schema", rounds=rounds, random_state=0)
     plan, data = model.prepare(rows, None, party=parts(rows))
     assert plan.guarantee().epsilon == 1.0
     made = plan.protocol.at(plan.sizes)
-    request = made.request(made.round_epsilons[0], plan.sizes, None)
+    request = made.request(plan.sizes, None)
     assert request.mechanism(300).guarantee().epsilon == pytest.approx(1 / rounds)
     assert np.isfinite(plan.run(data, SeededSource(0)).coef).all()

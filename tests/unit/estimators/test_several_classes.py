@@ -9,6 +9,7 @@ from confrere import (
     SampleStackingClassifier,
     TransferStackingClassifier,
 )
+from confrere.estimators import designed
 from confrere.release import load_release
 
 RNG = np.random.default_rng(0)
@@ -21,8 +22,8 @@ STACKS = {
     "samples": lambda **s: SampleStackingClassifier(n_groups=2, **s),
     "samples, vote": lambda **s: SampleStackingClassifier(n_groups=2, combiner="vote", **s),
     "features": lambda **s: FeatureStackingClassifier(groups=[[0, 1], [2, 3]], **s),
-    "features, separate": lambda **s: FeatureStackingClassifier(
-        groups=[[0, 1], [2, 3]], clipping="separate", **s
+    "features, separate": lambda **s: designed(
+        FeatureStackingClassifier(groups=[[0, 1], [2, 3]], **s), clipping="separate"
     ),
     "features, vote": lambda **s: FeatureStackingClassifier(
         groups=[[0, 1, 2], [3]], combiner="weighted_vote", importance=[1, 1, 1, 0.01], **s
@@ -35,7 +36,7 @@ STACKS = {
 @pytest.mark.parametrize("name", STACKS)
 def test_a_stack_learns_several_classes(name, delta, tmp_path):
     model = STACKS[name](
-        epsilon=1e4, delta=delta, alpha=1e-3, classes=list(NAMES), ledger=Ledger()
+        epsilon=1e4, delta=delta, alpha=1e-3, classes=list(NAMES), budget=Ledger()
     ).fit(X, Y)
     assert model.score(X, Y) > 0.8
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1e4, delta)

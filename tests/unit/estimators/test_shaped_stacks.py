@@ -3,7 +3,6 @@
 import pytest
 
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
-from confrere.data.body import GroupBodies, GroupRows
 from confrere.errors import InvalidParameter
 from confrere.schema import Category, Flag, Number, PublicSchema
 from tests.unit.estimators.test_schema_noise import LABEL, SCHEMA, accuracy, table
@@ -29,14 +28,14 @@ def test_a_schema_shapes_the_noise_of_every_group_by_default():
     assert model.model_.encoder.form == "curves"
     assert sorted(model.model_.facts.body) == [1, 1, 3, 6]
     assert model.guarantee_.theorem == "docs/proofs/feature_groups.md"
-    ball = stacked(noise="ball").fit(rows)
+    ball = stacked(geometry="l2").fit(rows)
     assert ball.model_.facts.body is None
     assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
 
 
 def test_importances_deal_out_epsilon_to_groups_of_whole_columns():
     plan, _ = stacked(schema=IMPORTANT, n_groups=3, epsilon=1.0).prepare(table(), None)
-    assert isinstance(plan.maps, GroupBodies)
+    assert plan.maps.frames
     # Nobody needs the flag.
     (low,) = plan.low
     assert [block.weight for block in low.blocks] == pytest.approx([0.75, 0.25])
@@ -50,18 +49,18 @@ def test_importances_deal_out_epsilon_to_groups_of_whole_columns():
     assert named == [list(range(8)), [8, 9, 10]]
 
 
-@pytest.mark.parametrize("noise", ["ball", "schema", "auto"])
-def test_groups_are_declared_by_the_names_of_columns(noise):
-    model = stacked(groups=[["job"], ["age", "smoker"]], noise=noise)
+@pytest.mark.parametrize("geometry", ["l2", "schema", "auto"])
+def test_groups_are_declared_by_the_names_of_columns(geometry):
+    model = stacked(groups=[["job"], ["age", "smoker"]], geometry=geometry)
     plan, data = model.prepare(table(), None)
     names = [[data.features[j] for j in group] for group in plan.maps.groups]
     assert names[0] == ["job=a", "job=b", "job=c"]
-    assert (names[1] == ["age", "smoker"]) == (noise == "ball")
-    assert isinstance(plan.maps, GroupRows if noise == "ball" else GroupBodies)
+    assert (names[1] == ["age", "smoker"]) == (geometry == "l2")
+    assert bool(plan.maps.frames) == (geometry != "l2")
     with pytest.raises(InvalidParameter, match="no column 'jobs'"):
-        stacked(groups=[["jobs"], ["age", "smoker"]], noise=noise).prepare(table(), None)
+        stacked(groups=[["jobs"], ["age", "smoker"]], geometry=geometry).prepare(table(), None)
     with pytest.raises(InvalidParameter, match="exactly once"):
-        stacked(groups=[["job"], ["age"]], noise=noise).prepare(table(), None)
+        stacked(groups=[["job"], ["age"]], geometry=geometry).prepare(table(), None)
     with pytest.raises(InvalidParameter, match="there is a schema"):
         FeatureStackingClassifier(groups=[["a"], ["b"]]).price(100, 2)
 
@@ -82,10 +81,10 @@ def test_a_source_whose_groups_divide_a_column_is_refused():
     """A stack in a ball whose columns were encoded for a body may have put them anywhere."""
     lines = SCHEMA.encoder(form="linear")
     made = FeatureStackingClassifier(
-        schema=lines, groups=[[0, 1], [2, 3, 4]], noise="ball", random_state=0
+        schema=lines, groups=[[0, 1], [2, 3, 4]], geometry="l2", random_state=0
     ).fit(table())
     settings = {"source": made.to_release(), "schema": SCHEMA, "random_state": 0}
     near = TransferStackingClassifier(**settings).fit(table(300, seed=2))
     assert near.model_.facts.body is None
-    with pytest.raises(InvalidParameter, match="noise='schema'"):
-        TransferStackingClassifier(**settings, noise="schema").fit(table(300, seed=2))
+    with pytest.raises(InvalidParameter, match="geometry='schema'"):
+        TransferStackingClassifier(**settings, geometry="schema").fit(table(300, seed=2))

@@ -12,6 +12,7 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
+from confrere.estimators import designed
 from confrere.kernel.guarantee import Promised
 from confrere.methods.stacks import allocate
 
@@ -32,13 +33,10 @@ def auc(model):
 @pytest.mark.parametrize("rows", ["clip", "unit"])
 @pytest.mark.parametrize("combiner", ["stack", "vote", "weighted_vote"])
 def test_every_combination_learns(clipping, rows, combiner):
-    model = FeatureStackingClassifier(
-        **SETTINGS,
-        n_groups=3,
-        importance=IMPORTANCE,
+    model = designed(
+        FeatureStackingClassifier(**SETTINGS, n_groups=3, importance=IMPORTANCE, combiner=combiner),
         clipping=clipping,
         rows=rows,
-        combiner=combiner,
     ).fit(X, Y)
     assert auc(model) > 0.7
     probabilities = model.predict_proba(X)
@@ -54,10 +52,12 @@ def test_one_important_group_is_plain_private_regression(clipping):
     groups = [np.arange(4), np.arange(4, 12)]
     rows = X.copy()
     rows[:, 4:] = 0  # under joint clipping the other columns still count towards the norm
-    stack = FeatureStackingClassifier(
-        **SETTINGS, importance=importance, groups=groups, clipping=clipping, intercept_scale=0.4
+    stack = designed(
+        FeatureStackingClassifier(**SETTINGS, importance=importance, groups=groups),
+        clipping=clipping,
+        intercept_scale=0.4,
     ).fit(rows, Y)
-    plain = PrivateLogisticRegression(**SETTINGS, intercept_scale=0.4).fit(rows[:, :4], Y)
+    plain = designed(PrivateLogisticRegression(**SETTINGS), intercept_scale=0.4).fit(rows[:, :4], Y)
     assert len(stack.low_level_) == 1
     np.testing.assert_allclose(stack.low_level_[0].coef, plain.coef_[0], rtol=1e-12)
     np.testing.assert_allclose(
@@ -96,7 +96,7 @@ def test_unbalanced_labels_do_not_turn_the_ranking_around(stack, share):
 
 def test_one_ledger_entry_has_the_levels_apart():
     ledger = Ledger()
-    model = FeatureStackingClassifier(epsilon=0.5, n_groups=3, ledger=ledger).fit(X, Y)
+    model = FeatureStackingClassifier(epsilon=0.5, n_groups=3, budget=ledger).fit(X, Y)
     (entry,) = ledger.entries()
     assert entry.guarantee.epsilon == 0.5
     assert entry.event.parts == (Promised(0.5), Promised(0.5))

@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import CollaborativeClassifier
-from confrere.data.body import BodyFrame, l1_reach
+from confrere import AddRemove, CollaborativeClassifier
+from confrere.audit.densities import densities
+from confrere.data.frame import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators import designed
 from confrere.kernel.accountants import gaussian_mu, loss_of
 from confrere.kernel.norms import HiddenSize
 from confrere.methods import PublicFacts
@@ -30,7 +32,7 @@ SCHEMA = PublicSchema(
     )
 )
 METHODS = ("average", "ofpa", "ofaa", "laplace", "sums")
-COLUMNS = {"ball": 4, "schema": 8}
+COLUMNS = {"l2": 4, "schema": 8}
 
 
 def opinion(geometry, classes):
@@ -40,11 +42,11 @@ def opinion(geometry, classes):
 
 
 def settings_of(geometry, delta, classes, prior, relation):
-    found = {"epsilon": 1.0, "delta": delta, "classes": list(range(classes)), "noise": geometry}
-    found |= {"data_norm": 3.0} if geometry == "ball" else {"schema": SCHEMA}
+    found = {"epsilon": 1.0, "delta": delta, "classes": list(range(classes)), "geometry": geometry}
+    found |= {"data_norm": 3.0} if geometry == "l2" else {"schema": SCHEMA}
     if prior is not None:
         found |= {"prior": opinion(geometry, classes), "prior_check": prior}
-    return found | ({"declared_samples": N} if relation == "add-remove" else {})
+    return found | ({"neighbours": AddRemove(N)} if relation == "add-remove" else {})
 
 
 def data_of(geometry, classes):
@@ -52,14 +54,13 @@ def data_of(geometry, classes):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("geometry", ["ball", "schema"])
+@pytest.mark.parametrize("geometry", ["l2", "schema"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_strong_ridge_returns_the_prior(method, geometry, classes):
     settings = settings_of(geometry, 0.0, classes, False, "replace-one") | {"epsilon": 1e6}
     level = -1.0 if classes == 2 else np.log([0.5, 0.2, 0.3])
-    model = CollaborativeClassifier(
-        method=method, alpha=1e5, prior_intercept=level, random_state=0, **settings
-    )
+    settings |= {"method": method, "alpha": 1e5, "random_state": 0, "prior_intercept": level}
+    model = designed(CollaborativeClassifier(), **settings)
     model.fit(*data_of(geometry, classes), party=PARTY)
     known = np.atleast_2d(settings["prior"])
     assert model.coef_ == pytest.approx(known - known.mean(axis=0) * (classes > 2), abs=2e-3)
@@ -67,14 +68,13 @@ def test_a_strong_ridge_returns_the_prior(method, geometry, classes):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("prior", [None, True])
-@pytest.mark.parametrize("geometry", ["ball", "schema"])
+@pytest.mark.parametrize("geometry", ["l2", "schema"])
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_that_is_planned_follows_from_hidden_sizes(method, geometry, prior, delta):
     if method == "ofpa" and delta:
         return
-    model = CollaborativeClassifier(
-        method=method, **settings_of(geometry, delta, 2, prior, "add-remove")
-    )
+    settings = settings_of(geometry, delta, 2, prior, "add-remove")
+    model = designed(CollaborativeClassifier(method=method), **settings)
     rows, y = data_of(geometry, 2)
     keep = np.append(np.arange(70), np.arange(120, 240))
     some = rows.iloc[keep] if geometry == "schema" else rows[keep]
@@ -111,7 +111,7 @@ def test_a_minimiser_around_a_centre_moves_no_further_and_ends_within_reach(clas
         other[0], labels[0] = -rows[0], y[1]
         if hidden:
             other, labels = other[1:], labels[1:]
-        (one,), (two,) = map(made.densities, ((rows, y), (other, labels)))
+        (one,), (two,) = (densities(made, one) for one in ((rows, y), (other, labels)))
         longest = max(longest, float(np.linalg.norm(one.point - two.point)))
         assert np.linalg.norm(one.point) <= made.parts[0].reach
     assert 0.1 * made.sensitivity < longest <= made.sensitivity
@@ -137,7 +137,7 @@ def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delt
     rows = rng.normal(size=(9, 3))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-12)
     y = rng.integers(0, classes, 9) if classes > 2 else rng.choice([-1.0, 1.0], 9)
-    whole, rest = made.densities((rows, y)), made.densities((rows[1:], y[1:]))
+    whole, rest = densities(made, (rows, y)), densities(made, (rows[1:], y[1:]))
     moves = [np.linalg.norm(a.point - b.point) for a, b in zip(whole, rest, strict=True)]
     assert moves == pytest.approx([part.move for part in made.parts])
     if delta:
@@ -157,7 +157,7 @@ def test_what_most_rows_may_do_bounds_the_rounding_of_sums():
 
 
 def made_frame(leaf, **settings):
-    model = CollaborativeClassifier(schema=SCHEMA.encoder(form="curves"), noise="schema")
+    model = CollaborativeClassifier(schema=SCHEMA.encoder(form="curves"), geometry="schema")
     facts = PublicFacts(n_samples=500, n_features=8)
     allowed = model.set_params(**settings).plan(facts).protocol.allowed(Sizes({"a": 500}))
     return SchemaGeometry(SCHEMA.encoder(form="curves"), leaf=leaf).frame(allowed, 4.0)

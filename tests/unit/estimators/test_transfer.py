@@ -18,11 +18,12 @@ from confrere.errors import (
     BudgetExceeded,
     InvalidParameter,
     InvalidRelease,
+    PrivacyWarning,
     SchemaMismatch,
     SignatureError,
     SimulatedRelease,
 )
-from confrere.estimators import ReleasedClassifier, fit_branches
+from confrere.estimators import ReleasedClassifier, designed
 from confrere.release import CardNotes, generate_key
 from confrere.schema import Number
 
@@ -79,25 +80,25 @@ def test_eta_one_forgets_the_source(linear):
 
 
 def test_without_own_data_the_source_is_what_remains(linear, stack):
-    settings = {"alpha": 1e6, "prior_check": False, "random_state": 0}
-    target = TransferClassifier(source=linear.to_release(), **settings).fit(X[BRANCH], Y[BRANCH])
+    settings = {"alpha": 1e6, "eta": 0.0, "prior_check": False, "random_state": 0}
+    target = designed(TransferClassifier(source=linear.to_release()), **settings)
+    target.fit(X[BRANCH], Y[BRANCH])
     np.testing.assert_allclose(target.coef_, linear.coef_, atol=1e-2)
-    stacked = TransferStackingClassifier(source=stack.to_release(), **settings)
+    stacked = designed(TransferStackingClassifier(source=stack.to_release()), **settings)
     stacked.fit(X[BRANCH], Y[BRANCH])
     for ours, theirs in zip(stacked.low_level_, stack.low_level_, strict=True):
         np.testing.assert_allclose(ours.coef, theirs.coef, atol=1e-2)
 
 
 def test_weights_are_mapped_to_the_targets_scale(linear):
-    """The target may declare another bound and other column factors: the point is the same."""
-    model = TransferClassifier(
-        source=linear.to_release(),
-        data_norm=7.0,
+    """The target may declare another bound and constant: the point is the same."""
+    model = designed(
+        TransferClassifier(
+            source=linear.to_release(), data_norm=7.0, alpha=10000000.0, random_state=0
+        ),
         intercept_scale=0.2,
-        feature_scale=np.linspace(0.5, 2, 10),
-        alpha=1e7,
+        eta=0.0,
         prior_check=False,
-        random_state=0,
     ).fit(X[BRANCH], Y[BRANCH])
     np.testing.assert_allclose(model.coef_, linear.coef_, atol=1e-2)
     np.testing.assert_allclose(model.intercept_, linear.intercept_, atol=1e-2)
@@ -107,9 +108,9 @@ def test_several_sources_are_weighted_by_what_the_noise_left():
     settings = {"data_norm": 2.0, "random_state": 4}
     good = PrivateLogisticRegression(epsilon=4.0, **settings).fit(X[MAIN], Y[MAIN])
     poor = PrivateLogisticRegression(epsilon=0.2, **settings).fit(X[:300], Y[:300])
-    model = TransferClassifier(
-        source=[good.to_release(), poor.to_release()], alpha=1e7, prior_check=False, random_state=0
-    ).fit(X[BRANCH], Y[BRANCH])
+    sources = [good.to_release(), poor.to_release()]
+    how = {"eta": 0.0, "alpha": 1e7, "prior_check": False, "random_state": 0}
+    model = designed(TransferClassifier(source=sources), **how).fit(X[BRANCH], Y[BRANCH])
     assert np.linalg.norm(model.coef_ - good.coef_) < 0.2 * np.linalg.norm(good.coef_) + 0.05
     stacks = [
         FeatureStackingClassifier(epsilon=1.0, **settings, n_groups=3).fit(X[part], Y[part])
@@ -129,8 +130,10 @@ def test_guarantees_are_separate_and_the_card_says_the_sum(linear):
     ledger = Ledger()
     ledger.open_account("branch", epsilon=1.0)
     target = TransferClassifier(
-        source=linear.to_release(), epsilon=0.4, ledger=ledger, account="branch"
-    ).fit(X[BRANCH], Y[BRANCH])
+        source=linear.to_release(), eta=0.1, epsilon=0.4, budget=ledger["branch"]
+    )
+    with pytest.warns(PrivacyWarning, match="expected to add to the source; the source as it is"):
+        target.fit(X[BRANCH], Y[BRANCH])
     assert target.guarantee_.epsilon == 0.4
     assert ledger.spent("branch") == 0.4
     release = target.to_release()
@@ -145,12 +148,12 @@ def test_many_branches_each_on_its_own_account(linear):
     branches = {f"branch {k}": (X[k::50], Y[k::50]) for k in range(4)}
     for name in branches:
         ledger.open_account(name, epsilon=1.0)
-    estimator = TransferClassifier(source=linear.to_release(), epsilon=0.75, ledger=ledger)
-    models = fit_branches(estimator, branches, n_jobs=2)
-    assert list(models) == list(branches)
-    assert [ledger.left(name) for name in branches] == [0.25] * 4
-    with pytest.raises(BudgetExceeded):
-        fit_branches(estimator, branches)
+    how = {"source": linear.to_release(), "eta": 0.0, "epsilon": 0.75}
+    for name, (rows, labels) in branches.items():
+        with pytest.warns(PrivacyWarning, match="for nothing"):
+            near = TransferClassifier(budget=ledger[name], **how).fit(rows, labels)
+        with pytest.raises(BudgetExceeded), pytest.warns(PrivacyWarning):
+            near.fit(rows, labels)
     assert [ledger.left(name) for name in branches] == [0.25] * 4
 
 
@@ -161,7 +164,7 @@ def saved(model, folder, **settings):
 @pytest.fixture(scope="module")
 def named():
     frame = pd.DataFrame(X, columns=NAMES)
-    return PrivateLogisticRegression(schema=SCHEMA, noise="ball").fit(frame[:3700], Y[:3700])
+    return PrivateLogisticRegression(schema=SCHEMA, geometry="l2").fit(frame[:3700], Y[:3700])
 
 
 def target(folder, **settings):
@@ -172,7 +175,7 @@ def target(folder, **settings):
 def test_what_does_not_fit_is_refused_and_costs_nothing(named, tmp_path):
     folder = saved(named, tmp_path / "release")
     ledger = Ledger()
-    settings = {"ledger": ledger}
+    settings = {"budget": ledger}
     other = PublicSchema(tuple(Number(name, bounds=(-2, 3)) for name in NAMES))
     with pytest.raises(SchemaMismatch, match="f0"):
         target(folder, schema=other, **settings)
@@ -205,6 +208,43 @@ def test_a_simulated_source_is_for_simulations_only():
     with pytest.raises(SimulatedRelease):
         TransferClassifier(source=source).fit(X[BRANCH], Y[BRANCH])
     assert TransferClassifier(source=source, random_state=1).fit(X[BRANCH], Y[BRANCH]).simulated_
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    return PrivateLogisticRegression(epsilon=0.1, data_norm=2.0).fit(X[:300], Y[:300])
+
+
+def test_nothing_is_charged_where_records_add_nothing(linear, noisy):
+    """What is kept is the source's very release; a source that knows little is fitted around."""
+    ledger = Ledger()
+    ledger.open_account("branch", epsilon=1.0)
+    how = {"budget": ledger["branch"], "data_norm": 2.0}
+    source = linear.to_release()
+    near = TransferClassifier(source=source, **how)
+    with pytest.warns(PrivacyWarning, match="that is the model, and nothing is charged"):
+        near.fit(X[BRANCH], Y[BRANCH])
+    assert near.receipt_ is None
+    assert ledger.entries("branch") == []
+    assert near.expected_gain_ < 0.002 <= near.expected_auc_.auc
+    assert near.to_release() is source
+    both = near.set_params(source=[noisy.to_release(), source], random_state=0)
+    assert both.fit(X[BRANCH], Y[BRANCH]).to_release() is source
+    np.testing.assert_array_equal(near.coef_, linear.coef_)
+    own = TransferClassifier(source=noisy.to_release(), **how).fit(X[MAIN], Y[MAIN])
+    assert own.expected_gain_ >= 0.002
+    assert ledger.spent("branch") == 1.0
+    assert own.model_.facts.kept > noisy.model_.facts.kept
+
+
+def test_a_stack_near_a_source_says_first_what_its_records_would_add(stack):
+    near = TransferStackingClassifier(source=stack.to_release())
+    with pytest.warns(PrivacyWarning, match="for nothing"):
+        assert 0 <= near.fit(X[:20], Y[:20]).expected_gain_ < 0.002
+    assert near.receipt_.guarantee.epsilon == 1.0
+    poor = FeatureStackingClassifier(epsilon=0.1, data_norm=2.0, n_groups=3).fit(X[:300], Y[:300])
+    near.set_params(source=poor.to_release())
+    assert near.fit(X[MAIN], Y[MAIN]).expected_gain_ > 0.05
 
 
 def test_the_source_alone_costs_nothing(linear):

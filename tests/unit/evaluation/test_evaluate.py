@@ -7,9 +7,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from confrere import Ledger
+from confrere.assurance.evaluation import Estimate, _count
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
 from confrere.evaluation import evaluate
-from confrere.evaluation.evaluate import _count
 from tests.world import each
 
 mpl.use("Agg")
@@ -29,7 +29,7 @@ def ledger(tmp_path):
 
 
 def test_one_charge_for_all_metrics(ledger):
-    found = evaluate(MODEL, X, Y, epsilon=0.6, metrics=ALL, ledger=ledger, account="test set")
+    found = evaluate(MODEL, X, Y, epsilon=0.6, metrics=ALL, budget=ledger["test set"])
     (entry,) = ledger.entries("test set")
     assert ledger.spent("test set") == 0.6
     assert entry.state == "released"
@@ -38,7 +38,7 @@ def test_one_charge_for_all_metrics(ledger):
     assert set(found.guarantees) == {"errors", "confusion", "scores"}
     assert not found.simulated
     with pytest.raises(BudgetExceeded):
-        evaluate(MODEL, X, Y, epsilon=0.6, ledger=ledger, account="test set")
+        evaluate(MODEL, X, Y, epsilon=0.6, budget=ledger["test set"])
     assert ledger.spent("test set") == 0.6
 
 
@@ -51,6 +51,8 @@ def test_without_noise_the_answers_are_the_usual_ones():
     lines = str(found).splitlines()
     assert lines[0].startswith("600 records, 95% intervals, ")
     assert f"accuracy  {found.accuracy.value:.4g} [" in lines[1]
+    assert str(Estimate(3.0, 0.0, 9.0)) == "3 [0, 9]"  # a count that may be none is measured
+    assert str(Estimate(0.5, 0.0, 1.0)) == "not measurable at this epsilon"
     assert len(lines) == 4 + len(found.confusion) + len(found.calibration)
     table = confusion_matrix(Y, predicted) / 600
     assert found.confusion[1, 0].value == pytest.approx(table[1, 0])
@@ -58,7 +60,7 @@ def test_without_noise_the_answers_are_the_usual_ones():
     assert found.auc.value == pytest.approx(exact, abs=0.01)
     assert found.auc.low < exact < found.auc.high
     assert sum(each.count for each in found.calibration) == 600
-    binned = MODEL.predict_proba(X)[:, 1] >= 0.95
+    binned = MODEL.predict_proba(X)[:, 1] >= found.calibration[-1].low
     assert found.calibration[-1].positive.value == pytest.approx(Y[binned].mean())
 
 
@@ -88,24 +90,24 @@ def test_several_classes():
     "bad",
     [
         *each(epsilon=(0, 1e-7), metrics=((), "accuracy", ("f1",)), confidence=(1.0,)),
-        *each(thresholds=((), (0.5, 0.5), (0.0, 0.5))),
+        *each(thresholds=((), (0.5, 0.5), (0.0, 0.5)), by=("sex",)),
     ],
     ids=str,
 )
 def test_wrong_settings_are_refused(bad, ledger):
     with pytest.raises(InvalidParameter):
-        evaluate(MODEL, X, Y, **{"epsilon": 1.0, "ledger": ledger, **bad})
+        evaluate(MODEL, X, Y, **{"epsilon": 1.0, "budget": ledger, **bad})
     assert ledger.spent("test set") == 0
 
 
 def test_wrong_labels_cost_nothing(ledger):
     for labels in (Y + 5, Y[:0]):
         with pytest.raises(InvalidData):
-            evaluate(MODEL, X, labels, epsilon=1.0, ledger=ledger)
+            evaluate(MODEL, X, labels, epsilon=1.0, budget=ledger)
     with pytest.raises(InvalidParameter, match="y must be given"):
-        evaluate(MODEL, X, None, epsilon=0.5, ledger=ledger)
+        evaluate(MODEL, X, None, epsilon=0.5, budget=ledger)
     with pytest.raises(ValueError, match=r"inconsistent|shape"):
-        evaluate(MODEL, X[:-1], Y, epsilon=1.0, ledger=ledger)
+        evaluate(MODEL, X[:-1], Y, epsilon=1.0, budget=ledger)
     assert ledger.spent("test set") == 0
 
 

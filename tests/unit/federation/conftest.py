@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from confrere.ledger import Ledger
-from confrere_federation.parties import OPERATIONS, Answers, Books, LocalParty, Policy
+from confrere_federation.parties import OPERATIONS, Answers, LocalParty, PartyAccounts, Policy
 
 
 def make_data(n, d=3, seed=0):
@@ -14,11 +14,11 @@ def make_data(n, d=3, seed=0):
 
 
 def loose_books(unit="record", neighbours="replace-one", **policy):
-    """Books of a ledger that is nowhere: whatever is installed is answered and paid for."""
+    """PartyAccounts of a ledger that is nowhere: whatever is installed is answered and paid for."""
     ledger = Ledger()
     ledger.open_account("test", unit=unit, neighbours=neighbours)
     allowed = Policy.anything(unit=unit, neighbours=neighbours, **policy)
-    return Books(ledger=ledger, account="test", policy=allowed)
+    return PartyAccounts(ledger=ledger, account="test", policy=allowed)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def make_party(tmp_path):
         ledger.open_account(
             "study", epsilon=cap, unit=policy["unit"], neighbours=policy["neighbours"]
         )
-        books = Books(
+        books = PartyAccounts(
             ledger=ledger,
             account="study",
             policy=Policy(**policy),
@@ -53,4 +53,4 @@ def party(make_party):
 
 def priced(operation, payload, facts):
     """Return what a party of these sizes would pay for a request, or have it refused."""
-    return operation.read(payload, facts).price(facts.n_samples)
+    return operation.read(payload, facts).cost(facts.n_samples)

@@ -1,9 +1,33 @@
 """One protocol over a federation, with what stands behind its outcome."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from confrere_federation.parties.federation import Trusted, with_receipts
+from confrere.methods.average import Combined
+from confrere_federation.parties import Payload
+from confrere_federation.parties.federation import Trusted, guarantee_of, with_quorum, with_receipts
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Combined):
+    receipts: Any = field(default_factory=dict)
+
+    @property
+    def guarantee(self):
+        return guarantee_of(self.receipts)
+
+
+def framed(frame, values, **arrays):
+    """A message of these coordinates, more values, and the arrays that are not None."""
+    sent = {name: one for name, one in (arrays | frame.arrays()).items() if one is not None}
+    return Payload(dict(values) | {"frame": frame.facts()}, sent)
+
+
+def collaborate(federation, plan, *, sizes=None, quorum=1.0):
+    """Run the protocol of a plan."""
+    steps = with_receipts(plan.steps(federation.parties() if sizes is None else sizes))
+    made, paid = federation.run_protocol(with_quorum(steps, quorum))
+    return Outcome(made.frame, made.weights, made.sizes, made.prior, paid)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""A run between organisations in one process: real keys, grants, ledgers and signatures."""
+"""A run between organisations in one process: real keys, approvals, ledgers and signatures."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,22 +11,22 @@ from confrere.release.signing import fingerprint, generate_key, sign_bytes
 from confrere_federation.parties import (
     Answers,
     Averaging,
-    Books,
     Frame,
     LocalParty,
-    collaborate,
+    PartyAccounts,
     run_name,
 )
 from confrere_federation.parties.answers import Journal
 from confrere_federation.parties.federation import (
     PartySession,
     SignedFederation,
-    rehearse,
+    dry_run,
     with_quorum,
 )
 from confrere_federation.parties.messages import Question, refused
-from confrere_federation.parties.party import Grant, Snapshots
+from confrere_federation.parties.party import SignedApproval, Snapshots
 from tests.unit.federation.conftest import make_data
+from tests.unit.federation.rounds import collaborate
 
 STUDY = "5" * 64
 COLUMNS = 3
@@ -87,7 +87,7 @@ class Organisations:
         plan = replace(plan, quorum=self.quorum) if isinstance(plan, Sums) else plan
         return collaborate(federation, plan, quorum=self.quorum)
 
-    def grant(self, name, **changes):
+    def approval(self, name, **changes):
         now = datetime.now(UTC)
         epsilon = self.plan.epsilon
         facts = {
@@ -95,7 +95,7 @@ class Organisations:
             "account": "study",
             "study_id": "a-study",
             "study_sha256": STUDY,
-            "requests": rehearse(self.protocol, self.names, STUDY, COLUMNS)[name],
+            "requests": dry_run(self.protocol, self.names, STUDY, COLUMNS)[name],
             "unit": "record",
             "relation": "replace-one",
             "epsilon_per_run": epsilon,
@@ -108,7 +108,7 @@ class Organisations:
             "reason": "a test",
             "approved_at": now,
         }
-        return Grant(**(facts | changes))
+        return SignedApproval(**(facts | changes))
 
     def ledger(self, name, cap=100.0):
         ledger = Ledger(self.folder / f"{name}.ledger")
@@ -118,11 +118,11 @@ class Organisations:
             )
         return ledger
 
-    def local(self, name, grant, **more):
-        books = Books(
+    def local(self, name, approval, **more):
+        books = PartyAccounts(
             ledger=self.ledger(name, **more),
             account="study",
-            policy=grant.policy,
+            policy=approval.policy,
             answers=Answers(self.folder / f"{name}.answers"),
             snapshots=Snapshots.at(self.folder / f"{name}.secret", self.folder / f"{name}.rows"),
         )
@@ -130,7 +130,7 @@ class Organisations:
         return LocalParty(name, *make_data(self.sizes[name], COLUMNS, seed), books)
 
     def session(self, name, **changes):
-        grant = self.grant(name, **changes.pop("grant", {}))
+        approval = self.approval(name, **changes.pop("approval", {}))
         facts = {
             "protocol": self.protocol,
             "parties": self.public,
@@ -138,7 +138,7 @@ class Organisations:
             "key": self.keys[name],
             "accept": lambda files, outcome: self.accept(name, files, outcome),
         } | changes
-        return PartySession(self.local(name, grant), grant, **facts)
+        return PartySession(self.local(name, approval), approval, **facts)
 
     def accept(self, name, files, outcome):
         if files != {"weights": outcome.weights.tobytes()}:

@@ -1,17 +1,20 @@
 """Organisations that add up where nobody sees into the sum, for tests."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from confrere.methods.asking import Size, Sizes
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
-from confrere_federation.parties import Frame, Payload, requests
+from confrere_federation.parties import Frame
+from confrere_federation.parties.masks import Announcement
 from confrere_federation.parties.messages import Question, SignedAnswer
 from confrere_federation.parties.requests import request_for
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
 FOUR = ("a", "b", "c", "d")
 ONE = OneMessage(frame=Frame(COLUMNS), epsilon=1.0)
-ROUNDS = GradientRounds(frame=Frame(COLUMNS), epsilon=1.0, delta=1e-6, rounds=3, reserve=2)
+ROUNDS = GradientRounds(frame=Frame(COLUMNS), epsilon=1.0, delta=1e-6, rounds=3, max_retries=2)
 PLANS = {"one message": ONE, "rounds": ROUNDS}
 
 
@@ -37,13 +40,12 @@ class Summers(Organisations):
         return self.asked().write()
 
     def asked(self):
-        plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
+        plan = replace(self.plan, quorum=self.quorum)
         more = () if isinstance(plan, OneMessage) else (plan.centre,)
         return request_for(self.kind(plan, self.sized(), *more))
 
     def mechanism(self):
-        plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
-        return plan.mechanism(self.sized())
+        return self.asked().mechanism
 
     def begun(self):
         """Ask for sizes, and return the evidence that every further question needs."""
@@ -52,14 +54,14 @@ class Summers(Organisations):
         return federation._steps
 
     def announcement(self, name, evidence, step=0):
-        question = ready_for(self.operation, self.request())
-        reply = self.ask(name, "ready", question, step=step, evidence=evidence)
+        reply = self.share(name, [], evidence, step)
         assert isinstance(reply, bytes), reply
-        return requests.read_key(name, SignedAnswer.open(reply, self.public).payload)
+        return read_key(name, SignedAnswer.open(reply, self.public).payload)
 
     def share(self, name, roster, evidence, step=0, request=None):
-        question = requests.share_question(request or self.request(), roster)
-        return self.ask(name, self.operation, question, step=step, evidence=evidence)
+        """Ask for a share; without a roster, whether one is ready."""
+        told = {"step": step, "evidence": evidence, "roster": named(roster)}
+        return self.ask(name, self.operation, request or self.request(), **told)
 
     def words(self, reply):
         return SignedAnswer.open(reply, self.public).payload.arrays["masked"].view(np.uint64)
@@ -68,18 +70,20 @@ class Summers(Organisations):
         self.sessions[name] = self.session(name)
 
 
-def vars_of(plan):
-    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+def read_key(name, answer):
+    told = answer.arrays["announcement"].tobytes()
+    return Announcement(name, told[:32], told[32:])
 
 
-def ready_for(operation, request):
-    """Return the question whether one is ready for a sum."""
-    return Payload({**request.values, "sum": operation}, request.arrays)
+def named(roster):
+    """Return a roster as a question has it."""
+    return {one.party: [one.key.hex(), one.signature.hex()] for one in roster}
 
 
 def asked_for(content, there):
-    """Return the operation that a question is about."""
-    return Question.open(content, there.coordinator.public_key())[0].operation
+    """Return the operation that a question is about, or whether one is ready."""
+    question = Question.open(content, there.coordinator.public_key())[0]
+    return "ready" if question.asks_ready else question.operation
 
 
 def carrier_with(there, change):

@@ -1,6 +1,5 @@
 """Averages: exact where nothing is drawn, priced as promised, rounds that shrink to the average."""
 
-import math
 from decimal import Decimal
 
 import numpy as np
@@ -14,16 +13,10 @@ from confrere.methods.asking import Sizes
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
-from confrere_federation.parties import (
-    Averaging,
-    Expansion,
-    Frame,
-    LocalFederation,
-    Payload,
-    collaborate,
-)
-from confrere_federation.parties.federation import rehearse
+from confrere_federation.parties import Averaging, Expansion, Frame, LocalFederation, Payload
+from confrere_federation.parties.federation import dry_run
 from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
+from tests.unit.federation.rounds import collaborate
 
 
 @pytest.fixture
@@ -39,7 +32,7 @@ BODY_SCHEMA = PublicSchema((Number("x", bounds=(-2, 2)), Category("c", values=("
 
 def shaped(**changed):
     encoder = BODY_SCHEMA.encoder(form="linear")
-    settings = {"epsilon": 1.0, "noise": "schema", "schema": encoder, **changed}
+    settings = {"epsilon": 1.0, "geometry": "schema", "schema": encoder, **changed}
     facts = PublicFacts(n_samples=1000, n_features=3)
     return CollaborativeClassifier(**settings).plan(facts).protocol
 
@@ -53,7 +46,7 @@ def with_body(payload, roots=None, **facts):
 def test_a_body_that_cannot_be_one_has_no_price(three):
     sizes = Sizes({"a": 60, "b": 45, "c": 15})
     plan = shaped().at(sizes)
-    good = request_for(plan.request(1.0, sizes, None)).write()
+    good = request_for(plan.request(sizes, None)).write()
     assert OPERATIONS["objective"].read(good, three[0].facts).write() == good
     roots = good.arrays["roots"]
     singular = roots.copy()
@@ -85,10 +78,9 @@ def test_a_body_that_cannot_be_one_has_no_price(three):
 @pytest.mark.parametrize("epsilon", [1.0, 0.3, 2.2])
 def test_rounds_never_spend_more_than_epsilon(make_party, rounds, epsilon):
     plan = Averaging(frame=Frame(3), epsilon=epsilon, rounds=rounds)
-    parts = plan.round_epsilons
-    assert len(parts) == rounds
-    assert sum(Decimal(repr(part)) for part in parts) <= Decimal(repr(epsilon))
-    assert math.fsum(parts) == pytest.approx(epsilon, rel=1e-12)
+    part = plan.allowed(Sizes({"a": 10})).epsilon
+    assert rounds * Decimal(repr(part)) <= Decimal(repr(epsilon))
+    assert rounds * part == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_under_add_remove_nobody_tells_its_size(make_party):
@@ -106,7 +98,7 @@ def test_under_add_remove_nobody_tells_its_size(make_party):
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("ask", ["average", "rounds", "expand", "sums", "votes", "summed votes"])
 def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
-    """Rehearsals, from which grants are made, price the delta that answers cost."""
+    """Dry runs, from which approvals are made, price the delta that answers cost."""
     common = {"frame": Frame(3), "epsilon": 1.0, "delta": 1e-6, "n_classes": n_classes}
     cap = {"cap": 0.5 if n_classes == 2 else 1.0}
     protocols = {
@@ -119,7 +111,7 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     }
     if "votes" in ask and n_classes > 2:
         return  # parties of a federation vote on two
-    asked = rehearse(protocols[ask].steps, ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
+    asked = dry_run(protocols[ask].steps, ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
     requests = asked["a"]
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
@@ -127,7 +119,7 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
 
 def test_a_centre_for_other_classes_is_refused():
     request = request_for(
-        Averaging(frame=Frame(3), epsilon=1.0).request(1.0, Sizes({"a": 60}), np.zeros(4))
+        Averaging(frame=Frame(3), epsilon=1.0).request(Sizes({"a": 60}), np.zeros(4))
     ).write()
     assert OPERATIONS["objective"].read(request, PartyFacts(60, 3)).n_classes == 2
     with pytest.raises(InvalidMessage, match="centre"):

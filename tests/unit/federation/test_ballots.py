@@ -5,24 +5,25 @@ import pytest
 
 from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
+from confrere.estimators import designed
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
 from confrere.methods.plan import coefficients
 from confrere_federation.parties import (
     OPERATIONS,
     Answers,
-    Books,
     Frame,
     LocalFederation,
     LocalParty,
+    PartyAccounts,
     PartyError,
     Payload,
     Policy,
     Voting,
 )
-from confrere_federation.parties.requests import PartyFacts, framed
+from confrere_federation.parties.requests import PartyFacts
 from tests.unit.federation.conftest import loose_books, priced
-from tests.unit.federation.rounds import poll
+from tests.unit.federation.rounds import framed, poll
 from tests.world import each
 
 RNG = np.random.default_rng(0)
@@ -39,12 +40,11 @@ ASKED = NAMED | {"epsilon": 1.0, "method": "statistic", "alpha": 1e-4, "auxiliar
 
 SETTINGS = [
     {"method": "statistic"},
-    {"method": "statistic", "radius": "spectral", "alpha": 0.05},
+    {"method": "statistic", "alpha": 0.05},
     {"method": "soft"},
     {"method": "soft", "auxiliary_private": True},
     {"method": "vote"},
     {"method": "weights"},
-    {"method": "weights", "normalise": True, "alpha": 0.1},
     {"method": "cells"},
     {"method": "cells", "alpha": 2.0},
 ]
@@ -54,7 +54,7 @@ def parties(ledger=None, **kw):
     def books():
         if ledger is None:
             return loose_books("party")
-        return Books(ledger=ledger, account="study", policy=PARTIES)
+        return PartyAccounts(ledger=ledger, account="study", policy=PARTIES)
 
     return [LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], books(), **kw) for k in range(M)]
 
@@ -80,10 +80,9 @@ def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_clas
     local, labels = (parties_of_three(), CODES) if n_classes > 2 else (parties(), Y)
     asked = plan(**settings, n_classes=n_classes)
     elected = poll(LocalFederation(local), asked, random_state=7)
-    model = MultipartyClassifier(
-        data_norm=1.5, random_state=7, classes=np.unique(labels).tolist(), **settings
-    ).fit(X, labels, party=OWNER, auxiliary=AUXILIARY)
-    coef, intercept = coefficients(elected.plan.frame, elected.released.weights)
+    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=np.unique(labels).tolist())
+    designed(model, **settings).fit(X, labels, party=OWNER, auxiliary=AUXILIARY)
+    coef, intercept = coefficients(elected.plan.frame.coefficients, elected.released.weights)
     np.testing.assert_array_equal(coef, model.coef_)
     np.testing.assert_array_equal(intercept, model.intercept_)
     assert elected.released.alpha == model.alpha_
@@ -115,15 +114,15 @@ def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for
 def test_an_absent_party_is_what_a_faulty_one_is(settings):
     broken = X.copy()
     broken[OWNER == 4] = np.nan
-    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[-1, 1], **settings)
-    model.fit(broken, Y, party=OWNER, auxiliary=AUXILIARY)
+    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[-1, 1])
+    designed(model, **settings).fit(broken, Y, party=OWNER, auxiliary=AUXILIARY)
 
     class Absent(LocalFederation):
         def ask(self, *args, **kw):
             return super().ask(*args, **kw) | {"p4": PartyError("Unreachable")}
 
     elected = poll(Absent(parties()), plan(**settings), random_state=7)
-    coef, _ = coefficients(elected.plan.frame, elected.released.weights)
+    coef, _ = coefficients(elected.plan.frame.coefficients, elected.released.weights)
     np.testing.assert_array_equal(coef, model.coef_)
     assert elected.left_out == {"p4": "Unreachable"}
     assert set(elected.receipts) == {f"p{k}" for k in range(M) if k != 4}
@@ -174,7 +173,7 @@ def own_books(tmp_path):
     made = []
     for k in range(M):
         answers = Answers(tmp_path / f"p{k}.answers")
-        books = Books(ledger=ledger, account="study", policy=PARTIES, answers=answers)
+        books = PartyAccounts(ledger=ledger, account="study", policy=PARTIES, answers=answers)
         made.append(LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], books))
     return ledger, made
 
@@ -202,7 +201,7 @@ def test_noise_is_drawn_once_per_run(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        *each(radius=("unit", "spectral"), alpha=(0.3,), local_alpha=(1e-3,), epsilon=(2.0,)),
+        *each(alpha=(0.3,), local_alpha=(1e-3,), epsilon=(2.0,)),
         *each(method=("soft", "vote", "weights", "cells"), auxiliary=(AUXILIARY[:30],)),
         {"frame": Frame(D, data_norm=1.0, constant=0.4)},
         {"method": "soft", "auxiliary_private": True},

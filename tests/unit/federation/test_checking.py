@@ -11,16 +11,16 @@ from confrere.methods.average import Averaging, PriorQuestion
 from confrere.methods.priors import Prior
 from confrere_federation.parties import (
     OPERATIONS,
-    Books,
     LocalFederation,
     LocalParty,
+    PartyAccounts,
     Policy,
-    collaborate,
 )
-from confrere_federation.parties.federation import rehearse
+from confrere_federation.parties.federation import dry_run
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.requests import PartyFacts, request_for
 from tests.unit.federation.conftest import priced
+from tests.unit.federation.rounds import collaborate
 
 COEF = np.array([2.0, 1.0, 0.0])
 
@@ -29,8 +29,7 @@ FACTS = PartyFacts(100, 3)
 
 
 def plan(epsilon=1.0, **settings):
-    scale = np.array([1.5, 1.0, 0.5])
-    prior = Prior(COEF, feature_scale=scale)
+    prior = Prior(COEF)
     return Averaging(frame=Frame(3), epsilon=epsilon, prior=prior, checked=True, **settings)
 
 
@@ -46,7 +45,9 @@ def federation(sign=1.0, n_parties=3):
             operations=("size", "check", "objective"), unit="record", neighbours="replace-one"
         )
         parties.append(
-            LocalParty(f"p{k}", X, y, books=Books(ledger=ledger, policy=policy, account="all"))
+            LocalParty(
+                f"p{k}", X, y, books=PartyAccounts(ledger=ledger, policy=policy, account="all")
+            )
         )
     return parties, LocalFederation(parties, on_error="raise")
 
@@ -66,10 +67,10 @@ def test_every_party_pays_for_check_and_weights_out_of_one_epsilon(sign):
 
 def test_what_follows_from_answers_is_known_to_be_derived():
     made = plan()
-    requests = rehearse(made.steps, ["a", "b"], "0" * 64, 3)["a"]
+    requests = dry_run(made.steps, ["a", "b"], "0" * 64, 3)["a"]
     by_name = {request.operation: request for request in requests}
-    assert by_name["check"].derived == ()
-    assert {"ridge", "centre"} <= set(by_name["objective"].derived)
+    assert by_name["check"].derived == ("epsilon",)  # of how many records all have
+    assert {"epsilon", "ridge", "centre"} <= set(by_name["objective"].derived)
     assert by_name["check"].epsilon + by_name["objective"].epsilon == pytest.approx(1.0)
 
 
@@ -82,7 +83,7 @@ def request(**changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"neighbours": "add-remove"}, {"feature_scale": -np.ones(3)}], ids=str
+    "changes", [{"neighbours": "add-remove"}, {"scales": np.ones(3)}, {"data_norm": -1.0}], ids=str
 )
 def test_a_request_that_does_not_fit_is_refused_before_it_is_priced(changes):
     assert priced(OPERATIONS["check"], request(), FACTS).epsilon == 0.05

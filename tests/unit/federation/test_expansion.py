@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from confrere.audit.densities import densities
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.methods.average import joint_move, noised_coefficients, unpack, worst_angle
-from confrere_federation.parties import Expansion, Frame, LocalFederation, collaborate
+from confrere_federation.parties import Expansion, Frame, LocalFederation
+from tests.unit.federation.rounds import collaborate
 
 
 def coefficients(X, y):
@@ -19,7 +21,7 @@ def test_the_sensitivity_is_attained(share):
     mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, linear_share=share)
     angle, one = worst_angle(share), np.ones(1)
     turned = np.array([[np.cos(angle), np.sin(angle)]]) * (1 - 1e-15)
-    first, second = (mechanism.densities((X, one)) for X in (np.eye(2)[:1], turned))
+    first, second = (densities(mechanism, (X, one)) for X in (np.eye(2)[:1], turned))
     loss = [a.loss(b) for a, b in zip(first, second, strict=True)]
     assert sum(loss) == pytest.approx(0.999)
     assert sum(loss) <= 0.999

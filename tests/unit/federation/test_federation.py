@@ -3,8 +3,9 @@
 import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
-from confrere.methods.asking import Sizes
+from confrere.methods.asking import Sizes, known_sizes
 from confrere_federation.parties import Averaging, Frame, LocalFederation, PartyError, Payload
+from confrere_federation.parties.federation import with_quorum
 from confrere_federation.parties.requests import request_for
 
 
@@ -39,7 +40,7 @@ def test_errors_are_codes_without_words(make_party):
     poor = make_party("b", cap=0.1)
     strict = make_party("c", operations={"size"})
     federation = LocalFederation([allowed, poor, strict])
-    request = request_for(plan().request(1.0, Sizes(dict.fromkeys("abc", 20)), None))
+    request = request_for(plan().request(Sizes(dict.fromkeys("abc", 20)), None))
     answers = federation.ask("objective", request.write())
     assert isinstance(answers["a"], Payload)
     assert answers["b"] == PartyError("BudgetExceeded")
@@ -54,7 +55,7 @@ def test_errors_are_codes_without_words(make_party):
 @pytest.mark.parametrize("quorum", [0, -1, 1.1, True])
 def test_a_quorum_is_a_share_of_parties_that_have_names_of_their_own(three, quorum):
     with pytest.raises(InvalidParameter):
-        LocalFederation(three).gather("size", Payload(), quorum=quorum)
+        with_quorum(known_sizes("abc"), quorum)
     for parties in ([three[0], three[0]], []):
         with pytest.raises(InvalidParameter):
             LocalFederation(parties)

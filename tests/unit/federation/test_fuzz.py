@@ -13,10 +13,10 @@ from confrere_federation.parties import (
     OPERATIONS,
     Answers,
     Averaging,
-    Books,
     Expansion,
     Frame,
     LocalParty,
+    PartyAccounts,
     PartyError,
     Payload,
     Policy,
@@ -36,10 +36,8 @@ HARMLESS = ("InvalidMessage", "InvalidParameter", "OperationRefused:", "InvalidR
 
 def questions():
     frame = Frame(3, feature_scale=np.array([1.0, 0.5, 2.0]))
-    objective = Averaging(frame=frame, epsilon=0.5, prior=np.ones(4)).request(
-        0.5, SIZES, np.ones(4)
-    )
-    output = Averaging(frame=frame, epsilon=0.5, perturb="output").request(0.5, SIZES, None)
+    objective = Averaging(frame=frame, epsilon=0.5, prior=np.ones(4)).request(SIZES, np.ones(4))
+    output = Averaging(frame=frame, epsilon=0.5, perturb="output").request(SIZES, None)
     requests = {
         "objective": request_for(objective).write(),
         "output": request_for(output).write(),
@@ -63,7 +61,7 @@ def guarded_party(tmp_path):
         neighbours="replace-one",
         study=STUDY,
     )
-    books = Books(
+    books = PartyAccounts(
         ledger=ledger, account="study", policy=policy, answers=Answers(tmp_path / "answers")
     )
     return LocalParty("clinic", *make_data(40), books)
@@ -116,7 +114,7 @@ def refused_code(content, party):
 
     def handle():
         asked = Question.decode(content)
-        where = {name: getattr(asked, name) for name in ("run", "step", "protocol", "study")}
+        where = {name: getattr(asked, name) for name in ("run", "step", "study")}
         serve(asked.operation, asked.payload, party, **where)
 
     with pytest.raises(ConfrereError) as caught:

@@ -1,6 +1,6 @@
 """A coordinator that wants more than was agreed: refused before any spend, whatever it tries.
 
-It holds the pinned key, sees every answer, and may send any bytes. It may ask what the grants
+It holds the pinned key, sees every answer, and may send any bytes. It may ask what the approvals
 contain, once; it may not choose relation, unit, ridge, frame, cap, centre or question, nor make a
 party sign what the answers do not give.
 """
@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from confrere.errors import GrantRefused, LedgerTampered, SignatureError
+from confrere.errors import ApprovalRefused, LedgerTampered, SignatureError
 from confrere_federation.parties import Averaging, Frame, PartyError, Payload, run_name
+from confrere_federation.parties.federation import packed
 from confrere_federation.parties.messages import Question, SignedAnswer, join_parts, split_parts
-from confrere_federation.parties.party import Grant
-from confrere_federation.parties.requests import framed
+from confrere_federation.parties.party import SignedApproval
+from tests.unit.federation.rounds import framed
 from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback, Organisations, code_of
 from tests.world import each
 
@@ -52,7 +53,7 @@ def up_to(there, operation, step):
 def asked(there, question, evidence=(), **changes):
     """Ask party a, as the coordinator, with some of a question changed."""
     facts = {name: getattr(question, name) for name in ("run", "study", "operation", "step")}
-    facts |= {"payload": question.payload, "protocol": question.protocol} | changes
+    facts |= {"payload": question.payload} | changes
     content = Question(**facts).sign(there.coordinator, evidence)
     return code_of(there.sessions["a"].handle(content))
 
@@ -132,7 +133,6 @@ def test_another_step_or_operation_gets_nothing(there):
     others = ("output", "size", "errors", "ballot", "upload", "steal")
     for changes in each(step=(1, 2, -1), operation=others):
         assert asked(there, question, evidence, **changes).startswith("OperationRefused:")
-    assert asked(there, question, evidence, protocol=1) == "OperationRefused:protocol"
     assert there.spent("a") == 0.0
 
 
@@ -211,7 +211,7 @@ def test_a_member_of_another_run_is_no_evidence(there, tmp_path):
 def test_a_grant_ends(there):
     question, evidence = up_to(there, "objective", 0)
     past = datetime.now(UTC) - timedelta(seconds=1)
-    there.sessions["a"] = there.session("a", grant={"expires": past})
+    there.sessions["a"] = there.session("a", approval={"expires": past})
     assert asked(there, question, evidence) == "OperationRefused:expired"
     assert there.spent("a") == 0.0
 
@@ -236,8 +236,7 @@ class TestTheEnd:
     """What is signed is what the answers give."""
 
     def finish(self, there, weights, evidence, **changes):
-        arrays = {"part0": np.frombuffer(weights.tobytes(), np.uint8)}
-        payload = Payload({"files": ["weights"]}, arrays)
+        payload = packed("files", {"weights": weights.tobytes()})
         facts = {"run": there.run, "study": STUDY, "operation": "finish", "payload": payload}
         content = Question(**(facts | changes)).sign(there.coordinator, evidence)
         return code_of(there.sessions["a"].handle(content))
@@ -252,14 +251,14 @@ class TestTheEnd:
         outcome, evidence = ended
         changed = outcome.weights + 1e-3
         own = there.sessions["a"]
-        nobodys = Payload({"parties": []}, {})
+        nobodys = packed("parties", {})
         assert self.finish(there, changed, evidence) == "InternalError"
         last = self.finish(there, changed, evidence, step=1, payload=nobodys)
         assert last == "OperationRefused:step"  # no signatures of what is not here
         assert (own.finished, own.state) == (False, "asked")
         assert isinstance(self.finish(there, outcome.weights, evidence), bytes)
         assert (own.finished, own.state) == (False, "released")
-        wrong = Payload({"parties": ["b"]}, {})
+        wrong = Payload({"parties": ["b"]}, nobodys.arrays)
         assert self.finish(there, changed, evidence, step=1, payload=wrong) == "InvalidMessage"
         reply = self.finish(there, changed, evidence, step=1, payload=nobodys)
         assert isinstance(reply, bytes)
@@ -305,25 +304,25 @@ def test_restored_files_are_noticed(there, tmp_path, monkeypatch, lost, code):
 
 
 class TestGrants:
-    """A grant is the party's word; nobody else can say it."""
+    """An approval is the party's word; nobody else can say it."""
 
     def test_it_says_what_will_be_asked(self, there):
-        grant = there.grant("a")
-        told = [(r.operation, r.step, r.epsilon, r.derived) for r in grant.requests]
+        approval = there.approval("a")
+        told = [(r.operation, r.step, r.epsilon, r.derived) for r in approval.requests]
         assert told == [
             ("size", 0, 0.0, ()),
             ("objective", 0, 0.5, ("ridge",)),
             ("objective", 1, 0.5, ("ridge", "centre")),
         ]
-        fixed = grant.requests[1].values
+        fixed = approval.requests[1].values
         assert fixed["neighbours"] == "replace-one"
         assert fixed["cap"] == 0.5
         assert fixed["frame"]["data_norm"] == 1.0
 
     def test_it_survives_its_file(self, there, tmp_path):
-        grant = there.grant("a")
-        (tmp_path / "grant").write_bytes(grant.document(there.keys["a"]))
-        assert Grant.load(tmp_path / "grant", there.public["a"]) == grant
+        approval = there.approval("a")
+        (tmp_path / "approval").write_bytes(approval.document(there.keys["a"]))
+        assert SignedApproval.load(tmp_path / "approval", there.public["a"]) == approval
 
     @pytest.mark.parametrize(
         ("old", "new"),
@@ -341,15 +340,15 @@ class TestGrants:
         ids=str,
     )
     def test_a_changed_one_is_refused(self, there, old, new):
-        content = there.grant("a").document(there.keys["a"])
+        content = there.approval("a").document(there.keys["a"])
         assert old in content
         with pytest.raises(SignatureError):
-            Grant.read(content.replace(old, new, 1), there.public["a"])
+            SignedApproval.read(content.replace(old, new, 1), there.public["a"])
 
     def test_another_s_signature_is_refused(self, there):
-        content = there.grant("a").document(there.keys["b"])
+        content = there.approval("a").document(there.keys["b"])
         with pytest.raises(SignatureError):
-            Grant.read(content, there.public["a"])
+            SignedApproval.read(content, there.public["a"])
 
     @pytest.mark.parametrize(
         "changes",
@@ -362,25 +361,26 @@ class TestGrants:
         ids=str,
     )
     def test_one_that_contradicts_itself_is_refused_without_a_value(self, there, changes):
-        facts = there.grant("a").model_dump(mode="python")
+        facts = there.approval("a").model_dump(mode="python")
         with pytest.raises(ValueError, match="validation error") as caught:
-            Grant(**(facts | changes))
+            SignedApproval(**(facts | changes))
         assert "input_value" not in str(caught.value)
 
     @pytest.mark.parametrize(
-        "content", [b"", b"{}", b"[]", b'{"grant": {}}', b'{"grant": 1, "signature": 2}', b"\xff"]
+        "content",
+        [b"", b"{}", b"[]", b'{"approval": {}}', b'{"approval": 1, "signature": 2}', b"\xff"],
     )
     def test_what_is_no_grant_is_refused(self, there, content):
-        with pytest.raises((GrantRefused, SignatureError)):
-            Grant.read(content, there.public["a"])
+        with pytest.raises((ApprovalRefused, SignatureError)):
+            SignedApproval.read(content, there.public["a"])
 
     def test_a_missing_one_says_what_to_do(self, there, tmp_path):
-        with pytest.raises(GrantRefused, match="confrere approve"):
-            Grant.load(tmp_path / "none", there.public["a"])
+        with pytest.raises(ApprovalRefused, match="confrere approve"):
+            SignedApproval.load(tmp_path / "none", there.public["a"])
 
     def test_so_many_attempts_and_no_more(self, there):
         twice = {"attempts": 2, "epsilon": 2.0}
-        there.sessions = {name: there.session(name, grant=twice) for name in there.names}
+        there.sessions = {name: there.session(name, approval=twice) for name in there.names}
         for attempt in (1, 2):
             federation = there.federation(run=run_name(STUDY, attempt), journal=f"j{attempt}")
             there.learn(federation)

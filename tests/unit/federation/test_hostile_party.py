@@ -140,8 +140,7 @@ def test_a_lie_is_refused_and_named(tmp_path, lie, caplog):
     federation = there.federation(tamper=tampering(there, change))
     outcome = there.learn(federation)
     kept = Journal(tmp_path / "journal", there.run)
-    with kept._opened() as log:
-        assert {party for party, _ in log.told("gathered", "objective", 0)["answers"]} == {"a", "b"}
+    assert {party for party, _ in kept._told("gathered", "objective", 0)["answers"]} == {"a", "b"}
     assert any(r.getMessage().startswith("c is left out of objective") for r in caplog.records)
     check_finished(there, federation, outcome)
 
@@ -287,8 +286,8 @@ def test_honest_answers_are_within_the_bounds(tmp_path):
     for epsilon in (0.01, 1.0, 100.0):
         for perturb in ("objective", "output"):
             plan = Averaging(frame=Frame(COLUMNS), epsilon=epsilon, perturb=perturb)
-            request = installed(perturb)(plan.request(epsilon, sizes, None))
-            expected = request.expected(30)
+            request = installed(perturb)(plan.request(sizes, None))
+            expected = request.response(30)
             for _ in range(330):
                 answer = Payload(arrays=request.answer(party, source))
                 assert expected.fault(answer) is None

@@ -46,13 +46,13 @@ def paid_once(there, plan):
     most = there.mechanism().releases
     for name in FOUR:
         assert there.spent(name) in (0.0, plan.epsilon)
-        kept = there.local(name, there.grant(name)).books.answers.kept(there.run)
+        kept = there.local(name, there.approval(name)).books.answers.kept(there.run)
         assert sum(operation == there.operation for operation, _ in kept) <= most
 
 
 @pytest.mark.parametrize(("plan", "liar"), [(ONE, "a"), (ONE, "d"), (ROUNDS, "b")])
 def test_garbage_is_found_by_leaving_parties_out_in_turn_and_named(tmp_path, plan, liar):
-    plan = replace(plan, reserve=4)
+    plan = replace(plan, max_retries=4)
     there = Summers(tmp_path, plan=plan)
     federation = there.federation(tamper=garbage(there, liar))
     outcome = there.learn(federation)
@@ -69,7 +69,7 @@ def test_garbage_is_found_by_leaving_parties_out_in_turn_and_named(tmp_path, pla
 
 @pytest.mark.parametrize("liar", ["b", "c"])
 def test_with_fewer_tries_several_are_left_out_at_once(tmp_path, liar):
-    plan = replace(ONE, reserve=2)
+    plan = replace(ONE, max_retries=2)
     there = Summers(tmp_path, plan=plan, quorum=0.5)
     federation = there.federation(tamper=garbage(there, liar))
     outcome = there.learn(federation)
@@ -79,7 +79,9 @@ def test_with_fewer_tries_several_are_left_out_at_once(tmp_path, liar):
     paid_once(there, plan)
 
 
-@pytest.mark.parametrize("plan", [replace(ONE, reserve=1), ROUNDS], ids=["one message", "rounds"])
+@pytest.mark.parametrize(
+    "plan", [replace(ONE, max_retries=1), ROUNDS], ids=["one message", "rounds"]
+)
 def test_who_says_ready_and_withholds_costs_one_try(tmp_path, plan):
     there = Summers(tmp_path, plan=plan)
     federation = there.federation(tamper=withheld(there, "d"))
@@ -95,7 +97,7 @@ def test_who_says_ready_and_withholds_costs_one_try(tmp_path, plan):
 
 @pytest.mark.parametrize("trick", [garbage, withheld])
 def test_when_no_try_is_left_it_is_said_who_it_was(tmp_path, trick):
-    plan = replace(ONE, reserve=1)
+    plan = replace(ONE, max_retries=1)
     there = Summers(tmp_path, plan=plan, quorum=1.0)  # nobody can be left out
     for _ in range(2):
         with pytest.raises(QuorumMissed, match=r"no try is left of the 2.* d") as error:
@@ -121,7 +123,7 @@ class Trusting(SignedFederation):
 
 
 def test_a_journal_that_holds_garbage_is_no_end(tmp_path):
-    plan = replace(ONE, reserve=4)
+    plan = replace(ONE, max_retries=4)
     there = Summers(tmp_path, plan=plan)
     there_too = there.federation(tamper=garbage(there, "b"))
     there_too.__class__ = Trusting

@@ -14,8 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from confrere.cli.envelope import NotConfirmed
-from confrere.errors import BudgetExceeded, EngineFailed, InvalidData
+from confrere.errors import BudgetExceeded, EngineFailed, InvalidData, StudyRefused
 from confrere.rows import Sql
 from confrere_federation.engines import offline
 from confrere_federation.engines.offline import AtHome
@@ -209,12 +208,12 @@ class TestEnds:
 
     def test_what_must_be_known_at_the_end_is_said_too(self):
         idle = SimpleNamespace(finished=False, state="", told=[])
-        no = SimpleNamespace(error=lambda: NotConfirmed("no").hinting("ask again"))
+        no = SimpleNamespace(error=lambda: StudyRefused("no").hinting("ask again"))
         made = lambda: AtHome(idle, {"party": "a"}, lambda: no)  # noqa: E731
         with offline.without_network(made, print) as session:
             assert session.facts == {"party": "a"}
             for _ in range(2):  # it can be asked again
-                with pytest.raises(NotConfirmed, match="no") as found:
+                with pytest.raises(StudyRefused, match="no") as found:
                     session.end()
                 assert (found.value.hint, session.state) == ("ask again", str(no))
 

@@ -8,15 +8,15 @@ from confrere.ledger import Ledger
 from confrere.solver.parties import PartySolutions
 from confrere_federation.parties import (
     Answers,
-    Books,
     Frame,
     LocalFederation,
     LocalParty,
+    PartyAccounts,
     PartyError,
     Policy,
     Voting,
 )
-from confrere_federation.parties.requests import Ready, request_for
+from confrere_federation.parties.requests import request_for
 from tests.unit.federation.rounds import poll
 
 RNG = np.random.default_rng(0)
@@ -29,10 +29,9 @@ FRAME = Frame(D, data_norm=1.5)
 
 SETTINGS = [
     {"method": "statistic"},
-    {"method": "statistic", "radius": "spectral", "local_alpha": 0.1},
+    {"method": "statistic", "local_alpha": 0.1},
     {"method": "cells"},
     {"method": "weights"},
-    {"method": "weights", "normalise": True, "alpha": 0.1},
 ]
 every = pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: "-".join(map(str, s.values())))
 
@@ -49,7 +48,7 @@ def books(cap=5.0):
     ledger = Ledger()
     ledger.open_account("study", epsilon=cap, unit="party", neighbours="replace-one")
     policy = Policy.anything(unit="party", neighbours="replace-one")
-    return Books(ledger=ledger, account="study", policy=policy, answers=Answers())
+    return PartyAccounts(ledger=ledger, account="study", policy=policy, answers=Answers())
 
 
 def parties(seed=None):
@@ -95,9 +94,9 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
 
 def test_who_is_not_ready_is_left_out_and_counts_as_split():
     class Without(LocalFederation):
-        def ask(self, operation, payload, *, to=None, step=0, timeout=None):
-            answers = dict(super().ask(operation, payload, to=to, step=step, timeout=timeout))
-            return answers | ({"p3": PartyError("Timeout")} if operation == Ready.operation else {})
+        def _asked(self, asked):
+            answers = dict(super()._asked(asked))
+            return answers | ({"p3": PartyError("Timeout")} if asked.label == "ready" else {})
 
     local = parties()
     outcome = poll(Without(local), plan(quorum=0.6))

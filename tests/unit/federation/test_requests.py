@@ -21,36 +21,28 @@ from confrere_federation.parties import (
     Payload,
     Voting,
 )
-from confrere_federation.parties.requests import (
-    Errors,
-    ErrorsOfAll,
-    FactsOfAll,
-    request_for,
-    sent_schema,
-)
+from confrere_federation.parties.requests import FactsOfAll, request_for, sent_schema
 from confrere_federation.studies.running import Learning
 
 D, FACTS = 3, PartyFacts(40, 3)
 FRAME = Frame(D, feature_scale=np.array([1.0, 0.5, 2.0]))
 SIZES = Sizes({"a": 40, "b": 60, "c": 50})
-MODEL = {"coef": np.ones(D), "intercept": 0.5}
-COUNTED = {"colluding": 1, "quorum": 1.0, "epsilon": 1.0, "largest": 100}
+COUNTED = {"collusion_threshold": 1, "quorum": 1.0, "epsilon": 1.0, "largest": 100}
 SCHEMA = PublicSchema([Number("age", bounds=(0, 100))], Label("ill", positive=("yes",)))
 
 
 def examples():
     common = {"frame": FRAME, "epsilon": 0.5}
-    asked = Averaging(**common).request(0.5, SIZES, np.ones(D + 1))
-    yield from (Size(), Errors(epsilon=0.5, **MODEL))
-    prior = Prior(np.ones(D), 0.3, data_norm=1.0, feature_scale=np.ones(D))
+    asked = Averaging(**common).request(SIZES, np.ones(D + 1))
+    yield Size()
+    prior = Prior(np.ones(D), 0.3, data_norm=1.0)
     yield PriorQuestion(prior=prior, epsilon=0.1)
     yield asked
-    yield Averaging(**common, delta=1e-6, perturb="output").request(0.5, SIZES, None)
+    yield Averaging(**common, delta=1e-6, perturb="output").request(SIZES, None)
     yield Expansion(**common).asked(SIZES)
     one, rounds = OneMessage(**common), GradientRounds(**common, delta=1e-6, rounds=3)
     yield Minimiser(replace(one, prior=np.ones(D + 1)), SIZES)
     yield Gradient(rounds, SIZES, rounds.centre, 1)
-    yield ErrorsOfAll.among(3, **COUNTED, **MODEL)
     yield FactsOfAll.among(3, **COUNTED, hides="record", schema=sent_schema(SCHEMA))
     rows = np.random.default_rng(0).normal(size=(40, D)) / 3
     for method in ("statistic", "weights", "cells"):
@@ -79,7 +71,7 @@ LEFT_OUT = {"delta"}
 
 
 def test_every_operation_is_looked_at():
-    assert EXAMPLES.keys() | {"ready"} == OPERATIONS.keys()
+    assert EXAMPLES.keys() == OPERATIONS.keys()
 
 
 @every
@@ -87,7 +79,7 @@ def test_what_is_written_is_read_back(asked):
     payload = asked.write()
     read = OPERATIONS[asked.operation].read(Payload.decode(payload.encode()), FACTS)
     assert read.write() == payload
-    assert read.price(40) == asked.price(40)
+    assert read.cost(40) == asked.cost(40)
 
 
 def refused(asked, values, arrays):

@@ -10,16 +10,15 @@ import pytest
 
 from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpaid
 from confrere.kernel.accountants import gaussian_delta
+from confrere.kernel.measurements import UNSOLVED, SecureSum
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SecureSum
 from confrere.methods import sums
 from confrere.methods.sums import Gradient, check_try
-from confrere.solver.certificate import UNSOLVED
 from confrere_federation.parties import Payload, Policy, requests
 from confrere_federation.parties import masks as masks_module
 from confrere_federation.parties import party as serving
-from confrere_federation.parties.masks import Masking, SumKey, add_masked
+from confrere_federation.parties.masks import Masking, Masks, add_masked
 from tests.unit.federation.summers import (
     FOUR,
     ONE,
@@ -27,7 +26,8 @@ from tests.unit.federation.summers import (
     Summers,
     asked_for,
     carrier_with,
-    ready_for,
+    named,
+    read_key,
 )
 
 # What a party does on purpose or by accident.
@@ -179,21 +179,21 @@ def is_paid_back(there, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(serving, "hidden", fail)
+        patch.setattr(Masks, "hide", fail)
         assert there.share("a", roster, evidence) == "InternalError"
     return there.spent("a") == 0.0
 
 
 def test_a_try_that_failed_after_its_draw_is_used_up_and_the_next_goes_on(tmp_path, monkeypatch):
     there, told = Summers(tmp_path, plan=ROUNDS), []
-    evidence, sound = there.begun(), serving.hidden
+    evidence, sound = there.begun(), Masks.hide
 
     def fail(*_):
         raise MemoryError
 
     for step in range(there.mechanism().releases):
         roster = [there.announcement(name, evidence, step) for name in FOUR]
-        monkeypatch.setattr(serving, "hidden", fail if step == 1 else sound)
+        monkeypatch.setattr(Masks, "hide", fail if step == 1 else sound)
         told.append(isinstance(there.share("a", roster, evidence, step), bytes))
     assert told == [True, False, True, True, True]
     book = there.sessions["a"]._local.books.ledger
@@ -210,18 +210,19 @@ def test_sound_code_withstands_all_three(tmp_path, monkeypatch):
 
 def test_streams_that_two_tries_share_are_found(tmp_path, monkeypatch):
     """Mutation: one key for all tries, and streams bound to nothing but the pair."""
-    made = {}
-    real = SumKey.make.__func__
+    made, real = {}, Masking.ready
 
-    def make(cls, context, party, identity):
-        fresh = real(cls, context, party, identity)
-        secret = made.setdefault(party, fresh._secret)
+    def ready(self, operation, context):
+        real(self, operation, context)
+        place = (context.run, operation, context.attempt)
+        secret = made.setdefault(self.party, self._waiting[place][1])
         public = secret.public_key().public_bytes_raw()
-        signature = identity.sign(masks_module._announced(context, party, public))
-        one = masks_module.Announcement(party, public, signature)
-        return cls(context, party, one, secret)
+        signature = self.identity.sign(masks_module._announced(context, self.party, public))
+        one = masks_module.Announcement(self.party, public, signature)
+        self._waiting[place] = context, secret, one
+        return one
 
-    monkeypatch.setattr(SumKey, "make", classmethod(make))
+    monkeypatch.setattr(Masking, "ready", ready)
     there = Summers(tmp_path, plan=ROUNDS)
     assert not shows_a_party(there), "a key that is used twice is bound to its context all the same"
     (tmp_path / "unbound").mkdir()
@@ -268,23 +269,24 @@ def test_a_refund_is_found(tmp_path, monkeypatch):
 def uploads_in_a_run(there, most=9):
     """Return how often a party uploads in a run in which it is asked again and again.
 
-    By itself, without a grant or a protocol that says what is next: it counts its own tries.
+    By itself, without an approval or a protocol that says what is next: it counts its own tries.
     """
     own = {}
     for name in FOUR:
-        party = there.local(name, there.grant(name))
+        party = there.local(name, there.approval(name))
         policy = Policy.anything(unit="record", neighbours="replace-one")
         masking = Masking(name, there.keys[name], there.public)
         own[name] = replace(party, masking=masking, books=replace(party.books, policy=policy))
     request, given = there.request(), 0
-    ready = ready_for(there.operation, request)
     for step in range(most):
         asked = {"run": there.run, "step": step}
+
+        def served(name, roster, asked=asked):
+            told = {"roster": named(roster), **asked}
+            return serving.serve(there.operation, request, own[name], **told)
+
         try:
-            told = {name: serving.serve("ready", ready, own[name], **asked) for name in FOUR}
-            roster = [requests.read_key(*one) for one in told.items()]
-            question = requests.share_question(request, roster)
-            serving.serve(there.operation, question, own["a"], **asked)
+            served("a", [read_key(name, served(name, [])) for name in FOUR])
         except OperationRefused:
             continue
         given += 1
@@ -304,7 +306,7 @@ def pays_for_every_try(folder, plan):
     there = Summers(folder, plan=plan)
     mechanism = there.mechanism()
     given = uploads_in_a_run(there)
-    assert given == plan.rounds + plan.reserve, "no try that was promised is refused"
+    assert given == plan.rounds + plan.max_retries, "no try that was promised is refused"
     epsilon, delta = price_of_uploads(mechanism, given)
     assert epsilon <= plan.epsilon * (1 + 1e-9)
     assert delta <= plan.delta * (1 + 1e-6)
@@ -317,8 +319,8 @@ def pays_for_every_try(folder, plan):
 
 TRIED = {
     "one message": ONE,
-    "one message and a reserve": replace(ONE, reserve=2),
-    "rounds": replace(ROUNDS, reserve=0),
+    "one message and a reserve": replace(ONE, max_retries=2),
+    "rounds": replace(ROUNDS, max_retries=0),
     "rounds and a reserve": ROUNDS,
 }
 
@@ -342,7 +344,7 @@ def test_a_reserve_that_is_not_priced_is_found(tmp_path, monkeypatch, name):
     real = sums.SecureSum
 
     def unpriced(**facts):
-        return real(**{**facts, "releases": facts["releases"] - TRIED[name].reserve})
+        return real(**{**facts, "releases": facts["releases"] - TRIED[name].max_retries})
 
     monkeypatch.setattr(sums, "SecureSum", unpriced)
     with pytest.raises(AssertionError):

@@ -6,34 +6,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.measurements import SecureSum
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import SecureSum
-from confrere_federation.parties import LocalFederation, LocalParty, evaluation_together
-from confrere_federation.parties.federation import ALL, guarantee_of
-from confrere_federation.parties.requests import ErrorsOfAll
-from tests.unit.federation.conftest import loose_books, make_data
+from confrere.methods.sums import CountedSum
 
 SIZES = (40, 60, 80, 100)
 NAMES = [f"p{k}" for k in range(4)]
 ASKED = {
     "epsilon": 1.0,
     "n_parties": 4,
-    "colluding": 1,
-    "reserve": 0,
+    "collusion_threshold": 1,
+    "max_retries": 0,
     "quorum": 1.0,
     "largest": 100,
 }
 
 
 def counts(**settings):
-    return ErrorsOfAll(**ASKED | settings, coef=np.ones(3), intercept=0.0).mechanism
-
-
-def parties(neighbours="replace-one"):
-    return [
-        LocalParty(f"p{k}", *make_data(n, 3, k), loose_books(neighbours=neighbours))
-        for k, n in enumerate(SIZES)
-    ]
+    return CountedSum(**ASKED | settings).records(Neighbours.REPLACE_ONE)
 
 
 def law(sums, shares, cells=2**18):
@@ -44,12 +35,12 @@ def law(sums, shares, cells=2**18):
     return np.fft.fftshift(np.fft.ifft(once ** (shares / sums.parts)).real)
 
 
-@pytest.mark.parametrize("colluding", [1, 2])
-def test_the_exact_loss_is_the_claim_for_those_who_do_not_collude(colluding, monkeypatch):
+@pytest.mark.parametrize("collusion_threshold", [1, 2])
+def test_the_exact_loss_is_the_claim_for_those_who_do_not_collude(collusion_threshold, monkeypatch):
     """One record moves the sum by one, which is 2^8 steps of a lattice made coarser for this."""
     monkeypatch.setattr(SecureSum, "spacing", 2.0**-8)
     for epsilon in (0.3, 1.0):
-        sums = counts(epsilon=epsilon, colluding=colluding)
+        sums = counts(epsilon=epsilon, collusion_threshold=collusion_threshold)
         for shares in (sums.parts, sums.n_parties):
             known = law(sums, shares)
             near, moved = known[2**8 :], known[: -(2**8)]
@@ -81,24 +72,10 @@ def test_counting_on_everyones_share_is_found(monkeypatch):
     assert stats.kstest(total[:, 0] * sums.rate, "laplace").pvalue < 1e-4
 
 
-def test_the_errors_of_all_are_counted_once_and_nobodys_own():
-    local = parties()
-    coef = np.array([1.0, 0.0, 0.0])
-    wrong = sum(int(np.sum((one.X @ coef > 0) != (one.y > 0))) for one in local)
-    found = LocalFederation(local).run_protocol(
-        evaluation_together(coef, 0.0, {one.name: len(one.y) for one in local}, epsilon=50.0)
-    )
-    assert set(found.errors) == {ALL}
-    assert found.errors[ALL] == pytest.approx(wrong, abs=1.5)
-    assert found.error_rate == pytest.approx(wrong / sum(SIZES), abs=0.01)
-    assert [one.books.ledger.spent("test") for one in local] == [50.0] * 4
-    assert any("pool what they know" in one for one in guarantee_of(found.receipts).assumptions)
-
-
 def test_one_sum_has_the_noise_of_one():
     """Four counts with noise of their own would have four times the variance."""
     assert counts().deviation == pytest.approx(math.sqrt(2) * math.sqrt(4 / 3 + 0.1))
-    assert counts(reserve=1).deviation == pytest.approx(2 * counts().deviation)
+    assert counts(max_retries=1).deviation == pytest.approx(2 * counts().deviation)
 
 
 def test_any_vector_is_made_whole_and_bounded():

@@ -11,8 +11,8 @@ from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
-from confrere_federation.parties import Books, LocalFederation, LocalParty, Policy
-from confrere_federation.parties.federation import facts_together, rehearse
+from confrere_federation.parties import LocalFederation, LocalParty, PartyAccounts, Policy
+from confrere_federation.parties.federation import dry_run, facts_together
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.requests import (
     FactsOfAll,
@@ -46,7 +46,7 @@ def federation(unit=Unit.RECORD, neighbours=Neighbours.REPLACE_ONE, **more):
         table, ledger = people(seed), Ledger()
         ledger.open_account(name, unit=unit, neighbours=neighbours)
         policy = Policy.anything(unit=unit, neighbours=neighbours)
-        books = Books(ledger=ledger, account=name, policy=policy)
+        books = PartyAccounts(ledger=ledger, account=name, policy=policy)
         raw = RawRows(FactCounts(SCHEMA), FactCounts(SCHEMA).sums(table), len(table))
         X, y = SCHEMA.encoder().transform(table), SCHEMA.label(table)
         own = {"raw": raw, "encode": lambda encoder, table=table: encoder.transform(table)}
@@ -93,10 +93,10 @@ def test_where_records_come_and_go_their_number_is_counted_and_nobody_tells_it()
         (entry,) = one.books.ledger.entries()
         assert entry.guarantee.neighbours is Neighbours.ADD_REMOVE
         assert "size of every party" not in entry.guarantee.public
-    steps = rehearse(
+    steps = dry_run(
         lambda names: facts_together(names, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3
     )["p"]
-    assert [one.operation for one in steps] == ["ready", "facts_of_all"]
+    assert [one.operation for one in steps] == ["facts_of_all"]
 
 
 def test_where_whole_parties_are_hidden_facts_are_means_of_their_means():
@@ -110,10 +110,10 @@ def test_where_whole_parties_are_hidden_facts_are_means_of_their_means():
     for one in parties:
         (entry,) = one.books.ledger.entries()
         assert entry.guarantee.unit is Unit.PARTY
-    steps = rehearse(
+    steps = dry_run(
         lambda names: facts_together(names, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3
     )["p"]
-    assert [one.operation for one in steps] == ["ready", "facts_of_all"]
+    assert [one.operation for one in steps] == ["facts_of_all"]
 
 
 #: What is hidden, and two data sets of a party: one record, or all of them, change.
@@ -163,10 +163,10 @@ def test_what_no_proof_hides_is_refused():
 def asked_for(hides, text):
     return FactsOfAll.among(
         3,
-        colluding=1,
+        collusion_threshold=1,
         quorum=1.0,
         epsilon=EPSILON,
-        reserve=0,
+        max_retries=0,
         largest=1 if hides == "party" else 3_000,
         hides=hides,
         **written(text),

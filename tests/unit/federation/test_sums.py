@@ -8,11 +8,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.methods.sums import Minimiser
 from confrere_federation.parties import Payload, requests
-from confrere_federation.parties.federation import rehearse
+from confrere_federation.parties.federation import dry_run
 from confrere_federation.parties.masks import Announcement, Masking, add_masked
 from confrere_federation.parties.messages import Question
+from confrere_federation.parties.party import sum_context
 from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback
-from tests.unit.federation.summers import FOUR, PLANS, ROUNDS, Summers, asked_for, ready_for
+from tests.unit.federation.summers import FOUR, PLANS, ROUNDS, Summers, asked_for
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -22,8 +23,8 @@ def test_a_run_whose_evidence_cannot_be_carried_is_refused_before_it_begins(tmp_
     there.learn(federation)
     carried = sum(map(len, federation._steps))
     with pytest.raises(InvalidMessage, match="fewer rounds"):
-        rehearse(there.protocol, FOUR, STUDY, COLUMNS, most=carried)
-    assert rehearse(there.protocol, FOUR, STUDY, COLUMNS, most=4 * carried)
+        dry_run(there.protocol, FOUR, STUDY, COLUMNS, most=carried)
+    assert dry_run(there.protocol, FOUR, STUDY, COLUMNS, most=4 * carried)
 
 
 def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):
@@ -42,9 +43,8 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
     assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 0.0, 1.0]
     # Nobody gets another vector out of those who paid, whatever the coordinator asks now.
     evidence = there.begun()
-    question = ready_for(there.operation, there.request())
     for step, code in ((0, "OperationRefused:repeated"), (1, "OperationRefused:step")):
-        assert there.ask("a", "ready", question, step=step, evidence=evidence) == code
+        assert there.share("a", [], evidence, step) == code
 
 
 def test_asked_again_a_party_sends_what_it_kept_and_to_another_roster_nothing(tmp_path):
@@ -58,7 +58,7 @@ def test_asked_again_a_party_sends_what_it_kept_and_to_another_roster_nothing(tm
     # The same try with fewer, or in another order with another key, is another question.
     assert there.share("a", roster[:3], evidence) == "OperationRefused:changed"
     assert there.spent("a") == 1.0
-    kept = there.local("a", there.grant("a")).books.answers.kept(there.run)
+    kept = there.local("a", there.approval("a")).books.answers.kept(there.run)
     stored = Payload.decode(kept[there.operation, 0]).arrays
     assert set(stored) == {"masked"}
     np.testing.assert_array_equal(stored["masked"].view(np.uint64), there.words(first))
@@ -92,7 +92,7 @@ def forged(one, kind, there):
         masking = Masking(one.party, Ed25519PrivateKey.generate(), there.public)
         request = there.request()
         asked = Question(there.run, STUDY, there.operation, request)
-        context = requests.context_of(there.asked(), asked)
+        context = sum_context(there.asked(), asked)
         return masking.ready(there.operation, context)
     return Announcement(one.party, bytes(32), one.signature)
 
@@ -116,8 +116,9 @@ def test_short_rosters_and_strangers_on_them_are_refused(tmp_path):
     sybil = Announcement("e", roster[3].key, roster[3].signature)
     for bad in (roster[:2], [*roster[:3], sybil], [*roster, sybil], roster[1:]):
         assert there.share("a", bad, evidence).startswith("OperationRefused:")
-    question = Payload({**there.request().values, "roster": "everyone"}, there.request().arrays)
-    assert there.ask("a", there.operation, question, evidence=evidence) == "OperationRefused:roster"
+    asked = {"evidence": evidence, "payload": there.request()}
+    for bad, code in (("everyone", "InvalidMessage"), (None, "OperationRefused:roster")):
+        assert there.ask("a", there.operation, roster=bad, **asked) == code
     assert there.spent("a") == 0
 
 
@@ -140,13 +141,12 @@ def test_a_request_that_does_not_follow_is_refused(tmp_path):
     for bad in (
         Payload({**honest.values, "round": 1}, honest.arrays),
         far,
-        Payload({**honest.values, "reserve": 0}, honest.arrays),
+        Payload({**honest.values, "max_retries": 0}, honest.arrays),
         Payload({**honest.values, "quorum": 0.5}, honest.arrays),
         Payload({**honest.values, "spacing": honest.values["spacing"] / 2}, honest.arrays),
         Payload({**honest.values, "sizes": {**honest.values["sizes"], "a": 10**9}}, honest.arrays),
     ):
-        question = ready_for(there.operation, bad)
-        told = there.ask("a", "ready", question, evidence=evidence)
+        told = there.share("a", [], evidence, request=bad)
         assert told in ("OperationRefused:request", "InvalidMessage")
 
 
@@ -155,11 +155,11 @@ def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatc
     evidence = there.begun()
     roster = [there.announcement(name, evidence) for name in FOUR]
 
-    def fail(answer, masks):
+    def fail(masks, vector):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("confrere_federation.parties.party.hidden", fail)
+        patch.setattr("confrere_federation.parties.masks.Masks.hide", fail)
         assert there.share("a", roster, evidence) == "InternalError"
     assert there.spent("a") == 1.0
     # Nothing of the vector is on disk, and the same try gives nothing any more.
@@ -169,4 +169,4 @@ def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatc
 
 
 def _kept(there, name):
-    return there.local(name, there.grant(name)).books.answers.kept(there.run)
+    return there.local(name, there.approval(name)).books.answers.kept(there.run)

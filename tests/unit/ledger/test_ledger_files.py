@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from confrere.errors import InvalidParameter, LedgerError, NotALedger
-from confrere.kernel import log as logfile
-from confrere.kernel.log import Row
+from confrere.kernel import ledger as logfile
+from confrere.kernel.ledger import Row
 from confrere.ledger import Ledger, default_ledger
 
 

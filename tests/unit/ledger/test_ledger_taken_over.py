@@ -4,7 +4,7 @@ import pytest
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.log import Row
+from confrere.kernel.ledger import Row
 from confrere.ledger import Ledger
 
 LABELS = {"unit": "record", "neighbours": "label-only"}

@@ -6,8 +6,7 @@ import pytest
 
 from confrere.errors import LedgerTampered, NotALedger
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.ledger import Store
-from confrere.kernel.log import Row, canonical, seal
+from confrere.kernel.ledger import Row, Store, canonical, seal
 from confrere.ledger import Ledger
 
 N_ROWS = 10

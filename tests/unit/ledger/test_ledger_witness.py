@@ -7,7 +7,7 @@ import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError, WitnessMismatch
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.log import Row
+from confrere.kernel.ledger import Row
 from confrere.ledger import Ledger, reset_witness, witnessed
 from confrere.ledger.witness import witness_folder
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from confrere.errors import BudgetExceeded, LedgerTampered
-from confrere.kernel import log as chain
+from confrere.kernel import ledger as chain
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.log import Row
+from confrere.kernel.ledger import Row
 from confrere.ledger import Ledger
 
 LAST_MOMENT = "2026-12-31T23:59:59.999999"

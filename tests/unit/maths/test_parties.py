@@ -65,13 +65,12 @@ def test_any_ragged_problem_is_solved(sizes, n_features, n_classes, exponent, no
     assert gradients(X, (codes > 0).astype(int), offsets, binary.W, alpha).max() <= 1e-8
 
 
-def test_a_party_is_solved_alike_in_any_company_and_any_block():
+def test_a_party_is_solved_alike_in_any_company():
     X, codes, offsets = ragged(list(range(1, 30)), 15, seed=8)
     y = 2 * codes - 1
     whole = solve_parties(X, y, offsets, alpha=1e-4)
-    for block in (1, 7, 100):
-        split = solve_parties(X, y, offsets, alpha=1e-4, block=block)
-        np.testing.assert_array_equal(split.W, whole.W)
+    half = solve_parties(X[: offsets[14]], y[: offsets[14]], offsets[:15], alpha=1e-4)
+    np.testing.assert_array_equal(half.W, whole.W[:14])
     alone = slice(offsets[10], offsets[11])
     one = solve_parties(X[alone], y[alone], [0, 11], alpha=1e-4)
     np.testing.assert_array_equal(one.W[0], whole.W[10])

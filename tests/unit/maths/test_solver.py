@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from confrere.errors import InvalidData
 from confrere.kernel.accountants import Logistic
-from confrere.solver.certificate import smallest_tolerance
+from confrere.kernel.measurements import smallest_tolerance
 from confrere.solver.descent import minimise, residual
 
 

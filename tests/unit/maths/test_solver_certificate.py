@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.accountants import Logistic, Softmax
-from confrere.solver.certificate import (
+from confrere.kernel.measurements import (
     UNIT,
     Problem,
     block_rows,

@@ -7,7 +7,7 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from confrere.kernel.accountants import Softmax
-from confrere.solver.certificate import smallest_tolerance
+from confrere.kernel.measurements import smallest_tolerance
 from confrere.solver.descent import minimise
 
 

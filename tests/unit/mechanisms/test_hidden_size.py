@@ -66,7 +66,7 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
                 spacings.add(asked.asked.mechanism(n).act.output_step.spacing)
             else:
                 spacings.add(asked.asked.mechanism(n).steps[0].spacing)
-            assert asked.price(n) == asked.price(3)
+            assert asked.cost(n) == asked.cost(3)
         assert len(spacings) == 1
     # And so it is with what leaves.
     for n in (1000, 1001):
@@ -87,14 +87,14 @@ def test_a_question_says_what_stands_for_the_number(changes):
     with pytest.raises(InvalidMessage, match="declared"):
         OPERATIONS["objective"].read(question(neighbours="replace-one").write(), PartyFacts(5, 20))
     with pytest.raises(InvalidMessage, match="alpha"):
-        question(alpha=0.1).price(1000)
+        question(alpha=0.1).cost(1000)
 
 
 @pytest.mark.parametrize("make", [KINDS[name] for name in ("objective", "L1", "Gaussian")])
 def test_a_mechanism_never_has_a_number_that_is_not_public(make):
     assert make(2, ridge=5.0, n_samples=50).neighbours is Neighbours.REPLACE_ONE
     assert make(2, ridge=5.0, n_samples=HiddenSize(50)).neighbours is Neighbours.ADD_REMOVE
-    with pytest.raises(InvalidParameter, match="declared"):
+    with pytest.raises(InvalidParameter, match="n_samples"):
         HiddenSize(0)
 
 

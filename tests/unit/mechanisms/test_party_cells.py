@@ -90,7 +90,7 @@ def test_classes_of_clusters_are_learned_where_others_hardly_begin(n_classes, tr
             classes=range(n_classes),
             trust=trust,
             random_state=1,
-            colluding=1,
+            collusion_threshold=1,
         ).fit(X, y, party=np.repeat(np.arange(300), 3), auxiliary=public)
         scores[method] = model.score(test, truth)
     assert scores["cells"] > 0.8

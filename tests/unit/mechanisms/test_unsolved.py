@@ -7,14 +7,13 @@ from scipy import stats
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidData
 from confrere.kernel.accountants import loss_of
+from confrere.kernel.measurements import UNSOLVED, Columns
 from confrere.kernel.norms import L1, L2, HiddenSize
 from confrere.kernel.release import free_ticket
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.measurements import Columns, Objective
-from confrere.methods.allowance import SOLVER
+from confrere.methods.allowance import objective
 from confrere.methods.average import noised_minimiser
 from confrere.solver import descent
-from confrere.solver.certificate import UNSOLVED
 from tests.world import ball
 
 X = np.random.default_rng(0).normal(size=(40, 3)) / 4
@@ -30,8 +29,8 @@ def broken(request, monkeypatch):
     def fails(*_, **__):
         raise request.param("not solved")
 
-    for name in ("minimise", "solve"):
-        monkeypatch.setattr(descent, name, fails)
+    monkeypatch.setattr(descent, "minimise", fails)
+    monkeypatch.setattr(descent.Descent, "solve", fails)
 
 
 @pytest.mark.parametrize("centre", [None, np.array([1.0, -2.0, 0.5])])
@@ -67,7 +66,7 @@ def test_an_output_that_is_not_solved_is_noise_around_zero(broken):
 def test_a_fit_whose_solver_fails_is_paid_for_and_released_like_any_other(broken):
     ledger = Ledger()
     ledger.open_account("all", epsilon=1.0)
-    model = PrivateLogisticRegression(ledger=ledger, account="all").fit(X, (Y > 0).astype(int))
+    model = PrivateLogisticRegression(budget=ledger["all"]).fit(X, (Y > 0).astype(int))
     assert model.coef_.shape == (1, 3)
     (entry,) = ledger.entries()
     assert entry.state == "released"
@@ -82,8 +81,8 @@ def test_rows_outside_the_ball_are_refused_before_any_draw(kind):
 def test_groups_that_share_a_row_s_length_are_answered_without_rows():
     """Nobody may see that there are none: this failed, when it was paid for."""
     blocks = tuple(Columns(L2(2), RIDGE, weight) for weight in (0.6, 0.8))
-    facts = {"epsilon": 1.0, "n_samples": HiddenSize(3), "loss": loss_of(2), "solver": SOLVER}
-    made = Objective(**facts, blocks=blocks, joint=True)
+    facts = {"epsilon": 1.0, "n_samples": HiddenSize(3), "loss": loss_of(2)}
+    made = objective(**facts, blocks=blocks, joint=True)
     first, second = made.sample(([np.zeros((0, 2))] * 2, np.zeros(0)), SeededSource(0))
     assert np.isfinite(first).all()
     assert np.isfinite(second).all()

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from confrere import PrivateLogisticRegression
+from confrere import CollaborativeClassifier, PrivateLogisticRegression
 from confrere.errors import InvalidData
-from confrere.mechanisms.measurements import SOLVER_SHARE
+from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.methods.allowance import MANY_CLASSES, allowance, intercept_of, ridge_for
+from confrere.methods.asking import Sizes
 from confrere.methods.plan import PublicFacts
+from confrere.schema import Category, Label, Number, PublicSchema
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
@@ -28,7 +30,7 @@ def test_the_automatic_ridge_weighs_noise_against_rows():
 
 
 def test_more_classes_have_a_higher_floor():
-    """There the Jacobian is free from 8/epsilon on, and noise is in K - 1 times the dimensions."""
+    """Every class has noise of its own, at the rate that the accountant of classes leaves."""
     two, three = (
         PrivateLogisticRegression(epsilon=0.5)
         .plan(PublicFacts(n_samples=10_000, n_features=4, n_classes=k))
@@ -37,7 +39,45 @@ def test_more_classes_have_a_higher_floor():
     )
     assert two.act.ridge == pytest.approx(2 / (0.99 * 0.5))
     assert three.act.ridge == pytest.approx(MANY_CLASSES * two.act.ridge)
-    assert three.rate == pytest.approx(0.99 * 0.5 / 8**0.5)
+    t, rate, ridge = np.linspace(0, 1, 10_001), three.rate, three.act.ridge
+    jacobian = 2 * np.log1p((2 * t - 1.5 * t**2) / (2 * ridge))
+    assert 2 * rate + np.max(2 * rate * t + jacobian) == pytest.approx(0.99 * 0.5)
+
+
+READ = PublicSchema(
+    (
+        Number("a", bounds=(0, 9), sign=1, importance=2),
+        Category("c", values=tuple("xyz"), importance=1),
+    ),
+    outcome=Label("ill", positive=("yes",), base_rate=0.2),
+)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("schema", [None, READ])
+def test_what_is_read_has_the_least_ridge_and_starts_at_the_base_rate_alone(schema, delta):
+    """Of the summed loss 2 over what pays for the noise: nothing else may pull at log odds."""
+    told = {"epsilon": 0.2, "schema": schema, "delta": delta, "purpose": "inference"}
+    facts = PublicFacts(n_samples=500, n_features=3, sizes={"p": 300, "q": 200})
+    plan = PrivateLogisticRegression(**told).plan(facts)
+    fit, least = plan.mechanism, 2 / (0.99 * 0.2)
+    assert (fit.act.ridge, fit.loss.slope) == (pytest.approx(least), 1.0)
+    if schema is not None:
+        assert plan.frame.learned_with()["body"] is not None
+        coef, intercept = plan.frame.coefficients(fit.blocks[0].centre)
+        assert (np.abs(coef).max(), intercept) == (pytest.approx(0), pytest.approx(logit(0.2)))
+    made = CollaborativeClassifier(**told).plan(facts).protocol
+    asked = made.at(Sizes(facts.sizes)).asked(Sizes(facts.sizes))
+    assert asked.mechanism(300).blocks[0].ridge == pytest.approx(least)
+
+
+def test_noise_on_a_minimiser_keeps_its_ridge_where_coefficients_are_read():
+    sizes, facts = Sizes({"all": 5000}), PublicFacts(n_samples=5000, n_features=3)
+    for method in ("laplace", "ofaa", "sums"):
+        plan = CollaborativeClassifier(method=method, purpose="inference").plan(facts)
+        assert plan.protocol.alpha == "auto"
+    plan = CollaborativeClassifier(method="laplace", purpose="inference").plan(facts)
+    assert plan.protocol.asked(sizes).ridge_for(5000) > 100
 
 
 def share(intercept, deviation):

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier
+from confrere.audit.densities import densities_of
 from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
+from confrere.estimators import designed
 from confrere.kernel.accountants import Logistic
 from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
@@ -19,12 +21,7 @@ SIZES = Sizes({"a": 5, "b": 40, "c": 400})
 
 def frame(n_features=2):
     return linear_frame(
-        n_features,
-        data_norm=1.0,
-        fit_intercept=False,
-        intercept_scale=0.4,
-        feature_scale=None,
-        norm="l2",
+        n_features, data_norm=1.0, fit_intercept=False, intercept_scale=0.4, norm="l2"
     )
 
 
@@ -102,8 +99,9 @@ def test_a_schema_implies_the_mean_squares_of_its_rows(rows, weighted):
 
 
 def test_the_audit_sees_the_whole_price_of_one_message():
-    model = CollaborativeClassifier(
-        method="sums", epsilon=1.0, fit_intercept=False, alpha=100.0, classes=[0, 1]
+    model = designed(
+        CollaborativeClassifier(method="sums", epsilon=1.0, alpha=100.0, classes=[0, 1]),
+        fit_intercept=False,
     )
     party = np.array([0, 1, 2])
     X, y = np.array([[1.0], [1.0], [-1.0]]), np.array([1, 0, 1])
@@ -111,7 +109,7 @@ def test_the_audit_sees_the_whole_price_of_one_message():
     other = X.copy()
     other[0] *= -1
     _, neighbour = model.prepare(other, y, party=party)
-    (one,), (two,) = plan.terms(data)[0].densities(), plan.terms(neighbour)[0].densities()
+    (one,), (two,) = (densities_of(plan.terms(one)) for one in (data, neighbour))
     assert 0.9 * 0.99 <= one.loss(two) <= 1.0
 
 

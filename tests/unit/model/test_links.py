@@ -19,7 +19,7 @@ def test_the_link_is_the_share_where_the_expected_loss_is_least(p, cap):
     loss, signs = Logistic(cap), np.array([1.0, -1.0])
 
     def slope(z):
-        return loss.errors(np.full((2, 1), z), signs)[:, 0] @ [p, 1 - p]
+        return loss.residuals(np.full((1, 1, 2), z), signs)[0, 0] @ [p, 1 - p]
 
     z = brentq(slope, -40, 40, xtol=1e-13)
     np.testing.assert_allclose(Link(cap).probabilities(np.array([z]))[0], [1 - p, p], rtol=1e-8)

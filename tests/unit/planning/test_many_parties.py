@@ -35,7 +35,7 @@ def test_the_plan_is_of_the_mechanism_that_runs(method, n_classes):
     rng = np.random.default_rng(0)
     X, public = rng.normal(size=(60, 3)) / 4, rng.normal(size=(30, 3)) / 4
     model = MultipartyClassifier(
-        method=method, epsilon=2.0, classes=range(n_classes), radius="unit", random_state=0
+        method=method, epsilon=2.0, classes=range(n_classes), random_state=0
     ).fit(X, np.arange(60) % n_classes, party=np.arange(60) // 3, auxiliary=public)
     made = plan_votes(
         parties=20, auxiliary=30, d=3, epsilon=2.0, n_classes=n_classes, method=method

@@ -92,7 +92,9 @@ WRONG = {
         *each(reference_norm=(-1.0,), alpha=(-1.0,)),
     ],
     choose: [
-        *each(sizes=([], [5, 0]), d=(0, None), auc=(0.4,), epsilon=(0.0,), colluding=(30,)),
+        *each(
+            sizes=([], [5, 0]), d=(0, None), auc=(0.4,), epsilon=(0.0,), collusion_threshold=(30,)
+        ),
         {"trust": "anybody"},
     ],
 }
@@ -113,7 +115,7 @@ def test_wrong_facts_are_refused(ask, wrong):
 def test_a_price_is_a_question(tmp_path):
     ledger = Ledger(tmp_path / "budget.ledger")
     ledger.open_account("study", epsilon=1.0)
-    model = PrivateLogisticRegression(epsilon=0.7, ledger=ledger)
+    model = PrivateLogisticRegression(epsilon=0.7, budget=ledger)
     first = price(model, 100, 5)
     assert (first.account, first.left, first.affordable) == ("study", 1.0, True)
     assert first.guarantee == model.price(100, 5)

@@ -33,9 +33,8 @@ from confrere_federation.kits import (
     revoke,
     show_kit,
 )
-from confrere_federation.parties.party import Grant
-from confrere_federation.studies.running import open_account, price_of
-from confrere_federation.studies.sessions import make_grant
+from confrere_federation.parties.party import SignedApproval
+from confrere_federation.studies.running import make_approval, open_account, price_of
 from confrere_federation.studies.study_file import (
     confirm_peers,
     gather_locals,
@@ -323,8 +322,8 @@ class TestANewSigningKey:
     def rotated(self, work):
         _, place = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
         study, local = self.opened(place)
-        grant = make_grant(study, local, approved_by="the officer", reason="a test")
-        (place / "grant.json").write_bytes(grant.document(local.key_path))
+        approval = make_approval(study, local, approved_by="the officer", reason="a test")
+        (place / "approval.json").write_bytes(approval.document(local.key_path))
         self.old = fingerprint(local.key_path.with_name("main.key.pub"))
         home = open_home(work / "branch-1")
         home.peers_file.write_text(f'# by telephone\n[peers]\n"main" = "{self.old}"\n')
@@ -352,7 +351,7 @@ class TestANewSigningKey:
         assert stat.S_IMODE(local.key_path.stat().st_mode) == 0o600
         for _ in range(2):  # nor does the next rotation
             own = read_private_key(local.key_path).public_key()
-            assert Grant.load(place / "grant.json", own).study_sha256 == study.sha256
+            assert SignedApproval.load(place / "approval.json", own).study_sha256 == study.sha256
             renew_signing_key(work / "main" / "keys", "main", work / "main" / "keys" / "main.key")
             study, local = self.opened(place)
 
@@ -449,7 +448,8 @@ def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
     assert fingerprint("main/keys/main.key.pub") in peers.read_text()
     monkeypatch.setenv("CONFRERE_HOME", "main")
     (tmp_path / "main.csv").unlink()
-    ok("check", "main/studies/diabetes-2026/study.toml")
+    absent = CliRunner().invoke(app, ["check", "main/studies/diabetes-2026/study.toml"])
+    assert (absent.exit_code, "there is no" in absent.output) == (3, True)
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -511,7 +511,8 @@ def test_a_small_archive_does_not_grow_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["main.key", "main.ledger", "main.csv", "grant.json", "node.key", "nodes/x.pem", "a.py"]
+    "name",
+    ["main.key", "main.ledger", "main.csv", "approval.json", "node.key", "nodes/x.pem", "a.py"],
 )
 def test_a_kit_writes_over_nothing_of_a_party_s_own(work, name):
     """Its coordinator, whose fingerprint is right, puts in a file that no kit has."""
@@ -620,7 +621,7 @@ class TestTheSecondStudy:
         result = CliRunner().invoke(app, ["approve", "study.toml", "--yes"])
         assert result.exit_code == 4, result.output
         assert "1 left under lifetime_epsilon" in " ".join(result.output.split())
-        assert not (place / "grant.json").exists()
+        assert not (place / "approval.json").exists()
 
     def test_in_a_new_folder_with_the_same_keys_and_a_copy_is_refused(
         self, work, second, monkeypatch
@@ -629,7 +630,7 @@ class TestTheSecondStudy:
         study = read_study(first / "study.toml")
         open_account(study.party("main"), read_local(first / "local.toml"), price_of(study))
         shutil.copytree(work / "main" / "keys", work / "main-2" / "keys")
-        table = next(iter(open_home(work / "main").datasets().values())).path
+        table = next(iter(open_home(work / "main").datasets().values())).data_path
         shutil.copy(table, work / "copy.csv")
         open_home(work / "main-2").add("checkups-2011", work / "copy.csv", None)
         shutil.copy(work / "main" / "policy.toml", work / "main-2")
@@ -638,7 +639,7 @@ class TestTheSecondStudy:
         result = CliRunner().invoke(app, ["approve", "study.toml", "--yes"])
         assert result.exit_code == 5, result.output
         assert "counted in another ledger already" in " ".join(result.output.split())
-        assert not (place / "grant.json").exists()
+        assert not (place / "approval.json").exists()
 
     def test_finds_the_peers_that_were_confirmed_in_the_first(self, work, second):
         _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))

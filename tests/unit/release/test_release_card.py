@@ -1,5 +1,6 @@
 import copy
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
+from confrere.model import Link
 from confrere.release import (
     Adversary,
     Approval,
@@ -93,6 +95,15 @@ def test_numbers_come_from_the_ledger(release, receipt, document):
     spend = {"account": "checkups", "before": 0.5, "after": 1.5, "cap": 3.0, "left": 1.5}
     assert document["prior_spend"] == spend | {"year": None}
     assert release.card.prior_spend is None
+
+
+def test_it_says_how_scores_become_probabilities(release):
+    links = {"logistic": Link(), "own link": Link(0.5), "moved": Link(slope=2.0, shift=-1.0)}
+    for words, link in links.items():
+        model = replace(release.model, link=link)
+        made = replace(release, model=model, _card=None)
+        assert words in made.card.post_processing[0]
+        assert words in str(made.view())
 
 
 def test_the_budget_is_that_of_the_charge_and_not_of_today(release, ledger, document):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from confrere.data.body import GroupRows
-from confrere.data.frame import BoundedRows, into_ball
+from confrere.data.frame import BoundedRows, GroupRows, into_ball
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.norms import certify_rows, row_norms
 

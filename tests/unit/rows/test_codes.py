@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from confrere.data.body import Body, BodyFrame
-from confrere.data.codes import FEW, PACKED, Coded, stored, sub_rows
-from confrere.data.frame import BoundedRows, coded_steps, into_ball
+from confrere.data.cells import FEW, PACKED, Coded, stored, sub_rows
+from confrere.data.frame import Body, BodyFrame, BoundedRows, coded_steps, into_ball
 from confrere.errors import InvalidData
+from confrere.kernel.measurements import _additions, rounding_bound
 from confrere.kernel.norms import row_norms
-from confrere.solver.certificate import _additions, rounding_bound
 
 SIZES = [3, 1003, 2, 17, 5, 300, 4, 2, 2, 40]
 

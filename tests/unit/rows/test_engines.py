@@ -11,16 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
-from confrere import PrivateLogisticRegression
+from confrere import AddRemove, PrivateLogisticRegression
 from confrere.data import engines as engines_module
-from confrere.data.engines import DaskCluster, Threads, opened_engine
+from confrere.data.engines import DaskCluster, Threads, opened_engine, spill_folder
 from confrere.data.frame import BoundedRows
-from confrere.data.spill import spill_folder
 from confrere.data.tables import Parquet
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
+from confrere.kernel.measurements import partition_rows
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere.solver import row_blocks as row_blocks_module
-from confrere.solver.certificate import partition_rows
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +46,7 @@ def weights(X, y, engine, **settings):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_threads_give_the_same_bits(n_classes):
     X, y = made()
-    settings = {} if n_classes == 2 else {"classes": [0, 1, 2], "loss": "logistic"}
+    settings = {} if n_classes == 2 else {"classes": [0, 1, 2], "purpose": "inference"}
     expected = weights(X, y, None, **settings)
     for engine in ("loop", "joblib", Threads(1), Threads(3)):
         assert np.array_equal(weights(X, y, engine, **settings), expected)
@@ -55,7 +54,7 @@ def test_threads_give_the_same_bits(n_classes):
 
 def test_add_remove_neighbours_have_engines_too():
     X, y = made()
-    settings = {"neighbours": "add-remove", "declared_samples": len(y)}
+    settings = {"neighbours": AddRemove(len(y))}
     expected = weights(X, y, None, **settings)
     assert np.array_equal(weights(X, y, Threads(2), **settings), expected)
 
@@ -149,7 +148,7 @@ def test_where_their_number_is_hidden_no_rows_are_rows_whoever_reads(tmp_path, e
     with pq.ParquetWriter(tmp_path / "e.parquet", nothing.schema) as file:
         file.write_table(nothing)
         file.write_table(nothing)
-    hidden = {"neighbours": "add-remove", "declared_samples": 100}
+    hidden = {"neighbours": AddRemove(100)}
     assert coded_weights(Parquet(tmp_path / "e.parquet"), engine, **hidden).shape == (5,)
 
 

@@ -10,9 +10,9 @@ from confrere.data import frame as framed_module
 from confrere.data.frame import BoundedRows, Frame
 from confrere.errors import InvalidData
 from confrere.kernel.accountants import Logistic, Softmax
+from confrere.kernel.measurements import Problem, rounding_bound
 from confrere.kernel.norms import certify_rows
 from confrere.solver import row_blocks as row_blocks_module
-from confrere.solver.certificate import Problem, rounding_bound
 from confrere.solver.descent import minimise
 from confrere.solver.row_blocks import SolverRows
 

@@ -11,7 +11,7 @@ from tests.examples import write_plain_example
 
 PLAIN_POLICY = """[policy]
 protects = "record"
-relation = "replace-one"
+neighbours = "replace-one"
 lifetime_epsilon = 30.0
 """
 
@@ -62,7 +62,7 @@ OLD = {
     "random": "split_seed = 20261115",
     "label": 'positive = ["yes"], base_rate = 0.12',
     "engine": 'engine = "local"',
-    "encoding": 'rows = "clip"',
+    "bounds": 'clip_norm = "rms"',
 }
 
 

@@ -60,7 +60,7 @@ def test_a_run_that_was_killed_after_the_facts_goes_on_with_them(here, monkeypat
 
     def killed(protocol, quorum):
         learned = yield from learning(protocol, quorum)
-        if Ledger("local/main.ledger").entries():  # and no rehearsal
+        if Ledger("local/main.ledger").entries():  # and no dry run
             raise KeyboardInterrupt
         return learned
 
@@ -78,7 +78,7 @@ def test_facts_that_were_learned_serve_the_next_study_and_are_in_its_price(here)
     schema = load_release(made["folder"]).model.encoder.schema
     text = Path("study.toml").read_text().replace("[facts]\nepsilon = 0.5\n", "")
     head, rest = text.split("[data]")
-    tail = rest[rest.index("\n[encoding]") :]
+    tail = rest[rest.index("\n[method]") :]
     Path("next.toml").write_text(head.replace("diabetes-2026", "next") + schema.to_toml() + tail)
     priced = run("price", "next.toml")["data"]
     assert priced["promised"] == 1.5

@@ -11,7 +11,7 @@ import pytest
 from confrere.errors import StudyError
 from confrere.release import generate_key, read_private_key
 from confrere.release.signing import fingerprint
-from confrere_federation.studies.sessions import approve_study, make_grant, party_session
+from confrere_federation.studies.running import approve_study, make_approval, party_session
 from confrere_federation.studies.study_file import (
     confirm_peers,
     gather_locals,
@@ -67,7 +67,7 @@ def told(folder, names):
 
 
 def approve(study, folder):
-    where = {"key": read_private_key(folder / "main.key"), "grant": folder / "grant.json"}
+    where = {"key": read_private_key(folder / "main.key"), "approval": folder / "approval.json"}
     return approve_study(study, own(study, folder), **where, name="officer", reason="x")
 
 
@@ -76,7 +76,7 @@ def test_made_up_parties_get_no_part_of_a_sum(invented, folder, changes):
     study = invented(20, changes)
     with pytest.raises(StudyError, match="11 more of them must be known"):
         approve(study, folder)
-    assert not (folder / "grant.json").exists()
+    assert not (folder / "approval.json").exists()
     # Eight whom nobody knows, and one more who is in league with them, leave the whole noise.
     confirm_peers(
         study, folder / "local/main.toml", told(folder, [f"hospital-{k}" for k in range(1, 11)])
@@ -87,13 +87,13 @@ def test_made_up_parties_get_no_part_of_a_sum(invented, folder, changes):
     assert approve(study, folder).study_sha256 == study.sha256
 
 
-def test_a_grant_is_worth_nothing_once_a_peer_is_not_confirmed(invented, folder):
+def test_an_approval_is_worth_nothing_once_a_peer_is_not_confirmed(invented, folder):
     study = invented(3, SUMS)
     file = folder / "local/main.toml"
     before = file.read_text()
     confirm_peers(study, file, told(folder, ["hospital-1", "hospital-2"]))
     approve(study, folder)
-    out = {"grant": folder / "grant.json", "out": folder / "out"}
+    out = {"approval": folder / "approval.json", "out": folder / "out"}
     assert party_session(study, own(study, folder), **out).name == "main"
     file.write_text(before)
     with pytest.raises(StudyError, match="2 more of them"):
@@ -107,11 +107,12 @@ def test_noise_of_ones_own_needs_nobody_else(invented, folder):
 
 
 @pytest.mark.parametrize(
-    ("count", "needed", "colluding"), [(2, 1, 1), (3, 2, 1), (5, 4, 1), (6, 4, 2), (20, 11, 9)]
+    ("count", "needed", "collusion_threshold"),
+    [(2, 1, 1), (3, 2, 1), (5, 4, 1), (6, 4, 2), (20, 11, 9)],
 )
-def test_how_many_must_be_known(invented, count, needed, colluding):
+def test_how_many_must_be_known(invented, count, needed, collusion_threshold):
     study = invented(count, SUMS)
-    assert (study.peers_needed, study.colluding) == (needed, colluding)
+    assert (study.peers_needed, study.collusion_threshold) == (needed, collusion_threshold)
 
 
 def test_another_key_than_the_confirmed_one_is_refused_whatever_is_asked(invented, folder):
@@ -121,7 +122,7 @@ def test_another_key_than_the_confirmed_one_is_refused_whatever_is_asked(invente
         confirm_peers(study, file, {"hospital-1": fingerprint(folder / "asking.key.pub")})
     file.write_text(f'{file.read_text()}\n[peers]\nhospital-1 = "SHA256:{"a" * 43}"\n')
     with pytest.raises(StudyError, match="another key for hospital-1"):
-        make_grant(study, own(study, folder), approved_by="o", reason="r")
+        make_approval(study, own(study, folder), approved_by="o", reason="r")
 
 
 def test_what_is_confirmed_is_kept_and_listed(invented, folder):

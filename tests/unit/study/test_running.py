@@ -22,8 +22,8 @@ from confrere.estimators import (
     ReleasedClassifier,
 )
 from confrere.estimators.predictions import predict
+from confrere.kernel.measurements import Objective
 from confrere.ledger import Ledger
-from confrere.mechanisms.measurements import Objective
 from confrere.methods import PublicFacts
 from confrere.release import load_release
 from confrere_federation.parties import OPERATIONS
@@ -32,14 +32,13 @@ from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import PartyFacts, request_for
 from confrere_federation.studies.running import (
     check_destination,
-    check_keys,
     learning_of,
     local_party,
     make_plan,
     prepare,
     price_of,
     read_rows,
-    save_made,
+    save_result,
 )
 from confrere_federation.studies.study_file import estimator_for, gather_locals, read_study
 from tests.unit.study.conftest import ready
@@ -61,7 +60,7 @@ def received(study, payload):
 @pytest.mark.parametrize("name", ["plr", "pst-f"])
 def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     """Whoever reads it makes the plan that the study's own estimator makes."""
-    study = read_study(edit(name=f'name = "{name}"\nnoise = "schema"'))
+    study = read_study(edit(name=f'name = "{name}"\ngeometry = "schema"'))
     asked = request_for(learning_of(study, study.method)).write()
     sent = received(study, Payload.decode(asked.encode())).at(500)[1]
     facts = PublicFacts(n_samples=500, n_features=len(study.columns), features=study.columns)
@@ -120,7 +119,7 @@ def test_a_size_that_no_model_has_is_the_party_s_own_fault(edit, size):
     study = read_study(edit(name='name = "pst-f"'))
     learning = learning_of(study, study.method)
     answer = Payload(arrays={"high": np.zeros(2)})
-    found = checked(answer, "main", lambda _: learning.expected(size))
+    found = checked(answer, "main", lambda _: learning.response(size))
     assert found == PartyError("InvalidReply:size" if size == 1 else "InvalidReply:shape")
 
 
@@ -178,7 +177,7 @@ def test_a_simulation_is_repeatable_and_never_released(edit, folder):
     assert made[0].release.card.status == "simulated"
     noise = [one.release.model.coef for one in made]
     assert not np.allclose(noise[1], noise[2]), "parties share their noise"
-    place = save_made(study, made[0], folder / "out", locals_)
+    place = save_result(study, made[0], folder / "out", locals_)
     with pytest.raises(SimulatedRelease):
         load_release(place)
     with pytest.raises(SimulatedRelease):
@@ -192,9 +191,9 @@ def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(e
     study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
     with pytest.raises(StudyError, match="'branch-2' is not a source"):
         prepare(study, plan, here, {"branch-2": source.release})
-    edit(encoding='rows = "unit"')
+    edit(bounds="clip_norm = 2.0")
     study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
-    with pytest.raises(SchemaMismatch, match="encodes its rows in another way"):
+    with pytest.raises(SchemaMismatch, match="the schemas differ"):
         prepare(study, plan, here, {"main": source.release})
     assert not here["branch-1"].ledger_path.exists()
 
@@ -249,7 +248,7 @@ def test_a_place_or_key_that_will_not_do_is_found_before_spending(edit, folder):
         check_destination(study, folder / "study.toml" / "out", ["main"])
     keyed = gather_locals(study, folder / "study.toml", keys={"main": folder / "no.key"})
     with pytest.raises(InvalidParameter, match="cannot be read"):
-        check_keys(keyed)
+        prepare(study, make_plan(study, keyed), keyed)
 
 
 def test_a_release_without_an_encoder_predicts_rows_that_are_said_to_be_encoded():

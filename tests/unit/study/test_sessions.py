@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from confrere.errors import (
+    ApprovalRefused,
     BudgetExceeded,
-    GrantRefused,
     InvalidParameter,
     InvalidRelease,
     OperationRefused,
@@ -34,19 +34,19 @@ from confrere.release import (
 from confrere.release.folder import sums_of
 from confrere.release.release import release_files
 from confrere.trust import OWN_NOISE, Trust
-from confrere_federation.desk.clerk import study_facts
+from confrere_federation.dashboard.worker import study_facts
 from confrere_federation.parties.federation import SignedFederation
 from confrere_federation.parties.messages import PartyError
-from confrere_federation.parties.party import Grant
+from confrere_federation.parties.party import SignedApproval
 from confrere_federation.studies import running
-from confrere_federation.studies import sessions as module
-from confrere_federation.studies.running import check_words, make_plan
-from confrere_federation.studies.sessions import (
+from confrere_federation.studies.running import (
     CoordinatorSession,
     approve_study,
     changed_facts,
-    earlier_grants,
-    make_grant,
+    check_words,
+    earlier_approvals,
+    make_approval,
+    make_plan,
     party_session,
     refuse_study,
 )
@@ -76,18 +76,18 @@ def locals_of(place):
     return study, gather_locals(study, place / "study.toml")
 
 
-def granted(place, name, **more):
+def approved(place, name, **more):
     study, locals_ = locals_of(place)
     words = {"approved_by": "the officer", "reason": "screening"} | more
-    grant = make_grant(study, locals_[name], **words)
-    file = place / f"{name}.grant"
-    file.write_bytes(grant.document(place / f"local/{name}.key"))
+    approval = make_approval(study, locals_[name], **words)
+    file = place / f"{name}.approval"
+    file.write_bytes(approval.document(place / f"local/{name}.key"))
     return file
 
 
 def session(place, name, **more):
     study, locals_ = locals_of(place)
-    where = {"grant": place / f"{name}.grant", "out": place / "out" / name} | more
+    where = {"approval": place / f"{name}.approval", "out": place / "out" / name} | more
     return party_session(study, locals_[name], **where)
 
 
@@ -109,7 +109,7 @@ def coordinator(place, sessions, **more):
 
 
 def test_a_study_ends_in_a_release_that_everyone_signed(place):
-    sessions = agreed(place, granted)
+    sessions = agreed(place, approved)
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
     keys = {name: place / f"local/{name}.key.pub" for name in NAMES}
@@ -135,41 +135,43 @@ def test_a_study_ends_in_a_release_that_everyone_signed(place):
     assert again.folders["diabetes-2026"].resolve() == finished.folders["diabetes-2026"].resolve()
 
 
-def test_a_grant_is_for_these_bytes(place):
-    granted(place, "main")
+def test_an_approval_is_for_these_bytes(place):
+    approved(place, "main")
     path = place / "study.toml"
     path.write_text(path.read_text() + "\n# a word more\n")
-    with pytest.raises(GrantRefused, match="other bytes"):
+    with pytest.raises(ApprovalRefused, match="other bytes"):
         session(place, "main")
     path.write_text(path.read_text().replace("epsilon = 1.0   ", "epsilon = 0.5   "))
-    with pytest.raises(GrantRefused):
+    with pytest.raises(ApprovalRefused):
         session(place, "main")
 
 
-def test_a_grant_is_the_party_s_own(place):
-    file = granted(place, "main")
-    shutil.copy(file, place / "branch-1.grant")
+def test_an_approval_is_the_party_s_own(place):
+    file = approved(place, "main")
+    shutil.copy(file, place / "branch-1.approval")
     with pytest.raises(SignatureError):
         session(place, "branch-1")
-    with pytest.raises(GrantRefused, match="confrere approve"):
+    with pytest.raises(ApprovalRefused, match="confrere approve"):
         session(place, "branch-2")
     study, locals_ = locals_of(place)
-    grant = make_grant(study, locals_["main"], approved_by="o", reason="r")
-    file.write_bytes(grant.document(place / "local/branch-1.key"))
+    approval = make_approval(study, locals_["main"], approved_by="o", reason="r")
+    file.write_bytes(approval.document(place / "local/branch-1.key"))
     with pytest.raises(SignatureError):
         session(place, "main")
     # Signed by the right key, but it says more than the study asks for.
-    more = grant.model_copy(update={"epsilon_per_run": 3.0, "epsilon": 3.0})
+    more = approval.model_copy(update={"epsilon_per_run": 3.0, "epsilon": 3.0})
     file.write_bytes(more.document(place / "local/main.key"))
-    with pytest.raises(GrantRefused, match="what this study asks for"):
+    with pytest.raises(ApprovalRefused, match="what this study asks for"):
         session(place, "main")
-    assert Grant.load(file, read_private_key(place / "local/main.key").public_key()) == more
+    assert (
+        SignedApproval.load(file, read_private_key(place / "local/main.key").public_key()) == more
+    )
 
 
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [
-        ('relation = "replace-one"', 'relation = "add-remove"', OperationRefused),
+        ('neighbours = "replace-one"', 'neighbours = "add-remove"', OperationRefused),
         ('protects = "record"', 'protects = "party"', OperationRefused),
         ("lifetime_epsilon = 30.0", "lifetime_epsilon = 0.5", BudgetExceeded),
         ("lifetime_epsilon = 30.0", 'operations = ["size"]', OperationRefused),
@@ -180,7 +182,7 @@ def test_a_grant_is_the_party_s_own(place):
     ids=str,
 )
 def test_a_local_file_that_does_not_allow_it_refuses_before_anything(place, old, new, error):
-    granted(place, "main")
+    approved(place, "main")
     local = place / "local" / "main.toml"
     assert old in local.read_text()
     local.write_text(local.read_text().replace(old, new))
@@ -195,19 +197,19 @@ def test_everyone_has_a_key(place):
     lines = [line for line in path.read_text().splitlines() if not line.startswith("key = ")]
     study = study_from_bytes("\n".join(lines).encode())
     with pytest.raises(StudyError, match=r"party\.key: main has none"):
-        make_grant(study, locals_of(place)[1]["main"], approved_by="o", reason="r")
+        make_approval(study, locals_of(place)[1]["main"], approved_by="o", reason="r")
 
 
 def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
     """A coordinator that writes another model than the answers give gets no signature."""
-    parties = agreed(place, granted)
-    honest = module.made_of
+    parties = agreed(place, approved)
+    honest = running.result_of
 
     def forged(study, learned):
         model = replace(learned.model, coef=learned.model.coef * 1.001)
         return honest(study, replace(learned, model=model))
 
-    monkeypatch.setattr(module, "made_of", forged)
+    monkeypatch.setattr(running, "result_of", forged)
     finished = coordinator(place, parties).run()
     assert set(finished.unsigned.values()) == {"OperationRefused:release"}
     assert not any(parties[name].finished for name in NAMES)
@@ -222,7 +224,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
     path = place / "study.toml"
     text = path.read_text().replace(OLD["unit_rows"], "max_rows_per_unit = 3")
     path.write_text(text.replace(OLD["parties_per_unit"], "parties_per_unit = 2"))
-    parties = agreed(place, granted)
+    parties = agreed(place, approved)
     said, learned = running.CardNotes, []
     cards = [
         {"max_rows_per_unit": 1},
@@ -242,14 +244,14 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
         lambda model: replace(model, facts=replace(model.facts, parties=300)),
     ]
 
-    def made_of(study, found):
+    def result_of(study, found):
         learned.append((study, found))
-        return running.made_of(study, found)
+        return described(study, found)
 
     def files_of(study, found, words):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(running, "CardNotes", lambda **facts: said(**facts | words))
-            made = running.made_of(study, found)
+            made = described(study, found)
         release = made.release
         inside = release_files(release.model, release.card, study=study.content)
         return {f"{made.name}/{name}": content for name, content in inside.items()}
@@ -266,8 +268,8 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
             }
         return honest(self, files, **more)
 
-    honest = SignedFederation.hand_out
-    monkeypatch.setattr(module, "made_of", made_of)
+    honest, described = SignedFederation.hand_out, running.result_of
+    monkeypatch.setattr(running, "result_of", result_of)
     monkeypatch.setattr(SignedFederation, "hand_out", hand_out)
     assert coordinator(place, parties).run().unsigned == {}
 
@@ -284,7 +286,7 @@ def test_a_cap_for_life_holds_for_studies_that_wait_at_the_same_time(place):
     for title in ("Diabetes, main", "Diabetes again, main"):
         path.write_text(path.read_text().replace("Diabetes, main", title))
         for name in NAMES:
-            granted(place, name)
+            approved(place, name)
         parties = {name: session(place, name, out=place / title / name) for name in NAMES}
         (place / title).mkdir()
         runs.append(coordinator(place, parties, folder=place / title, out=place / title))
@@ -300,7 +302,7 @@ def test_files_of_a_release_that_would_lie_elsewhere_are_not_written(
     place, tmp_path, monkeypatch, name
 ):
     """A coordinator names the files that a party is handed; none may leave the release's folder."""
-    parties = agreed(place, granted)
+    parties = agreed(place, approved)
     (tmp_path / "aside" / "inner").mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside" / "inner"))
     honest = SignedFederation.hand_out
@@ -317,7 +319,7 @@ def test_files_of_a_release_that_would_lie_elsewhere_are_not_written(
 
 
 def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
-    parties = agreed(place, granted)
+    parties = agreed(place, approved)
     parties["main"]._accept = lambda files, outcome: b"[" * 100_000
     finished = coordinator(place, parties).run()
     assert finished.unsigned == {"main": "InvalidReply:signature"}
@@ -328,7 +330,7 @@ def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
 def test_who_never_answered_is_on_the_card_that_the_others_sign(place):
     path = place / "study.toml"
     path.write_text(path.read_text().replace(OLD["quorum"], "quorum = 0.6"))
-    there = agreed(place, granted)
+    there = agreed(place, approved)
     gone = {"branch-2": lambda *_: "Timeout"}
     finished = coordinator(place, there, carrier=Loopback(there, gone)).run()
     assert finished.left_out == {"branch-2": "Timeout"}
@@ -338,7 +340,7 @@ def test_who_never_answered_is_on_the_card_that_the_others_sign(place):
 
 
 def test_a_signature_that_is_not_a_partys_own_is_not_kept(place):
-    there = agreed(place, granted)
+    there = agreed(place, approved)
     finished = coordinator(place, there).run()
     study, folder = read_study(place / "study.toml"), finished.folders["diabetes-2026"]
     mine = (folder / "signatures" / "main.sig").read_text()
@@ -347,18 +349,18 @@ def test_a_signature_that_is_not_a_partys_own_is_not_kept(place):
     (kept / "branch-2.sig").unlink()
     forged = json.dumps({"diabetes-2026": mine}).encode()
     for reply in (forged, b"", b"[]", b"[" * 100_000):
-        module.share_signatures(study, {"branch-2": reply, "../evil": reply}, had)
+        running.share_signatures(study, {"branch-2": reply, "../evil": reply}, had)
     assert {p.stem for p in kept.iterdir()} == {"main", "branch-1"}
 
 
 def test_a_study_of_sums_needs_more_parties_than_may_collude(place):
     path = place / "study.toml"
-    path.write_text(path.read_text().replace(OLD["name"], 'name = "sums"\ncolluding = 3'))
-    with pytest.raises(StudyError, match="colluding"):
+    path.write_text(path.read_text().replace(OLD["name"], 'name = "sums"\ncollusion_threshold = 3'))
+    with pytest.raises(StudyError, match="collu"):
         read_study(path)
 
 
-# Who agrees to a study, why, and why to this epsilon: from the grant to ledger and card.
+# Who agrees to a study, why, and why to this epsilon: from the approval to ledger and card.
 
 
 WORDS = {
@@ -370,8 +372,8 @@ WORDS = {
 
 def approve(place, party="main", **more):
     study, locals_ = locals_of(place)
-    facts = {"key": place / f"local/{party}.key", "grant": place / f"{party}.grant"} | WORDS | more
-    return approve_study(study, locals_[party], **facts)
+    files = {"key": place / f"local/{party}.key", "approval": place / f"{party}.approval"}
+    return approve_study(study, locals_[party], **(files | WORDS | more))
 
 
 def test_words_reach_ledger_and_card_and_are_verified(place):
@@ -403,31 +405,31 @@ def test_a_card_is_not_spoilt_by_a_hostile_party_s_words(place):
 
 
 def test_one_study_is_approved_once_and_the_next_version_puts_it_aside(place):
-    first = approve(place, grant=place / "grant.json")
+    first = approve(place, approval=place / "approval.json")
     before = (place / "study.toml").read_bytes()
     with pytest.raises(StudyError, match="there already"):
-        approve(place, grant=place / "grant.json")
+        approve(place, approval=place / "approval.json")
     (place / "study.toml").write_bytes(
         before.replace(b"epsilon = 1.0   ", b"epsilon = 0.5   ").replace(b'"bmi', b'"BMI')
     )
-    second = approve(place, grant=place / "grant.json", reason="the second version")
+    second = approve(place, approval=place / "approval.json", reason="the second version")
     key = (place / "local/main.key.pub").read_text()
-    found = list(earlier_grants(place, key))
-    assert [one.grant for one in found] == [second, first]
-    assert found[1].study == before
+    found = list(earlier_approvals(place, key))
+    assert [one for one, _ in found] == [second, first]
+    assert found[1][1] == before
     assert changed_facts(before, (place / "study.toml").read_bytes()) == [
         ("method.epsilon", 1.0, 0.5)
     ]
 
 
 def test_a_text_that_was_not_agreed_to_is_not_compared_with(place):
-    """The key signs the grant; beside it anybody may write another study's text."""
-    approve(place, grant=place / "grant.json")
-    document = json.loads((place / "grant.json").read_text())
+    """The key signs the approval; beside it anybody may write another study's text."""
+    approve(place, approval=place / "approval.json")
+    document = json.loads((place / "approval.json").read_text())
     document["study"] = document["study"].replace("epsilon = 1.0   ", "epsilon = 0.1   ")
-    (place / "grant.json").write_text(json.dumps(document))
-    (found,) = earlier_grants(place, (place / "local/main.key.pub").read_text())
-    assert found.study is None
+    (place / "approval.json").write_text(json.dumps(document))
+    (found,) = earlier_approvals(place, (place / "local/main.key.pub").read_text())
+    assert found[1] is None
 
 
 @pytest.mark.parametrize("word", ["name", "reason", "justification"])
@@ -437,7 +439,7 @@ def test_words_that_a_card_cannot_hold_are_refused_before_anything_is_spent(plac
         return  # nothing said: the study's own
     with pytest.raises(StudyError, match=f"^{word}: "):
         approve(place, **{word: text})
-    assert not (place / "main.grant").exists()
+    assert not (place / "main.approval").exists()
 
 
 def test_a_key_that_is_not_the_party_s_signs_nothing(place):
@@ -446,14 +448,14 @@ def test_a_key_that_is_not_the_party_s_signs_nothing(place):
         approve(place, key=place / "local/other.key")
 
 
-def test_a_file_that_is_no_grant_is_left_alone(place):
-    (place / "main.grant").write_text("{}")
-    with pytest.raises(GrantRefused):
+def test_a_file_that_is_no_approval_is_left_alone(place):
+    (place / "main.approval").write_text("{}")
+    with pytest.raises(ApprovalRefused):
         approve(place)
-    assert (place / "main.grant").read_text() == "{}"
+    assert (place / "main.approval").read_text() == "{}"
 
 
-# A no stops: after a grant, between two questions, before a signature; until a new yes.
+# A no stops: after an approval, between two questions, before a signature; until a new yes.
 
 
 NO = {"name": "A. Reuter", "reason": "the board has changed its mind"}
@@ -482,7 +484,7 @@ class Interrupted(Loopback):
         return super().exchange(questions, timeout)
 
 
-def test_a_refusal_after_a_grant_is_never_charged(place):
+def test_a_refusal_after_an_approval_is_never_charged(place):
     sessions = agreed(place, approve)
     refuse(place)
     with pytest.raises(QuorumMissed):
@@ -496,12 +498,12 @@ def test_a_refusal_after_a_grant_is_never_charged(place):
 
 def test_a_withdrawal_between_two_questions_ends_the_party(place):
     for name in NAMES:
-        approve(place, name, grant=place / f"grant-{name}.json")
-    grants = {name: {"grant": place / f"grant-{name}.json"} for name in NAMES}
-    sessions = {name: session(place, name, **grants[name]) for name in NAMES}
+        approve(place, name, approval=place / f"approval-{name}.json")
+    approvals = {name: {"approval": place / f"approval-{name}.json"} for name in NAMES}
+    sessions = {name: session(place, name, **approvals[name]) for name in NAMES}
 
     def withdraw():
-        told = refuse(place, grant=place / "grant-main.json")
+        told = refuse(place, approval=place / "approval-main.json")
         assert told.said == "withdrawn"
 
     carrier = Interrupted(sessions, 1, withdraw)  # sizes have left; the objective is next
@@ -510,9 +512,9 @@ def test_a_withdrawal_between_two_questions_ends_the_party(place):
     assert spent(place) == []
     assert sessions["main"].finished
     assert sessions["main"].state == "withdrawn by A. Reuter"
-    assert not (place / "grant-main.json").exists()
-    (aside,) = place.glob("grant-main-*-withdrawn.json")
-    assert json.loads(aside.read_text())["grant"]["party"] == "main"
+    assert not (place / "approval-main.json").exists()
+    (aside,) = place.glob("approval-main-*-withdrawn.json")
+    assert json.loads(aside.read_text())["approval"]["party"] == "main"
 
 
 def test_who_has_withdrawn_signs_no_release(place):
@@ -524,30 +526,30 @@ def test_who_has_withdrawn_signs_no_release(place):
     assert spent(place) == [1.0]  # what was charged stays charged
 
 
-def test_only_a_new_approval_lifts_it_and_the_old_grant_stays_dead(place):
+def test_only_a_new_approval_lifts_it_and_the_old_one_stays_dead(place):
     for name in NAMES:
-        approve(place, name, grant=place / f"grant-{name}.json")
-    old = (place / "grant-main.json").read_bytes()
-    refuse(place, grant=place / "grant-main.json")
-    (place / "grant-main.json").write_bytes(old)  # brought back by hand
-    grants = {name: {"grant": place / f"grant-{name}.json"} for name in NAMES}
+        approve(place, name, approval=place / f"approval-{name}.json")
+    old = (place / "approval-main.json").read_bytes()
+    refuse(place, approval=place / "approval-main.json")
+    (place / "approval-main.json").write_bytes(old)  # brought back by hand
+    approvals = {name: {"approval": place / f"approval-{name}.json"} for name in NAMES}
     with pytest.raises(StudyRefused):
-        session(place, "main", **grants["main"])
+        session(place, "main", **approvals["main"])
     study, locals_ = locals_of(place)
     later = Ledger(locals_["main"].ledger_path)
     later.agree_again(
         (study.id, study.sha256), ChargeApproval("B. Kim", "asked again", "2999-01-01T00:00:00Z")
     )
-    with pytest.raises(StudyRefused, match="use the new grant"):
-        session(place, "main", **grants["main"])
-    (place / "grant-main.json").unlink()
+    with pytest.raises(StudyRefused, match="use the new approval"):
+        session(place, "main", **approvals["main"])
+    (place / "approval-main.json").unlink()
 
 
 def test_a_new_approval_is_answered(place):
     for name in NAMES:
         approve(place, name)
-    refuse(place, grant=place / "main.grant")
-    assert not (place / "main.grant").exists()
+    refuse(place, approval=place / "main.approval")
+    assert not (place / "main.approval").exists()
     approve(place, reason="the second board")
     finished = coordinator(place, {name: session(place, name) for name in NAMES}).run()
     assert finished.left_out == finished.unsigned == {}
@@ -564,12 +566,16 @@ def test_a_refusal_of_one_study_is_none_of_another(place):
     path.write_text(path.read_text() + "\n# the second version\n")
     study, locals_ = locals_of(place)
     approve_study(
-        study, locals_["main"], key=place / "local/main.key", grant=place / "main.grant", **WORDS
+        study,
+        locals_["main"],
+        key=place / "local/main.key",
+        approval=place / "main.approval",
+        **WORDS,
     )
     assert session(place, "main").state == "waiting"
 
 
-# Whom a party has to trust is part of what it is shown, allows, grants, pays and signs.
+# Whom a party has to trust is part of what it is shown, allows, approvals, pays and signs.
 
 
 WHOLE = {'protects = "record"': 'protects = "party"'}
@@ -577,8 +583,11 @@ ROWS = b"age\n1\n"
 #: What a coordinator may write into a study, and whom the parties have to trust then.
 STUDIES = {
     "average": ({}, "own noise"),
-    "sums": ({'name = "average"': 'name = "sums"\ncolluding = 1'}, "1 of 3"),
-    "weights": ({'name = "average"': 'name = "weights"\ncolluding = 1', **WHOLE}, "1 of 3"),
+    "sums": ({'name = "average"': 'name = "sums"\ncollusion_threshold = 1'}, "1 of 3"),
+    "weights": (
+        {'name = "average"': 'name = "weights"\ncollusion_threshold = 1', **WHOLE},
+        "1 of 3",
+    ),
     "trusted weights": (
         {'name = "average"': 'name = "weights"\ntrust = "coordinator"', **WHOLE},
         "coordinator",
@@ -629,7 +638,7 @@ def test_a_policy_that_says_nothing_refuses_what_is_weaker_than_own_noise(place,
     rewrite(place, changes)
     study, locals_ = locals_of(place)
     with pytest.raises(OperationRefused, match=f'trust = "{needed}"') as refused:
-        make_grant(study, locals_["main"], approved_by="o", reason="r")
+        make_approval(study, locals_["main"], approved_by="o", reason="r")
     assert refused.value.reason == "trust"
     assert not locals_["main"].ledger_path.exists()
 
@@ -638,7 +647,7 @@ def test_a_party_that_edits_its_policy_takes_part_and_it_stands_everywhere(place
     rewrite(place, STUDIES["sums"][0], 'trust = "1 of 3"')
     for name in NAMES:
         assert approve(place, name).trust == "1 of 3"
-    assert json.loads((place / "main.grant").read_bytes())["grant"]["trust"] == "1 of 3"
+    assert json.loads((place / "main.approval").read_bytes())["approval"]["trust"] == "1 of 3"
     finished = coordinator(place, {name: session(place, name) for name in NAMES}).run()
     (entry,) = Ledger(place / "local" / "main.ledger").entries()
     assert entry.origin.trust == "1 of 3"
@@ -648,7 +657,7 @@ def test_a_party_that_edits_its_policy_takes_part_and_it_stands_everywhere(place
     assert "at most 1 of the 2 others work together" in card.trust.model
 
 
-def test_a_grant_of_before_the_policy_was_made_stricter_is_not_served(place):
+def test_an_approval_of_before_the_policy_was_made_stricter_is_not_served(place):
     rewrite(place, STUDIES["sums"][0], 'trust = "1 of 3"')
     approve(place)
     local = place / "local" / "main.toml"
@@ -662,11 +671,11 @@ def test_facts_that_are_learned_by_a_sum_first_need_the_sum_s_trust(place):
     text = (place / "study.toml").read_text()
     study, _ = locals_of(place)
     assert trust_of(study) == OWN_NOISE
-    (place / "study.toml").write_text(f"{text}\n[facts]\nepsilon = 0.5\ncolluding = 1\n")
+    (place / "study.toml").write_text(f"{text}\n[facts]\nepsilon = 0.5\ncollusion_threshold = 1\n")
     learned, locals_ = locals_of(place)
     assert str(trust_of(learned)) == "1 of 3"
     with pytest.raises(OperationRefused, match="trust"):
-        make_grant(learned, locals_["main"], approved_by="o", reason="r")
+        make_approval(learned, locals_["main"], approved_by="o", reason="r")
 
 
 def test_a_card_cannot_claim_more_than_its_study(place):

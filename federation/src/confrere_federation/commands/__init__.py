@@ -1,12 +1,11 @@
 """The commands that this wheel adds to ``confrere``, the module that each is in, and groups."""
 
 MODULES = {
-    **dict.fromkeys(("init", "check", "price", "fit"), "studies"),
-    **dict.fromkeys(("home", "status"), "standing"),
+    **dict.fromkeys(("home", "init", "check", "price", "assessment", "fit", "status"), "studies"),
     **dict.fromkeys(("keys", "provision", "kit"), "keys"),
     **dict.fromkeys(("approve", "coordinator"), "deployment"),
     "party": "party",
-    "desk": "desk",
+    "dashboard": "dashboard",
 }
 
 GROUPS = {

@@ -8,8 +8,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
 
-from confrere.cli.envelope import Answer, Option, command, tell, wrote
-from confrere.cli.options import confirm, pairs
+from confrere.cli.app import Answer, Option, command, confirm, pairs, tell, wrote
 from confrere.errors import StudyError
 from confrere.views import Word
 from confrere_federation.commands.key_access import (
@@ -29,15 +28,19 @@ from confrere_federation.engines.offline import AtHome
 from confrere_federation.parties.federation import RunSteps
 from confrere_federation.parties.party import check_witness
 from confrere_federation.progress import Progress, places, private
-from confrere_federation.studies.running import approval_of, check_destination, make_plan
-from confrere_federation.studies.sessions import (
+from confrere_federation.studies.running import (
     CoordinatorSession,
+    approval_of,
     approve_study,
+    asked_lines,
+    check_destination,
     lift_refusal,
+    make_plan,
     party_session,
     refuse_study,
 )
 from confrere_federation.studies.study_file import (
+    ADDRESS,
     Local,
     Study,
     check_peers,
@@ -60,7 +63,7 @@ def approve(
     *,
     local: LocalFile = Path("local.toml"),
     ledger: Path | None = None,
-    grant: Annotated[Path, "The file to write."] = Path("grant.json"),
+    approval: Annotated[Path, "The file to write."] = Path("approval.json"),
     name: str | None = None,
     reason: str | None = None,
     justification: str | None = None,
@@ -70,28 +73,28 @@ def approve(
     attempts: Annotated[int, Option("Runs that may be paid for, each anew.", min=1, max=100)] = 1,
     days: Annotated[float, Option("How long it is good for.", min=0.01)] = 30.0,
     peer: Annotated[list[str] | None, _PEER] = None,
-    yes: Annotated[bool, "Agree to the price without asking."] = False,
+    yes: Annotated[bool, "Approve the privacy cost without asking."] = False,
 ) -> Answer:
-    """Agree to what a study asks of a party, once, at its price.
+    """Approve what a study asks of a party, once, at its privacy cost.
 
-    Writes a grant, signed by the party's key: the study's hash, every question that may be asked,
-    relation and unit, the price, the number of runs and a last day. Nothing else is answered.
-    With --refuse, at any time, the ledger says no: the grant is put aside, a running party ends,
-    and nothing is charged for the study until it is approved again.
+    Writes an approval, signed by the party's key: the study's hash, every question that may be
+    asked, relation and unit, the privacy cost, the number of runs and a last day. Nothing else is
+    answered. With --refuse, at any time, the ledger says no: the approval is put aside, a running
+    party ends, and nothing is charged for the study until it is approved again.
     """
     found = read_study(study)
     own = _own(found, study, local, ledger)
     words = words_of(name, reason, justification, found)
     by = {"name": str(words["name"]), "reason": reason or "no reason was given"}
     if refuse:
-        standing = refuse_study(found, own, grant=grant, **by)
+        standing = refuse_study(found, own, approval=approval, **by)
         return Answer(
             f"{standing}: nothing is charged to {own.party} for {found.id} from now on (ledger row "
             f"{standing.row}); what was charged before stays charged",
             {"party": own.party, "decision": standing.to_dict()},
         )
     if found.engine == "local" and standing_refusal(found, own) is not None:
-        # It needs no grant, only that the no is lifted.
+        # It needs no approval, only that the no is lifted.
         lift_refusal(found, own, approval_of(**{**words, "justification": None}))
         return Answer(f"agreed again; next: confrere fit {study}", {"party": own.party})
     if peer:
@@ -99,19 +102,30 @@ def approve(
         own = _own(found, study, local, ledger)
     plan = make_plan(found, {own.party: own})
     plan.check()
-    tell(plan.view(found.promise.unit), *peer_lines(found, own))
+    tell(plan.view(found.promise.unit), *asked_lines(found, own), *peer_lines(found, own))
     check_peers(found, own)
     if attempts > 1:
         tell(f"for each of {attempts} runs")
     if not yes:
         confirm(attempts * plan.amount)
     key = signing_key(own.key_path)
-    approve_study(found, own, key=key, grant=grant, attempts=attempts, days=days, **words)
+    approve_study(found, own, key=key, approval=approval, attempts=attempts, days=days, **words)
     return Answer(
-        f"approved; next: confrere party {study}",
-        {"party": own.party, "grant": str(grant), "study_sha256": found.sha256},
-        wrote(grant),
+        f"approved; next: {_party_command(study, local, ledger, approval)}",
+        {"party": own.party, "approval": str(approval), "study_sha256": found.sha256},
+        wrote(approval),
     )
+
+
+def _party_command(study: Path, local: Path, ledger: Path | None, approval: Path) -> str:
+    """Return what starts a party; without a kit, who types it says where its coordinator is."""
+    words = ["confrere party", str(study)]
+    usual = {"--local": (local, "local.toml"), "--approval": (approval, "approval.json")}
+    words += [f"{name} {own}" for name, (own, default) in usual.items() if str(own) != default]
+    words += [] if ledger is None else [f"--ledger {ledger}"]
+    if not (study.parent / ADDRESS).exists():
+        words.append("--coordinator HOST:PORT --authority ca.pem --node-key FILE")
+    return " ".join(words)
 
 
 @command("coordinator")
@@ -205,7 +219,7 @@ def coordinator(
             "left_out": dict(finished.left_out),
             "unsigned": dict(finished.unsigned),
         },
-        [receipt_table(list(finished.made)), *wrote(*finished.folders.values())],
+        [receipt_table(finished.made, finished.as_released), *wrote(*finished.folders.values())],
     )
 
 
@@ -228,7 +242,7 @@ def _nodes(study: Study, told: list[str]) -> dict[str, Path]:
 def answering(
     files: tuple[Path, Path, Path | None],  # The study, the local file, the ledger
     *,
-    grant: Path,
+    approval: Path,
     out: Path | None = None,
     same_mount: bool = False,
 ) -> AtHome:
@@ -242,8 +256,8 @@ def answering(
     loud = check_witness(own.ledger_path, allowed=same_mount)
     if loud is not None:
         tell(Word(f"WARNING: {loud}.", "bad"))
-    if not grant.exists():
-        raise StudyError(f"grant: nobody has approved it here: confrere approve {study}.")
+    if not approval.exists():
+        raise StudyError(f"approval: nobody has approved it here: confrere approve {study}.")
     paying = {one.party: one.account for one in make_plan(found, {own.party: own}).prices}
     facts = {
         "party": own.party,
@@ -254,12 +268,11 @@ def answering(
     }
     key = signing_key(own.key_path)
     place = out or Path("confrere-out") / found.id
-    session = party_session(found, own, grant=grant, out=place, key=key)
+    session = party_session(found, own, approval=approval, out=place, key=key)
     return AtHome(session, facts, lambda: standing_refusal(found, own))
 
 
 def _where(states: Mapping[str, str]) -> str:
-    """Return in one line where all parties are."""
     kinds = dict.fromkeys(states.values())
     return "; ".join(
         f"{kind}: {', '.join(name for name, state in states.items() if state == kind)}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from confrere.cli.envelope import Option
+from confrere.cli.app import Option
 from confrere.errors import StudyError
 
 if TYPE_CHECKING:
@@ -36,10 +36,9 @@ def stopped_by_services() -> Iterator[None]:
 
 
 def signing_key(path: Path | None) -> Ed25519PrivateKey:
-    """Open a private key; if it is locked, by a variable or a question."""
     if path is None:
         raise StudyError("key_path: between machines a party signs what it sends; name its key.")
-    # Only now: the desk's process, which asks for passphrases too, is to stay small.
+    # Only now: the dashboard's process, which asks for passphrases too, is to stay small.
     from confrere.release.signing import has_passphrase, read_private_key
 
     return read_private_key(path, passphrase_of(path, KEY_PASSPHRASE, locked=has_passphrase(path)))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import confrere_federation.kits as kits
-from confrere.cli.envelope import Answer, Option, command, wrote
+from confrere.cli.app import Answer, Option, command, wrote
 from confrere.errors import StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.folder import check_party

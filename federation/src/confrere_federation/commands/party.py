@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated
 
 import confrere_federation.engines.keys as keys
-from confrere.cli.envelope import Answer, Option, command, tell
-from confrere.errors import FederationError, StudyRefused
+from confrere.cli.app import Answer, Option, command, tell
+from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere_federation.commands.key_access import (
     NODE_PASSPHRASE,
     LocalFile,
@@ -27,12 +27,14 @@ from confrere_federation.progress import Progress, private, read_progress
 def party(
     study: Path,
     *,
-    coordinator: Annotated[str, Option("Where it listens.", metavar="HOST:PORT")],
-    authority: Annotated[Path, "The coordinator's ca.pem."],
-    node_key: Annotated[Path, "The private node key: keys node makes one."],
+    coordinator: Annotated[
+        str | None, Option("Where it listens; by default as its kit says.", metavar="HOST:PORT")
+    ] = None,
+    authority: Annotated[Path | None, "The coordinator's ca.pem; by default its kit's."] = None,
+    node_key: Annotated[Path | None, "The private node key; by default the home's."] = None,
     local: LocalFile = Path("local.toml"),
     ledger: Path | None = None,
-    grant: Annotated[Path, "What was approved: confrere approve."] = Path("grant.json"),
+    approval: Annotated[Path, "What was approved: confrere approve."] = Path("approval.json"),
     folder: Annotated[Path, "Its files: state, journal, log."] = Path("confrere-party"),
     timeout: Annotated[
         float, Option("Seconds without a coordinator until it gives up.", min=1)
@@ -47,6 +49,10 @@ def party(
     Ends by itself, with code 0, when it has checked and signed the release. It listens on no port;
     rows are in the memory of a process that has no network, where the system allows it.
     """
+    beside = study.parent
+    where = coordinator or _address(beside / "address")
+    authority = authority or beside / "ca.pem"
+    node_key = node_key or beside / "../../keys/node.key"
     before = read_progress(folder) or {}
     if before.get("state") == "released" and before.get("study") == _sha256(study):
         return _released(str(before.get("party")))
@@ -61,7 +67,7 @@ def party(
         from confrere_federation.commands.deployment import answering
 
         files = (study, local, ledger)
-        return answering(files, grant=grant, out=out, same_mount=same_mount)
+        return answering(files, approval=approval, out=out, same_mount=same_mount)
 
     with (
         stopped_by_services(),
@@ -72,17 +78,17 @@ def party(
         from confrere_federation.engines.line import run_party
 
         own = session.facts["party"]
-        progress = Progress(home, tell, coordinator=coordinator, **session.facts)
+        progress = Progress(home, tell, coordinator=where, **session.facts)
         try:
             run_party(
                 session,
-                coordinator=coordinator,
+                coordinator=where,
                 authority=authority,
                 key=node,
                 progress=progress,
                 patience=timeout,
-                # A grant is put aside by a no; no ledger is open here.
-                stopped=lambda: session.gone or not grant.exists(),
+                # An approval is put aside by a no; no ledger is open here.
+                stopped=lambda: session.gone or not approval.exists(),
             )
             session.end()
             if session.state != "released":
@@ -95,6 +101,16 @@ def party(
             progress.say(told, steps=session.told)
             raise
     return _released(own)
+
+
+def _address(kit: Path) -> str:
+    try:
+        return kit.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise StudyError(
+            "--coordinator: there is no kit beside the study; say where the coordinator listens, "
+            "with --authority and --node-key."
+        ) from None
 
 
 def _released(own: str) -> Answer:
@@ -117,7 +133,7 @@ def answer_standard_input() -> None:
         from confrere_federation.commands.deployment import answering
 
         files = Path("study.toml"), Path("local.toml"), None
-        return answering(files, grant=Path("grant.json"))
+        return answering(files, approval=Path("approval.json"))
 
     with (
         stopped_by_services(),

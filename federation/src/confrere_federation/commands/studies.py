@@ -1,34 +1,46 @@
-"""init, check, price: all before anything is spent; fit: agree, learn, and write the releases."""
+"""home and status: how things stand; init, check, price: before anything is spent; and fit."""
 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable
+import os
+import subprocess
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-from confrere.cli.envelope import Answer, ExitCode, Option, command, console, tell, wrote
-from confrere.cli.options import confirm, pairs
+from confrere.cli.app import Answer, ExitCode, Option, command, confirm, console, pairs, tell, wrote
 from confrere.data.report import DataReport
+from confrere.errors import StudyError
+from confrere.ledger import Account, Ledger, LedgerReader
+from confrere.ledger.accounts import account_table, charge_table
+from confrere.ledger.witness import witness_folder
 from confrere.release import Release
+from confrere.release.signing import fingerprint
 from confrere.views import Pairs, Table
 from confrere.views import price as shown_price
+from confrere_federation.progress import OPERATION_WORDS, read_progress, summary
 from confrere_federation.studies.running import (
-    Made,
+    StudyResult,
     approval_of,
     check_destination,
-    check_keys,
     check_table,
     has_answered,
     make_plan,
     prepare,
     reader_for,
-    refuse_taken,
-    save_made,
     save_report,
+    save_result,
 )
-from confrere_federation.studies.study_file import Local, Study, gather_locals, read_study
-from confrere_federation.studies.template import write_example, write_template
+from confrere_federation.studies.study_file import (
+    Local,
+    Study,
+    gather_locals,
+    home_folder,
+    open_home,
+    read_study,
+)
+from confrere_federation.studies.template import write_template
 
 
 @command("init")
@@ -38,8 +50,9 @@ def init(
     example: Annotated[bool, "Write simulated patients too, to try it out."] = False,
 ) -> Answer:
     """Write a commented study file and a local file per party."""
-    written = write_example(folder) if example else write_template(folder)
-    message = f"{len(written)} files written; next: confrere check {folder / 'study.toml'}"
+    place, written = folder / "study.toml", write_template(folder, seed=0 if example else None)
+    own = "" if example else f" your columns into {place}, your tables into {folder / 'local'};"
+    message = f"{len(written)} files written; next:{own} confrere check {place}"
     return Answer(message, {"files": [str(path) for path in written]}, wrote(*written))
 
 
@@ -60,19 +73,25 @@ def check(
     it is shown here and kept in a file that only they can read. Nothing is spent.
     """
     found = read_study(study)
-    tables = pairs(data, "--data", found.alone)
-    locals_ = gather_locals(found, study, local or (), data=tables)
+    locals_ = gather_locals(found, study, local or (), data=pairs(data, "--data", found.alone))
     reports: dict[str, DataReport] = {}
     files: dict[str, Path] = {}
+    missing: dict[str, str] = {}
     for name, own in locals_.items():
-        # A table that was named here must be there; a local file may be older than its table.
-        older = own.data_path is not None and name not in tables and not own.data_path.exists()
-        if own.has_table and not older:
+        if own.data_path is not None and not own.data_path.exists():
+            missing[name] = str(own.data_path)
+        elif own.has_table:
             reports[name] = check_table(found, own.table())
             place = (report or own.ledger_path.parent) / f"{name}.check.txt"
             title = f"{found.id}: {name}'s own table; not to leave {name}"
             files[name] = save_report(reports[name], place, title=title)
     code, message = _outcome(reports, strict)
+    if missing:
+        there = ", ".join(f"{path} of {name}" for name, path in missing.items())
+        code = ExitCode.INVALID
+        message = f"the study is valid, but there is no {there}; see data_path"
+    elif untold := [name for name in locals_ if name not in reports]:
+        message += f"; no table is named for {', '.join(untold)}: data_path in its local file"
     shown = [
         one.view(name, f"kept for {name} alone: {files[name]}") for name, one in reports.items()
     ]
@@ -81,6 +100,7 @@ def check(
         {
             **_facts(found),
             "parties_here": list(locals_),
+            "missing": missing,
             "rows": {name: one.used for name, one in reports.items()},
             "reports": {name: one.to_dict() for name, one in reports.items()},
             "report_files": {name: str(path) for name, path in files.items()},
@@ -92,7 +112,6 @@ def check(
 
 
 def _outcome(reports: dict[str, DataReport], strict: bool) -> tuple[ExitCode, str]:
-    """Return how a check ends, and what it says in one line."""
     refused = [name for name, one in reports.items() if one.refused]
     if refused:
         return ExitCode.INVALID, f"the study is valid, but fit would refuse {_tables(refused)}"
@@ -108,13 +127,8 @@ def _tables(names: list[str]) -> str:
 
 
 @command("price")
-def price(
-    study: Path,
-    *,
-    local: list[Path] | None = None,
-    ledger: Path | None = None,
-) -> Answer:
-    """Say what a study would spend, by whom, and what would be left; touches no data."""
+def price(study: Path, *, local: list[Path] | None = None, ledger: Path | None = None) -> Answer:
+    """Show the privacy cost of a study, who spends it, what would be left; touches no data."""
     found = read_study(study)
     plan = make_plan(found, gather_locals(found, study, local or (), ledger=ledger))
     plan.check()
@@ -123,6 +137,34 @@ def price(
         following = f"confrere coordinator {study}, and confrere party {study} at every party"
     shown = [plan.view(found.promise.unit)]
     return Answer(f"nothing was spent; next: {following}", plan.to_dict(), shown)
+
+
+@command("assessment")
+def assessment(
+    study: Path,
+    *,
+    local: list[Path] | None = None,
+    release: Annotated[Path | None, "What came of the study, to be described too."] = None,
+    out: Annotated[Path, "The page."] = Path("assessment.html"),
+) -> Answer:
+    """Write the officer's file: a printable impact assessment of a study; touches no data."""
+    from confrere.assurance.assessment import assessment_page
+    from confrere_federation.dashboard.worker import study_facts
+
+    found, asker = read_study(study), study.parent / "coordinator.pub"
+    plan = make_plan(found, gather_locals(found, study, local or ()))
+    facts = study_facts(str(study))
+    if "fault" in facts:
+        raise StudyError(str(facts["fault"]))
+    page = assessment_page(
+        facts | {"trust_sentence": plan.trusted},
+        method=found.method.title,
+        asker=fingerprint(asker) if asker.is_file() else None,
+        keys={one.name: fingerprint(one.key) for one in found.parties if one.key},
+        card=None if release is None else reader_for(found)(release).card,
+    )
+    out.write_text(page, encoding="utf-8")
+    return Answer("ten lines are left for the officer to fill in", {"page": str(out)}, wrote(out))
 
 
 def _facts(study: Study) -> dict[str, object]:
@@ -168,8 +210,8 @@ def fit(
 ) -> Answer:
     """Learn what a study describes, for the parties that live here, and write the releases.
 
-    Shows the price first and asks for the amount to be typed. Every party's own ledger is charged
-    before any noise is drawn; a study pays once, and carried out again it gives the same.
+    Shows the privacy cost first and asks for the amount to be typed. Every party's own ledger is
+    charged before any noise is drawn; a study pays once, and carried out again it gives the same.
     """
     found = read_study(study)
     alone = found.alone
@@ -187,18 +229,19 @@ def fit(
     runner = prepare(
         found, priced, locals_, sources, auxiliary=auxiliary, allow_uncapped=allow_uncapped
     )
-    check_keys(locals_)
-    refuse_taken(found, folder, list(runner.rows))
+    check_destination(found, folder, list(runner.rows))
     approval = approval_of(**words_of(name, reason, justification, found))
     tell(priced.view(found.promise.unit))
+    if found.n_classes == 2:
+        none = [name for name, rows in runner.rows.items() if not (rows.coded(found)[1] > 0).any()]
+        tell(*(f"{name}: no row has a positive label; see confrere check {study}" for name in none))
     if any(has_answered(one, (priced.run,)) for one in locals_.values()):
         tell("This run was begun before: what was paid for is sent again, whatever rows are now.")
     if not yes:
         confirm(priced.amount)
-    check_destination(found, folder, list(runner.rows))
     with console().status("learning"):
         made = runner.run(approval)
-    places = {one.name: save_made(found, one, folder, locals_) for one in made}
+    places = {one.name: save_result(found, one, folder, locals_) for one in made}
     return _answer(found, made, places, locals_)
 
 
@@ -215,7 +258,7 @@ def _sources(
 
 
 def _answer(
-    study: Study, made: list[Made], places: dict[str, Path], locals_: dict[str, Local]
+    study: Study, made: list[StudyResult], places: dict[str, Path], locals_: dict[str, Local]
 ) -> Answer:
     signed = [name for one in made for name in one.receipts if locals_[name].key_path]
     releases = [
@@ -234,12 +277,17 @@ def _answer(
         }
         for one in made
     ]
-    first = places[made[0].name]
+    told = "no release: everybody has its source's, and nothing was charged"
+    if made:
+        told = f"{len(made)} release(s), {'signed' if signed else 'not signed'}; next: confrere "
+        told += f"{'release show' if study.simulated else 'verify'} {places[made[0].name]}"
     return Answer(
-        f"{len(made)} release(s), {'signed' if signed else 'not signed'}; next: confrere "
-        f"{'release show' if study.simulated else 'verify'} {first}",
+        told,
         {"study_sha256": study.sha256, "releases": releases},
-        [receipt_table(made), *wrote(*(f"{r['folder']} and {r['page']}" for r in releases))],
+        [
+            receipt_table(made, locals_),
+            *wrote(*(f"{r['folder']} and {r['page']}" for r in releases)),
+        ],
     )
 
 
@@ -254,9 +302,9 @@ def words_of(
     }
 
 
-def receipt_table(made: Iterable[Made]) -> Table:
-    """Show what was paid."""
-    rows = [
+def receipt_table(made: Collection[StudyResult], asked: Iterable[str] = ()) -> Table:
+    """Show what was paid, and who was asked for nothing because its source is its model."""
+    rows: list[tuple[Any, ...]] = [
         (
             party,
             shown_price(paid.guarantee.epsilon, paid.guarantee.delta),
@@ -268,4 +316,124 @@ def receipt_table(made: Iterable[Made]) -> Table:
         for party, receipts in one.receipts.items()
         for paid in receipts
     ]
+    paying = {party for one in made for party in one.receipts}
+    free = ("nothing", "the source's model, as it is", "", "")
+    rows += [(party, *free) for party in asked if party not in paying]
     return Table(("party", "epsilon", "account", "ledger row", "hash"), rows, title="Receipts")
+
+
+@command("home")
+def home(
+    folder: Annotated[
+        Path | None,
+        Option("By default CONFRERE_HOME, or confrere in the user's data folder.", metavar="DIR"),
+    ] = None,
+    *,
+    data: Annotated[
+        list[str] | None, Option("Name a table: its ledger is for good.", metavar="NAME=FILE")
+    ] = None,
+    unit_column: Annotated[str | None, "The column that says whose a row of it is."] = None,
+    service: Annotated[
+        bool, "Make the user and the folders that units for systemd name; by root."
+    ] = False,
+) -> Answer:
+    """Make an organisation's home, name its data sets, and show what was spent on each."""
+    if service:
+        return _make_service()
+    own = open_home(folder or home_folder())
+    for name, table in pairs(data, "--data").items():
+        own.add(name, table, unit_column)
+    books = {name: _accounts(own.ledger_of(name)) for name in own.datasets()}
+    studies = sorted(one.parent.name for one in own.studies.glob("*/study.toml"))
+    told = {
+        "keys": own.keys,
+        "policy": own.folder / "policy.toml",
+        "data sets": ", ".join(books) or "none yet: confrere home --data NAME=FILE",
+        "studies": ", ".join(studies) or "none yet: confrere kit open KIT --fingerprint SHA256:...",
+        "witness": witness_folder(),
+    }
+    return Answer(
+        f"the home is {own.folder}",
+        {
+            "home": str(own.folder),
+            "witness": str(witness_folder()),
+            "datasets": {
+                name: {
+                    "ledger": str(own.ledger_of(name)),
+                    "accounts": [one.to_dict() for one in accounts],
+                }
+                for name, accounts in books.items()
+            },
+            "studies": studies,
+        },
+        [
+            Pairs(told, f"Home {own.folder}"),
+            account_table((one for each in books.values() for one in each), "Accounts"),
+        ],
+    )
+
+
+def _accounts(ledger: Path) -> list[Account]:
+    return LedgerReader.look(ledger).accounts() if ledger.is_file() else []
+
+
+def _make_service() -> Answer:
+    from confrere_federation.kits import SERVICE, service_commands
+
+    for words in service_commands():
+        if os.geteuid() != 0:
+            raise StudyError("--service: root makes a user and folders: give it by sudo.")
+        # Ours, word by word; 9 says that the user is there.
+        if subprocess.run(words, check=False).returncode not in (0, 9):  # noqa: S603
+            raise StudyError(f"--service: it ended there: {' '.join(words)}.")
+    return Answer(f"the user confrere and its home are made; next: CONFRERE_HOME={SERVICE}")
+
+
+@command("status")
+def status(folder: Annotated[Path, "A coordinator's or a party's folder."]) -> Answer:
+    """Say how far a coordinator or a party is."""
+    told = read_progress(folder)
+    if told is None:
+        raise StudyError(f"folder: {folder.name} is none that a coordinator or party wrote.")
+    told = {**told, **summary(told)}
+    if told["role"] == "party":
+        return _party_status(told)
+    seen = {"state": told["state"], **told["parties"], "since": told["at"], **told["counts"]}
+    return Answer("", told, [Pairs(seen, "Coordinator"), _step_table(told)])
+
+
+def _party_status(told: dict[str, Any]) -> Answer:
+    path, account = Path(str(told.get("ledger"))), str(told.get("account"))
+    if not path.is_file():
+        raise StudyError("the party's ledger is not there.")
+    ledger = Ledger(path)
+    entries = ledger.entries(account)
+    seen = {
+        "party": told["party"],
+        "state": told["state"],
+        "since": told["at"],
+        "account": account,
+        "left": ledger.left(account),
+    }
+    return Answer(
+        "",
+        {**told, "entries": [entry.to_dict() for entry in entries]},
+        [Pairs(seen, "Party"), _step_table(told), charge_table(entries, "Charges")],
+    )
+
+
+def _step_table(told: dict[str, Any]) -> Table:
+    rows = [
+        (
+            f"{OPERATION_WORDS.get(str(step['operation']), step['operation'])} ({step['step']})",
+            name,
+            one["state"],
+            f"{one['epsilon']:g}" if "epsilon" in one else "",
+            one.get("row", ""),
+            one.get("code", ""),
+        )
+        for step in told["steps"]
+        for name, one in step["parties"].items()
+    ]
+    columns = ("question", "party", "state", "epsilon", "ledger row", "why")
+    return Table(columns, rows, title="Steps")

@@ -19,26 +19,21 @@ class Answering(typing.Protocol):
     """What answers for a party."""
 
     @property
-    def finished(self) -> bool:
-        """Whether the release was had and checked."""
+    def finished(self) -> bool: ...
 
     @property
-    def state(self) -> str:
-        """How far it is, for people."""
+    def state(self) -> str: ...
 
     @property
-    def told(self) -> list[dict[str, Any]]:
-        """What was asked and answered so far, and what it cost, for people too."""
+    def told(self) -> list[dict[str, Any]]: ...
 
-    def handle(self, question: bytes) -> bytes:
-        """Answer a message."""
+    def handle(self, question: bytes) -> bytes: ...
 
 
 class Carrier(typing.Protocol):
     """Moves questions to parties and replies back, under the names that their keys stand for."""
 
-    def connected(self) -> list[str]:
-        """Return the names of the parties that can be reached now."""
+    def connected(self) -> list[str]: ...
 
     def exchange(
         self,

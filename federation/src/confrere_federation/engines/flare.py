@@ -4,7 +4,7 @@ A job names the two classes of this file and gives them no arguments: what a sit
 own folder, which ``CONFRERE_FLARE`` names to the site's FLARE. Both classes only carry. Behind them
 the same commands run as on the line, in processes of their own: a coordinator's, with its key and
 journal, and a party's, whose rows are read without a network. FLARE's certificates say who may
-connect; our keys, grants and replay lie above them. Each looks at every start whether the site's
+connect; our keys, approvals and replay lie above them. Each looks at every start whether the site's
 FLARE would run anything else (:mod:`~confrere_federation.engines.flare_site`): nothing, if so.
 """
 
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -37,6 +38,7 @@ from confrere_federation.engines.line import framed, heard
 
 _CONTENT = "content"
 _TICK_SECONDS = 0.5
+_TRIES = 6
 _COORDINATOR = ["confrere.cli", "coordinator", "study.toml", "--key", "coordinator.key"]
 _PUBLIC = "auxiliary.csv"  # the rows that a study names by their hash, where it has parties vote
 _PARTY = ["confrere_federation.commands.party"]
@@ -54,6 +56,7 @@ class Coordinator(Controller):  # type: ignore[misc]
         public = Path(os.environ.get(FOLDER, ""), _PUBLIC).exists()
         pipe, asking = _begin([*_COORDINATOR, *(["--auxiliary", _PUBLIC] if public else [])])
         said, here = threading.Lock(), set[str]()
+        questions: dict[str, tuple[int, bytes]] = {}  # asked, and not replied to
         tasks: dict[str, Task] = {}
 
         def say(*words: Any) -> None:
@@ -61,10 +64,21 @@ class Coordinator(Controller):  # type: ignore[misc]
                 pipe.send_bytes(framed(*words))
 
         def replied(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
+            name, number = client_task.client.name, client_task.task.props["number"]
             reply = client_task.result.get(_CONTENT)
+            if questions.get(name, (0,))[0] == number:
+                questions.pop(name, None)  # who cannot answer is not asked over and over
             if isinstance(reply, bytes) and len(reply) <= MAX_MESSAGE:
-                number = client_task.task.props["number"]
-                say("reply", client_task.client.name, number, reply)
+                say("reply", name, number, reply)
+
+        def send() -> None:
+            """Send what no task carries: who was away, or lost its task, is asked again."""
+            for name, (number, body) in list(questions.items()):
+                task = tasks.get(name)
+                if name in here and (task is None or task.completion_status is not None):
+                    data, props = Shareable({_CONTENT: body}), {"number": number}
+                    tasks[name] = Task(TASK, data, props, result_received_cb=replied)
+                    self.send(tasks[name], fl_ctx, targets=[name])
 
         try:
             while asking.poll() is None and not abort_signal.triggered:
@@ -72,14 +86,15 @@ class Coordinator(Controller):  # type: ignore[misc]
                 for name in now ^ here:
                     say("here" if name in now else "gone", name)
                 here = now
+                send()
                 while asking.poll() is None and pipe.poll(_TICK_SECONDS):
                     (kind, name, number), body = heard(pipe.recv_bytes())
+                    questions.pop(name, None)
                     if name in tasks:
                         self.cancel_task(tasks.pop(name))
-                    if kind == "ask" and name in here:
-                        data, props = Shareable({_CONTENT: body}), {"number": number}
-                        tasks[name] = Task(TASK, data, props, result_received_cb=replied)
-                        self.send(tasks[name], fl_ctx, targets=[name])
+                    if kind == "ask":
+                        questions[name] = number, body
+                        send()
         except (OSError, EOFError):
             pass  # it has ended
         finally:
@@ -120,14 +135,13 @@ class FlareParty(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.BAD_TASK_DATA)
         if self._pipe is None:
             raise EngineFailed("this site does not take part: see what it said when it started.")
-        with suppress(EOFError, OSError):  # who was killed is started again, and sends the same
-            return self._asked(self._pipe, content)
-        self._pipe, _ = _begin(_PARTY)
-        return self._asked(self._pipe, content)
-
-    def _asked(self, pipe: Connection, content: bytes) -> Shareable:
-        pipe.send_bytes(content)
-        return Shareable({_CONTENT: pipe.recv_bytes()})
+        for _ in range(_TRIES):
+            with suppress(EOFError, OSError):
+                self._pipe.send_bytes(content)
+                return Shareable({_CONTENT: self._pipe.recv_bytes()})
+            time.sleep(_TICK_SECONDS)  # who was killed is started again, and sends the same
+            self._pipe, _ = _begin(_PARTY)
+        raise EngineFailed("what answers for this party ends when it is asked: see what it says.")
 
 
 def _begin(command: list[str]) -> tuple[Connection, subprocess.Popen[bytes]]:

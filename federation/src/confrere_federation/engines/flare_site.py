@@ -25,6 +25,21 @@ CLASSES = (
 #: Who submits the job.
 ADMIN = "coordinator@confrere.study"
 
+#: Seconds that a site's job waits for the server's, where FLARE would give up after a few: how
+#: busy a machine is decides about no study.
+_PATIENCE = {
+    "runner_sync_timeout": 30.0,
+    "max_runner_sync_timeout": 1800.0,
+    "task_check_timeout": 60.0,
+    "get_task_timeout": 60.0,
+    "submit_task_result_timeout": 300.0,
+    "notify_cp_msg_timeout": 60.0,
+    "cell_wait_timeout": 60.0,
+}
+
+#: Where FLARE keeps the jobs of all servers of a machine, unless it is told otherwise.
+_SHARED = "/tmp/nvflare"  # noqa: S108
+
 _NEVER = ("byoc", "shell_commands")
 _MAY = {
     "project_admin": {"submit_job": "any", "manage_job": "any", "view": "any", "operate": "any"},
@@ -42,13 +57,23 @@ _RESOURCES = {
 def switch(workspace: Path) -> None:
     """Write a site's own settings: our two classes, nobody's code, no shell, no streamed logs."""
     resources = _read(workspace, "local/resources.json.default") | _RESOURCES
+    for server in _tables(resources.get("servers")):
+        server["admin_timeout"] = _PATIENCE["get_task_timeout"]
+    for one in _tables(resources.get("components")):
+        if one.get("id") == "job_scheduler":
+            one["args"] = {"max_jobs": 1, "max_schedule_count": 10**6, "max_schedule_interval": 10}
+    own = json.dumps(resources, indent=2).replace(_SHARED, json.dumps(str(workspace))[1:-1])
     never = dict.fromkeys(_NEVER, "none")
     roles = {role: {**may, **never} for role, may in _MAY.items()}
     for name, content in {
-        "resources.json": resources,
-        "authorization.json": {"format_version": "1.0", "permissions": roles},
+        "resources.json": own,
+        "authorization.json": json.dumps({"format_version": "1.0", "permissions": roles}),
     }.items():
-        (workspace / "local" / name).write_text(json.dumps(content, indent=2))
+        (workspace / "local" / name).write_text(content)
+
+
+def _tables(found: object) -> list[dict[str, object]]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def check_site(workspace: Path, *, server: bool) -> None:
@@ -64,6 +89,8 @@ def check_site(workspace: Path, *, server: bool) -> None:
     good |= {
         "require_signed_jobs": startup.get("require_signed_jobs") is True,
         "permissions": never,
+        # Servers of one machine would run one another's jobs.
+        "uri_root": _SHARED not in json.dumps(resources),
     }
     for name in [name for name, fine in good.items() if not fine]:
         raise EngineFailed(
@@ -126,6 +153,7 @@ def project_files(name: str, parties: Sequence[str], host: str, port: int) -> di
         "job/app/config/config_fed_client.json": {
             "format_version": 2,
             "executors": [{"tasks": [TASK], "executor": {"path": answering, "args": {}}}],
+            **_PATIENCE,
         },
     }
     return {file: json.dumps(one, indent=2).encode() for file, one in documents.items()}

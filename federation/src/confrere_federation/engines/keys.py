@@ -98,7 +98,7 @@ def make_node_key(
     private = Path(path).resolve()
     certificate = certificate_beside(private)
     if certificate.exists():
-        raise InvalidParameter(f"{certificate.name} exists; choose another place for new keys.")
+        raise _taken(certificate)
     key = ec.generate_private_key(_CURVE)
     _write(private, _private_pem(key, passphrase), 0o600)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -111,24 +111,19 @@ def make_node_key(
 
 
 def certificate_beside(key: str | os.PathLike[str]) -> Path:
-    """Return where a node key's certificate lies."""
     return Path(key).with_name(Path(key).name + ".pem")
 
 
 def is_locked(path: str | os.PathLike[str]) -> bool:
-    """Whether a node key needs a passphrase."""
     return b"ENCRYPTED" in _read(Path(path)).split(b"\n", 1)[0]
 
 
 @dataclass(frozen=True)
 class NodeKey:
-    """A party's node key with its certificate."""
-
     key: ec.EllipticCurvePrivateKey
     certificate: Path
 
     def private_pem(self) -> bytes:
-        """Return the key as TLS wants it, which stays in memory."""
         return _private_pem(self.key)
 
 
@@ -157,7 +152,6 @@ def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -
 
 
 def read_certificate(path: str | os.PathLike[str]) -> x509.Certificate:
-    """Read a party's certificate: made by its own key, and vouching for nobody else."""
     place = Path(path)
     return read_certificate_text(_read(place), f"node: {place.name}")
 
@@ -182,12 +176,10 @@ def read_certificate_text(content: str | bytes, what: str) -> x509.Certificate:
 
 
 def read_authority(path: str | os.PathLike[str]) -> x509.Certificate:
-    """Read the coordinator's ``ca.pem``."""
     return read_authority_text(_read(Path(path)))
 
 
 def read_authority_text(content: bytes) -> x509.Certificate:
-    """Read the text of a coordinator's ``ca.pem``."""
     try:
         (found,) = x509.load_pem_x509_certificates(content)
     except ValueError:
@@ -198,7 +190,6 @@ def read_authority_text(content: bytes) -> x509.Certificate:
 
 
 def certificate_text(certificate: x509.Certificate) -> str:
-    """Return a certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
@@ -272,7 +263,11 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     try:
         write_new(path, content, mode=mode)
     except FileExistsError:
-        raise InvalidParameter(f"{path.name} exists; choose another place for new keys.") from None
+        raise _taken(path) from None
+
+
+def _taken(path: Path) -> InvalidParameter:
+    return InvalidParameter(f"{path.name} exists; choose another place for new keys.")
 
 
 def _private_pem(key: ec.EllipticCurvePrivateKey, passphrase: str | None = None) -> bytes:

@@ -15,7 +15,6 @@ when the line is lost; a question that was lost with it is sent again.
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
 import math
@@ -29,7 +28,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from multiprocessing.connection import Connection
@@ -79,6 +78,8 @@ _HANDSHAKE_SECONDS, _REPLY_SECONDS, _STREAMS = 2, 60.0, 120
 _CONNECT_SECONDS = 60.0
 _END_SECONDS = 5.0
 
+_ENDED = "the process that has the coordinator's port has ended."
+
 #: Who is silent is asked for a sign of life, and gone without one.
 _ALIVE = [
     ("grpc.keepalive_time_ms", 10_000),
@@ -115,19 +116,15 @@ _CLIENT = [
 
 
 def parts_of(number: int, content: bytes) -> Iterator[bytes]:
-    """Yield the parts in which a message travels."""
     for begin in range(0, max(1, len(content)), _PART):
         last = begin + _PART >= len(content)
         yield _HEAD.pack(number, last) + content[begin : begin + _PART]
 
 
-class _Wrong(Exception):
-    """What came is no part of a message that may come."""
+class _Wrong(Exception): ...
 
 
 class _Incoming:
-    """A message whose parts come in."""
-
     def __init__(self) -> None:
         self.held = bytearray()
         self.number: int | None = None
@@ -170,7 +167,6 @@ class LineCarrier:
         self._number = 0
 
     def connected(self) -> list[str]:
-        """Return the names of the parties that can be reached now, sorted."""
         while self._hear(0.0) is not None:
             pass
         return sorted(self._here)
@@ -210,27 +206,23 @@ class LineCarrier:
         return {name: found[name] for name in questions}
 
     def _hear(self, seconds: float | None) -> _Said | None:
-        """Return the next that the other process says; None if nothing comes in this time."""
         try:
             if not self._pipe.poll(seconds):
                 return None
             told = heard(self._pipe.recv_bytes())
         except (EOFError, OSError):
-            raise _gone() from None
+            raise EngineFailed(_ENDED) from None
         kind, name, _ = told[0]
-        if kind == "here":
-            self._here.add(name)
-            self._note({name: "connected"})
-        elif kind == "gone":
-            self._here.discard(name)
-            self._note({name: "gone"})
+        if kind in ("here", "gone"):
+            (self._here.add if kind == "here" else self._here.discard)(name)
+            self._note({name: "connected" if kind == "here" else "gone"})
         return told
 
-    def _send(self, *said: Any) -> None:
+    def _send(self, kind: str, name: str, number: int, body: bytes = b"") -> None:
         try:
-            self._pipe.send_bytes(framed(*said))
+            self._pipe.send_bytes(framed(kind, name, number, body))
         except OSError:
-            raise _gone() from None
+            raise EngineFailed(_ENDED) from None
 
     def _note(self, states: Mapping[str, str]) -> None:
         changed = {name: one for name, one in states.items() if self._states[name] != one}
@@ -249,7 +241,6 @@ def carrying(
     log: Path | None = None,
     tell: Told | None = None,  # See :class:`LineCarrier`
 ) -> Iterator[LineCarrier]:
-    """Listen for parties as long as the context lasts."""
     found = {name: read_certificate(path) for name, path in nodes.items()}
     for name, one in found.items():
         twins = [n for n, other in found.items() if other.public_key() == one.public_key()]
@@ -264,6 +255,14 @@ def carrying(
         "address": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "log": None if log is None else str(log),
     }
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise EngineFailed(
+            f"cannot listen on {host}:{port} ({error.strerror or error}); give an address of this "
+            "machine and a port that is free: --port."
+        ) from None
     near, far = socket.socketpair()
     with far, Connection(near.detach()) as ours:
         process = subprocess.Popen(
@@ -277,7 +276,7 @@ def carrying(
             carrier = LineCarrier(ours, list(nodes), tell)
             ours.send_bytes(framed("begin", body=json.dumps(settings).encode()))
             if heard(ours.recv_bytes())[0][0] != "listening":
-                raise _no_port(host, port)
+                raise EngineFailed(f"nobody can listen on {host}:{port} any more; begin again.")
             if tell is not None:
                 tell(dict.fromkeys(nodes, "nobody yet"))
             yield carrier
@@ -290,35 +289,11 @@ def carrying(
                 process.wait()
 
 
-def _no_port(host: str, port: int) -> EngineFailed:
-    """Say why nobody can listen there."""
-    why, family = "nobody knows why", socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.create_server((host, port), family=family).close()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            return EngineFailed(
-                f"port {port} of {host} is in use; end the program that listens there, or give "
-                "another --port."
-            )
-        why = str(error.strerror or error)
-    return EngineFailed(
-        f"cannot listen on {host}:{port} ({why}); give an address of this machine and a port that "
-        "you may use."
-    )
-
-
-def _gone() -> EngineFailed:
-    return EngineFailed("the process that has the coordinator's port has ended.")
-
-
 def framed(kind: str, name: str = "", number: int = 0, body: bytes = b"") -> bytes:
-    """Return what one of a coordinator's two processes says to the other."""
     return json.dumps([kind, name, number]).encode() + b"\n" + body
 
 
 def heard(message: bytes) -> _Said:
-    """Return what the other process has said."""
     head, _, body = message.partition(b"\n")
     return json.loads(head), body
 
@@ -333,21 +308,11 @@ class _Stream:
         self.context = context
         self.incoming = _Incoming()
         self.asked: set[int] = set()  # and not replied to
-        self._ended: asyncio.Future[tuple[StatusCode, str]] = asyncio.Future()
+        self.ended: asyncio.Future[tuple[StatusCode, str]] = asyncio.Future()
 
     def end(self, code: StatusCode, words: str = "") -> None:
-        """Let it end so, unless it ends already."""
-        if not self._ended.done():
-            self._ended.set_result((code, words))
-
-    async def talk(self, *both: Coroutine[object, None, None]) -> tuple[StatusCode, str]:
-        """Read and write until it ends."""
-        tasks = [asyncio.create_task(one) for one in both]
-        try:
-            return await self._ended
-        finally:
-            for task in tasks:
-                task.cancel()
+        if not self.ended.done():
+            self.ended.set_result((code, words))
 
 
 class _Door:
@@ -362,7 +327,6 @@ class _Door:
         self._begun: dict[str, list[float]] = {}
 
     async def listen_to_coordinator(self, pipe: asyncio.StreamReader) -> None:
-        """Take questions in until the coordinator ends."""
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 (kind, name, number), body = await _next(pipe)
@@ -394,9 +358,13 @@ class _Door:
             before.end(StatusCode.ABORTED, "another process has come with this key")
         self.say("here", name)
         logging.info("%s has come", name)
+        both = self._write(name, stream), self._read(name, stream)
+        tasks = [asyncio.create_task(one) for one in both]
         try:
-            code, words = await stream.talk(self._write(name, stream), self._read(name, stream))
+            code, words = await stream.ended
         finally:
+            for task in tasks:
+                task.cancel()
             if self._streams[name] is stream:
                 del self._streams[name]
                 self.say("gone", name)
@@ -455,9 +423,8 @@ class _Door:
             held[-1].end(StatusCode.RESOURCE_EXHAUSTED, "it held most of all")
             held[-1].incoming = _Incoming()
 
-    def say(self, *said: Any) -> None:
-        """Tell the coordinator something, as a ``Connection`` does."""
-        message = framed(*said)
+    def say(self, kind: str, name: str = "", number: int = 0, body: bytes = b"") -> None:
+        message = framed(kind, name, number, body)
         self._pipe.write(_SIZE.pack(len(message)) + message)
 
 
@@ -510,11 +477,7 @@ def main() -> None:
 
 
 class LineLost(Exception):
-    """Nobody is there, or no longer, or not who was expected; ``state`` says it to people."""
-
-    def __init__(self, state: str) -> None:
-        super().__init__(state)
-        self.state = state
+    """Nobody is there, or no longer, or not who was expected; its text says it to people."""
 
 
 class Line:
@@ -579,7 +542,6 @@ class Line:
         raise LineLost(_LOST)
 
     def reply(self, number: int, content: bytes) -> None:
-        """Send what a question is answered with."""
         if len(content) > MAX_MESSAGE:
             raise EngineFailed(f"an answer of {len(content)} bytes is beyond {MAX_MESSAGE}.")
         for part in parts_of(number, content):
@@ -662,12 +624,12 @@ def run_party(
             had = session.finished or session.state == "released"
             if had and time.monotonic() - last > _FAREWELL_SECONDS:
                 return None  # the release is here; the others' signatures may not be
-            progress.say(lost.state, steps=session.told)
+            progress.say(str(lost), steps=session.told)
             if stopped():
                 return None
             if time.monotonic() - last > patience:
                 raise EngineFailed(
-                    f"no coordinator at {coordinator} for {patience:g} s: {lost.state}. "
+                    f"no coordinator at {coordinator} for {patience:g} s: {lost}. "
                     "Start the party again when there is one."
                 ) from None
         time.sleep(pause)

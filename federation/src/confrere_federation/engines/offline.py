@@ -28,19 +28,19 @@ from typing import Any, NoReturn, Protocol
 
 from typing_extensions import override
 
+from confrere import errors
 from confrere.errors import ConfrereError, EngineFailed
 from confrere_federation.engines.carrier import Answering
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _DEATH_SIGNAL, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
+_Told = dict[str, Any]
+_GONE = "the process that reads rows has ended."
 _GO, _ASK, _END = b"go", b"?", b"."
 
 
 class Refusal(Protocol):
-    """Somebody's no to a study."""
-
-    def error(self) -> ConfrereError:
-        """Return what is raised as long as it stands."""
+    def error(self) -> ConfrereError: ...
 
 
 class AtHome:
@@ -60,7 +60,6 @@ class AtHome:
         self.told = session.told
 
     def handle(self, question: bytes) -> bytes:
-        """Answer a message."""
         reply = self._session.handle(question)
         self.finished, self.state = self._session.finished, self._session.state
         self.told = self._session.told
@@ -104,8 +103,6 @@ def without_network(make: Callable[[], AtHome], tell: Callable[[str], None]) -> 
 
 
 class _Elsewhere(AtHome):
-    """What answers in the other process."""
-
     finished, state = False, "waiting"
 
     def __init__(self, line: Connection, facts: Mapping[str, str], child: int) -> None:
@@ -133,48 +130,37 @@ class _Elsewhere(AtHome):
         try:
             self._line.send_bytes(question)
         except OSError:
-            raise _gone() from None
+            raise EngineFailed(_GONE) from None
         told = _receive(self._line)
         self.finished, self.state = bool(told["finished"]), str(told["state"])
         self.told = list(told["told"])
         _raise(told)
 
 
-def _receive(line: Connection) -> dict[str, Any]:
+def _receive(line: Connection) -> _Told:
     """Return what the other process says, or raise what ended it: plain values, no objects."""
     try:
-        told: dict[str, Any] = json.loads(line.recv_bytes())
+        told: _Told = json.loads(line.recv_bytes())
     except (EOFError, OSError):
-        raise _gone() from None
+        raise EngineFailed(_GONE) from None
     if "state" not in told:
         _raise(told)
     return told
 
 
-def _raise(told: dict[str, Any]) -> None:
-    """Raise what the other process raised, if it did."""
+def _raise(told: _Told) -> None:
     if "error" not in told:
         return
-    kind = next((one for one in _kinds(ConfrereError) if one.__name__ == told["error"]), None)
+    kind = getattr(errors, told["error"], None)
     error: Exception
     if told["error"] == "OSError":
         error = OSError(*told["args"])
-    elif kind is not None:
+    elif isinstance(kind, type) and issubclass(kind, ConfrereError):
         error = kind(*told["args"]).hinting(told["hint"])
     else:
         error = EngineFailed(f"what reads rows has failed: unexpected {told['error']}.")
     error.add_note(told["trace"])
     raise error
-
-
-def _kinds(kind: type[ConfrereError]) -> Iterator[type[ConfrereError]]:
-    yield kind
-    for one in kind.__subclasses__():
-        yield from _kinds(one)
-
-
-def _gone() -> EngineFailed:
-    return EngineFailed("the process that reads rows has ended.")
 
 
 def _begin() -> tuple[int, Connection | None, str]:
@@ -271,8 +257,8 @@ def _answer(line: Connection, make: Callable[[], AtHome]) -> NoReturn:
         os._exit(0)
 
 
-def _failure(error: BaseException) -> dict[str, Any]:
-    told: list[Any] = [a for a in error.args if isinstance(a, str | int | float)]
+def _failure(error: BaseException) -> _Told:
+    told: list[object] = [a for a in error.args if isinstance(a, str | int | float)]
     name = type(error).__name__
     if isinstance(error, OSError):
         told, name = [error.errno, error.strerror, error.filename], "OSError"
@@ -280,5 +266,5 @@ def _failure(error: BaseException) -> dict[str, Any]:
     return {"error": name, "args": told, "trace": trace, "hint": getattr(error, "hint", "")}
 
 
-def _say(line: Connection, **told: Any) -> None:
+def _say(line: Connection, **told: object) -> None:
     line.send_bytes(json.dumps(told, default=str).encode())

@@ -1,19 +1,13 @@
 """From a study to a kit for every participant: what each has to have, signed, in one file.
 
-Private keys are made where they stay. A party sends a request, which holds the public halves and
-is signed with the first: whoever asks holds the key, and that it is the right organisation's is for
-people to find out, who compare fingerprints by telephone. A request with a new signing key is
-signed with the one before it too. Whoever coordinates puts keys into the study and makes the kits.
-
-A kit is a tar of plain files, with ``SHA256SUMS`` over them and a signature of the coordinator over
-that, so ``tar``, ``sha256sum -c`` and ``ssh-keygen -Y verify -n confrere-kit`` are enough to look
-into one. Nothing of a kit is written to disk before its signature was checked against a fingerprint
-that people compared, and nothing ever under another name than a kit's own: whoever coordinates may
-ask, and not write over a party's keys, books or data.
+Private keys are made where they stay; a party's request holds the public halves, signed with the
+first (and, after a rotation, with the key before it). A kit is a tar of plain files, with
+``SHA256SUMS`` and the coordinator's signature over that: ``tar``, ``sha256sum -c`` and ``ssh-keygen
+-Y verify -n confrere-kit`` look into one. Nothing of it is written before its signature was checked
+against a fingerprint that people compared, and nothing ever under another name than a kit's own.
 
 What a participant obeys (its local file, its unit, its README) is in no kit: a local file names
-schedulers that get rows, and a unit is a command. Whoever opens a kit makes these itself, from the
-study and the coordinator's address.
+schedulers that get rows, and a unit is a command. Whoever opens a kit makes these itself.
 """
 
 from __future__ import annotations
@@ -60,6 +54,7 @@ from confrere_federation.engines.keys import (
 )
 from confrere_federation.studies.running import price_of
 from confrere_federation.studies.study_file import (
+    ADDRESS,
     COORDINATOR,
     FileTable,
     Home,
@@ -77,7 +72,7 @@ from confrere_federation.studies.study_file import (
 REQUEST = "confrere-request/1"
 #: What signatures are for: a request by its own key, and the key after another one by that one.
 _ASKS, _FOLLOWS, _DEALS = "confrere-request", "confrere-key-follows", "confrere-kit"
-REVOKED, ADDRESS, SIGNATURE = "revoked", "address", f"{SUMS}.sig"
+REVOKED, SIGNATURE = "revoked", f"{SUMS}.sig"
 #: The home of an organisation whose parties are services; their user is called like the library.
 SERVICE = "/var/lib/confrere"
 _LARGEST = 1 << 20
@@ -114,8 +109,6 @@ class _Written(FileTable):
 
 @dataclass(frozen=True)
 class KeyRequest:
-    """A party's request, whose signatures hold."""
-
     party: str
     key: str  #: The line ``ssh-ed25519 AAAA...`` that goes into the study
     certificate: x509.Certificate  #: Of the node key with which it connects
@@ -124,18 +117,11 @@ class KeyRequest:
 
     @property
     def fingerprint(self) -> str:
-        """What people compare by telephone."""
         return fingerprint(self.key)
 
 
-def make_request(
-    folder: str | os.PathLike[str], party: str, passphrase: str | None = None
-) -> KeyRequest:
-    """Make a party's keys in a folder of its own, and its request; nothing is overwritten.
-
-    The passphrase is what the node key is locked with.
-    """
-    place = Path(folder)
+def make_request(place: Path, party: str, passphrase: str | None = None) -> KeyRequest:
+    """Make a party's keys in a folder of its own, and its request; nothing is overwritten."""
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     if (place / "node.key").exists():  # before half of it is made
         raise InvalidParameter("node.key exists; choose another folder, or put all keys elsewhere.")
@@ -145,13 +131,9 @@ def make_request(
 
 
 def renew_node_key(
-    folder: str | os.PathLike[str], party: str, key: PrivateKey, passphrase: str | None = None
+    place: Path, party: str, key: PrivateKey, passphrase: str | None = None
 ) -> KeyRequest:
-    """Make a new node key in place of the old one, which is kept under another name.
-
-    Study and grants stay good: they hold the signing key only, which signs the new request.
-    """
-    place = Path(folder)
+    """Make a new node key in place of the old one, which is kept under another name."""
     old = place / "node.key"
     if not old.exists():
         raise InvalidParameter(f"there is no node.key in {place.name}; make one: keys request.")
@@ -161,13 +143,13 @@ def renew_node_key(
     return _ask(place, party, read_private_key(key))
 
 
-def renew_signing_key(folder: str | os.PathLike[str], party: str, key: PrivateKey) -> KeyRequest:
+def renew_signing_key(place: Path, party: str, key: PrivateKey) -> KeyRequest:
     """Make a new signing key in place of the old one, which signs that it is the party's now.
 
     The old one is kept under another name: studies that name it go on with it. Whatever moment it
     is killed at, ``<party>.key`` is one of both, and no request that was written is lost.
     """
-    place, before = Path(folder), read_private_key(key)
+    before = read_private_key(key)
     own, new = place / f"{party}.key", place / f".{party}.key"
     public = [path.with_name(f"{path.name}.pub") for path in (own, new)]
     for left in (new, public[1]):
@@ -200,13 +182,11 @@ def _aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
 
 
-def read_request(path: str | os.PathLike[str]) -> KeyRequest:
-    """Read a request, and refuse one that its own key has not signed."""
-    return request_from_bytes(read_bytes(Path(path), "the request"))
+def read_request(path: Path) -> KeyRequest:
+    return request_from_bytes(read_bytes(path, "the request"))
 
 
 def request_from_bytes(content: bytes) -> KeyRequest:
-    """Read the content of a request's file."""
     found = _Written.read(parse_json(content, "the request"), "the request")
     if found.format != REQUEST:
         raise InvalidParameter(f"request: it is not of the form {REQUEST}.")
@@ -252,15 +232,8 @@ def _signed_part(party: str, key: str, certificate: str) -> bytes:
     return json.dumps([REQUEST, party, key, certificate]).encode()
 
 
-# Who may connect: certificates in a coordinator's folder, and those that were taken back.
-
-
-def read_nodes(folder: str | os.PathLike[str], study: Study) -> dict[str, Path]:
-    """Return the certificates of a study's parties in a folder, by name.
-
-    Refuses a certificate that was taken back, whatever its file is called.
-    """
-    place = Path(folder)
+def read_nodes(place: Path, study: Study) -> dict[str, Path]:
+    """Return certificates of a study's parties in a folder; one that was taken back is refused."""
     taken_back = _revoked(place)
     found = {}
     for party in study.payers:
@@ -276,12 +249,8 @@ def read_nodes(folder: str | os.PathLike[str], study: Study) -> dict[str, Path]:
     return found
 
 
-def admit(folder: str | os.PathLike[str], study: Study, request: KeyRequest) -> None:
-    """Let a party in by the certificate of its request; the one before, if any, is revoked.
-
-    The request must be signed by the key that the study names for the party, as its own or as the
-    one after it.
-    """
+def admit(place: Path, study: Study, request: KeyRequest) -> None:
+    """Let a party in by the certificate of its request; the one before, if any, is revoked."""
     known, named = {request.fingerprint}, study.party(request.party).key
     if request.follows is not None:
         known.add(fingerprint(request.follows))
@@ -290,7 +259,6 @@ def admit(folder: str | os.PathLike[str], study: Study, request: KeyRequest) -> 
             f"request of {request.party}: the study names another key for this party; compare "
             "fingerprints by telephone."
         )
-    place = Path(folder)
     if _digest(request.certificate) in _revoked(place):
         raise InvalidParameter(
             f"request of {request.party}: its certificate was revoked; a new key is needed: "
@@ -306,9 +274,7 @@ def admit(folder: str | os.PathLike[str], study: Study, request: KeyRequest) -> 
     write_whole(path, text.encode(), mode=0o644)
 
 
-def revoke(folder: str | os.PathLike[str], party: str) -> None:
-    """Take a party's certificate back: it is never accepted again, under any name."""
-    place = Path(folder)
+def revoke(place: Path, party: str) -> None:
     path = place / f"{party}.pem"
     if not path.is_file():
         raise InvalidParameter(f"there is no certificate of {party} in {place.name}.")
@@ -333,8 +299,6 @@ def _digest(certificate: x509.Certificate) -> str:
 
 @dataclass(frozen=True)
 class OpenedKit:
-    """A kit whose signature holds."""
-
     participant: str  #: Whose it is: a party's name, or ``"coordinator"``
     fingerprint: str  #: Of the key that signed it
     study_sha256: str
@@ -374,9 +338,8 @@ def make_kits(
     content: bytes,  # The study file. Keys of parties that it lacks are taken from the requests.
     requests: Sequence[KeyRequest],
     key: Ed25519PrivateKey,  # The coordinator's: it signs the kits, and later every question
-    out: str | os.PathLike[str],  # A folder for the kits, ``<name>.kit`` each
+    place: Path,  # A folder for the kits, ``<name>.kit`` each
     *,
-    # ``host``, ``port``: how parties reach the coordinator.
     host: str,
     port: int,
     days: int = 365,  # How long the coordinator's certificate is good
@@ -394,7 +357,6 @@ def make_kits(
     address = f"{host}:{port}\n".encode()
     if _REACHED.fullmatch(address.decode()) is None:
         raise InvalidParameter("host must be a name or an address by which parties reach it.")
-    place = Path(out)
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     taken = [path.name for path in place.glob("*.kit")]
     if taken and not renew:
@@ -407,42 +369,30 @@ def make_kits(
         for name, text in project_files(study.id, names, host, port).items():
             (place / "flare" / name).parent.mkdir(parents=True, exist_ok=True)
             (place / "flare" / name).write_bytes(text)
-    own = public_line(key.public_key(), COORDINATOR)
-    shared = {"study.toml": study.content, "coordinator.pub": f"{own}\n".encode(), ADDRESS: address}
-    written = [
-        _write(
-            place / f"{COORDINATOR}.kit",
-            {
-                **shared,
-                **{f"authority/{name}": text for name, text in tls.items()},
-                **{
-                    f"nodes/{name}.pem": certificate_text(request.certificate).encode()
-                    for name, request in named.items()
-                },
-            },
-            key,
-        )
-    ]
-    for party in study.payers:
-        inside = {
-            **shared,
-            "ca.pem": tls["ca.pem"],
-            f"{party.name}.request": named[party.name].content,
+    line = f"{public_line(key.public_key(), COORDINATOR)}\n".encode()
+    shared = {"study.toml": study.content, "coordinator.pub": line, ADDRESS: address}
+    nodes = {n: certificate_text(one.certificate).encode() for n, one in named.items()}
+    inside = {
+        COORDINATOR: {
+            **{f"authority/{name}": text for name, text in tls.items()},
+            **{f"nodes/{name}.pem": text for name, text in nodes.items()},
         }
-        written.append(_write(place / f"{party.name}.kit", inside, key))
-    return written
+    }
+    for name in (party.name for party in study.payers):
+        inside[name] = {"ca.pem": tls["ca.pem"], f"{name}.request": named[name].content}
+    return [_write(place / f"{n}.kit", shared | own, key) for n, own in inside.items()]
 
 
-def show_kit(path: str | os.PathLike[str], expected: str | None = None) -> OpenedKit:
+def show_kit(path: Path, expected: str | None = None) -> OpenedKit:
     """Check a kit against the key that it says it is signed by, and write nothing.
 
     The fingerprint that is expected of this key is compared before anything else of it is read.
     """
-    files = _members(Path(path))
+    files = _members(path)
     signature, sums = files.pop(SIGNATURE, None), files.pop(SUMS, None)
     needed = {"coordinator.pub", "study.toml", ADDRESS}
     if signature is None or sums is None or not needed <= files.keys():
-        raise SignatureError(f"{Path(path).name} is no kit; ask the coordinator for it again.")
+        raise SignatureError(f"{path.name} is no kit; ask the coordinator for it again.")
     key = read_key_line(files["coordinator.pub"])
     if expected is not None and fingerprint(key) != expected.strip():
         raise SignatureError(
@@ -450,13 +400,13 @@ def show_kit(path: str | os.PathLike[str], expected: str | None = None) -> Opene
         )
     verify_bytes(signature, sums, key, namespace=_DEALS)
     if sums != sums_of(files):
-        raise SignatureError(f"{Path(path).name} was changed after it was signed.")
+        raise SignatureError(f"{path.name} was changed after it was signed.")
     requests = [request_from_bytes(files[name]) for name in files if name.endswith(".request")]
     participant = requests[0].party if requests else COORDINATOR
     known = study_from_bytes(files["study.toml"])
     if not files.keys() <= _names(participant, known):
         raise SignatureError(
-            f"{Path(path).name} is no kit: it holds files that none has. Do not use it; ask "
+            f"{path.name} is no kit: it holds files that none has. Do not use it; ask "
             "whoever made it what they are for."
         )
     pages = _pages(participant, known, key, files)
@@ -473,21 +423,19 @@ def _names(participant: str, study: Study) -> set[str]:
 
 
 def open_kit(
-    path: str | os.PathLike[str],  # The archive
+    path: Path,  # The archive
     # The party's home, made if it is not there, or the coordinator's folder; None is where one is
-    into: str | os.PathLike[str] | None,
+    into: Path | None,
     expected: str,  # The coordinator's fingerprint, ``SHA256:...``, as it was told by telephone
     dataset: str | None = None,  # Which of its data sets it is about; by default the only one
 ) -> tuple[OpenedKit, Path]:
     """Check a kit; write its files and what is made of them into a folder of its owner's alone.
 
-    A party's go into its home, under the study's id: every study finds the same keys, policy and
-    ledgers there. A folder that holds the study already gets the kit's own files anew. Returns the
-    kit and the folder.
+    A party's go into its home, under the study's id. Returns the kit and the folder.
     """
     kit = show_kit(path, expected)
     own, pages = kit.participant == COORDINATOR, kit.pages
-    place = Path(into) if into is not None else Path() if own else home_folder()
+    place = into or (Path() if own else home_folder())
     if not own:
         _check_own_keys(Home(place).keys, kit)
         home = open_home(place)
@@ -533,12 +481,9 @@ def _pages(
     study: Study,
     key: Ed25519PublicKey,
     files: Mapping[str, bytes],
-    dataset: str | None = None,
+    dataset: str | None = None,  # What a party calls its data; by default as the study does
 ) -> dict[str, bytes]:
-    """Return what a participant obeys, by the templates of this installation.
-
-    ``dataset`` is what a party calls its data; by default as the study does.
-    """
+    """Return what a participant obeys, by the templates of this installation."""
     own = participant == COORDINATOR
     reached = _REACHED.fullmatch(files[ADDRESS].decode("ascii", "replace"))
     authority = files.get("authority/ca.pem" if own else "ca.pem")

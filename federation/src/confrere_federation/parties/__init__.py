@@ -11,10 +11,9 @@ _PLACES = {
     "confrere.methods.votes": "Released Voting",
     "confrere_federation.engines.carrier": "Answering Carrier",
     f"{__name__}.answers": "Answers",
-    f"{__name__}.federation": "Federation LocalFederation Trusted collaborate evaluation "
-    "evaluation_together",
-    f"{__name__}.messages": "PROTOCOL PartyError Payload Question SignedAnswer",
-    f"{__name__}.party": "Books Grant LocalParty Policy run_name serve",
+    f"{__name__}.federation": "Federation LocalFederation Trusted",
+    f"{__name__}.messages": "PartyError Payload Question SignedAnswer",
+    f"{__name__}.party": "PartyAccounts SignedApproval LocalParty Policy run_name serve",
     f"{__name__}.requests": "OPERATIONS Operation PartyFacts SumOperation install",
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}

@@ -1,17 +1,11 @@
 """What was drawn once: on disk before it leaves, and the same bytes ever after.
 
-Files of rows like the ledger's, each sealed to the one before: what stands there never changes.
-
-A party keeps its answers so, and a coordinator that adds noise keeps what it released
-(:class:`Answers`). A question is claimed before it is paid for and answered once.
-
-A coordinator between machines keeps what it gathered (:class:`Journal`). Parties answer a question
-once and re-send it for ever, so a protocol started again under the same run asks the same questions
-and spends nothing; but only if it *does* ask the same. Where a quorum let a round go on without
-someone, the next question depends on who had answered. The journal keeps the answers that were
-used, and gives them back. Only answers that were found valid get here, those to a sum together: a
-journal cannot hold one that a run would fail on again. Tries of a sum that were lost are noted as
-such, so that a run goes on after them.
+Files of rows like the ledger's, each sealed to the one before. A party keeps its answers so, and a
+coordinator that adds noise what it released (:class:`Answers`). A coordinator between machines
+keeps the answers that it used (:class:`Journal`): where a quorum let a round go on without someone,
+the next question depends on who had answered, so a run that is started again must go on from them.
+Only answers that were found valid get there, those to a sum together, and tries of a sum that were
+lost are noted as such: a journal cannot hold what a run would fail on again.
 """
 
 from __future__ import annotations
@@ -25,28 +19,27 @@ from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar, final
+from typing import Generic, NamedTuple, TypeVar, final
 
 from typing_extensions import override
 
 from confrere.errors import FederationError, LedgerError, NotALedger, OperationRefused
 from confrere.files import write_new
 from confrere.kernel.guarantee import exact, plus
-from confrere.kernel.log import LogFile, Row, transaction
-from confrere.ledger import Receipt
-from confrere_federation.parties.messages import new_run
+from confrere.kernel.ledger import LogFile, Row, transaction
+from confrere_federation.parties.messages import Values, new_run
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 class _Log(LogFile, ABC):
     """Where rows about something are; what they hold is read from the disk when it is wanted."""
 
     of: str
-    first: Mapping[str, Any]
+    first: Values
 
     @override
     def enter(self, row: Row) -> None:
@@ -59,7 +52,7 @@ class _Log(LogFile, ABC):
             self.first = facts
 
     @abstractmethod
-    def take(self, row: Row, facts: dict[str, Any]) -> None:
+    def take(self, row: Row, facts: Values) -> None:
         """Take in a row after the first, or refuse one that changes what stands."""
 
 
@@ -94,7 +87,7 @@ class _File(Generic[L]):
         except LedgerError as error:
             raise FederationError(f"{self.path}: not a file of {self.log.of} ({error})") from error
 
-    def _append(self, log: L, kind: str, **facts: Any) -> None:
+    def _append(self, log: L, kind: str, **facts: object) -> None:
         log.append(kind, facts, durable=self._durable)
 
 
@@ -105,14 +98,8 @@ class Key(NamedTuple):
     operation: str
     step: int
 
-    @property
-    def named(self) -> tuple[str, int, str]:
-        """The key in the order in which logs say it."""
-        return (self.operation, self.step, self.run)
 
-
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """What is known of a question: nothing yet, its answer, or why there is none."""
 
     answer: bytes | None = None
@@ -123,8 +110,7 @@ class Claim:
 class _Asked:
     question: str
     epsilon: Decimal
-    claimed: str
-    answered: str | None = None
+    answered: bool = False
     failure: str | None = None
     row: int = 0  #: Of the answer
 
@@ -137,24 +123,21 @@ class _AnswerLog(_Log):
         self.asked: dict[Key, _Asked] = {}
 
     @override
-    def take(self, row: Row, facts: dict[str, Any]) -> None:
-        key, kind = Key(*facts["key"]), row.kind
-        if kind == "asked":
-            one = _Asked(facts["question"], Decimal(facts["epsilon"]), row.time)
+    def take(self, row: Row, facts: Values) -> None:
+        key = Key(*facts["key"])
+        if row.kind == "asked":
+            one = _Asked(facts["question"], Decimal(facts["epsilon"]))
             if self.asked.setdefault(key, one) is not one:
                 raise ValueError("a question is claimed once")
-            return
-        one = self.asked[key]
-        if one.answered is not None:
+        elif self.asked[key].answered:
             raise ValueError("an answer does not change")
-        if kind == "withdrawn":
+        elif row.kind == "withdrawn":
             del self.asked[key]
         else:
-            at = row.seq if kind == "answered" else 0
-            self.asked[key] = replace(one, answered=row.time, failure=facts.get("code"), row=at)
+            code, at = facts.get("code"), row.seq if row.kind == "answered" else 0
+            self.asked[key] = replace(self.asked[key], answered=True, failure=code, row=at)
 
     def claim(self, key: Key) -> Claim:
-        """Return what became of a question that was asked."""
         one = self.asked[key]
         answer = b64decode(self.row(one.row).facts["answer"]) if one.row else None
         return Claim(answer, one.failure)
@@ -217,47 +200,41 @@ class Answers(_File[_AnswerLog]):
     def withdraw(self, key: Key) -> None:
         """Forget a claim that nothing was paid for."""
         with self._opened(exclusive=True) as log:
-            if key in log.asked and log.asked[key].answered is None:
+            if key in log.asked and not log.asked[key].answered:
                 self._append(log, "withdrawn", key=[*key])
 
     def keep(self, key: Key, answer: bytes) -> bytes:
-        """Put an answer on disk and return it, or the one that was there first."""
-        found = self._finish(key, "answered", answer=b64encode(answer).decode()).answer
+        found = self._finish(key, "answered", answer=b64encode(answer).decode())
         if found is None:
             raise FederationError("the question failed while it was answered.")
         return found
 
     def fail(self, key: Key, code: str) -> bytes | None:
         """Note that the question has no answer and never will; return one if it was answered."""
-        return self._finish(key, "failed", code=code).answer
+        return self._finish(key, "failed", code=code)
+
+    def _finish(self, key: Key, kind: str, **facts: str) -> bytes | None:
+        with self._opened(exclusive=True) as log:
+            if key not in log.asked:
+                raise FederationError("the question was withdrawn while it was answered.")
+            if not log.asked[key].answered:
+                self._append(log, kind, key=[*key], **facts)
+            return log.claim(key).answer
 
     def answer_to(self, key: Key) -> bytes | None:
-        """Return the answer to a question; None if there is none."""
         with self._opened() as log:
             return log.claim(key).answer if key in log.asked else None
 
     def kept(self, run: str) -> dict[tuple[str, int], bytes]:
         """Return every answer of a run, by operation (or slot) and step."""
         with self._opened() as log:
-            found = {key: log.claim(key).answer for key in log.asked if key.run == run}
-        return {(key.operation, key.step): one for key, one in found.items() if one is not None}
+            found = {key[1:]: log.claim(key).answer for key in log.asked if key.run == run}
+        return {at: one for at, one in found.items() if one is not None}
 
-    def _finish(self, key: Key, kind: str, **facts: str) -> Claim:
-        with self._opened(exclusive=True) as log:
-            if key not in log.asked:
-                raise FederationError("the question was withdrawn while it was answered.")
-            if log.asked[key].answered is None:
-                self._append(log, kind, key=[*key], **facts)
-            return log.claim(key)
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Return what was asked, when, at which price, and whether it was answered."""
-        told = ("question", "epsilon", "claimed", "answered", "failure")
+    def entries(self) -> list[Values]:
+        """Return what was asked, at which price, and whether it was answered."""
         with self._opened() as log:
-            return [
-                key._asdict() | {name: getattr(one, name) for name in told}
-                for key, one in log.asked.items()
-            ]
+            return [key._asdict() | asdict(one) for key, one in log.asked.items()]
 
 
 class _JournalLog(_Log):
@@ -266,23 +243,15 @@ class _JournalLog(_Log):
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
         self.steps: dict[tuple[str, str, int], int] = {}
-        self.heads: dict[str, list[tuple[str, int, str]]] = {}
 
     @override
-    def take(self, row: Row, facts: dict[str, Any]) -> None:
+    def take(self, row: Row, facts: Values) -> None:
         if self.steps.setdefault((row.kind, *facts["at"]), row.seq) != row.seq:
             raise ValueError("a step is gathered, or lost, once")
-        for party, *head in facts.get("heads", ()):
-            self.heads.setdefault(party, []).append(tuple(head))
-
-    def told(self, kind: str, operation: str, step: int) -> dict[str, Any]:
-        """Return what is known of a step; nothing if that is still to be done."""
-        seq = self.steps.get((kind, operation, step))
-        return {} if seq is None else self.row(seq).facts
 
 
 class Journal(_File[_JournalLog]):
-    """The file of a run: who answered what, and where every party's ledger stood.
+    """The file of a run: who answered what, and which tries of sums are lost.
 
     Whoever has it can resume the run; that of another run is refused. Without a name the run is the
     file's own, or a fresh one.
@@ -299,8 +268,7 @@ class Journal(_File[_JournalLog]):
 
     def kept(self, operation: str, step: int, question: str) -> dict[str, bytes]:
         """Return what was gathered in a step, in order; nothing if that is still to be done."""
-        with self._opened() as log:
-            told = log.told("gathered", operation, step)
+        told = self._told("gathered", operation, step)
         if told.get("question", question) != question:
             raise FederationError(
                 f"{self.path}: the journal is of a run that asked something else; use another "
@@ -308,46 +276,22 @@ class Journal(_File[_JournalLog]):
             )
         return {party: b64decode(answer) for party, answer in told.get("answers", ())}
 
-    def keep(
-        self,
-        operation: str,
-        step: int,
-        question: str,
-        answers: Mapping[str, bytes],
-        receipts: Mapping[str, Receipt] | None = None,
-    ) -> None:
-        """Put a step's answers on disk, all or none, and the rows that their receipts name."""
-        self._note(
-            "gathered",
-            [operation, step],
-            question=question,
-            answers=[[name, b64encode(answer).decode()] for name, answer in answers.items()],
-            heads=[[n, r.ledger_id, r.row, r.hash] for n, r in (receipts or {}).items()],
-        )
+    def keep(self, operation: str, step: int, question: str, answers: Mapping[str, bytes]) -> None:
+        told = [[name, b64encode(answer).decode()] for name, answer in answers.items()]
+        self._note("gathered", operation, step, question=question, answers=told)
 
-    def lost(self, operation: str, step: int) -> dict[str, str] | None:
-        """Return who was in a try that was lost, and each one's code; None if it was not."""
-        with self._opened() as log:
-            return dict(log.told("lost", operation, step).get("roster", ())) or None
+    def lost(self, operation: str, step: int) -> dict[str, str]:
+        return dict(self._told("lost", operation, step).get("roster", ()))
 
     def lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
-        """Put on disk that a try is lost: its roster, with a code for who sent nothing."""
-        self._note("lost", [operation, step], roster=list(roster.items()))
+        self._note("lost", operation, step, roster=list(roster.items()))
 
-    def _note(self, kind: str, at: list[Any], **facts: Any) -> None:
-        with self._opened(exclusive=True) as log:
-            if (kind, *at) in log.steps:
-                raise FederationError(f"{self.path}: this step is {kind} already.")
-            self._append(log, kind, at=at, **facts)
-
-    def continues(self, party: str, receipt: Receipt) -> bool:
-        """Whether a receipt follows on what the party's ledger was seen to hold.
-
-        A ledger that was restored from a copy, cut or made anew gives a row again, or goes back.
-        """
+    def _told(self, *at: object) -> Values:
         with self._opened() as log:
-            seen = log.heads.get(party, [])
-        if not seen or (receipt.ledger_id, receipt.row, receipt.hash) in seen:
-            return True
-        ledger, row, _ = max(seen, key=lambda head: head[1])
-        return bool(receipt.ledger_id == ledger and receipt.row > row)
+            return log.row(log.steps[at]).facts if at in log.steps else {}
+
+    def _note(self, kind: str, operation: str, step: int, **facts: object) -> None:
+        with self._opened(exclusive=True) as log:
+            if (kind, operation, step) in log.steps:
+                raise FederationError(f"{self.path}: this step is {kind} already.")
+            self._append(log, kind, at=[operation, step], **facts)

@@ -1,46 +1,20 @@
 """The boundary: a coordinator asks parties, and gets payloads or codes; and who drives a protocol.
 
-A protocol is a generator of questions. It is driven over parties with books of their own that live
-here (:class:`LocalFederation`) or behind a carrier (:class:`SignedFederation`), which uses and
-keeps an answer once its signature, its place in the run, its receipt and its numbers are right;
-otherwise the party is left out, and named. Driven by made-up answers it tells, before anything is
-asked, which questions there will be (:func:`rehearse`). Driven by the answers that the parties have
-signed it tells which question is next, to the last number, or what the outcome is
-(:class:`Replay`): so a party can see for itself that it is asked what was agreed, and that what is
-released is what everybody sent.
+A protocol is driven over parties that live here (:class:`LocalFederation`) or behind a carrier
+(:class:`SignedFederation`); over made-up answers, to tell what will be asked (:func:`dry_run`); and
+over what parties have signed, to tell what is next, or comes out (:class:`Replay`): so a party sees
+for itself that it is asked what was agreed, and that what is released is what everybody sent.
 
-With them the protocols that are no method's own. Counts of a public model's errors, by every party
-or over all as one sum: then there is one price per record, whatever the number of parties; a count
-of each with noise of its own would have their number times the variance, and tell how each of them
-fares. Facts of a schema: nobody's own means are seen.
-
-**Whom to trust with votes.** With ``trust="coordinator"`` what a party sends carries no noise of
-its own (:class:`Trusted`). The promise is about what the coordinator publishes: everyone else sees
-noised numbers only, and the coordinator sees votes on the auxiliary rows (or weights), never rows
-or labels of a party. With ``trust="sum"`` nobody sees what a party adds: every party draws a share
-of the noise; what is made of the noised sum everybody can compute. All of a party's data are
-protected together, and nothing about their number is asked. A party pays its whole price when it
-answers, published or not.
-
-**A party between machines** believes nobody. What carries messages
-(:mod:`~confrere_federation.engines.carrier`) moves bytes and knows who sent them; it reads none.
-One long-lived object answers for a party::
-
-    session = confrere_federation.studies.party_session(study, local, grant=grant_file, out=folder)
-    reply = session.handle(question)    # bytes in, bytes out; never raises about a message
-
-``handle`` may be called again with the same bytes at any time, after a crash too: the same bytes
-come back and nothing is spent. Replies to wrong, foreign or hostile questions are codes. A question
-is answered that the pinned key signed, that the party's own grant contains, and that follows from
-what all parties have signed so far. The last message of a run hands the release to the parties; a
-party runs the protocol again over those signatures and signs the release only if it is what comes
-out.
+**A party between machines** (:class:`PartySession`) believes nobody. A question is answered that
+the pinned key signed, that the party's own approval contains, and that follows from what all
+have signed so far; asked again it sends the same bytes, after a crash too, and nothing is spent.
 
 Proofs: docs/proofs/secure_sums.md, docs/proofs/learned_facts.md, docs/proofs/multiparty.md.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import threading
@@ -53,7 +27,8 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.data.encoding import SchemaEncoder
@@ -69,24 +44,23 @@ from confrere.errors import (
     SignatureError,
     StudyRefused,
 )
-from confrere.kernel.guarantee import Guarantee, Neighbours, Together, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.kernel.release import paid_by_parties
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Receipt
+from confrere.ledger.compose import Together
 from confrere.methods.asking import (
     Ask,
     Protocol,
     Receipts,
-    Sizes,
     Told,
     drive,
     known_sizes,
     over_parties,
     stacked,
 )
-from confrere.methods.average import Collaboration, Combined
 from confrere.methods.sums import Hides
-from confrere.methods.votes import Polled, Tally, Voting, accumulate_votes
+from confrere.methods.votes import OnFaulty, Polled, Tally, Voting, accumulate_votes
 from confrere.release.card import presentable
 from confrere.release.signing import (
     PrivateKey,
@@ -97,50 +71,45 @@ from confrere.release.signing import (
 )
 from confrere_federation.engines.carrier import Carrier
 from confrere_federation.parties.answers import Answers, Journal, Key
-from confrere_federation.parties.masks import Announcement, Masking
+from confrere_federation.parties.masks import Masking
 from confrere_federation.parties.messages import (
+    Array,
     Expect,
     PartyError,
     Payload,
     Question,
     SignedAnswer,
+    Values,
     check_run,
+    join_parts,
     new_run,
     receipt_of,
     receipts_of,
     refusal,
     refused,
+    split_parts,
 )
 from confrere_federation.parties.party import (
-    Grant,
     LocalParty,
     Request,
+    SignedApproval,
     answer,
-    array_digest,
     check_names,
+    digests,
     serve,
 )
 from confrere_federation.parties.requests import (
-    OF,
-    Errors,
-    ErrorsOfAll,
+    READY,
     FactsOfAll,
     Operation,
     PartyFacts,
-    Ready,
     SpoiledSum,
     SumOperation,
     UnnoisedPoll,
-    Values,
     added,
-    asked_of,
     installed,
-    read_key,
     request_for,
-    roster_of,
     sent_schema,
-    share_question,
-    without_roster,
 )
 
 T = TypeVar("T")
@@ -182,7 +151,7 @@ class LostTries:
     named: set[str] = field(default_factory=set)
     _suspects: set[str] = field(default_factory=set)
 
-    def lost(self, roster: Sequence[str], codes: Mapping[str, str]) -> None:
+    def lost(self, roster: Iterable[str], codes: Mapping[str, str]) -> None:
         """Note a try that came to nothing: who sent nothing; nobody, if the sum was spoiled."""
         self.silent |= codes
         if not codes:
@@ -206,16 +175,8 @@ class LostTries:
             said += f"Sent something that no sum can hold: one of {suspects}. "
         return said
 
-    def roster(
-        self,
-        parties: Sequence[str],  # Who may take part
-        *,
-        fewest: int,  # The shortest roster
-        # How many are left for this sum: as many are left out at a time as it takes to come through
-        # all suspects, and no more
-        tries: int,
-    ) -> list[str]:
-        """Return whom to ask next."""
+    def roster(self, parties: Sequence[str], *, fewest: int, tries: int) -> list[str]:
+        """Return whom to ask next; with so many tries left, suspects are left out in turn."""
         out = [name for name in parties if name in self.named or name in self.silent]
         suspects = [name for name in parties if name in self._suspects and name not in out]
         out += suspects[: math.ceil(len(suspects) / max(1, tries))]
@@ -250,15 +211,20 @@ class Round:
     later: int = 0  #: Of a sum: how many more of the run need a try of their own
     tries: int = 0  #: Of a sum that follows from a transcript: it may be any of so many
     encoder: SchemaEncoder | None = None  #: By what rows are encoded, if that follows from the run
+    roster: Mapping[str, list[str]] | None = None  #: As :class:`Question` has it
+
+    @property
+    def label(self) -> str:
+        return "ready" if self.roster == {} else self.operation
 
 
 class Federation(ABC):
     """Parties that can be asked; an engine decides how questions travel."""
 
-    #: Whether nobody is really asked: what comes out of a rehearsal or a replay is not released.
+    #: Whether nobody is really asked: what comes out of a dry run or a replay is not released.
     pretends = False
     #: Whether answers are made up, so that everything is asked that may be asked.
-    rehearses = False
+    is_dry_run = False
 
     def __init__(self, run: str | None, parties: Iterable[str]) -> None:
         self._names = list(parties)
@@ -272,18 +238,16 @@ class Federation(ABC):
         self._encoder: SchemaEncoder | None = None
 
     def parties(self) -> list[str]:
-        """Return the names of the parties that can be asked."""
         return list(self._names)
 
     def ask(
         self,
-        operation: str,  # Name of an operation that the parties have installed and allow
+        operation: str,
         payload: Payload,  # The same request for every party
         *,
-        to: Sequence[str] | None = None,  # Whom to ask; everyone by default
+        to: Sequence[str] | None = None,  # Everyone by default
         step: int = 0,  # Which time it is in this run that the operation is asked for
-        # Seconds to wait; a party that did not answer by then has code ``"Timeout"``
-        timeout: float | None = None,
+        timeout: float | None = None,  # Who has not answered by then has code ``"Timeout"``
     ) -> Mapping[str, Payload | PartyError]:
         """Ask parties to run an operation; one entry per party asked."""
         everyone = self.parties() if to is None else to
@@ -298,21 +262,22 @@ class Federation(ABC):
         protocol: Protocol[T],
         *,
         timeout: float | None = None,  # Seconds to wait for a question
-        trusted: Any = None,  # Who adds noise to what parties send without: a :class:`Trusted`
+        trusted: Trusted | None = None,  # Who adds noise to what parties send without
     ) -> T:
-        """Drive a protocol: ask what it asks, and return what it makes of the answers."""
         return drive(protocol, lambda ask: self._answered_to(ask, timeout, trusted))
 
-    def _answered_to(self, ask: Ask, timeout: float | None, trusted: Any) -> Told:
-        """Ask one question of a protocol."""
+    def _answered_to(
+        self, ask: Ask, timeout: float | None = None, trusted: Trusted | None = None
+    ) -> Told:
         request = request_for(ask.asked)
         self._encoder = ask.encoder
         if not request.noised:
             if self.pretends:
                 self.ask(request.operation, request.write(), to=list(ask.to))
                 raise QuorumMissed(f"{request.operation}: nobody but a coordinator sees answers.")
-            released: Told = trusted.poll(self, ask.asked, timeout)
-            return released
+            assert trusted is not None
+            assert isinstance(ask.asked, Polled)
+            return trusted.poll(self, ask.asked, timeout)
         if isinstance(request, SumOperation):
             told = (request.operation, request.write(), tuple(ask.to))
             return self._added(Round(*told, timeout=timeout, later=ask.later), request)
@@ -320,14 +285,14 @@ class Federation(ABC):
         answers = {name: answers[name] for name in ask.to if name in answers}  # in one order
         arrays = stacked([one.arrays for one in answers.values()])
         receipts = {name: receipts_of(one) for name, one in answers.items()}
-        return Told(tuple(answers), arrays, receipts, self.rehearses)
+        return Told(tuple(answers), arrays, receipts, self.is_dry_run)
 
     def gather(
         self,
         request: Operation,  # The same for every party
         to: Mapping[str, int],  # Whom to ask, with their public numbers of records
         *,
-        step: int = 0,  # As for :meth:`ask`
+        step: int = 0,
         timeout: float | None = None,
         quorum: float = 1.0,  # Share of the parties asked that must answer
     ) -> Mapping[str, Payload]:
@@ -338,24 +303,18 @@ class Federation(ABC):
 
         Raises QuorumMissed if fewer answered; it names them and their codes.
         """
-        if isinstance(quorum, bool) or not 0 < quorum <= 1:
-            raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-        wanted, told = cache(request.expected), (request.operation, request.write(), tuple(to))
+        wanted, told = cache(request.response), (request.operation, request.write(), tuple(to))
         asked = Round(*told, step, timeout, quorum, lambda name: wanted(to[name]))
         return self._gathered(asked)
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
-        """Do what :meth:`gather` says; an engine that keeps or makes up answers does otherwise."""
-        answers = self.ask(
-            asked.operation, asked.payload, to=asked.to, step=asked.step, timeout=asked.timeout
-        )
+        operation, step = asked.operation, asked.step
+        answers = self._asked(asked)
         if asked.expect is not None:
             answers = {name: checked(a, name, asked.expect) for name, a in answers.items()}
         bad = {n: a.code for n, a in answers.items() if isinstance(a, PartyError)}
         for name, code in bad.items():
-            logger.warning(
-                "%s is left out of %s step %d: %s", name, asked.operation, asked.step, code
-            )
+            logger.warning("%s is left out of %s step %d: %s", name, operation, step, code)
         self.left_out |= bad
         payloads = {name: a for name, a in answers.items() if isinstance(a, Payload)}
         if not payloads or len(payloads) < asked.quorum * len(answers):
@@ -372,48 +331,32 @@ class Federation(ABC):
         """Add up what parties have, each under masks that only the sum of all undoes.
 
         Whoever is not ready is left out, down to the shortest roster that the noise was made for.
-        If somebody who was ready sends nothing, or what no honest sum can hold, the try is lost,
-        and paid for. The next one has fresh keys, fresh noise and a roster without those who sent
-        nothing; who spoiled a sum is found by leaving parties out in turn (:class:`LostTries`). It
-        goes on as long as the price covers another try, and each sum that follows.
-
-        Raises QuorumMissed if too few are ready, or no try is left.
+        A try is lost, and paid for, if somebody who was ready sends nothing, or what no honest sum
+        can hold. The next has fresh keys and noise, and leaves out who sent nothing, or in turn
+        who may have spoiled it (:class:`LostTries`), as long as the price covers another.
         """
-        mechanism, wanted = request.mechanism, request.expected(0)
+        mechanism, wanted = request.mechanism, request.response(0)
         operation, most = asked.operation, mechanism.releases - asked.later
         while (step := self._tries.get(operation, 0)) < most:
             self._tries[operation] = step + 1
             known = self._lost_before(operation, step)
-            if known is not None:
+            if known:
                 codes = {name: code for name, code in known.items() if code}
-                self._lost.lost(list(known), codes)
+                self._lost.lost(known, codes)
                 self.left_out |= codes
                 continue
             roster = self._roster(asked, request, step, most - step)
-            names = [one.party for one in roster]
+            names = tuple(roster)
+            told = replace(asked, to=names, step=step, roster=roster, expect=lambda _: wanted)
             codes = {}
             try:
-                answers = self._gathered(
-                    Round(
-                        operation,
-                        share_question(asked.payload, roster),
-                        tuple(names),
-                        step,
-                        asked.timeout,
-                        expect=lambda _: wanted,
-                        whole=lambda found: added(mechanism, found),
-                    )
-                )
-            except SpoiledSum as error:
+                answers = self._gathered(replace(told, whole=lambda sent: added(mechanism, sent)))
+            except (SpoiledSum, QuorumMissed) as error:
                 logger.error("%s: try %d is lost: %s", operation, step, error)
-            except QuorumMissed as error:
-                logger.warning("%s: try %d is lost: %s", operation, step, error)
-                codes = error.codes
+                codes = getattr(error, "codes", {})
             else:
                 for name in self._lost.good(names):
-                    logger.error(
-                        "%s: a sum was spoiled with %s and is good without", operation, name
-                    )
+                    logger.error("%s: a sum is spoiled with %s, good without", operation, name)
                     self.left_out[name] = SPOILED
                 return added(mechanism, answers)
             self._lost.lost(names, codes)
@@ -423,36 +366,31 @@ class Federation(ABC):
         raise QuorumMissed(
             f"{operation}: no try is left of the {mechanism.releases} that a run pays for. "
             f"{self._lost.told()}Begin a new run, which everyone pays again, or declare a larger "
-            "reserve.",
+            "max_retries.",
             self._lost.silent,
         )
 
     def _roster(
         self, asked: Round, request: SumOperation, step: int, tries: int
-    ) -> list[Announcement]:
+    ) -> dict[str, list[str]]:
         """Return the keys of those who are ready for a try, of those who are to be in it."""
         fewest = request.mechanism.roster
         chosen = self._lost.roster(asked.to, fewest=fewest, tries=tries)
-        question = Ready(request)
-        for to in (chosen, asked.to):
+        asked = replace(asked, step=step, roster={}, expect=lambda _: READY)
+        for to in (tuple(chosen), asked.to):
             try:
-                keys = self.gather(
-                    question,
-                    dict.fromkeys(to, 0),
-                    step=step,
-                    timeout=asked.timeout,
-                    quorum=min(1.0, fewest / len(to)),
-                )
+                quorum = min(1.0, fewest / len(to))
+                keys = self._gathered(replace(asked, to=to, quorum=quorum))
+                break
             except QuorumMissed:
                 if len(to) == len(asked.to):
                     raise
-            else:
-                break
-        return [read_key(name, answer) for name, answer in keys.items()]
+        told = {name: answer.arrays["announcement"].tobytes() for name, answer in keys.items()}
+        return {name: [one[:32].hex(), one[32:].hex()] for name, one in told.items()}
 
-    def _lost_before(self, operation: str, step: int) -> Mapping[str, str] | None:  # noqa: ARG002
+    def _lost_before(self, operation: str, step: int) -> Mapping[str, str]:  # noqa: ARG002
         """Return who was in a try that was lost before the run was started again, and why not."""
-        return None
+        return {}
 
     def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:  # noqa: B027
         """Keep in mind, beyond this process, that a try is lost."""
@@ -492,14 +430,10 @@ class LocalFederation(Federation):
         self._raises = on_error == "raise"
 
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
-        """Ask parties one after the other."""
-        names = list(asked.to)
-        if asked.operation == Ready.operation:
+        if asked.roster is not None:
             self._introduce()
-        unknown = [name for name in names if name not in self._parties]
-        if unknown:
-            raise InvalidParameter(f"to: there is no party {unknown[0]!r}.")
-        here = {name: self._parties[name].encoded_by(self._encoder) for name in names}
+        check_to(asked.to, self._parties)
+        here = {name: self._parties[name].encoded_by(self._encoder) for name in asked.to}
         return {name: self._served(one, asked) for name, one in here.items()}
 
     def _added(self, asked: Round, request: SumOperation) -> Told:
@@ -509,13 +443,13 @@ class LocalFederation(Federation):
         uploads are on disk; one that was cut short is lost.
         """
         operation, to, mechanism = asked.operation, asked.to, request.mechanism
-        while self._parties and (step := self._tries.get(operation, 0)) < mechanism.releases:
-            if not self._books(to[0]).asked(Key(self.run, operation, step)):
+        books = {name: self._parties[name].books.answers for name in to}
+        while to and (step := self._tries.get(operation, 0)) < mechanism.releases:
+            key = Key(self.run, operation, step)
+            if not books[to[0]].asked(key):
                 break
             self._tries[operation] = step + 1
-            kept = {
-                name: self._books(name).answer_to(Key(self.run, operation, step)) for name in to
-            }
+            kept = {name: one.answer_to(key) for name, one in books.items()}
             answers = {name: Payload.decode(one) for name, one in kept.items() if one is not None}
             questions = {answer.values["about"]["question"] for answer in answers.values()}
             if len(answers) == len(to) and len(questions) == 1:
@@ -523,11 +457,7 @@ class LocalFederation(Federation):
             logger.warning("%s: try %d was cut short and is lost", operation, step)
         return super()._added(asked, request)
 
-    def _books(self, name: str) -> Answers:
-        return self._parties[name].books.answers
-
     def _introduce(self) -> None:
-        """Give identities for sums to parties that have none: they all live here."""
         if all(party.masking is not None for party in self._parties.values()):
             return
         own = {name: Ed25519PrivateKey.generate() for name in self._parties}
@@ -536,14 +466,10 @@ class LocalFederation(Federation):
             self._parties[name] = replace(party, masking=Masking(name, own[name], public))
 
     def _served(self, local: LocalParty, asked: Round) -> Payload | PartyError:
+        told = (asked.operation, asked.payload, local)
         try:
             return serve(
-                asked.operation,
-                asked.payload,
-                local,
-                run=self.run,
-                step=asked.step,
-                study=self._study,
+                *told, run=self.run, study=self._study, step=asked.step, roster=asked.roster
             )
         except Exception as error:
             if self._raises:
@@ -552,14 +478,18 @@ class LocalFederation(Federation):
             return PartyError.of(error)
 
 
+def check_to(names: Iterable[str], known: Mapping[str, object]) -> None:
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidParameter(f"to: there is no party {unknown[0]!r}.")
+
+
 class _Stop(Exception):
-    def __init__(self, question: Round) -> None:
-        super().__init__()
-        self.question = question
+    """Asks what no step has answered: its argument."""
 
 
-def rehearse(
-    protocol: Steps[Any],  # The coordinator's side
+def dry_run(
+    protocol: Steps[object],  # The coordinator's side
     parties: Sequence[str],  # Everyone in the study
     study: str,  # Its hash
     n_features: int,  # Columns of encoded rows and declared labels, for the prices
@@ -571,13 +501,9 @@ def rehearse(
 ) -> dict[str, tuple[Request, ...]]:
     """Return every question that a run may ask each party, and what in it depends on answers.
 
-    Two rehearsals with different made-up answers, of parties with one record and with a million:
-    what is the same in both is fixed.
-
-    Raises InvalidMessage if the questions depend on answers, or the evidence grows beyond
-    ``most``.
+    What is the same for made-up answers of parties with one record and with a million is fixed.
     """
-    first, second = (_Rehearsal(parties, study, seed) for seed in (0, 1))
+    first, second = (_DryRun(parties, study, seed) for seed in (0, 1))
     for federation in (first, second):
         try:
             federation.run_protocol(protocol(list(parties)))
@@ -597,33 +523,24 @@ def rehearse(
     for operation, tries in sums.items():
         # A sum's tries are for whichever sum of the run needs them: one request for all.
         each = [one for pair in pairs for one in pair if one.operation == operation]
-        ready = [replace(e, operation=Ready.operation, payload=_ready_for(e)) for e in each]
-        both = [_request(ready, facts, tries), _request(each, facts, tries)]
-        asked += [(each[0].to, one) for one in both]
+        asked.append((each[0].to, _request(each, facts, tries)))
     return {name: tuple(one for to, one in asked if name in to) for name in parties}
-
-
-def _ready_for(question: Round) -> Payload:
-    told = {**question.payload.values, OF: question.operation}
-    return Payload(told, question.payload.arrays)
 
 
 def _request(asked: Sequence[Round], facts: PartyFacts, steps: int = 1) -> Request:
     one = asked[0]
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
-        raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")
+        raise InvalidMessage("the protocol's questions depend on answers; it cannot be approved.")
     operation = installed(one.operation)
     if one.encoder is not None:
         facts = replace(facts, n_features=len(one.encoder.names))
-    price = operation.read(one.payload, facts).price(facts.n_samples)
+    price = operation.read(one.payload, facts).cost(facts.n_samples)
     a = one.payload
-    chosen = [name for name in operation.chosen if one.tries or name in a.values]
-    names = [name for each in asked for name in (*each.payload.values, *each.payload.arrays)]
-    derived = [
-        name
-        for name in dict.fromkeys(names)
-        if name not in chosen and not all(_same(name, a, other.payload) for other in asked[1:])
-    ]
+    chosen = [name for name in operation.chosen if name in a.values]
+    each = [(dict(r.payload.values), digests(r.payload)) for r in asked]
+    names = dict.fromkeys(name for values, arrays in each for name in (*values, *arrays))
+    told = {name: {repr([v.get(name), d.get(name)]) for v, d in each} for name in names}
+    derived = [name for name in names if name not in chosen and len(told[name]) > 1]
     loose = {*derived, *chosen}
     return Request(
         operation=one.operation,
@@ -631,25 +548,18 @@ def _request(asked: Sequence[Round], facts: PartyFacts, steps: int = 1) -> Reque
         epsilon=0.0 if price is None else price.epsilon,
         delta=0.0 if price is None else price.delta,
         values={name: value for name, value in a.values.items() if name not in loose},
-        arrays={n: array_digest(array) for n, array in a.arrays.items() if n not in loose},
+        arrays={name: one for name, one in digests(a).items() if name not in loose},
         derived=tuple(derived),
         chosen=tuple(chosen),
         steps=steps,
     )
 
 
-def _same(name: str, one: Payload, other: Payload) -> bool:
-    if name in one.values and name in other.values:
-        return bool(one.values[name] == other.values[name])
-    both = name in one.arrays and name in other.arrays
-    return both and np.array_equal(one.arrays[name], other.arrays[name])
-
-
-class _Rehearsal(Federation):
+class _DryRun(Federation):
     """Parties that answer with made-up numbers of the agreed kind."""
 
     pretends = True
-    rehearses = True
+    is_dry_run = True
 
     def __init__(self, parties: Sequence[str], study: str, seed: int) -> None:
         super().__init__(study[:64], parties)
@@ -660,7 +570,7 @@ class _Rehearsal(Federation):
 
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
         self.asked.append(replace(asked, encoder=self._encoder))
-        return dict.fromkeys(asked.to, PartyError("Rehearsal"))
+        return dict.fromkeys(asked.to, PartyError("DryRun"))
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         self._asked(asked)
@@ -734,13 +644,13 @@ class Replay(Federation, Generic[T]):
         try:
             while not self._ended:
                 self._next = self._next or next(self._protocol)
-                self._next = self._protocol.send(self._answered_to(self._next, None, None))
+                self._next = self._protocol.send(self._answered_to(self._next))
             (found,) = self._ended
         except StopIteration as end:
             self._ended = (end.value,)
             found = end.value
         except _Stop as stop:
-            found = replace(stop.question, encoder=self._encoder)
+            found = replace(stop.args[0], encoder=self._encoder)
         except (QuorumMissed, InvalidMessage) as error:
             told = f"the evidence does not bear the question: {error}"
             raise OperationRefused(told, "evidence") from None
@@ -776,16 +686,15 @@ class Replay(Federation, Generic[T]):
         found = [
             place
             for place, step in sorted(self._left.items())
-            if place[0] == asked.operation
-            and agree(without_roster(step.question.payload), asked.payload)
+            if place[0] == asked.operation and agree(step.question.payload, asked.payload)
         ]
         if not found:
             raise _Stop(replace(asked, tries=mechanism.releases))
         step = self._left.pop(found[0])
-        roster = [one.party for one in roster_of(step.question.payload)]
+        roster = list(step.question.keys)
         answers = {name: step.answers[name].payload for name in roster if name in step.answers}
         whole = set(roster) == set(step.answers) <= set(asked.to)
-        faulty = any(request.expected(0).fault(answer) for answer in answers.values())
+        faulty = any(request.response(0).fault(answer) for answer in answers.values())
         paid = len(roster) >= mechanism.roster and found[0][1] < mechanism.releases
         if not (whole and paid) or faulty:
             raise OperationRefused("the evidence holds a sum that is not valid.", "evidence")
@@ -794,25 +703,19 @@ class Replay(Federation, Generic[T]):
 
 def agree(one: Payload, other: Payload) -> bool:
     """Whether two requests say the same, numbers but for their last bits."""
-    if one.values.keys() != other.values.keys() or one.arrays.keys() != other.arrays.keys():
-        return False
-    values = all(_alike(one.values[name], other.values[name]) for name in one.values)
-    return values and all(_close(one.arrays[n], other.arrays[n]) for n in one.arrays)
+    pairs = ((one.values, other.values), (one.arrays, other.arrays))
+    return all(a.keys() == b.keys() and all(_alike(a[n], b[n]) for n in a) for a, b in pairs)
 
 
-def _alike(one: object, other: object) -> bool:
+def _alike(one: Any, other: Any) -> bool:
     if type(one) is float and type(other) is float:
         return math.isclose(one, other, rel_tol=AGREEMENT, abs_tol=0.0)
-    return one == other
-
-
-def _close(one: Any, other: Any) -> bool:
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    if one.dtype.kind != "f":
-        return bool(np.array_equal(one, other))
+    if not isinstance(one, np.ndarray):
+        return bool(one == other)
+    if one.dtype != other.dtype or one.shape != other.shape or one.dtype.kind != "f":
+        return one.dtype == other.dtype and bool(np.array_equal(one, other))
     scale = max(float(np.linalg.norm(one)), float(np.linalg.norm(other)))
-    return bool(float(np.linalg.norm(one - other)) <= AGREEMENT * scale)
+    return float(np.linalg.norm(one - other)) <= AGREEMENT * scale
 
 
 class RunSteps:
@@ -820,16 +723,15 @@ class RunSteps:
 
     def __init__(self) -> None:
         #: Is called whenever there is something new to tell.
-        self.changed: Callable[[], None] | None = None
+        self.changed: Callable[[], object] = lambda: None
         self._steps: dict[tuple[str, int], Values] = {}
 
     def asked(
         self, operation: str, step: int, names: Iterable[str], timeout: float | None = None
     ) -> None:
-        """Note a question, and until when its answers are waited for."""
         now = datetime.now(UTC)
         end = None if timeout is None else now + timedelta(seconds=timeout)
-        until = None if end is None else end.isoformat("T", "seconds")
+        until = None if end is None else end.isoformat(timespec="seconds")
         told = self._steps.setdefault(
             (operation, step), {"operation": operation, "step": step, "parties": {}}
         )
@@ -837,49 +739,40 @@ class RunSteps:
         told["parties"] |= {name: {"state": "asked"} for name in names}
         while len(self._steps) > _MOST:
             del self._steps[next(iter(self._steps))]
-        self._tell()
+        self.changed()
 
     def ended(self, operation: str, step: int, answers: Mapping[str, Payload | PartyError]) -> None:
         """Note answers that were used, and what each cost; or who was left out, and why."""
-        new = {name: _outcome(one) for name, one in answers.items()}
+        new: dict[str, Values] = {}
+        for name, one in answers.items():
+            if isinstance(one, PartyError):
+                new[name] = {"state": "dropped", "code": one.code}
+                continue
+            paid = receipt_of(one)
+            cost = {} if paid is None else {"epsilon": paid.guarantee.epsilon, "row": paid.row}
+            new[name] = {"state": "answered", **cost}
         if new and (operation, step) not in self._steps:
             self.asked(operation, step, new)
         if new:
             self._steps[operation, step]["parties"] |= new
-            self._tell()
-
-    def to_list(self) -> list[Values]:
-        """Return plain values, for JSON."""
-        return [
-            {**told, "parties": {name: dict(one) for name, one in told["parties"].items()}}
-            for told in self._steps.values()
-        ]
-
-    def _tell(self) -> None:
-        if self.changed is not None:
             self.changed()
 
-
-def _outcome(answer: Payload | PartyError) -> Values:
-    if isinstance(answer, PartyError):
-        return {"state": "dropped", "code": answer.code}
-    paid = receipt_of(answer)
-    cost = {} if paid is None else {"epsilon": paid.guarantee.epsilon, "row": paid.row}
-    return {"state": "answered", **cost}
+    def to_list(self) -> list[Values]:
+        return [copy.deepcopy(one) for one in self._steps.values()]
 
 
 def packed(what: str, named: Mapping[str, bytes]) -> Payload:
-    """Return a message of named byte strings."""
-    parts = enumerate(named.values())
-    return Payload({what: list(named)}, {f"part{k}": np.frombuffer(b, np.uint8) for k, b in parts})
+    parts = np.frombuffer(join_parts(list(named.values())), np.uint8)
+    return Payload({what: list(named)}, {"parts": parts})
 
 
 def unpacked(what: str, payload: Payload) -> dict[str, bytes]:
-    """Read what :func:`packed` wrote."""
-    names, arrays = payload.values.get(what), payload.arrays
-    if not isinstance(names, list) or arrays.keys() != {f"part{k}" for k in range(len(names))}:
+    if payload.values.keys() != {what} or payload.arrays.keys() != {"parts"}:
+        raise InvalidMessage(f"{what} come with their names, and nothing comes with them.")
+    names, found = payload.values[what], split_parts(payload.arrays["parts"].tobytes())
+    if not isinstance(names, list) or len(names) != len(found):
         raise InvalidMessage(f"{what} have a name each.")
-    return {str(name): arrays[f"part{k}"].tobytes() for k, name in enumerate(names)}
+    return {str(name): one for name, one in zip(names, found, strict=True)}
 
 
 class SignedFederation(Federation):
@@ -909,53 +802,50 @@ class SignedFederation(Federation):
         self._simulated = simulated
         self._replies: dict[str, SignedAnswer] = {}
         self._steps: list[bytes] = []
+        self._paid: dict[str, list[Receipt]] = {}  # what was used so far, of all starts of the run
 
     def _asked(self, asked: Round) -> dict[str, Payload | PartyError]:
         """Sign a question, send it with the evidence behind it, and open what comes back."""
-        unknown = [name for name in asked.to if name not in self._keys]
-        if unknown:
-            raise InvalidParameter(f"to: there is no party {unknown[0]!r} in the study.")
-        operation, step = asked.operation, asked.step
+        check_to(asked.to, self._keys)
         question = self._question(asked)
         content = question.sign(self._key, self._steps)
-        self._told.asked(operation, step, asked.to, asked.timeout)
+        self._told.asked(asked.label, asked.step, asked.to, asked.timeout)
         replies = self._carrier.exchange(dict.fromkeys(asked.to, content), asked.timeout)
         answers = {name: self._opened(name, replies.get(name), question) for name in asked.to}
-        self._told.ended(operation, step, answers)
+        self._told.ended(asked.label, asked.step, answers)
         return answers
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it, and keep what is valid."""
         operation, step, expect = asked.operation, asked.step, asked.expect
-        if expect is None:
-            raise FederationError(f"{operation}: nobody says what its answers must be.")
-        digest = asked.payload.digest
-        # One is ready for every sum of a run by itself.
-        entry = operation
-        if operation == Ready.operation:
-            entry = f"{operation} {asked_of(operation, asked.payload)[0]}"
+        assert expect is not None
+        digest = self._question(asked).digest
+        entry = f"ready {operation}" if asked.roster == {} else operation
         kept = self._journal.kept(entry, step, digest)
         if kept:
             opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
             if asked.whole is not None:
                 asked.whole({name: answer.payload for name, answer in opened.items()})
-            self._told.ended(operation, step, {name: a.payload for name, a in opened.items()})
+            self._told.ended(asked.label, step, {name: a.payload for name, a in opened.items()})
         else:
             receipted = replace(asked, expect=lambda name: replace(expect(name), receipted=True))
             opened = {name: self._replies[name] for name in super()._gathered(receipted)}
             kept = {name: answer.encode() for name, answer in opened.items()}
-            paid = {name: one.receipt for name, one in opened.items()}
-            receipts = {name: one for name, one in paid.items() if one is not None}
-            self._journal.keep(entry, step, digest, kept, receipts)
+            self._journal.keep(entry, step, digest, kept)
             out = {n: PartyError(self.left_out[n]) for n in asked.to if n in self.left_out}
-            self._told.ended(operation, step, out)
-        if installed(operation).noised:
+            self._told.ended(asked.label, step, out)
+        for name, one in opened.items():
+            if one.receipt is not None:
+                self._paid.setdefault(name, []).append(one.receipt)
+        if installed(operation).noised and asked.roster != {}:
             self._steps.append(self._question(asked).sign(self._key, list(kept.values())))
         return {name: answer.payload for name, answer in opened.items()}
 
-    def _lost_before(self, operation: str, step: int) -> Mapping[str, str] | None:
+    @override
+    def _lost_before(self, operation: str, step: int) -> Mapping[str, str]:
         return self._journal.lost(operation, step)
 
+    @override
     def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
         self._journal.lose(operation, step, roster)
 
@@ -973,11 +863,10 @@ class SignedFederation(Federation):
         starts included; that it has them is not waited for longer than a while.
         """
         answers = self.ask(FINISH, packed("files", files), to=to, timeout=timeout)
+        nothing = np.zeros(0, np.uint8)
         signed = {
-            name: answer
-            if isinstance(answer, PartyError)
-            else answer.arrays.get("signature", np.zeros(0, np.uint8)).tobytes()
-            for name, answer in answers.items()
+            name: a if isinstance(a, PartyError) else a.arrays.get("signature", nothing).tobytes()
+            for name, a in answers.items()
         }
         made = {name: one for name, one in signed.items() if isinstance(one, bytes)}
         if made:
@@ -986,46 +875,54 @@ class SignedFederation(Federation):
         return signed
 
     def _question(self, asked: Round) -> Question:
-        return Question(self.run, self._study, asked.operation, asked.payload, asked.step)
+        told = (asked.operation, asked.payload, asked.step, asked.roster)
+        return Question(self.run, self._study, *told)
 
     def _opened(
         self, name: str, reply: bytes | str | None, question: Question
     ) -> Payload | PartyError:
         """Return an answer that is the party's own, to this question, and continues its ledger."""
         self._replies.pop(name, None)
-        if reply is None:
-            return PartyError("Unreachable")
-        if isinstance(reply, str):
-            return PartyError(reply)
+        if not isinstance(reply, bytes):
+            return PartyError(reply or "Unreachable")
         told = refused(reply)
         if told is not None:
             return told
         try:
             answer = SignedAnswer.open(reply, {name: self._keys[name]})
-            receipt = answer.receipt
-            fits = answer.answers(question)
+            fault = self._fault(answer, question)
         except SignatureError:
-            return PartyError("InvalidReply:signature")
+            fault = "signature"
         except InvalidMessage:
-            return PartyError("InvalidReply:form")
-        if not fits:
-            return PartyError("InvalidReply:question")
-        if receipt is not None:
-            if not presentable(receipt):
-                return PartyError("InvalidReply:receipt")
-            if receipt.simulated is not self._simulated:
-                return PartyError("InvalidReply:simulated")
-            if answer.head != receipt.hash or not self._journal.continues(name, receipt):
-                logger.error("%s: its ledger does not continue what was seen of it before", name)
-                return PartyError("InvalidReply:ledger")
+            fault = "form"
+        if fault is not None:
+            return PartyError(f"InvalidReply:{fault}")
         self._replies[name] = answer
         return answer.payload
 
+    def _fault(self, answer: SignedAnswer, question: Question) -> str | None:
+        """Return the word for what is wrong with an answer's place in the run, if anything is."""
+        if not answer.answers(question):
+            return "question"
+        receipt = answer.receipt
+        if receipt is None:
+            return None
+        if not presentable(receipt):
+            return "receipt"
+        if receipt.simulated is not self._simulated:
+            return "simulated"
+        # A ledger that was restored from a copy, cut or made anew gives a row again, or goes back.
+        seen = self._paid.get(answer.party, [])
+        last = max(seen, key=lambda one: one.row, default=receipt)
+        goes_on = receipt.ledger_id == last.ledger_id and receipt.row > last.row
+        known = {(one.ledger_id, one.row, one.hash) for one in seen or [receipt]}
+        if answer.head == receipt.hash and (
+            goes_on or (receipt.ledger_id, receipt.row, receipt.hash) in known
+        ):
+            return None
+        logger.error("%s: its ledger does not continue what was seen of it before", answer.party)
+        return "ledger"
 
-OnFaulty = Literal["leave-out", "refuse"]
-
-#: What stands for all parties where their counts are one.
-ALL = "all parties"
 
 #: Sizes are asked for once by facts, and by what comes after in its own steps.
 _SIZES_STEP = 1
@@ -1036,13 +933,8 @@ MOST_HIDDEN = 1 << 20
 
 def changed(protocol: Protocol[T], change: Callable[[Ask], Ask]) -> Protocol[T]:
     """Run a protocol as part of another, whose questions are changed before they are asked."""
-    try:
-        ask = next(protocol)
-        while True:
-            ask = protocol.send((yield change(ask)))
-    except StopIteration as end:
-        found: T = end.value
-        return found
+    found, _ = yield from _followed(protocol, change)
+    return found
 
 
 def with_quorum(protocol: Protocol[T], quorum: float) -> Protocol[T]:
@@ -1054,11 +946,15 @@ def with_quorum(protocol: Protocol[T], quorum: float) -> Protocol[T]:
 
 def with_receipts(protocol: Protocol[T]) -> Protocol[tuple[T, Receipts]]:
     """Run a protocol as part of another, and return also what parties have paid for it."""
+    return _followed(protocol, lambda ask: ask)
+
+
+def _followed(protocol: Protocol[T], change: Callable[[Ask], Ask]) -> Protocol[tuple[T, Receipts]]:
     paid: Receipts = {}
     try:
         ask = next(protocol)
         while True:
-            told = yield ask
+            told = yield change(ask)
             paid = joined(paid, told.receipts)
             ask = protocol.send(told)
     except StopIteration as end:
@@ -1085,91 +981,6 @@ def guarantee_of(receipts: Receipts) -> Guarantee:
     return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome(Combined):
-    """A model of several parties: post-processing of what each of them released."""
-
-    receipts: Receipts = field(default_factory=dict)  #: What each party paid, in order
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What a person in one party's data is promised."""
-        return guarantee_of(self.receipts)
-
-
-def collaborate(
-    federation: Federation,  # Whom to ask, and under which run
-    plan: Collaboration,  # What to ask
-    *,
-    # Of all parties, where they are declared; by default everyone is asked for its own
-    sizes: Sizes | None = None,
-    quorum: float = 1.0,  # Share of the parties that must answer in every round
-    timeout: float | None = None,  # Seconds to wait for a round
-) -> Outcome:
-    """Run the protocol of a plan."""
-    steps = plan.steps(federation.parties() if sizes is None else sizes)
-    asking = with_quorum(with_receipts(steps), quorum)
-    made, paid = federation.run_protocol(asking, timeout=timeout)
-    return Outcome(made.frame, made.weights, made.sizes, made.prior, paid)
-
-
-@dataclass(frozen=True)
-class FederatedEvaluation:
-    """Noised counts of errors."""
-
-    #: Per party, or of all together under one name; noise may take it below 0 or above the size.
-    errors: Mapping[str, float]
-    sizes: Mapping[str, int]  #: Records per party
-    receipts: Receipts  #: What each party paid
-
-    @property
-    def error_rate(self) -> float:
-        """Share of all records that the model gets wrong, clipped to [0, 1]."""
-        rate = sum(self.errors.values()) / sum(self.sizes.values())
-        return min(1.0, max(0.0, rate))
-
-
-def evaluation(
-    coef: ArrayLike,  # Public coefficients for rows as encoded
-    intercept: float,
-    sizes: Mapping[str, int],  # Records of the parties to ask
-    *,
-    epsilon: float,  # What each party spends
-    step: int = 0,  # Which evaluation of the run this is
-) -> Protocol[FederatedEvaluation]:
-    """Have every party count the errors of a public model."""
-    public = np.asarray(coef, dtype=np.float64).ravel()
-    told = yield Ask(Errors(epsilon=epsilon, coef=public, intercept=intercept), sizes, step)
-    counts = dict(zip(told.names, told.arrays["errors"].tolist(), strict=True))
-    return FederatedEvaluation(counts, {name: sizes[name] for name in counts}, told.receipts)
-
-
-def evaluation_together(
-    coef: ArrayLike,
-    intercept: float,
-    sizes: Mapping[str, int],
-    *,
-    epsilon: float,
-    quorum: float = 1.0,  # Share of the parties that a sum needs
-    # ``colluding``: how many parties may pool what they know, by default a minority of those of a
-    # sum; ``reserve``: how many lost sums are paid for.
-    **tries: Any,
-) -> Protocol[FederatedEvaluation]:
-    """Count, over all parties as one, the errors of a public model."""
-    asked = ErrorsOfAll.among(
-        len(sizes),
-        quorum=quorum,
-        epsilon=epsilon,
-        largest=max(sizes.values()),
-        coef=np.asarray(coef, dtype=np.float64).ravel(),
-        intercept=intercept,
-        **tries,
-    )
-    told = yield Ask(asked, sizes)
-    there = {name: sizes[name] for name in told.names}
-    return FederatedEvaluation({ALL: float(told.arrays["sum"][0])}, there, told.receipts)
-
-
 def facts_together(
     parties: Sequence[str],
     schema: PublicSchema,  # What it declares is not learned again
@@ -1184,7 +995,9 @@ def facts_together(
     # cut.
     most_records: int = MOST_HIDDEN,
     quorum: float = 1.0,
-    **tries: Any,  # As for :func:`evaluation_together`
+    # ``collusion_threshold``: how many parties may pool what they know, by default a minority of
+    # those of a sum; ``max_retries``: how many lost sums are paid for.
+    **tries: Any,
 ) -> Protocol[PublicSchema]:
     """Learn the facts that a schema lacks from the records of all; receipts are in ``paid``."""
     hides = Hides.of(unit, neighbours)
@@ -1208,7 +1021,7 @@ def facts_together(
     total = summed[: asked.counts.size]
     learned, what = asked.counts.learned(total, n_samples, asked.mechanism.deviation)
     receipts = {name: paid[0].to_dict() for name, paid in told.receipts.items() if paid}
-    if receipts:  # in a rehearsal nobody has paid
+    if receipts:  # in a dry run nobody has paid
         learned = replace(learned, paid=(*schema.paid, PaidFacts(what, receipts)))
     return learned
 
@@ -1236,7 +1049,7 @@ class Trusted:
         """Ask everyone, add up what is valid, and noise it; or return what was released before."""
         releases = self.releases
         if releases is None:
-            if self.random_state is None and not federation.pretends:
+            if self.random_state is None:
                 raise InvalidParameter(
                     "releases must be the Answers file that keeps what is released: noise is drawn "
                     "once per run."
@@ -1259,12 +1072,9 @@ class Trusted:
         return Told(tuple(receipts), {"noised": found.arrays["noised"]}, receipts)
 
     def _noised(
-        self,
-        asked: Polled,
-        request: UnnoisedPoll,
-        answers: Mapping[str, Payload | PartyError],
+        self, asked: Polled, request: UnnoisedPoll, answers: Mapping[str, Payload | PartyError]
     ) -> Payload:
-        wanted, plan, count = request.expected(0), asked.voting, len(answers)
+        wanted, plan, count = request.response(0), asked.voting, len(answers)
         found = {name: checked(one, name, lambda _: wanted) for name, one in answers.items()}
         valid = {n: one for n, one in sorted(found.items()) if isinstance(one, Payload)}
         left_out = {name: one.code for name, one in found.items() if isinstance(one, PartyError)}
@@ -1285,8 +1095,7 @@ class Trusted:
         return Payload(values, {"noised": noised})
 
 
-def _total(plan: Voting, sent: Sequence[NDArray[Any]], n_parties: int) -> Tally | Floats:
-    """Return valid ballots or uploads, added up."""
+def _total(plan: Voting, sent: Sequence[Array], n_parties: int) -> Tally | Floats:
     if plan.votes:
         codes = (ballot.astype(np.int64) for ballot in sent)
         votes, counted = accumulate_votes(codes, n_rows=len(plan.rows), n_classes=plan.n_classes)
@@ -1303,8 +1112,8 @@ class PartySession(Generic[T]):
 
     def __init__(
         self,
-        local: LocalParty,  # Its rows and books; the books' policy is the grant's
-        grant: Grant,  # What it agreed to
+        local: LocalParty,  # Its rows and books; the books' policy is the approval's
+        approval: SignedApproval,  # What it agreed to
         *,
         protocol: Steps[T],  # What a coordinator does, as the party's own study has it
         parties: Mapping[str, PublicKey],  # Everyone in the study, in its order
@@ -1317,7 +1126,7 @@ class PartySession(Generic[T]):
         # ``(signatures) -> None``: keeps what the parties signed a release with, by their names
         share: Callable[[Mapping[str, bytes]], object] | None = None,
     ) -> None:
-        self._grant = grant
+        self._approval = approval
         self._protocol = protocol
         self._keys = {name: read_public_key(one) for name, one in parties.items()}
         self._coordinator = read_public_key(coordinator)
@@ -1338,11 +1147,10 @@ class PartySession(Generic[T]):
 
     @property
     def name(self) -> str:
-        """Whose side it is."""
         return self._local.name
 
     @property
-    def told(self) -> list[dict[str, Any]]:
+    def told(self) -> list[Values]:
         """What was asked and answered so far, and what it cost: for people too."""
         return self._steps.to_list()
 
@@ -1357,22 +1165,22 @@ class PartySession(Generic[T]):
             except SignatureError as error:
                 logger.warning("%s: a message was not answered: %s", self.name, error)
                 return refusal(PartyError("OperationRefused:signature"))
-            except StudyRefused as error:
-                self._end_refused(error)
-                return refusal(PartyError.of(error))
-            except ConfrereError as error:
-                logger.warning("%s: a question was not answered: %s", self.name, error)
-                return refusal(PartyError.of(error))
             except Exception as error:
-                logger.exception("%s: a question was not answered", self.name)
+                ours = isinstance(error, ConfrereError)
+                told = "%s: a question was not answered: %s"
+                logger.warning(told, self.name, error, exc_info=None if ours else error)
+                if isinstance(error, StudyRefused):  # somebody here has said no to all of it
+                    refused_by = self._local.books.ledger.refusal(self._approval.study_sha256)
+                    self.state = "agreed to anew since" if refused_by is None else str(refused_by)
+                    self.finished = True
                 return refusal(PartyError.of(error))
 
     def _check(self) -> None:
-        books, grant = self._local.books, self._grant
-        if grant.party != self.name or self.name not in self._keys:
-            raise InvalidParameter("grant: it is another party's.")
-        if books.policy != grant.policy:
-            raise InvalidParameter("books: their policy must be the grant's.")
+        books, approval = self._local.books, self._approval
+        if approval.party != self.name or self.name not in self._keys:
+            raise InvalidParameter("approval: it is another party's.")
+        if books.policy != approval.policy:
+            raise InvalidParameter("books: their policy must be the approval's.")
         if public_line(self._key.public_key()) != public_line(self._keys[self.name]):
             raise InvalidParameter("key: it is not the key that the study names for this party.")
         if books.snapshots is None and not self._local.simulated:
@@ -1389,11 +1197,11 @@ class PartySession(Generic[T]):
     def _handled(self, content: bytes) -> bytes:
         question, evidence = Question.open(content, self._coordinator)
         self.state = self.state if self.finished or self._released else "asked"
-        if question.study != self._grant.study_sha256:
+        if question.study != self._approval.study_sha256:
             raise OperationRefused("the question is about another study.", "study")
-        if question.run not in self._grant.runs:
+        if question.run not in self._approval.runs:
             raise OperationRefused("the run is not one that was agreed to.", "run")
-        self._local.books.ledger.check_agreed(question.study, self._grant.approval)
+        self._local.books.ledger.check_agreed(question.study, self._approval.approval)
         self._opened = {
             one: self._opened.get(one) or Step.open(one, self._coordinator, self._keys)
             for one in evidence
@@ -1409,15 +1217,16 @@ class PartySession(Generic[T]):
         if not isinstance(found, Round):
             raise OperationRefused("nothing is left to ask.", "step")
         self._compare(question, found)
-        self._steps.asked(question.operation, question.step, [self.name])
+        place = "ready" if question.asks_ready else question.operation, question.step
+        self._steps.asked(*place, [self.name])
         try:
-            self._grant.check()
+            self._approval.check()
             made = answer(question, self._local.encoded_by(found.encoder))
         except Exception as error:
             why = {self.name: PartyError.of(error)}
-            self._steps.ended(question.operation, question.step, why)
+            self._steps.ended(*place, why)
             raise
-        self._steps.ended(question.operation, question.step, {self.name: made})
+        self._steps.ended(*place, {self.name: made})
         self.state = "answered"
         return SignedAnswer.sign(made, self._key).encode()
 
@@ -1435,28 +1244,17 @@ class PartySession(Generic[T]):
         self._replay = known
         return found
 
-    def _end_refused(self, error: StudyRefused) -> None:
-        """Have nothing more to do with a study that somebody here said no to."""
-        logger.warning("%s: nothing more is answered: %s", self.name, error)
-        standing = self._local.books.ledger.refusal(self._grant.study_sha256)
-        self.finished = True
-        self.state = "agreed to anew since" if standing is None else str(standing)
-
     def _compare(self, question: Question, found: Round) -> None:
+        """Refuse a question that is not the one that follows; of a sum's tries any will do."""
+        request, expected = question.payload, found.payload
+        steps = range(found.step, found.step + 1)
         if found.tries > 0:
-            # Any try that is left will do: those that were lost leave no evidence.
-            operation, request = asked_of(question.operation, question.payload)
-            if operation != found.operation or not 0 <= question.step < found.tries:
-                raise OperationRefused("another question is next.", "step")
-            if self.name not in found.to or not agree(request, found.payload):
-                raise OperationRefused("the request is not what follows from the study.", "request")
-            return
-        if (question.operation, question.step) != (found.operation, found.step):
+            steps = range(found.tries)  # those that were lost leave no evidence
+        taken = {name: request.values.get(name) for name in installed(found.operation).chosen}
+        expected = Payload(dict(expected.values) | taken, expected.arrays)
+        if question.operation != found.operation or question.step not in steps:
             raise OperationRefused("another question is next.", "step")
-        chosen = installed(found.operation).chosen
-        taken = {name: question.payload.values.get(name) for name in chosen}
-        expected = Payload(dict(found.payload.values) | taken, found.payload.arrays)
-        if self.name not in found.to or not agree(question.payload, expected):
+        if self.name not in found.to or not agree(request, expected):
             raise OperationRefused("the request is not what follows from the study.", "request")
 
     def _recognise(self, step: Step) -> None:
@@ -1465,9 +1263,7 @@ class PartySession(Generic[T]):
         if own is None or own.payload.digest in self._seen:
             return
         question, books = step.question, self._local.books
-        slot = installed(question.operation).slot or question.operation
-        kept = books.answers.answer_to(Key(question.run, slot, question.step))
-        if kept != own.payload.encode():
+        if self._kept(question.run, question) != own.payload.encode():
             raise FederationError(
                 "others hold an answer of this party that its answer file does not: was the file "
                 "restored from a copy? Nothing more is answered; bring back the newest one."
@@ -1484,10 +1280,11 @@ class PartySession(Generic[T]):
         told_all: T | None = None
         if not isinstance(outcome, Round):
             told_all = outcome
-        elif installed(outcome.operation).noised or not self._has_answered(question.run, outcome):
+        elif installed(outcome.operation).noised or self._kept(question.run, outcome) is None:
             raise OperationRefused("the run is not at its end.", "step")
-        paid = [step for step in steps if self._grant_costs(step)]
-        if any(self.name not in step.answers for step in paid):
+        costs = [request for request in self._approval.requests if request.epsilon > 0]
+        away = [one.question for one in steps if self.name not in one.answers]
+        if any(r.is_about(q.operation, q.step) for r in costs for q in away):
             self.finished, self.state = True, "left out"
             raise OperationRefused("the release does not hold this party's answer.", "left-out")
         signature = self._accept(unpacked("files", question.payload), told_all)
@@ -1495,7 +1292,6 @@ class PartySession(Generic[T]):
         return self._told(question, {"signature": np.frombuffer(signature, np.uint8)})
 
     def _shared(self, question: Question) -> bytes:
-        """Keep the others' signatures, with which the run ends here."""
         if not self._released:
             raise OperationRefused("the release comes before its signatures.", "step")
         signatures = unpacked("parties", question.payload)
@@ -1504,16 +1300,11 @@ class PartySession(Generic[T]):
         self.finished = True
         return self._told(question, {})
 
-    def _told(self, question: Question, arrays: Mapping[str, Any]) -> bytes:
+    def _told(self, question: Question, arrays: Mapping[str, ArrayLike]) -> bytes:
         about = question.about(self.name)
-        told: dict[str, Any] = {"receipt": None, "head": None, "about": about}
+        told: Values = {"receipt": None, "head": None, "about": about}
         return SignedAnswer.sign(Payload(told, arrays), self._key).encode()
 
-    def _has_answered(self, run: str, asked: Round) -> bool:
-        """Whether the party has answered a question whose answers no party may see."""
+    def _kept(self, run: str, asked: Question | Round) -> bytes | None:
         slot = installed(asked.operation).slot or asked.operation
-        return self._local.books.answers.answer_to(Key(run, slot, asked.step)) is not None
-
-    def _grant_costs(self, step: Step) -> bool:
-        asked = (step.question.operation, step.question.step)
-        return any(r.epsilon > 0 for r in self._grant.requests if r.is_about(*asked))
+        return self._local.books.answers.answer_to(Key(run, slot, asked.step))

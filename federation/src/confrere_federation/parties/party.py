@@ -1,25 +1,17 @@
 """A party on its own side: what it agrees to, its data and books, and how it answers a question.
 
-**A grant** is one file. It says which study, which requests (as the party derived them from its own
-copy of the study), under which relation and unit, at which total price, in how many runs, until
-when, who approved it and why; and the party's own key signs it. A run's name follows from the
-study's hash and the number of the attempt, so there are as many runs as attempts and no more. A
-request's values and arrays are either the same whatever anybody answers (operation, step, epsilon,
-relation, cap, coordinates): the grant holds them, and a question must have the same. Or they follow
-from earlier answers (a ridge that depends on how many records all have, a centre that is the last
-round's average): the grant names them, and before it answers the party computes them itself, from
-the answers that the other parties signed.
+**An approval** is one file that the party's own key signs. It says which study, which requests (as
+the party derived them from its own copy of the study), at which price, in how many runs, until
+when, who approved it and why. What in a request is the same whatever anybody answers the approval
+holds, and a question must have the same; what follows from earlier answers (a ridge, a check's part
+of epsilon) it names, and the party computes it itself from what the other parties signed.
 
-**A snapshot.** Between machines a party's noise is a function of its secret and of all that the
-noise is for, so that who asks again, restores a copy or runs a party twice gets the same bytes, and
-never a second draw. If the party recomputed an answer of rows that have changed since, equal bytes
-would tell that none has. So the organisation names the states of its data by its calendar and not
-by what is in them, and what is paid for is learned from a snapshot: the rows of the first paid
-question under its name, as they were encoded then, in the party's own files until the last approval
-that needs them ends. Without them a party that is asked again refuses, whether or not rows have
-changed; another snapshot is another charge. Whoever has the secret has the rows, which lie where it
-does. It is made at the first start, is in no image and no kit, and does not follow from the
-identity key, which can be changed.
+**A snapshot.** Between machines noise follows from a party's secret and all that the noise is for:
+who asks again, restores a copy or runs a party twice gets the same bytes. If an answer were of rows
+that have changed since, equal bytes would tell that none has. So what is paid for is learned from a
+snapshot that the organisation names: the rows of its first paid question, kept until the last
+approval that needs them ends. Without them a party that is asked again refuses, whether or not rows
+have changed. The secret is in no image and no kit, and does not follow from the identity key.
 
 **An answer**: check, claim, charge, act, keep, mark. Whatever the engine, :func:`answer` is the
 only way from a question to a number about data. A question is paid for once and answered with the
@@ -34,8 +26,8 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -47,13 +39,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from confrere.arrays import Floats
-from confrere.data.codes import Coded
+from confrere.data.cells import Coded
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import check_engine, opened_engine
 from confrere.errors import (
+    ApprovalRefused,
     CompositionError,
     FederationError,
-    GrantRefused,
     InvalidData,
     InvalidParameter,
     LedgerError,
@@ -63,8 +55,7 @@ from confrere.errors import (
 )
 from confrere.files import read_plain, write_new
 from confrere.kernel.guarantee import Guarantee, Neighbours, PrivacyEvent, Unit, exact
-from confrere.kernel.ledger import Origin
-from confrere.kernel.log import canonical
+from confrere.kernel.ledger import Origin, canonical
 from confrere.kernel.release import NoiseKey, Ticket, free_ticket, mac, paying
 from confrere.kernel.streams import Seed, SeededSource, simulation_of
 from confrere.ledger import ChargeApproval, Ledger, Limit, Receipt
@@ -74,12 +65,14 @@ from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_b
 from confrere.solver.row_blocks import Engine
 from confrere.trust import OWN_NOISE
 from confrere_federation.parties.answers import Answers, Key
-from confrere_federation.parties.masks import Masking
+from confrere_federation.parties.masks import Announcement, Masking, SumContext
 from confrere_federation.parties.messages import (
-    PROTOCOL,
+    Array,
+    Arrays,
     PartyError,
     Payload,
     Question,
+    Values,
     check_run,
     receipt_of,
 )
@@ -88,17 +81,12 @@ from confrere_federation.parties.requests import (
     Operation,
     PartyFacts,
     RawRows,
-    Ready,
     SumOperation,
-    agreed_masks,
-    announce,
-    hidden,
     installed,
-    roster_of,
 )
 
-FORMAT: Literal["confrere-grant/1"] = "confrere-grant/1"
-NAMESPACE = "confrere-grant"
+FORMAT: Literal["confrere-approval/1"] = "confrere-approval/1"
+NAMESPACE = "confrere-approval"
 
 _LARGEST_FILE = 1 << 22
 
@@ -121,10 +109,10 @@ class Request(Stated):
 
     operation: Name
     step: Annotated[int, Field(ge=0)]  #: Which time in the run
-    #: What answering costs; 0 where only public facts leave
+    #: What answering costs, 0 where only public facts leave; ``derived``, an example within a run's
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     delta: Delta = 0.0
-    values: dict[str, Any] = {}  #: Plain values that a question must have, exactly
+    values: Values = {}  #: Plain values that a question must have, exactly
     arrays: dict[str, Digest] = {}  #: Arrays that it must have, by the hash of their bytes
     #: Values and arrays that the party computes itself from what others have signed
     derived: tuple[str, ...] = ()
@@ -134,14 +122,13 @@ class Request(Stated):
     steps: Annotated[int, Field(ge=1)] = 1
 
     def is_about(self, operation: str, step: int) -> bool:
-        """Whether it is this question that it speaks of."""
         return operation == self.operation and self.step <= step < self.step + self.steps
 
     def admits(self, payload: Payload) -> bool:
         """Whether a question has what is fixed, and beside it only what may differ."""
         loose = {*self.derived, *self.chosen}
         values = {name: v for name, v in payload.values.items() if name not in loose}
-        arrays = {n: array_digest(a) for n, a in payload.arrays.items() if n not in loose}
+        arrays = {name: one for name, one in digests(payload).items() if name not in loose}
         return values == self.values and arrays == self.arrays
 
 
@@ -166,19 +153,18 @@ class Policy(Stated):
     runs: frozenset[str] | None = None  #: The only runs that are answered
     requests: tuple[Request, ...] | None = None  #: The only questions that are answered
 
-    def __init__(self, **facts: Any) -> None:
+    def __init__(self, **facts: object) -> None:
         try:
             super().__init__(**facts)
         except ValidationError as error:
             raise InvalidParameter(f"policy: {first_fault(error)}") from None
 
     @classmethod
-    def anything(cls, *, unit: Unit, neighbours: Neighbours, **facts: Any) -> Policy:
+    def anything(cls, *, unit: Unit, neighbours: Neighbours, **facts: object) -> Policy:
         """Allow whatever is installed, for one unit and relation: for simulations."""
         return cls(operations=frozenset(OPERATIONS), unit=unit, neighbours=neighbours, **facts)
 
     def check(self, operation: str, step: int, payload: Payload, run: str) -> None:
-        """Refuse a question that is not agreed to, whatever it costs."""
         if operation not in self.operations:
             raise OperationRefused("the operation is not allowed here.", "operation")
         if self.runs is not None and run not in self.runs:
@@ -191,7 +177,7 @@ class Policy(Stated):
         if not any(request.admits(payload) for request in known):
             raise OperationRefused("the request is not the one that was agreed to.", "request")
 
-    def check_price(self, price: Guarantee | None) -> None:
+    def check_cost(self, price: Guarantee | None) -> None:
         """Refuse a promise about another unit or relation, or a delta that was not agreed to."""
         if price is None:
             # Sizes leave as public facts: they are not where a record may come or go, nor where
@@ -206,10 +192,10 @@ class Policy(Stated):
             raise OperationRefused("the delta is more than was agreed to.", "price")
 
 
-class Grant(Stated):
+class SignedApproval(Stated):
     """A party's word, signed: what it will answer, once, at which price."""
 
-    format: Literal["confrere-grant/1"] = FORMAT  #: The version of this file
+    format: Literal["confrere-approval/1"] = FORMAT  #: The version of this file
     party: Name  #: Who agrees, and which account of its ledger pays
     account: Text
     study_id: Name  #: The study; the hash is of the file's bytes
@@ -247,12 +233,10 @@ class Grant(Stated):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The names of the runs that it is good for."""
         return tuple(run_name(self.study_sha256, k + 1) for k in range(self.attempts))
 
     @property
     def approval(self) -> ChargeApproval:
-        """Who agreed, and why: what every charge and the card say."""
         return ChargeApproval(
             name=self.approved_by,
             reason=self.reason,
@@ -262,35 +246,31 @@ class Grant(Stated):
 
     @property
     def policy(self) -> Policy:
-        """What serving enforces."""
+        shared = ("unit", "epsilon_per_run", "study_id", "approval", "trust", "requests")
         return Policy(
             operations=frozenset(request.operation for request in self.requests),
-            unit=self.unit,
             neighbours=self.relation,
-            epsilon_per_run=self.epsilon_per_run,
             delta_per_answer=self.delta_per_run,
             study=self.study_sha256,
-            study_id=self.study_id,
-            approval=self.approval,
-            trust=self.trust,
             runs=frozenset(self.runs),
-            requests=self.requests,
+            **{name: getattr(self, name) for name in shared},
         )
 
     def check(self, *, now: datetime | None = None) -> None:
-        """Refuse a grant whose time is over."""
         if (now or datetime.now(UTC)) >= self.expires:
-            raise OperationRefused("the grant's time is over; approve the study again.", "expired")
+            raise OperationRefused(
+                "the approval's time is over; approve the study again.", "expired"
+            )
 
     def document(self, key: PrivateKey, study: bytes | None = None) -> bytes:
-        """Return the file: the grant and the party's signature over its canonical bytes.
+        """Return the file: the approval and the party's signature over its canonical bytes.
 
-        With the study's own text in it, whose hash the grant holds, it can be read for ever what
+        With the study's own text in it, whose hash the approval holds, it can be read for ever what
         was agreed to.
         """
         facts = self.model_dump(mode="json")
         signature = sign_bytes(canonical(facts).encode(), key, namespace=NAMESPACE).decode()
-        document = {"grant": facts, "signature": signature}
+        document = {"approval": facts, "signature": signature}
         if study is not None:
             document["study"] = study.decode()
         return (json.dumps(document, indent=2) + "\n").encode()
@@ -299,34 +279,33 @@ class Grant(Stated):
     def read(cls, content: bytes, key: PublicKey) -> Self:
         """Read what :meth:`document` wrote and the owner of ``key`` signed.
 
-        Raises GrantRefused if it is not a grant, or was changed. It names the key of the file,
-        never a value; SignatureError if somebody else signed it, or nobody.
+        Raises ApprovalRefused if it is none, or was changed. It names the key of the file, never a
+        value; SignatureError if somebody else signed it, or nobody.
         """
         try:
             document = json.loads(content)
-            facts, signature = document["grant"], document["signature"].encode("ascii")
+            facts, signature = document["approval"], document["signature"].encode("ascii")
             signed = canonical(facts).encode()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise GrantRefused("grant: not a file that confrere approve wrote.") from None
+            raise ApprovalRefused("approval: not a file that confrere approve wrote.") from None
         verify_bytes(signature, signed, key, namespace=NAMESPACE)
         try:
             return cls.model_validate(facts)
         except ValidationError as error:
-            raise GrantRefused(f"grant: {first_fault(error)}") from None
+            raise ApprovalRefused(f"approval: {first_fault(error)}") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], key: PublicKey) -> Self:
-        """Read a file; see :meth:`read`."""
         try:
             with Path(path).open("rb") as stream:
                 content = stream.read(_LARGEST_FILE + 1)
         except OSError as error:
-            raise GrantRefused(
-                f"grant: {Path(path).name} cannot be read ({error.strerror}); "
+            raise ApprovalRefused(
+                f"approval: {Path(path).name} cannot be read ({error.strerror}); "
                 "write one with confrere approve."
             ) from None
         if len(content) > _LARGEST_FILE:
-            raise GrantRefused("grant: the file is too large to be a grant.")
+            raise ApprovalRefused("approval: the file is too large to be an approval.")
         return cls.read(content, key)
 
 
@@ -335,10 +314,13 @@ def run_name(study_sha256: str, attempt: int = 1) -> str:
     return f"{study_sha256[:48]}-{attempt}"
 
 
-def array_digest(array: Any) -> str:
-    """Return the hash of an array's type, shape and bytes."""
-    head = json.dumps([array.dtype.str, list(array.shape)]).encode()
-    return hashlib.sha256(head + array.tobytes()).hexdigest()
+def digests(payload: Payload) -> dict[str, str]:
+    """Return the hash of every array's type, shape and bytes."""
+    heads = {n: json.dumps([a.dtype.str, list(a.shape)]) for n, a in payload.arrays.items()}
+    return {
+        name: hashlib.sha256(heads[name].encode() + array.tobytes()).hexdigest()
+        for name, array in payload.arrays.items()
+    }
 
 
 def first_fault(error: ValidationError) -> str:
@@ -350,8 +332,6 @@ def first_fault(error: ValidationError) -> str:
     what = str(fault["msg"]).removeprefix("Value error, ")
     return f"{where}: {what}." if where else f"{what}."
 
-
-Arrays = dict[str, NDArray[Any]]
 
 #: Until when rows are kept that no approval with an end needs, in seconds: for good.
 _NEVER = 4e9
@@ -433,8 +413,7 @@ class Snapshots:
             return dict(found)
 
 
-def _codes(X: Any) -> list[NDArray[Any]]:
-    """Return the arrays that have the rows of a table."""
+def _codes(X: Floats | Coded) -> list[Array]:
     if not isinstance(X, Coded):
         return [X]
     shrink = [] if X.shrink is None else [np.asarray(X.shrink)]
@@ -464,12 +443,12 @@ def _with(party: LocalParty, arrays: Arrays) -> LocalParty:
     return replace(party, X=X, y=y, raw=raw)
 
 
-def _told(name: str, array: NDArray[Any]) -> tuple[bytes, bytes, bytes]:
+def _told(name: str, array: Array) -> tuple[bytes, bytes, bytes]:
     return name.encode(), f"{array.dtype.str} {array.shape}".encode(), array.tobytes()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Books:
+class PartyAccounts:
     """Who pays, what is allowed, and what was answered."""
 
     ledger: Ledger  #: Charged before any noise is drawn
@@ -498,7 +477,7 @@ class LocalParty:
     name: str  #: What others call it
     X: Floats | Coded  #: Rows, encoded by the public schema; finite
     y: Floats  #: Labels -1 and +1; of more than two classes their codes, from 0
-    books: Books
+    books: PartyAccounts
     random_state: Seed | None = None
     masking: Masking | None = None  #: Its keys, for sums that nobody sees into
     n_classes: int = 2
@@ -506,7 +485,7 @@ class LocalParty:
     raw: RawRows | None = None  #: What it can count, where facts of the schema are learned first
     #: From an encoder to its rows and labels, encoded by it, where that is known only in the run.
     encode: Callable[[SchemaEncoder], tuple[Floats | Coded, Floats]] | None = None
-    encoding: dict[str, Any] | None = None
+    encoding: Values | None = None
 
     def __post_init__(self) -> None:
         if self.engine is not None:
@@ -520,7 +499,6 @@ class LocalParty:
         _check_data(self.X, self.y, self.n_classes, least=0 if hidden else 1)
 
     def opened_engine(self) -> AbstractContextManager[Engine | None]:
-        """Return who reads the rows, to be closed: a loop unless one is named."""
         return nullcontext() if self.engine is None else opened_engine(self.engine)
 
     def encoded_by(self, encoder: SchemaEncoder | None) -> LocalParty:
@@ -540,7 +518,7 @@ class LocalParty:
         return self._encoded[0][1]
 
     @cached_property
-    def _encoded(self) -> list[tuple[dict[str, Any], LocalParty]]:
+    def _encoded(self) -> list[tuple[Values, LocalParty]]:
         return []
 
     @property
@@ -560,12 +538,10 @@ class LocalParty:
 
     @property
     def codes(self) -> NDArray[np.intp]:
-        """The class of every row, from 0."""
         return np.asarray(self.y > 0 if self.n_classes == 2 else self.y, dtype=np.intp)
 
     @property
     def facts(self) -> PartyFacts:
-        """The sizes of its data."""
         return PartyFacts(len(self.y), int(self.X.shape[1]), self.n_classes)
 
 
@@ -593,7 +569,6 @@ def check_witness(ledger: Path, *, allowed: bool) -> str | None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse names that two parties share."""
     for name in names:
         _check_name(name)
     if len(set(names)) != len(names) or not names:
@@ -626,7 +601,7 @@ logger = logging.getLogger("confrere_federation.parties")
 
 def serve(operation: str, payload: Payload, local: LocalParty, *, run: str, **more: Any) -> Payload:
     """Answer one question of a run, or refuse it; ``more`` is as :class:`Question` has it."""
-    told: dict[str, Any] = {"study": None, **more}
+    told: Values = {"study": None, **more}
     return answer(Question(run=run, operation=operation, payload=payload, **told), local)
 
 
@@ -640,23 +615,16 @@ def answer(question: Question, local: LocalParty) -> Payload:
     BudgetExceeded if the account does not cover the price. Nothing was spent then.
     """
     policy, answers = local.books.policy, local.books.answers
-    if question.protocol != PROTOCOL:
-        raise OperationRefused(f"this party speaks protocol {PROTOCOL}.", "protocol")
-    if question.study != policy.study:
-        raise OperationRefused("the question is about another study or schema.", "study")
-    if question.study is not None:  # a no holds for what is free, and for what was paid, too
-        local.books.ledger.check_agreed(question.study, policy.approval)
-    if type(question.step) is not int or not 0 <= question.step <= _MAX_STEP:
-        raise OperationRefused(f"step must be an int from 0 to {_MAX_STEP}.", "step")
-    check_run(question.run)
-    policy.check(question.operation, question.step, question.payload, question.run)
+    _check_agreed(question, local.books)
     asked = installed(question.operation).read(question.payload, local.facts)
-    if isinstance(asked, Ready):
-        return _ready(question, asked, local)
-    price = asked.price(local.facts.n_samples)
-    policy.check_price(price)
+    price = asked.cost(local.facts.n_samples)
+    policy.check_cost(price)
     key = Key(question.run, asked.slot or question.operation, question.step)
     summed = asked if isinstance(asked, SumOperation) else None
+    if (summed is None) is not (question.roster is None):
+        raise OperationRefused("a sum, and nothing else, has a roster of signed keys.", "roster")
+    if summed is not None and question.asks_ready:
+        return _ready(question, summed, key, local)
     claim = answers.claim(
         key,
         question=question.digest,
@@ -675,8 +643,15 @@ def answer(question: Question, local: LocalParty) -> Payload:
         try:
             masks, terms = None, None
             if summed is not None:
-                masks = agreed_masks(summed, question, local)
-                terms = _terms(summed, local, question.step)
+                check_try(summed.mechanism, question.step)
+                terms = summed.mechanism.event()
+                masks = _masking(local).agree(
+                    summed.operation,
+                    sum_context(summed, question),
+                    [Announcement.read(*one) for one in question.keys.items()],
+                    fewest=summed.mechanism.roster,
+                    most=summed.mechanism.n_parties,
+                )
             local, noise = _settled(question, asked, key, price, local)
             ticket = stack.enter_context(_paying(local, key, price, question, terms, noise))
             receipt = None if price is None else ticket.receipt
@@ -692,36 +667,55 @@ def answer(question: Question, local: LocalParty) -> Payload:
             answers.withdraw(key)  # nothing was paid for this answer
             raise
         try:
-            made = Payload(arrays=asked.answer(local, ticket))
-            if masks is not None:
-                made = hidden(made, masks)  # what is kept and sent; the rest is forgotten
+            made = asked.answer(local, ticket)
+            if masks is not None:  # what is kept and sent; the rest is forgotten
+                made = {"masked": masks.hide(made["masked"].view(np.uint64)).view(np.int64)}
             kept = answers.keep(key, _signable(made, receipt, local, question).encode())
         except Exception as error:
             code = PartyError.of(error).code
             earlier = answers.fail(key, code)
             if earlier is None:
-                logger.warning("%s: %s step %d of run %s failed (%s)", local.name, *key.named, code)
+                logger.warning("%s: run %s, %s step %d failed (%s)", local.name, *key, code)
                 raise
             kept = earlier  # another process of this party had answered meanwhile
         return _sent(kept, local, key, asked, again=False)
 
 
-def _ready(question: Question, asked: Ready, local: LocalParty) -> Payload:
+def _check_agreed(question: Question, books: PartyAccounts) -> None:
+    """Refuse a question that nobody here has agreed to, whatever it costs."""
+    policy = books.policy
+    if question.study != policy.study:
+        raise OperationRefused("the question is about another study or schema.", "study")
+    if question.study is not None:  # a no holds for what is free, and for what was paid, too
+        books.ledger.check_agreed(question.study, policy.approval)
+    if type(question.step) is not int or not 0 <= question.step <= _MAX_STEP:
+        raise OperationRefused(f"step must be an int from 0 to {_MAX_STEP}.", "step")
+    check_run(question.run)
+    policy.check(question.operation, question.step, question.payload, question.run)
+
+
+def _ready(question: Question, asked: SumOperation, key: Key, local: LocalParty) -> Payload:
     """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
-    _terms(asked.summed, local, question.step)
-    if local.books.answers.asked(Key(question.run, asked.summed.operation, question.step)):
+    check_try(asked.mechanism, question.step)
+    if local.books.answers.asked(key):
         raise OperationRefused("this try of the run is over; take the next one.", "repeated")
-    return _signable(announce(asked.summed, question, local), None, local, question)
+    one = _masking(local).ready(asked.operation, sum_context(asked, question))
+    told = np.frombuffer(one.key + one.signature, dtype=np.uint8)
+    return _signable({"announcement": told}, None, local, question)
 
 
-def _terms(asked: SumOperation, local: LocalParty, step: int) -> PrivacyEvent:
-    """Return what a sum's mechanism does, of which a run has one, if there is a try left."""
-    check_try(asked.mechanism, step)
-    local.books.policy.check_price(asked.mechanism.guarantee())
-    return asked.mechanism.event()
+def sum_context(asked: SumOperation, question: Question) -> SumContext:
+    about = (question.study or "", f"{asked.operation} {asked.write().digest}")
+    study, request = (hashlib.sha256(one.encode()).hexdigest() for one in about)
+    return SumContext(study=study, question=request, run=question.run, attempt=question.step)
 
 
-@contextmanager
+def _masking(local: LocalParty) -> Masking:
+    if local.masking is None:
+        raise OperationRefused("this party has no identity to sign a key with.", "identity")
+    return local.masking
+
+
 def _paying(
     local: LocalParty,
     key: Key,
@@ -729,7 +723,7 @@ def _paying(
     question: Question,
     sums: PrivacyEvent | None,
     noise: NoiseKey | None,
-) -> Iterator[Ticket]:
+) -> AbstractContextManager[Ticket]:
     """Pay for an answer, once per key; nothing is due for public facts.
 
     Sums are paid for once per run: by the first of them, for all. ``sums`` names their mechanism,
@@ -738,10 +732,9 @@ def _paying(
     books, study = local.books, question.study
     simulation = local.simulation(question.operation, question.step)
     if price is None:
-        yield free_ticket(simulation)
-        return
+        return nullcontext(free_ticket(simulation))
     step = key.step if sums is None else None
-    with paying(
+    return paying(
         books.ledger,
         books.account,
         price,
@@ -755,8 +748,7 @@ def _paying(
         limit=books.limit,
         resumes=True,
         keyed=noise,
-    ) as ticket:
-        yield ticket
+    )
 
 
 def _charge_key(local: LocalParty, key: Key, *, summed: bool) -> str:
@@ -796,7 +788,7 @@ def _settled(
     masking, made = local.masking, asked.mechanism
     assert masking is not None  # it has agreed on masks with all of the roster
     own = masking.identity.public_key().public_bytes_raw()
-    others = (masking.identities[one.party] for one in roster_of(question.payload))
+    others = (masking.identities[name] for name in question.keys)
     numbers = f"try {question.step} shares {made.parts} fewest {made.roster}".encode()
     drawn = [request, numbers, own, *sorted(one.public_bytes_raw() for one in others)]
     return settled, NoiseKey(snapshots.secret, [b"sum", question.run.encode(), *about], drawn)
@@ -821,7 +813,7 @@ def _recognise(receipt: Receipt, local: LocalParty, key: Key) -> None:
 
 
 def _signable(
-    made: Payload, receipt: Receipt | None, local: LocalParty, question: Question
+    arrays: Mapping[str, Array], receipt: Receipt | None, local: LocalParty, question: Question
 ) -> Payload:
     """Put with the arrays what a signature is to cover: receipt, ledger's head, and the question.
 
@@ -830,7 +822,7 @@ def _signable(
     head = local.books.ledger.head() if receipt is None else receipt.hash
     paid = None if receipt is None else receipt.to_dict()
     about = question.about(local.name)
-    return Payload({"receipt": paid, "head": head, "about": about}, made.arrays)
+    return Payload({"receipt": paid, "head": head, "about": about}, arrays)
 
 
 def _sent(content: bytes, local: LocalParty, key: Key, asked: Operation, *, again: bool) -> Payload:
@@ -844,9 +836,9 @@ def _sent(content: bytes, local: LocalParty, key: Key, asked: Operation, *, agai
         if summed:
             local.books.ledger.note_model(receipt, digest=answer.digest)
     logger.info(
-        "%s: %s step %d of run %s %s, %s, digest %s",
+        "%s: run %s, %s step %d %s, %s, digest %s",
         local.name,
-        *key.named,
+        *key,
         "sent again" if again else "leaves",
         "nothing charged" if receipt is None else f"ledger row {receipt.row}",
         answer.digest[:16],

@@ -2,42 +2,36 @@
 
 A request is what a protocol asks (:mod:`confrere.methods`), as messages have it: named fields of
 declared kinds. There is one reader, which refuses whatever is not exactly that, and one writer.
-What a request costs, and what its answers must be, follow from the measurement that it stands for,
-and are nobody's word.
+What a request costs, and what its answers must be, follow from the measurement that it stands for.
 
-**Sums that nobody sees into** are asked for one after the other, in numbered tries. In a try
-everyone is first asked whether it is ready, which touches no data and gives a key that is good for
-this try alone; then those who are on the roster send their vectors with a share of the noise, under
-masks that only the sum of all undoes. A try is used once: another roster is another try, with fresh
-keys and fresh noise, and there are as many tries as the price was calculated for.
+**Sums that nobody sees into** are asked for in numbered tries. In a try everyone is first asked
+whether it is ready, which touches no data and gives a key that is good for this try alone; then
+those who are on the roster send their vectors with a share of the noise, under masks that only the
+sum of all undoes. A try is used once, and there are as many as the price was calculated for.
 
-Proofs: docs/proofs/counting.md, private_evaluation.md, prior_check.md, averaging.md,
+Proofs: docs/proofs/prior_check.md, averaging.md,
 objective_perturbation.md, output_perturbation.md, functional_mechanism.md, secure_sums.md,
 learned_facts.md, multiparty.md.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.body import BodyFrame
 from confrere.data.fact_counts import STEPS, FactCounts
-from confrere.data.frame import FACTS, LARGEST, Frame
+from confrere.data.frame import FACTS, LARGEST, BodyFrame, Frame
 from confrere.data.schema import PublicSchema
 from confrere.errors import (
     CalibrationError,
@@ -48,8 +42,8 @@ from confrere.errors import (
     SchemaError,
 )
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours
+from confrere.kernel.measurements import Objective, Picked, Point, SecureSum
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.measurements import Objective, Picked, Point, SecureSum, counts
 from confrere.methods import average, votes
 from confrere.methods.asking import (
     Arrays,
@@ -57,8 +51,6 @@ from confrere.methods.asking import (
     AskedSum,
     Colluding,
     Labels,
-    Measured,
-    Reader,
     Rows,
     Size,
     Sizes,
@@ -68,31 +60,21 @@ from confrere.methods.asking import (
 from confrere.methods.plan import Coordinates
 from confrere.methods.priors import Prior
 from confrere.methods.public_cells import Cells
-from confrere.methods.sums import (
-    CountedSum,
-    Gradient,
-    GradientRounds,
-    Hides,
-    Minimiser,
-    OneMessage,
-)
-from confrere.methods.votes import WHOLE, Radius
-from confrere.model.models import readable_rows, scores
-from confrere_federation.parties.masks import Announcement, Masking, Masks, SumContext, add_masked
+from confrere.methods.sums import CountedSum, Gradient, GradientRounds, Hides, Minimiser, OneMessage
+from confrere.methods.votes import WHOLE
+from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import (
-    FARTHEST,
     MOST_RECORDS,
-    Expected,
+    Array,
     Numbers,
     Payload,
-    Question,
+    ResponseSpec,
+    Values,
     receipts_of,
 )
 
 if TYPE_CHECKING:
     from confrere_federation.parties.party import LocalParty
-
-Values = dict[str, Any]
 
 _UNKNOWN = "the request has missing or unknown fields."
 _LEFT_OUT = object()
@@ -102,10 +84,6 @@ FARTHEST_PRIOR = 1e6
 
 #: More records than this are no party's.
 LARGEST_DECLARED = 10**9
-
-#: The value that makes a request for a share in a sum of one for the sum; and the value that turns
-#: a request into the question whether one is ready for it.
-ROSTER, OF = "roster", "sum"
 
 #: What reading a stranger's schema may raise.
 UNREADABLE = (
@@ -135,11 +113,10 @@ class FieldKind:
     words: str  #: For people
     fits: Callable[[Any], bool]  #: Whether something is that
     array: bool = False  #: Whether it is an array of the message, and not a plain value
-    cast: Callable[[Any], Any] | None = None  #: To the type that it is written in
-    default: Any = _LEFT_OUT  #: What it is where a message does not say; most must be said
+    cast: Callable[[Any], object] | None = None  #: To the type that it is written in
+    default: object = _LEFT_OUT  #: What it is where a message does not say; most must be said
 
     def take(self, name: str, values: Values, arrays: Arrays) -> Any:
-        """Take the field out of a message, or refuse it."""
         found = (arrays if self.array else values).pop(name, _LEFT_OUT)
         if found is _LEFT_OUT:
             if self.default is _LEFT_OUT:
@@ -150,7 +127,6 @@ class FieldKind:
         return found
 
     def put(self, name: str, value: Any) -> tuple[Values, Arrays]:
-        """Return the values and arrays that a message has for it."""
         if value is None or (not self.array and value == self.default):
             return {}, {}
         if self.array:
@@ -166,13 +142,13 @@ def number(
     above: float = -math.inf,
     below: float = math.inf,
     others: tuple[str, ...] = (),
-    default: Any = _LEFT_OUT,
+    default: object = _LEFT_OUT,
 ) -> FieldKind:
     """Return the kind of numbers of one type within bounds; or one of a few words."""
     ends = {"from": lowest, "above": above, "to": highest, "below": below}
     words = [f"{word} {at:g}" for word, at in ends.items() if math.isfinite(at)]
 
-    def fits(value: Any) -> bool:
+    def fits(value: object) -> bool:
         told: Any = value if type(value) is kind else None
         if told is None:
             return type(value) is str and value in others
@@ -182,15 +158,10 @@ def number(
     return FieldKind(" ".join(said), fits, cast=kind, default=default)
 
 
-def one_of(*choices: str, default: Any = _LEFT_OUT) -> FieldKind:
-    """Return the kind of a few texts."""
+def one_of(*choices: str, default: object = _LEFT_OUT) -> FieldKind:
     known = tuple(map(str, choices))
-    return FieldKind(
-        f"one of {', '.join(known)}",
-        lambda value: type(value) is str and value in known,
-        cast=str,
-        default=default,
-    )
+    fits = lambda value: type(value) is str and value in known  # noqa: E731
+    return FieldKind(f"one of {', '.join(known)}", fits, cast=str, default=default)
 
 
 def numbers(
@@ -198,9 +169,8 @@ def numbers(
     dtype: str = "<f8",
     lowest: float = -math.inf,
     highest: float = LARGEST,
-    default: Any = _LEFT_OUT,
+    default: object = _LEFT_OUT,
 ) -> FieldKind:
-    """Return the kind of arrays of so many dimensions, not empty, with bounded entries."""
     return FieldKind(
         f"an array ({dtype}) of {' or '.join(map(str, dimensions))} dimensions, in bounds",
         lambda array: bool(
@@ -221,10 +191,7 @@ class _Coordinates(FieldKind):
 
     @override
     def take(self, name: str, values: Values, arrays: Arrays) -> Any:
-        frame = _read_frame(values.pop(name, None), arrays)
-        if not self.fits(frame):
-            raise InvalidMessage(f"{name} must be {self.words}.")
-        return frame
+        return super().take(name, {name: _read_frame(values.pop(name, None), arrays)}, arrays)
 
     @override
     def put(self, name: str, value: Coordinates) -> tuple[Values, Arrays]:
@@ -232,7 +199,7 @@ class _Coordinates(FieldKind):
         return {name: value.facts()}, told
 
 
-def _read_frame(facts: Any, arrays: Arrays) -> Coordinates:
+def _read_frame(facts: object, arrays: Arrays) -> Coordinates:
     """Read coordinates that somebody else has written, and take their array out of a message's."""
     try:
         if isinstance(facts, dict) and "sizes" in facts:
@@ -245,15 +212,6 @@ def _read_frame(facts: Any, arrays: Arrays) -> Coordinates:
         return Frame(**facts, feature_scale=_SCALE.take("feature_scale", {}, arrays))
     except (InvalidParameter, TypeError) as error:
         raise InvalidMessage(f"frame: {error}") from error
-
-
-def framed(frame: Coordinates, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
-    """Return a message of these coordinates, more values, and the arrays that are not None."""
-    sent = dict(arrays) | frame.arrays()
-    return Payload(
-        dict(values) | {"frame": frame.facts()},
-        {name: array for name, array in sent.items() if array is not None},
-    )
 
 
 _SCALE = numbers(1, lowest=0.0, default=None)
@@ -286,7 +244,7 @@ _RELATION = {"neighbours": one_of(*RELATIONS)}
 #: Of rows that are hidden by a relation, under add-remove a number that stands for theirs.
 _RELATED = {**_RELATION, "declared": number(int, 0, LARGEST_DECLARED)}
 _MODEL = {"coef": numbers(1), "intercept": number(float)}  # public, of two classes
-_TRIES = {"colluding": _WHOLE_NUMBER, "reserve": _WHOLE_NUMBER, "quorum": _SHARE}
+_TRIES = {"collusion_threshold": _WHOLE_NUMBER, "max_retries": _WHOLE_NUMBER, "quorum": _SHARE}
 _SPENT = {"frame": _COORDINATES, "epsilon": EPSILON}
 
 
@@ -305,6 +263,7 @@ class Operation:
     #: Values that mean nothing to the data, which a coordinator may choose.
     chosen: ClassVar[tuple[str, ...]] = ()
     two_classes: ClassVar[bool] = False  #: Whether it is for labels of two classes only
+    held: ClassVar[str] = ""  #: What of the asked has the fields, if not that itself
 
     def __init__(self, asked: Any) -> None:
         self.asked = asked
@@ -312,15 +271,22 @@ class Operation:
     @property
     def n_classes(self) -> int:
         """Labels that it is about: what a party knows itself, and most messages need not say."""
-        return int(getattr(self.asked, "n_classes", 2))
+        return int(getattr(self.holder, "n_classes", 2))
+
+    @property
+    def holder(self) -> Any:
+        return getattr(self.asked, self.held) if self.held else self.asked
+
+    def special(self) -> Values:
+        """Return fields of the message that the holder has not under their names."""
+        return {}
 
     def told(self) -> Values:
-        """Return the fields of the message."""
-        return {name: getattr(self.asked, name) for name in self.kinds}
+        known, holder = self.special(), self.holder
+        return {n: known[n] if n in known else getattr(holder, n) for n in self.kinds}
 
     @classmethod
     def made(cls, told: Values) -> Any:
-        """Return what is asked by these fields, which have its own names."""
         known = {one.name for one in fields(cls.about)}  # type: ignore[arg-type]
         return cls.about(**{name: value for name, value in told.items() if name in known})
 
@@ -337,7 +303,6 @@ class Operation:
         return request
 
     def write(self) -> Payload:
-        """Return the message; what is as if nothing were said is left out."""
         values: Values = {}
         arrays: Arrays = {}
         for name, value in self.told().items():
@@ -348,7 +313,6 @@ class Operation:
 
     @property
     def n_features(self) -> int | None:
-        """Columns of the rows that it is about; None if it does not matter."""
         return _columns(self.told())
 
     def check(self, facts: PartyFacts, told: Values) -> None:
@@ -370,11 +334,11 @@ class Operation:
             if told[name].shape != ((size,) if self.n_classes == 2 else (self.n_classes, size)):
                 raise InvalidMessage(f"{name} must be one number per coordinate of every class.")
 
-    def expected(self, n_samples: int) -> Expected:
+    def response(self, n_samples: int) -> ResponseSpec:
         """Return what a party of that size may answer, and what it spends; touches no data."""
         made = self.asked.mechanism(n_samples)
-        return Expected(
-            dict(zip(self.answers, _released(made), strict=True)), price=made.guarantee()
+        return ResponseSpec(
+            dict(zip(self.answers, _released(made), strict=True)), guarantee=made.guarantee()
         )
 
     def encoded(self, party: LocalParty) -> LocalParty:
@@ -382,18 +346,17 @@ class Operation:
         return party
 
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        """Return the arrays of an answer, once its price is on disk."""
         with party.opened_engine() as engine:
             found: Arrays = self.asked.release(party.X, party.y, source, engine)
             return found
 
-    def price(self, n_samples: int) -> Guarantee | None:
+    def cost(self, n_samples: int) -> Guarantee | None:
         """Return what answering spends, or say that the request is wrong; nothing is spent by it.
 
         None: only public facts leave.
         """
         with refusing(self.operation):
-            return self.expected(n_samples).price
+            return self.response(n_samples).guarantee
 
 
 def _columns(told: Values) -> int | None:
@@ -426,18 +389,11 @@ class SumOperation(Operation):
     They leave under masks, and the price is for all sums of a run together.
     """
 
-    chosen: ClassVar[tuple[str, ...]] = (ROSTER,)
-
     @property
     def mechanism(self) -> SecureSum:
         """The sum that answers belong to: its law, its lattice, its price."""
         found: SecureSum = self.asked.mechanism
         return found
-
-    @classmethod
-    @override
-    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
-        return super().read(without_roster(payload), facts)
 
     @override
     def check(self, facts: PartyFacts, told: Values) -> None:
@@ -447,9 +403,9 @@ class SumOperation(Operation):
             raise InvalidMessage("spacing is not the one that follows from the request.")
 
     @override
-    def expected(self, n_samples: int) -> Expected:
+    def response(self, n_samples: int) -> ResponseSpec:
         words = Numbers((self.mechanism.size,), "<i8")
-        return Expected({"masked": words}, self.mechanism.guarantee())
+        return ResponseSpec({"masked": words}, self.mechanism.guarantee())
 
 
 @contextmanager
@@ -461,38 +417,34 @@ def refusing(operation: str) -> Iterator[None]:
         raise InvalidMessage(f"{operation}: {error}") from error
 
 
-_installed: dict[str, type[Operation]] = {}
-
 #: Every operation that this installation knows, by name.
-OPERATIONS: Mapping[str, type[Operation]] = MappingProxyType(_installed)
+OPERATIONS: dict[str, type[Operation]] = {}
 
 
 def install(
     about: type[Asked],  # What a protocol asks by it
     kinds: Mapping[str, FieldKind],  # What a message says
     base: type[Operation] = Operation,
-    **facts: Any,  # As :class:`Operation` has them
+    **facts: object,  # As :class:`Operation` has them
 ) -> type[Operation]:
     """Make an operation known; a party's policy still decides whether it is allowed."""
-    told = {"operation": about.operation, "answers": getattr(about, "gives", ()), **facts}
+    told: Values = {"operation": about.operation, "answers": getattr(about, "gives", ()), **facts}
     name = told["operation"]
-    if name in _installed:
+    if name in OPERATIONS:
         raise InvalidParameter(f"operation {name!r} is already installed.")
     told |= {"__doc__": about.__doc__, "about": about, "kinds": kinds}
-    _installed[name] = type(about.__name__, (base,), told)
-    return _installed[name]
+    OPERATIONS[name] = type(about.__name__, (base,), told)
+    return OPERATIONS[name]
 
 
 def installed(name: str) -> type[Operation]:
-    """Return an operation, or refuse one that nobody installed here."""
     try:
-        return _installed[name]
+        return OPERATIONS[name]
     except KeyError:
         raise OperationRefused("the operation is not installed here.", "unknown") from None
 
 
 def request_for(asked: Asked) -> Operation:
-    """Return the request, as messages have it, for what a protocol asks."""
     return installed(asked.operation)(asked)
 
 
@@ -501,58 +453,16 @@ def request_for(asked: Asked) -> Operation:
 
 class _Size(Operation):
     @override
-    def expected(self, n_samples: int) -> Expected:
-        return Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Scored:
-    """What is asked about a public model of two classes, for rows as encoded."""
-
-    coef: Floats
-    intercept: float
-
-    def errors_of(self, X: Any, y: NDArray[Any]) -> int:
-        """Return how many records of a party the model gets wrong, without noise."""
-        rows = readable_rows(X, len(self.coef))
-        score = scores(rows, self.coef[None], np.array([self.intercept]))[:, 0]
-        return int(np.count_nonzero((score > 0) != (y > 0)))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Errors(Scored, Measured):
-    """How many records a public model gets wrong, with noise."""
-
-    operation: ClassVar[str] = "errors"
-    epsilon: float
-
-    @property
-    def mechanism(self) -> Point:
-        """What counts."""
-        return counts(self.epsilon, 1)
-
-    @override
-    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        errors = np.array(self.errors_of(X, y))
-        return {"errors": source.draw(self.mechanism, errors)[0].reshape(())}
-
-
-class _Errors(Operation):
-    @override
-    def expected(self, n_samples: int) -> Expected:
-        # The tail of discrete Laplace noise of scale 1/epsilon, and one for the rounding.
-        reach = 1 + math.ceil(-math.log(FARTHEST) / self.asked.epsilon)
-        counted = Numbers((), "<i8", lowest=-reach, highest=n_samples + reach)
-        return Expected({"errors": counted}, self.asked.mechanism.guarantee())
+    def response(self, n_samples: int) -> ResponseSpec:
+        return ResponseSpec({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
 
 
 class _Check(Operation):
     @override
-    def told(self) -> Values:
-        asked, prior = self.asked, self.asked.prior
+    def special(self) -> Values:
+        prior = self.asked.prior
         known = {"coef": prior.coef[0], "intercept": float(prior.intercept[0])}
-        own = {name: getattr(prior, name) for name in _BOUNDED}
-        return known | own | {name: getattr(asked, name) for name in ("epsilon", *_RELATED)}
+        return known | {name: getattr(prior, name) for name in _BOUNDED}
 
     @classmethod
     @override
@@ -564,7 +474,7 @@ class _Check(Operation):
 
 
 _OPTIONAL = numbers(1, 2, default=None)
-_BOUNDED = {"data_norm": _POSITIVE, "feature_scale": _OPTIONAL, "moments": _OPTIONAL}
+_BOUNDED = {"data_norm": _POSITIVE, "moments": _OPTIONAL}
 _WEIGHTS = {
     **_SPENT,
     **dict.fromkeys(("ridge", "alpha", "cap"), _LEAST),
@@ -574,7 +484,6 @@ _WEIGHTS = {
 }
 
 install(Size, {}, _Size)
-install(Errors, {**_MODEL, "epsilon": EPSILON}, _Errors, two_classes=True)
 install(
     average.PriorQuestion,
     {**_MODEL, "epsilon": EPSILON, **_BOUNDED, **_RELATED},
@@ -595,25 +504,20 @@ install(
 class _Addend(SumOperation):
     """What a party adds to a sum of all, whose sizes are known."""
 
+    held: ClassVar[str] = "plan"
+
     @override
-    def told(self) -> Values:
+    def special(self) -> Values:
         asked, plan, mechanism = self.asked, self.asked.plan, self.asked.mechanism
-        told = {
+        return {
             "frame": plan.space,
             "sizes": asked.sizes.counts,
             "neighbours": asked.sizes.neighbours,
             "spacing": mechanism.spacing,
-            "colluding": mechanism.colluders,
+            "collusion_threshold": mechanism.colluders,
             "weights": getattr(asked, "weights", plan.told),
             "round": getattr(asked, "round", 0),
         }
-        names = self.kinds.keys()
-        return {n: told[n] if n in told else getattr(plan, n) for n in names}
-
-    @property
-    @override
-    def n_classes(self) -> int:
-        return int(self.asked.plan.n_classes)
 
     @classmethod
     @override
@@ -645,43 +549,6 @@ install(Minimiser, {**_ADDEND, "alpha": _ANY_RIDGE}, _Addend)
 install(Gradient, {**_ADDEND, "delta": DELTA, **_ROUND}, _Addend)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CountOfAll(CountedSum, AskedSum):
-    """Counts of all parties, of which one record moves each by one."""
-
-    n_classes: int = 2
-
-    @classmethod
-    def among(
-        cls,
-        n_parties: int,
-        *,
-        quorum: float,
-        colluding: Colluding = "auto",
-        reserve: int = 1,
-        **told: Any,
-    ) -> Self:
-        """Return the request to so many parties, of which by default a minority may collude."""
-        known = colluders_of(colluding, n_parties, quorum)
-        return cls(n_parties=n_parties, colluding=known, quorum=quorum, reserve=reserve, **told)
-
-    @cached_property
-    @override
-    def mechanism(self) -> SecureSum:
-        return self.records(Neighbours.REPLACE_ONE)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ErrorsOfAll(Scored, CountOfAll):
-    """How many records of all a public model gets wrong."""
-
-    operation: ClassVar[str] = "errors_of_all"
-
-    @override
-    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
-        return np.array([float(self.errors_of(X, y))])
-
-
 @dataclass(frozen=True, eq=False)
 class RawRows:
     """What a party can count where facts are learned before a model is."""
@@ -692,7 +559,7 @@ class RawRows:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FactsOfAll(CountOfAll):
+class FactsOfAll(CountedSum, AskedSum):
     """Everybody's sums, which one record moves by the counts' sensitivity.
 
     Where a record may come or go the number of records is one more sum; where whole parties are
@@ -702,6 +569,14 @@ class FactsOfAll(CountOfAll):
     operation: ClassVar[str] = "facts_of_all"
     hides: str
     schema: NDArray[np.uint8]
+    n_classes: int = 2
+
+    @classmethod
+    def among(cls, n_parties: int, *, collusion_threshold: Colluding = "auto", **told: Any) -> Self:
+        """Return the request to so many parties, of which by default a minority may collude."""
+        known = colluders_of(collusion_threshold, n_parties, told["quorum"])
+        told = {"max_retries": 1, "collusion_threshold": known, "n_parties": n_parties, **told}
+        return cls(**told)
 
     def __post_init__(self) -> None:
         if self.hides == Hides.PARTY and self.largest != 1:
@@ -721,7 +596,6 @@ class FactsOfAll(CountOfAll):
         return self.facts(self.counts, Hides(self.hides))
 
     def sums_of(self, raw: RawRows | None) -> Floats:
-        """Return what a party with these raw rows adds."""
         if raw is None or not np.array_equal(sent_schema(raw.counts.schema), self.schema):
             raise InvalidMessage("this party has no raw rows of that schema to count.")
         sums = raw.sums
@@ -750,7 +624,6 @@ _COUNTED = {
     "largest": number(int, 1, MOST_RECORDS),
 }
 
-install(ErrorsOfAll, {**_COUNTED, **_MODEL}, SumOperation, two_classes=True)
 install(FactsOfAll, {**_COUNTED, "hides": one_of(*Hides), "schema": SCHEMA}, _Facts)
 
 
@@ -784,22 +657,13 @@ class _Polled(Operation):
     """What is asked of a whole party: votes on public rows, shares of cells, or weights."""
 
     trust: ClassVar[votes.Trust] = "coordinator"
-
-    @property
-    @override
-    def n_classes(self) -> int:
-        return int(self.asked.voting.n_classes)
+    held: ClassVar[str] = "voting"
 
     @override
-    def told(self) -> Values:
+    def special(self) -> Values:
         plan, count = self.asked.voting, self.asked.n_parties
         told = {"auxiliary": plan.auxiliary if plan.votes else None, **cell_arrays(plan, count)}
-        told |= {"alpha": plan.local_alpha} | self._more(plan, count)
-        return {n: told[n] if n in told else getattr(plan, n) for n in self.kinds}
-
-    @abstractmethod
-    def _more(self, plan: votes.Voting, n_parties: int) -> Values:
-        """Return what is not the plan's."""
+        return told | {"alpha": plan.local_alpha}
 
     @classmethod
     @override
@@ -830,7 +694,7 @@ class _Polled(Operation):
         if told["auxiliary"] is not None and told["auxiliary"].shape[1] != facts.n_features:
             raise InvalidMessage("auxiliary must be rows of one number per column.")
 
-    def sent_by(self, party: LocalParty) -> tuple[NDArray[Any], bool]:
+    def sent_by(self, party: LocalParty) -> tuple[Array, bool]:
         """Return what a party sends, without noise, and whether its own problem was solved."""
         plan = self.asked.voting
         whole = np.array([0, len(party.y)])
@@ -844,9 +708,10 @@ class _PartyShare(SumOperation, _Polled):
     trust: ClassVar[votes.Trust] = "sum"
 
     @override
-    def _more(self, plan: votes.Voting, n_parties: int) -> Values:
-        told = {"colluding": self.mechanism.colluders, "spacing": self.mechanism.spacing}
-        return told | _ridge(plan, n_parties) | {"n_parties": n_parties}
+    def special(self) -> Values:
+        plan, count, made = self.asked.voting, self.asked.n_parties, self.mechanism
+        told = {"collusion_threshold": made.colluders, "spacing": made.spacing, "n_parties": count}
+        return super().special() | told | _ridge(plan, count)
 
     @property
     @override
@@ -886,17 +751,19 @@ class UnnoisedPoll(_Polled):
         plan, n_parties = self.asked.voting, self.asked.n_parties
         apart = {"frame", "auxiliary", "partition"}
         settings = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in apart}
-        arrays = {"auxiliary": plan.auxiliary}
+        arrays = {"auxiliary": plan.auxiliary} | plan.frame.arrays()
         if plan.partition is not None:
             arrays |= cell_arrays(plan, n_parties)
-        return framed(plan.frame, settings | {"n_parties": n_parties}, **arrays).digest
+        told = settings | {"n_parties": n_parties, "frame": plan.frame.facts()}
+        return Payload(told, {n: one for n, one in arrays.items() if one is not None}).digest
 
     @override
-    def _more(self, plan: votes.Voting, n_parties: int) -> Values:
-        return {"plan": self.plan, "releases": self.releases} | _ridge(plan, 1)
+    def special(self) -> Values:
+        told = {"plan": self.plan, "releases": self.releases}
+        return super().special() | told | _ridge(self.asked.voting, 1)
 
     @override
-    def expected(self, n_samples: int) -> Expected:
+    def response(self, n_samples: int) -> ResponseSpec:
         plan = self.asked.voting
         if not plan.votes:  # how long an upload may be, the mechanism sees to
             whole = plan.method == "cells"
@@ -906,7 +773,7 @@ class UnnoisedPoll(_Polled):
             told = Numbers((len(plan.rows),), "|b1")
         else:
             told = Numbers((len(plan.rows),), "<i8", lowest=0, highest=plan.n_classes - 1)
-        return Expected({self.answers[0]: told}, plan.guarantee())
+        return ResponseSpec({self.answers[0]: told}, plan.guarantee())
 
     @override
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
@@ -914,13 +781,11 @@ class UnnoisedPoll(_Polled):
 
 
 def _ridge(plan: votes.Voting, n_parties: int) -> Values:
-    """Return the ridge that the mechanism of weights knows."""
     made: Any = plan.mechanism(n_parties) if plan.method == "weights" else None
     return {} if made is None else {"alpha": made.alpha}
 
 
 def cell_arrays(plan: votes.Voting, n_parties: int) -> dict[str, Floats | None]:
-    """Return the partition of a plan as arrays of a request."""
     cells = plan.cells(n_parties) if plan.method == "cells" else None
     return {
         "directions": None if cells is None else cells.directions,
@@ -960,8 +825,6 @@ install(
         "n_parties": _WHOLE_NUMBER,
         **_TRIES,
         **_OWN,
-        "radius": one_of(*get_args(Radius)),
-        "normalise": FLAG,
         "spacing": _POSITIVE,
     },
     _PartyShare,
@@ -971,116 +834,12 @@ install(
 
 # --- the tries of a sum ---------------------------------------------------------------------------
 
+#: What who is ready for a try sends: a key for it alone, and a signature.
+READY = ResponseSpec({"announcement": Numbers((96,), "|u1")})
+
 
 class SpoiledSum(InvalidMessage):
     """A sum that honest parties cannot have made; masks hide whose part it was."""
-
-
-class Ready(Operation):
-    """Whether a party is ready for a sum; nothing leaves but a key, of its own masking's making."""
-
-    operation: ClassVar[str] = "ready"
-    noised: ClassVar[bool] = False
-
-    def __init__(self, summed: SumOperation) -> None:
-        super().__init__(summed.asked)
-        self.summed = summed
-
-    @classmethod
-    @override
-    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
-        operation, request = asked_of(cls.operation, payload)
-        summed = installed(operation).read(request, facts)
-        if not isinstance(summed, SumOperation):
-            raise InvalidMessage(f"{operation}: its answers are not for a sum.")
-        return cls(summed)
-
-    @override
-    def write(self) -> Payload:
-        request = self.summed.write()
-        return Payload({**request.values, OF: self.summed.operation}, request.arrays)
-
-    @override
-    def expected(self, n_samples: int) -> Expected:
-        return Expected({"announcement": Numbers((96,), "|u1")})
-
-    @override
-    def answer(self, party: LocalParty, source: RandomSource) -> NoReturn:
-        raise OperationRefused("a key is made by the party's own masking.", "unknown")
-
-
-_installed[Ready.operation] = Ready
-
-
-def share_question(request: Payload, roster: Sequence[Announcement]) -> Payload:
-    """Return the question for a party's part in a sum of these."""
-    told = {one.party: one.plain for one in roster}
-    return Payload({**request.values, ROSTER: told}, request.arrays)
-
-
-def without_roster(request: Payload) -> Payload:
-    """Return what is asked for, whoever takes part."""
-    values = {name: value for name, value in request.values.items() if name != ROSTER}
-    return Payload(values, request.arrays)
-
-
-def asked_of(operation: str, question: Payload) -> tuple[str, Payload]:
-    """Return the operation and the request that a question of a try is about."""
-    if operation != Ready.operation:
-        return operation, without_roster(question)
-    values = dict(question.values)
-    summed = values.pop(OF, None)
-    if not isinstance(summed, str):
-        raise InvalidMessage("a party is ready for a sum that is named.")
-    return summed, Payload(values, question.arrays)
-
-
-def roster_of(question: Payload) -> list[Announcement]:
-    """Read the roster of a question."""
-    told = question.values.get(ROSTER)
-    if not isinstance(told, dict):
-        raise OperationRefused("a sum has a roster of signed keys.", "roster")
-    return [Announcement.read(name, one) for name, one in told.items()]
-
-
-def context_of(asked: SumOperation, question: Question) -> SumContext:
-    """Return the name of a try: of the sum that a question is about."""
-    return SumContext(
-        study=hashlib.sha256((question.study or "").encode()).hexdigest(),
-        run=question.run,
-        step=0,
-        attempt=question.step,
-        question=hashlib.sha256(f"{asked.operation} {asked.write().digest}".encode()).hexdigest(),
-    )
-
-
-def announce(asked: SumOperation, question: Question, local: LocalParty) -> Payload:
-    """Return a party's key for a try."""
-    one = _masking(local).ready(asked.operation, context_of(asked, question))
-    told = np.frombuffer(one.key + one.signature, dtype=np.uint8)
-    return Payload(arrays={"announcement": told})
-
-
-def agreed_masks(asked: SumOperation, question: Question, local: LocalParty) -> Masks:
-    """Check a roster against the identities that the party knows, and agree with everyone on it."""
-    masking, mechanism = _masking(local), asked.mechanism
-    roster = roster_of(question.payload)
-    if len(roster) > mechanism.n_parties:
-        raise OperationRefused("the roster is longer than the noise was made for.", "roster")
-    context = context_of(asked, question)
-    return masking.agree(asked.operation, context, roster, fewest=mechanism.roster)
-
-
-def hidden(answer: Payload, masks: Masks) -> Payload:
-    """Return an upload under its masks."""
-    words = answer.arrays["masked"].view(np.uint64)
-    return Payload(arrays={"masked": masks.hide(words).view(np.int64)})
-
-
-def read_key(party: str, answer: Payload) -> Announcement:
-    """Return the announcement in an answer that was found as it must be."""
-    told = answer.arrays["announcement"].tobytes()
-    return Announcement(party, told[:32], told[32:])
 
 
 def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Told:
@@ -1100,9 +859,3 @@ def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Told:
         )
     receipts = {name: receipts_of(answer) for name, answer in answers.items()}
     return Told(tuple(answers), {"sum": value}, receipts)
-
-
-def _masking(local: LocalParty) -> Masking:
-    if local.masking is None:
-        raise OperationRefused("this party has no identity to sign a key with.", "identity")
-    return local.masking

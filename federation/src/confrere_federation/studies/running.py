@@ -1,33 +1,27 @@
-"""A study's protocol and price, said before any data are touched; and its run in one process.
+"""A study's protocol and price, said before any data are touched; its approval; and its run.
 
-**What is asked.** The protocol is the coordinator's side of a study's method, whatever carries the
-questions. It is the study's and nobody's: whoever has the same bytes has the same questions. The
-local engine and a deployment run it over a :class:`~confrere_federation.parties.Federation`; a
-party that is asked runs it over what others have signed, to see which question is next and what
-comes out. Where a party learns a model of its own, a request says which method of the catalogue,
-with which settings, under which names, starting from which released models. Whoever has it has the
-plan: a party derives it from its own study and compares; what it answers are the plan's noised
-numbers, and anyone who has the plan makes the model of them.
+The protocol is the coordinator's side of the method, and nobody's: whoever has the same bytes has
+the same questions. In one process and between machines it is run over a federation; a party that is
+asked runs it over what others have signed, to see which question is next and what comes out. The
+study's hash names the run: carried out again, it sends what was answered and pays nothing more.
 
-**What pays.** A study calls a party's data what it likes; what counts is the party's own word for
-them: the data set of its home, or the ledger that its local file names. Every account of these data
-in that ledger is counted, and one of them pays: the first that is open for the kind of promise,
-whatever a study's data are called.
-
-**What runs.** The local engine is asked like any other. Every party here has its own ledger, answer
-file and policy, and pays inside :func:`~confrere_federation.parties.serve`. The study's hash names
-the run: carried out again, after a crash or later, it sends what it had answered, and pays nothing
-more.
+What pays is the party's own word for its data, whatever a study calls them: every account of them
+in its ledger is counted, and the first that is open for the kind of promise pays.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import os
+import re
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, reduce
 from pathlib import Path
@@ -40,35 +34,28 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
-from confrere.data.cells import UnitCounts, encode_labels
-from confrere.data.codes import Coded, PackedCodes
+from confrere.data.cells import Coded, PackedCodes, UnitCounts, encode_labels
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.fact_counts import FactCounts
 from confrere.data.report import DataReport, data_report
 from confrere.data.schema import PublicSchema
-from confrere.data.tables import RowTable, gathered_codes, open_table
+from confrere.data.tables import RowTable, gathered, open_table
 from confrere.errors import (
+    ApprovalRefused,
     BudgetExceeded,
     ConfrereError,
     InvalidMessage,
     InvalidParameter,
     InvalidRelease,
+    OperationRefused,
     QuorumMissed,
     StudyError,
 )
-from confrere.files import write_whole
-from confrere.kernel.guarantee import (
-    Guarantee,
-    Together,
-    Unit,
-    at_least,
-    at_most,
-    exact,
-    minus,
-    plus,
-)
+from confrere.files import write_new, write_whole
+from confrere.kernel.guarantee import Guarantee, Unit, at_least, at_most, exact, minus, plus
 from confrere.kernel.streams import RandomSource
-from confrere.ledger import Account, ChargeApproval, Ledger, LedgerReader, Limit, Receipt
+from confrere.ledger import Account, ChargeApproval, Decision, Ledger, LedgerReader, Limit, Receipt
+from confrere.ledger.compose import Together
 from confrere.ledger.witness import check_source, keep_source
 from confrere.methods import LabelledTable, PublicFacts
 from confrere.methods.asking import (
@@ -84,72 +71,87 @@ from confrere.methods.asking import (
     known_sizes,
 )
 from confrere.methods.asking import Rows as AnyRows
+from confrere.methods.design import AddRemove
 from confrere.methods.plan import ModelPlan, Names
-from confrere.methods.priors import check_same_meaning, encoded_by
+from confrere.methods.priors import check_sources, encoded_by
 from confrere.methods.sums import Hides, Sums
 from confrere.model import Encoder, Model
 from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.release import (
     Adversary,
+    Card,
     CardNotes,
     Release,
     Simulated,
     Spending,
-    Utility,
     card_page,
     load_rehearsal,
     load_release,
     read_private_key,
     sign_release,
+    sign_sums,
+    verify_signature,
 )
 from confrere.release.card import Text as CardText
+from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
+from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
 from confrere.release.spending import receipts_for_facts, seeded_facts, with_facts
 from confrere.trust import Trust, TrustKind
 from confrere.views import Panel, Shown, Table, Word, amount, share, shown
 from confrere.views import price as shown_price
-from confrere_federation.engines.carrier import MAX_MESSAGE
-from confrere_federation.parties.answers import Answers
+from confrere_federation.engines.carrier import MAX_MESSAGE, Carrier
+from confrere_federation.parties.answers import Answers, Journal
 from confrere_federation.parties.federation import (
-    FederatedEvaluation,
     LocalFederation,
-    OnFaulty,
+    PartySession,
+    RunSteps,
+    SignedFederation,
     Trusted,
     changed,
-    evaluation,
-    evaluation_together,
+    dry_run,
     facts_together,
     guarantee_of,
     joined,
-    rehearse,
     with_quorum,
     with_receipts,
 )
-from confrere_federation.parties.messages import Expected, Numbers, Payload
-from confrere_federation.parties.party import Books, LocalParty, Policy, Request, run_name
+from confrere_federation.parties.messages import (
+    Numbers,
+    PartyError,
+    Payload,
+    ResponseSpec,
+    Values,
+    terms,
+)
+from confrere_federation.parties.party import (
+    LocalParty,
+    PartyAccounts,
+    Policy,
+    Request,
+    SignedApproval,
+    run_name,
+)
 from confrere_federation.parties.requests import (
     EPSILON,
-    FLAG,
     SCHEMA,
-    Errors,
-    ErrorsOfAll,
     FactsOfAll,
     FieldKind,
     Operation,
     PartyFacts,
     RawRows,
-    Values,
     install,
     numbers,
-    one_of,
     received_schema,
     sent_schema,
 )
+from confrere_federation.progress import OPERATION_WORDS
 from confrere_federation.studies.study_file import (
     NOMINAL_ROWS,
     Local,
     Party,
     Study,
+    check_peers,
     estimator_for,
     price_for,
     read_bytes,
@@ -194,16 +196,15 @@ class Learning(Measured):
 
     operation: ClassVar[str] = "learn"
     method: Method  #: Of the catalogue
-    settings: Mapping[str, Any]  #: Its plain arguments
+    settings: Mapping[str, Any]  #: Its plain arguments; of AddRemove the number
     classes: tuple[Any, ...]  #: The labels
-    schema: PublicSchema | SchemaEncoder  #: An encoder, where a study says how rows are bounded
+    schema: PublicSchema
     starts: tuple[Start, ...] = ()  #: Released models that it starts from
     #: Ridges, one per column or group, where the settings have none for all.
     alpha: Floats | None = None
 
     @property
     def n_classes(self) -> int:
-        """How many labels there are."""
         return len(self.classes)
 
     @cached_property
@@ -213,7 +214,9 @@ class Learning(Measured):
             given["alpha"] = self.alpha.tolist()
         if self.starts:
             given["source"] = [Release(s.kind, s.model, s.guarantee, None) for s in self.starts]
-        return self.method.make(**self.settings, **given)
+        if type(hidden := self.settings.get("neighbours")) is int:
+            given["neighbours"] = AddRemove(hidden)
+        return self.method.make(**{**self.settings, **given})
 
     @cached_property
     def _plans(self) -> dict[int, tuple[SchemaEncoder, ModelPlan]]:
@@ -221,7 +224,8 @@ class Learning(Measured):
 
     def at(self, n_samples: int) -> tuple[SchemaEncoder, ModelPlan]:
         """Return how an organisation of so many records encodes and what it does; no data."""
-        n_samples = self.settings.get("declared_samples", n_samples)  # where none is public
+        hidden = self.settings.get("neighbours")  # where the number is not public
+        n_samples = hidden if type(hidden) is int else n_samples
         if n_samples not in self._plans:
             encoder = self._made.encoder_for({self.method.name: n_samples})
             plan = self._made.plan(public_facts(Names(self.classes, encoder.names), n_samples))
@@ -230,11 +234,10 @@ class Learning(Measured):
             self._plans[n_samples] = encoder, plan
         return self._plans[n_samples]
 
-    def expected(self, n_samples: int) -> Expected:
-        """Return what an organisation of that size may answer."""
+    def response(self, n_samples: int) -> ResponseSpec:
         plan = self.at(n_samples)[1]
         bounds = {n: Numbers(shape, longest=far) for n, (shape, far) in plan.bounds().items()}
-        return Expected(bounds, plan.guarantee())
+        return ResponseSpec(bounds, plan.guarantee())
 
     def start(self, n_samples: int, numbers: Mapping[str, Floats]) -> Start:
         """Return what was released, for others to start from."""
@@ -285,10 +288,6 @@ class _Learn(Operation):
     @override
     def told(self) -> Values:
         one: Learning = self.asked
-        schema, bounded = one.schema, {"rows": "", "weighted": False}
-        if isinstance(schema, SchemaEncoder):
-            bounded = {"rows": schema.rows, "weighted": schema.weighted}
-            schema = schema.schema
         released = {
             f"source{k}_{name}": array
             for k, start in enumerate(one.starts)
@@ -298,19 +297,16 @@ class _Learn(Operation):
             "method": one.method.name,
             "settings": one.settings,
             "classes": one.classes,
-            "schema": sent_schema(schema),
+            "schema": sent_schema(one.schema),
             "sources": [dict(start.spec) for start in one.starts],
             "released": released,
             "alpha": one.alpha,
-            **bounded,
         }
 
     @classmethod
     @override
     def made(cls, told: Values) -> Learning:
-        schema: PublicSchema | SchemaEncoder = received_schema(told["schema"])
-        if told["rows"]:
-            schema = schema.encoder(rows=told["rows"], weighted=told["weighted"])
+        schema = received_schema(told["schema"])
         known = {"classes": tuple(told["classes"]), "schema": schema, "alpha": told["alpha"]}
         starts, left = [], dict(told["released"])
         for k, spec in enumerate(told["sources"]):
@@ -332,8 +328,8 @@ class _Learn(Operation):
             raise InvalidMessage(f"the request makes no plan ({type(error).__name__}).") from error
 
     @override
-    def expected(self, n_samples: int) -> Expected:
-        found: Expected = self.asked.expected(n_samples)
+    def response(self, n_samples: int) -> ResponseSpec:
+        found: ResponseSpec = self.asked.response(n_samples)
         return found
 
     @override
@@ -365,7 +361,7 @@ def _start(spec: Any, numbers: Arrays, known: Mapping[str, Any]) -> Start:
     if type(spec["n_samples"]) is not int:
         raise InvalidMessage("a source has a number of records.")
     learning = _learning(spec["method"], spec["settings"], **known)
-    if learning.expected(spec["n_samples"]).fault(Payload(arrays=numbers)) is not None:
+    if learning.response(spec["n_samples"]).fault(Payload(arrays=numbers)) is not None:
         raise InvalidMessage("a source's numbers are not what its method releases.")
     return learning.start(spec["n_samples"], numbers)
 
@@ -383,9 +379,6 @@ install(
         "sources": _LIST,
         "released": _OfSources("numbers", bool),
         "alpha": numbers(1, default=None),
-        # How a study says that rows are bounded: by this rule, weighted or not.
-        "rows": one_of("clip", "unit", default=""),
-        "weighted": replace(FLAG, default=False),
     },
     _Learn,
 )
@@ -404,12 +397,11 @@ class Given:
     kept: Answers | None = None
 
     def rows(self, study: Study) -> Floats | None:
-        """Return the rows that parties vote on, encoded; None if there are none."""
         return None if self.auxiliary is None else self.auxiliary(study)
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class TrainedModel:
     """One model of a run, and what stands behind it."""
 
     name: str  #: Of its release: the party's, or the study's if all made it together
@@ -419,15 +411,12 @@ class Learned:
     receipts: Receipts  #: Mapping of party to tuple of Receipt. Who paid for it.
     #: What stands behind the models that it started from.
     starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
-    #: How many records it gets wrong, counted with noise.
-    evaluation: FederatedEvaluation | None = None
     seeded: bool = False  #: Whether a coordinator's noise was seeded
     #: Mapping of party to tuple of Receipt. Who paid, in the same run, for facts of the schema.
     facts: Receipts = field(default_factory=dict)
 
     @property
     def schema(self) -> PublicSchema:
-        """What its columns mean."""
         assert self.model.encoder is not None
         return self.model.encoder.schema
 
@@ -435,7 +424,7 @@ class Learned:
     def release(self) -> Release:
         """What leaves, without the study's words."""
         if self.guarantee is None:
-            raise InvalidParameter("nobody was asked: a rehearsal releases nothing.")
+            raise InvalidParameter("nobody was asked: a dry run releases nothing.")
         paid: Values = dict(self.receipts)
         (first, *others) = self.receipts.values()
         alone = self.kind not in ("collaborative", "multiparty") and not others
@@ -453,42 +442,42 @@ class Learned:
         )
 
 
+Models = tuple[TrainedModel, ...]
 #: A study's protocol: from whom to ask to its questions.
-Run = Callable[[Sequence[str]], Protocol[tuple[Learned, ...]]]
+Run = Callable[[Sequence[str]], Protocol[Models]]
 
 
 def protocol_of(study: Study, given: Given | None = None) -> Run:
     """Return the coordinator's side of the study's method, for those who are asked."""
     have = given or Given()
 
-    def steps(parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
-        facts, known = study.file.facts, study
-        receipts: Receipts = {}
+    def steps(parties: Sequence[str]) -> Protocol[Models]:
+        facts, known, learned = study.file.facts, study, None
+        receipts: dict[str, tuple[Receipt, ...]] = {}
         if facts is not None:
             learning = facts_together(
                 parties,
                 study.schema,
-                epsilon=facts.epsilon,
                 unit=study.promise.protects,
-                neighbours=study.promise.relation,
-                colluding=facts.colluding,
-                reserve=facts.reserve,
+                neighbours=study.promise.neighbours,
                 quorum=study.quorum_of_sums,
+                **dict(facts),
             )
             schema = yield from with_quorum(learning, study.quorum_of_sums)
             known = replace(study, schema=schema)
-            new = schema.paid[len(study.schema.paid) :]
-            paid_for = [each for one in new for each in one.receipts.items()]
-            receipts = {name: (Receipt.from_dict(one),) for name, one in paid_for}
-        models = _MODELS.get(study.method.shape, _learned)(known, have, parties)
-        learned = None if facts is None else known.encoder()
+            learned = known.encoder
+            for new in schema.paid[len(study.schema.paid) :]:
+                receipts |= {n: (Receipt.from_dict(one),) for n, one in new.receipts.items()}
 
         def asked(ask: Ask) -> Ask:
             return replace(ask, quorum=study.quorum, encoder=ask.encoder or learned)
 
+        models = _MODELS.get(study.method.shape, _learned)(known, have, parties)
         found = yield from changed(models, asked)
-        paid = [{n: each for n, each in receipts.items() if n in one.receipts} for one in found]
-        return tuple(replace(one, facts=own) for one, own in zip(found, paid, strict=True))
+        return tuple(
+            replace(one, facts={n: paid for n, paid in receipts.items() if n in one.receipts})
+            for one in found
+        )
 
     return steps
 
@@ -497,10 +486,8 @@ def _together(
     study: Study,
     given: Given,  # noqa: ARG001
     parties: Sequence[str],
-) -> Protocol[tuple[Learned, ...]]:
+) -> Protocol[Models]:
     """Ask everyone; the average or the sum is post-processing."""
-    if study.file.evaluation is not None and study.n_classes > 2:
-        raise StudyError("evaluation: errors are counted of two classes; leave it out.")
     delta, hidden = float(study.parameters.get("delta", 0.0)), study.declared_records
     names = sorted(parties)  # as parties of one table are
     told = names if hidden is None else Sizes.declared(names, hidden)
@@ -512,35 +499,17 @@ def _together(
     encoder, plan = planned.encoder, planned.protocol
     if isinstance(plan, Sums):
         plan = replace(plan, quorum=study.quorum).among(parties)
-    combined, receipts = yield from with_receipts(in_rows(plan.steps(sizes), encoder))
+    steps = changed(plan.steps(sizes), lambda ask: replace(ask, encoder=encoder))
+    combined, receipts = yield from with_receipts(steps)
     called = Names(tuple(study.classes), encoder.names)
     model = encoded_by(planned.model(combined, called), Encoder.of(encoder))
-    counted = None
-    if study.file.evaluation is not None:
-        public: Values = {
-            "coef": model.coef,
-            "intercept": float(model.intercept[0] + model.link.shift / model.link.slope),
-            "sizes": combined.sizes,
-            "epsilon": study.file.evaluation.epsilon,
-        }
-        counting = evaluation(**public)
-        if isinstance(plan, Sums):
-            public |= {"colluding": plan.colluding, "reserve": plan.reserve}
-            counting = evaluation_together(**public, quorum=study.quorum)
-        counted = yield from in_rows(counting, encoder)
-        receipts = joined(receipts, counted.receipts)
     guarantee = guarantee_of(receipts) if any(receipts.values()) else None
-    return (Learned(study.id, "collaborative", model, guarantee, receipts, evaluation=counted),)
+    return (TrainedModel(study.id, "collaborative", model, guarantee, receipts),)
 
 
-def in_rows(protocol: Protocol[T], encoder: SchemaEncoder | None) -> Protocol[T]:
-    """Run a protocol as part of another, about rows that are encoded so."""
-    return changed(protocol, lambda ask: replace(ask, encoder=encoder))
-
-
-def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
+def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Models]:
     """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
-    encoder = study.encoder()
+    encoder = study.encoder
     names = Names(tuple(study.classes), encoder.names)
     facts = public_facts(names, len(parties), given.rows(study))
     plan = estimator_for(study, study.method).plan(facts)
@@ -549,39 +518,50 @@ def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple
     released, receipts = yield from with_receipts(voting.steps(parties))
     model = encoded_by(plan.model(released, names), Encoder.of(encoder))
     guarantee, seeded = voting.guarantee(len(parties)), study.simulated
-    return (Learned(study.id, "multiparty", model, guarantee, receipts, seeded=seeded),)
+    return (TrainedModel(study.id, "multiparty", model, guarantee, receipts, seeded=seeded),)
+
+
+def kept_noise(study: Study, file: Path) -> Answers | None:
+    """Return where a coordinator that adds the noise keeps it: it is drawn once."""
+    adds = study.method.shape == "votes" and study.trust == "coordinator"
+    return Answers(file) if adds else None
 
 
 def trusted_by(study: Study, given: Given) -> Trusted | None:
     """Return how a coordinator whom parties trust with their answers adds the noise."""
     if study.method.shape != "votes":
         return None
-    on_faulty: OnFaulty = "refuse"
-    if study.quorum < 1:
-        on_faulty = estimator_for(study, study.method).on_faulty
-    return Trusted(given.kept, on_faulty, study.seed)
+    model: Any = estimator_for(study, study.method)
+    return Trusted(given.kept, model.on_faulty if study.quorum < 1 else "refuse", study.seed)
 
 
-def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tuple[Learned, ...]]:
+def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Models]:
     """Have everyone learn by itself; in a transfer sources first, and the others from them."""
     there = {one.name: study.promise.records or 0 for one in study.payers if one.name in parties}
-    sizes = there
+    sizes, made_up = there, False
     if study.promise.records is None:
         told = yield Ask(Size(), there)
         sizes = dict(zip(told.names, told.arrays["size"].tolist(), strict=True))
-        if told.made_up:  # it must be enough for a plan, and not always the same
+        made_up = told.made_up
+        if made_up:  # it must be enough for a plan, and not always the same
             sizes = {name: NOMINAL_ROWS + min(size, 97) for name, size in sizes.items()}
     sources = [party.name for party in study.sources if party.name in sizes]
-    made: list[Learned] = []
+    made: list[TrainedModel] = []
     starts: dict[str, Start] = {n: Start.given(release) for n, release in given.releases.items()}
     behind: dict[str, Receipt | Guarantee] = {
         name: release.receipt or release.guarantee for name, release in given.releases.items()
     }
 
     def ask(method: Method, to: Sequence[str], step: int) -> Protocol[None]:
+        nonlocal made_up
         ordered = [party.name for party in study.parties if party.name in starts]
         learning = learning_of(study, method, tuple(starts[name] for name in ordered))
-        told = yield Ask(learning, {name: sizes[name] for name in to}, step)
+        # Whose records are expected to add nothing to a source has that, and is not asked.
+        paying = {n: sizes[n] for n in to if made_up or not learning.at(sizes[n])[1].instead}
+        if not paying:
+            return
+        told = yield Ask(learning, paying, step)
+        made_up = made_up or told.made_up
         every = [f"source {k + 1}" for k in range(len(ordered))]
         named = every if every[1:] else ["source"]
         paid = dict(zip(named, map(behind.__getitem__, ordered), strict=False))
@@ -594,7 +574,7 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[tup
             own: Receipts = {name: receipts}
             encoder = start.model.encoder and replace(start.model.encoder, schema=study.schema)
             model = replace(start.model, encoder=encoder)
-            made.append(Learned(name, method.name, model, promised, own, paid))
+            made.append(TrainedModel(name, method.name, model, promised, own, paid))
             if name in sources:
                 starts[name] = start
                 behind[name] = receipts[0] if receipts else start.guarantee
@@ -616,12 +596,11 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
     ridges = settings.get("alpha")
     ridges = ridges if isinstance(ridges, list) else None  # one for all is a plain setting
     told = {"classes"} if ridges is None else {"classes", "alpha"}
-    known = replace(study, schema=replace(study.schema, paid=()))  # whoever paid for its facts
     return Learning(
         method,
-        {name: value for name, value in settings.items() if name not in told},
+        {n: getattr(one, "n_samples", one) for n, one in settings.items() if n not in told},
         tuple(study.classes),
-        known.declared,
+        replace(study.schema, paid=()),  # whoever paid for its facts
         starts if method.shape == "transfer" else (),
         None if ridges is None else np.asarray(ridges, dtype=np.float64),
     )
@@ -656,7 +635,6 @@ class Price:
 
     @cached_property
     def left_after(self) -> float:
-        """What would be left; below zero where it is refused."""
         if math.isinf(self.left):
             return self.left
         return at_most(minus(exact(self.left), exact(self.guarantee.epsilon)))
@@ -672,7 +650,6 @@ class Price:
             raise BudgetExceeded(self.account, delta, self.delta, "delta")
 
     def to_dict(self) -> Values:
-        """Return plain values, for JSON, which has no infinity."""
         names = ("party", "account", "here", "spent", "limit", "limit_by", "left", "left_after")
         told = {name: getattr(self, name) for name in names}
         known = {name: None if one == math.inf else one for name, one in told.items()}
@@ -782,7 +759,6 @@ def _digest(path: Path) -> str | None:
 
 
 def _accounts(local: Local) -> list[Account]:
-    """Return every account that was charged for a party's data, by whatever name."""
     if not local.ledger_path.exists():
         return []
     found = Ledger(local.ledger_path).accounts()
@@ -792,14 +768,12 @@ def _accounts(local: Local) -> list[Account]:
 
 
 def _paying(accounts: Sequence[Account], price: Guarantee) -> Account | None:
-    """Return the account that pays; one that cannot says so when it is charged."""
     kind = (price.unit, price.neighbours)
     alike = [one for one in accounts if (one.unit, one.neighbours) == kind] or accounts
     return next((one for one in alike if one.frozen is None), next(iter(alike), None))
 
 
 def _strictest(caps: Mapping[str, float | None]) -> tuple[float | None, str]:
-    """Return the smallest cap, and who set it."""
     set_ = [(cap, by) for by, cap in caps.items() if cap is not None]
     return min(set_, key=lambda one: one[0], default=(None, ""))
 
@@ -822,7 +796,6 @@ class StudyPlan(Shown):
 
     @property
     def amount(self) -> float:
-        """What every party that lives here is asked to spend."""
         here = [price.guarantee.epsilon for price in self.prices if price.here]
         return max(here or [price.guarantee.epsilon for price in self.prices])
 
@@ -842,7 +815,6 @@ class StudyPlan(Shown):
             price.check()
 
     def to_dict(self) -> Values:
-        """Return plain values, for JSON."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         facts |= {"trust": str(self.trust), "prices": [one.to_dict() for one in self.prices]}
         return facts
@@ -863,11 +835,11 @@ class StudyPlan(Shown):
             for one in self.prices
         ]
         columns = ("party", "spends", "of its limit", *numbers[1:], "limit set by")
-        promise = f"Promise: {self.prices[0].guarantee}; one {unit} pays epsilon "
+        promise = f"Guarantee: {self.prices[0].guarantee}; one {unit} spends epsilon "
         note = f"{promise}{shown(self.promised)}. Nothing was spent yet."
         if self.mode == "simulation":
             note += " SIMULATION: seeded noise protects nobody, and its card can never be released."
-        title = f"Price of {self.study_id} by {self.method}"
+        title = f"Privacy cost of {self.study_id} by {self.method}"
         return Panel(
             title,
             [Table(columns, rows, numbers, pictures=("of its limit",))],
@@ -906,31 +878,21 @@ def make_plan(
 def price_of(study: Study) -> Guarantee:
     """Return what a run costs one party: the study's method, or its source, which costs the same.
 
-    And, where the study says so, learning facts of the schema first, and counting the errors of
-    what was learned.
+    And, where the study says so, learning facts of the schema first.
     """
     method = find_method(study.method.source) if study.method.source else study.method
-    model = estimator_for(study, method)
-    price = price_for(study, model)
-    if study.file.facts is not None:
-        price = Together([_price_of_facts(study), price]).guarantee()
-    if study.file.evaluation is None:
+    price, facts = price_for(study, estimator_for(study, method)), study.file.facts
+    if facts is None:
         return price
-    nothing = np.zeros(len(study.columns))
-    if study.method.counting == ErrorsOfAll.operation:
-        asked = ErrorsOfAll.among(
-            len(study.parties),
-            colluding=model.colluding,
-            quorum=study.quorum,
-            epsilon=study.file.evaluation.epsilon,
-            reserve=model.reserve,
-            largest=NOMINAL_ROWS,
-            coef=nothing,
-            intercept=0.0,
-        )
-        return Together([price, asked.mechanism]).guarantee()
-    counted = Errors(epsilon=study.file.evaluation.epsilon, coef=nothing, intercept=0.0)
-    return Together([price, counted.mechanism]).guarantee()
+    asked = FactsOfAll.among(
+        len(study.payers),
+        quorum=study.quorum_of_sums,
+        **dict(facts),
+        largest=1 if study.promise.protects is Unit.PARTY else NOMINAL_ROWS,
+        hides=str(Hides.of(study.promise.protects, study.promise.neighbours)),
+        schema=sent_schema(study.schema),
+    )
+    return Together([asked.mechanism.guarantee(), price]).guarantee()
 
 
 def _with_earlier(price: Price, study: Study) -> Guarantee:
@@ -941,22 +903,6 @@ def _with_earlier(price: Price, study: Study) -> Guarantee:
         if one.account == price.account or one.account.startswith(f"{price.party}/")
     ]
     return Together([*earlier, price.guarantee]).guarantee()
-
-
-def _price_of_facts(study: Study) -> Guarantee:
-    facts = study.file.facts
-    assert facts is not None
-    asked = FactsOfAll.among(
-        len(study.payers),
-        colluding=facts.colluding,
-        quorum=study.quorum_of_sums,
-        epsilon=facts.epsilon,
-        reserve=facts.reserve,
-        largest=1 if study.promise.protects is Unit.PARTY else NOMINAL_ROWS,
-        hides=str(Hides.of(study.promise.protects, study.promise.relation)),
-        schema=sent_schema(study.schema),
-    )
-    return asked.mechanism.guarantee()
 
 
 @dataclass(frozen=True)
@@ -983,7 +929,7 @@ def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = Non
     assert schema.outcome is not None
     columns = dict.fromkeys([*schema.columns, schema.outcome.column, *([unit] if unit else [])])
     counts = FactCounts(schema) if encoder is None and study.file.facts is not None else None
-    encoder, seen = encoder or study.encoder(), UnitCounts(unit, study.promise.max_rows_per_unit)
+    encoder, seen = encoder or study.encoder, UnitCounts(unit, study.promise.max_rows_per_unit)
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
     def blocks() -> Iterator[tuple[list[PackedCodes], NDArray[Any]]]:
@@ -994,7 +940,7 @@ def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = Non
                     sums[:] += counts.sums(kept)
                 yield encoder.codes(kept), schema.label(kept)
 
-    codes, labels = gathered_codes(blocks(), table.rows)
+    codes, labels = gathered(blocks(), table.rows)
     assert labels is not None
     return Rows(encoder.coded(codes), labels, None if counts is None else sums)
 
@@ -1027,14 +973,14 @@ def save_report(report: DataReport, path: Path, *, title: str = "") -> Path:
 
 def described(
     study: Study,
-    learned: Learned,
+    learned: TrainedModel,
     *,
     # The one that was charged, where one party paid: the card shows the budget.
     ledger: Ledger | None = None,
     n_here: int = 1,  # How many organisations' data were read by one process
 ) -> Release:
     """Return the release of a model with the study's encoding, words and hash."""
-    release, promise, counted = learned.release, study.promise, learned.evaluation
+    release, promise = learned.release, study.promise
     bounded = f"rows of a {promise.unit} beyond {promise.max_rows_per_unit} were dropped"
     if promise.unit_column is None:
         bounded = f"that a {promise.unit} has {promise.max_rows_per_unit} row at most is assumed"
@@ -1058,20 +1004,10 @@ def described(
         trust_kind=trust_of(study, n_here),
         preprocessing=(bounded, without) if away else (bounded,),
         tuning="none on the data: every parameter stands in the study file",
-        utility=() if counted is None else (_counted(counted.error_rate),),
         justification=promise.justification,
         study_sha256=study.sha256,
     )
     return release.describe(notes, ledger=ledger)
-
-
-def _counted(error_rate: float) -> Utility:
-    return Utility(
-        metric="share of records that it gets wrong, counted with noise",
-        value=error_rate,
-        measured_on="the rows that it was learned from, at every party",
-        basis="charged to the ledger",
-    )
 
 
 def _trust(study: Study, n_here: int) -> str:
@@ -1123,21 +1059,18 @@ def _places(study: Study, n_parties: int) -> int:
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a study gave: a release, and who paid for it."""
-
+class StudyResult:
     name: str  #: Of its folder: the party's, or the study's if all made it together
     release: Release
     #: Mapping of party to tuple of Receipt. One for each of its answers.
     receipts: Mapping[str, tuple[Receipt, ...]]
 
 
-def made_of(
-    study: Study, learned: Learned, *, ledger: Ledger | None = None, n_here: int = 1
-) -> Made:
-    """Return a model of a run as a release with the study's words."""
+def result_of(
+    study: Study, learned: TrainedModel, *, ledger: Ledger | None = None, n_here: int = 1
+) -> StudyResult:
     release = described(study, learned, ledger=ledger, n_here=n_here)
-    return Made(learned.name, release, joined(learned.facts, learned.receipts))
+    return StudyResult(learned.name, release, joined(learned.facts, learned.receipts))
 
 
 @dataclass(frozen=True)
@@ -1154,16 +1087,15 @@ class Runner:
     given: Given
     requests: Mapping[str, tuple[Request, ...]]
 
-    def run(self, approval: ChargeApproval | None = None) -> list[Made]:
+    def run(self, approval: ChargeApproval | None = None) -> list[StudyResult]:
         """Ask every party here, and describe what comes of it; each pays before it answers.
 
         ``approval`` says who agreed to the price, and why.
         """
-        study, run, given = self.study, self.plan.run, self.given
-        names = list(self.locals_)
-        if study.method.shape == "votes" and study.trust == "coordinator":
-            beside = self.locals_[names[0]].ledger_path
-            given = replace(given, kept=Answers(f"{beside}.releases"))
+        study, run = self.study, self.plan.run
+        beside = next(iter(self.locals_.values())).ledger_path
+        kept = kept_noise(study, beside.with_name(f"{beside.name}.releases"))
+        given = replace(self.given, kept=kept)
         price = self.plan.prices[0].guarantee
         parties = [
             local_party(study, price, local, self.rows[name], self._policy(name, approval))
@@ -1191,10 +1123,10 @@ class Runner:
             requests=requests,
         )
 
-    def _made(self, learned: Learned) -> Made:
+    def _made(self, learned: TrainedModel) -> StudyResult:
         ledgers = {name: Ledger(self.locals_[name].ledger_path) for name in learned.receipts}
         alone = next(iter(ledgers.values())) if len(ledgers) == 1 else None
-        made = made_of(self.study, learned, ledger=alone, n_here=len(ledgers))
+        made = result_of(self.study, learned, ledger=alone, n_here=len(ledgers))
         for name, receipts in learned.receipts.items():
             for receipt in receipts:
                 ledgers[name].note_model(receipt, digest=made.release.model.digest())
@@ -1234,6 +1166,8 @@ def prepare(
         local = here[price.party]
         if local.policy is not None:
             local.policy.check(study, price.party)
+        if local.key_path is not None:
+            read_private_key(local.key_path)
         refusal = standing_refusal(study, local)
         if refusal is not None:
             raise refusal.error()
@@ -1255,7 +1189,7 @@ def requests_of(
     study: Study, given: Given, among: Sequence[str] | None = None
 ) -> Mapping[str, tuple[Request, ...]]:
     """Return every question that a run of the study may ask each party."""
-    return rehearse(
+    return dry_run(
         protocol_of(study, given),
         [each.name for each in study.payers] if among is None else among,
         study.sha256,
@@ -1286,7 +1220,7 @@ def local_party(
     else:
         ledger = open_account(party, local, price)
     budget = budget_of(party, local, price)
-    books = Books(
+    books = PartyAccounts(
         ledger=ledger,
         account=budget.account,
         policy=policy,
@@ -1304,7 +1238,7 @@ def local_party(
         engine=local.engine,
         raw=None if sums is None else RawRows(FactCounts(study.schema), sums, len(y)),
         encode=lambda encoder: read_rows(study, local.table(), encoder).coded(study),
-        encoding=study.encoder().told(),
+        encoding=study.encoder.told(),
     )
 
 
@@ -1339,11 +1273,10 @@ def auxiliary_rows(
     if hashlib.sha256(content).hexdigest() != study.file.auxiliary.sha256:
         raise StudyError("auxiliary.sha256: the file is not the one that the study names.")
     table = open_table(place).whole(study.schema.columns)
-    return lambda known: known.encoder().transform(table)
+    return lambda known: known.encoder.transform(table)
 
 
 def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, Release]) -> None:
-    """Refuse to begin without those who are needed."""
     together = study.method.shape in ("together", "votes")
     if together and len(here) < study.quorum * len(study.parties):
         away = [party.name for party in study.parties if party.name not in here]
@@ -1356,12 +1289,8 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
         study.party(name)
         if name not in names:
             raise StudyError(f"source: {name!r} is not a source in the study.")
-        check_same_meaning(
-            [release],
-            features=list(study.columns),
-            classes=np.array(study.classes),
-            encoder=Encoder.of(study.encoder()),
-        )
+        facts = public_facts(Names(tuple(study.classes), tuple(study.columns)), 0)
+        check_sources([release], facts, study.encoder)
     lacking = [name for name in sorted(names) if name not in here and name not in given]
     if lacking:
         raise StudyError(
@@ -1370,8 +1299,8 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
         )
 
 
-def refuse_taken(study: Study, folder: Path, parties: list[str]) -> None:
-    """Refuse a place where a release is already."""
+def check_destination(study: Study, folder: Path, parties: list[str]) -> None:
+    """Refuse, before anything is spent, a place where releases could not be written."""
     names = [study.id] if study.method.shape in ("together", "votes") else parties
     taken = [name for name in names if (folder / name).exists()]
     if taken:
@@ -1379,24 +1308,9 @@ def refuse_taken(study: Study, folder: Path, parties: list[str]) -> None:
             f"see what is there: confrere verify {folder / taken[0]}; a study that was carried out "
             "gives the same again, into another folder: --out FOLDER"
         )
-
-
-def check_destination(study: Study, folder: Path, parties: list[str]) -> None:
-    """Refuse, before anything is spent, a place where releases could not be written."""
-    refuse_taken(study, folder, parties)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise StudyError(f"out: {folder.name} cannot be written ({error.strerror}).") from None
-
-
-def check_keys(locals_: Mapping[str, Local]) -> None:
-    """Refuse, before anything is spent, a key that cannot sign."""
-    for local in locals_.values():
-        if local.key_path is not None:
-            read_private_key(local.key_path)
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise StudyError(f"out: {folder.name} cannot be written, in {there}.")
 
 
 def reader_for(study: Study) -> Callable[..., Release]:
@@ -1404,7 +1318,9 @@ def reader_for(study: Study) -> Callable[..., Release]:
     return load_rehearsal if study.simulated else load_release
 
 
-def save_made(study: Study, made: Made, folder: Path, locals_: Mapping[str, Local]) -> Path:
+def save_result(
+    study: Study, made: StudyResult, folder: Path, locals_: Mapping[str, Local]
+) -> Path:
     """Write a release with its study, signed by every party here that has a key, and its page.
 
     Returns the release's folder; the card as a page lies beside it.
@@ -1440,3 +1356,532 @@ def approval_of(
             raise StudyError(f"{key}: {why}.") from None
     when = (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
     return ChargeApproval(name=name, reason=reason, time=when, justification=justification)
+
+
+#: Relative agreement of a released model with the one that a party computes from the answers.
+AGREEMENT = 1e-6
+
+#: What a card says of the moment and the machine that made it; the rest follows from the study.
+_OF_THE_MOMENT = ("release_id", "created", "implementation", "files")
+_VERSION = re.compile(r"[A-Za-z0-9.+_-]{1,40}")
+
+
+def accept_releases(
+    study: Study,
+    files: Mapping[str, bytes],
+    found: tuple[TrainedModel, ...] | None,
+    out: Path,
+    key: PrivateKey,
+    local: LocalParty,
+) -> bytes:
+    """Compare releases with what the signed answers give here, keep them and sign one's own."""
+    releases: dict[str, dict[str, bytes]] = {}
+    for path, content in files.items():
+        name, _, file = path.partition("/")
+        releases.setdefault(name, {})[file] = content
+    wanted = [study.id] if found is None else [learned.name for learned in found]
+    if sorted(releases) != sorted(wanted):
+        raise _unlike()
+    signatures: dict[str, str] = {}
+    for name, inside in releases.items():
+        with tempfile.TemporaryDirectory() as aside:
+            place = write_folder(Path(aside) / "release", inside, {})
+            release = reader_for(study)(place)
+        own = next((one for one in found or () if one.name == name), None)
+        _compare_release(study, release, own, local)
+        paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
+        for receipt in paid:
+            local.books.ledger.note_model(receipt, digest=release.model.digest())
+        signature = sign_sums(sums_of(inside), key) if paid else None
+        if signature is not None:
+            signatures[name] = signature.decode()
+        target = out / name
+        if not target.exists():
+            write_folder(target, inside, {} if signature is None else {local.name: signature})
+        elif (target / SUMS).read_bytes() != sums_of(inside):
+            raise OperationRefused("another release lies where this one should go.", "release")
+    return json.dumps(signatures).encode()
+
+
+def keep_signatures(study: Study, name: str, reply: bytes, folders: Mapping[str, Path]) -> bool:
+    """Put a party's signatures with releases; False if one is lacking, or is not its own."""
+    key = next((str(party.key) for party in study.payers if party.name == name), None)
+    try:
+        signatures = json.loads(reply)
+        for release, folder in folders.items():
+            signature = signatures[release].encode()
+            verify_signature(signature, (folder / SUMS).read_bytes(), [key] if key else [])
+            place = folder / SIGNATURES / f"{name}.sig"
+            if not place.exists():
+                add_file(place, signature)
+    except (ConfrereError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return False
+    return True
+
+
+def share_signatures(study: Study, replies: Mapping[str, bytes], out: Path) -> None:
+    """Keep what the others signed of the releases that are here."""
+    for name, reply in replies.items():
+        for folder in [one for one in out.iterdir() if (one / SUMS).is_file()]:
+            keep_signatures(study, name, reply, {folder.name: folder})
+
+
+def _compare_release(
+    study: Study, release: Release, learned: TrainedModel | None, local: LocalParty
+) -> None:
+    """Refuse a release that is not what everybody signed, or does not say what the study says.
+
+    Where the coordinator adds the noise nobody can recompute it: its price, its meaning, its card
+    and the party's own receipt are all that is compared.
+    """
+    model, agreed = release.model, True
+    if learned is None:
+        rows = {entry.hash for entry in local.books.ledger.entries()}
+        paid = {name: _paid_by(release, name) for name in release.parties}
+        own = [one.hash for one in paid.get(local.name, ())]
+        agreed = (
+            bool(own)
+            and rows.issuperset(own)
+            and terms(release.guarantee) == terms(price_of(study))
+            and model.classes == tuple(study.classes)
+            and model.features == study.columns
+        )
+        meant = replace(model, encoder=Encoder.of(study.encoder))
+        learned = TrainedModel(
+            study.id, "multiparty", meant, release.guarantee, paid, seeded=release.simulated
+        )
+    here, encoder, meant_by = learned.release, model.encoder, learned.model.encoder
+    told = ("kind", "simulated", "guarantee", "receipt", "parties")
+    given, numbers = released_numbers_of(release), released_numbers_of(here)
+    near = AGREEMENT * float(np.linalg.norm(numbers))
+    if not (
+        agreed
+        and all(getattr(release, name) == getattr(here, name) for name in told)
+        and given.shape == numbers.shape
+        and np.linalg.norm(given - numbers) <= near
+        and _alike(model.to_dict(), replace(here.model, encoder=encoder).to_dict(), near)
+        and encoder is not None
+        and meant_by is not None
+        and (encoder.schema, encoder.labels) == (meant_by.schema, meant_by.labels)
+        and encoder.same_encoding(meant_by)
+        and _same_words(release.card, described(study, learned).card)
+    ):
+        raise _unlike()
+
+
+def _same_words(card: Card, own: Card) -> bool:
+    """Whether a card says what the party's own would: whom it protects, the price, what for.
+
+    How many rows a unit has decides about the price, and is nobody's word but the study's.
+    """
+    given, here = card.to_dict(), own.to_dict()
+    made, mine = given["implementation"], here["implementation"]
+    known = made.keys() == mine.keys() and all(map(_VERSION.fullmatch, made.values()))
+    rest = [name for name in here if name not in _OF_THE_MOMENT]
+    return known and all(_alike(given[name], here[name], 0.0) for name in rest)
+
+
+def _alike(one: Any, other: Any, near: float) -> bool:
+    """Whether two documents say the same, numbers but for their last bits."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[k], other[k], near) for k in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other, [near] * len(one)))
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= max(near, AGREEMENT * max(abs(one), abs(other)))
+    return type(one) is type(other) and bool(one == other)
+
+
+def _paid_by(release: Release, party: str) -> tuple[Receipt, ...]:
+    found = release.parties.get(party, ())
+    several = found if isinstance(found, tuple) else (found,)
+    return tuple(one for one in several if isinstance(one, Receipt))
+
+
+def _unlike() -> OperationRefused:
+    return OperationRefused(
+        "the release is not what the parties' answers give; it is not signed.", "release"
+    )
+
+
+def released_numbers_of(release: Release) -> NDArray[np.float64]:
+    arrays = release.model.arrays()
+    return np.concatenate([np.ravel(arrays[name]) for name in sorted(arrays)])
+
+
+def make_approval(
+    study: Study,  # The party's own copy
+    local: Local,
+    *,
+    # How many runs may be paid for: a second one only if the first cannot be finished.
+    attempts: int = 1,
+    days: float = 30.0,  # How long the approval is good for
+    now: datetime | None = None,
+    **said: Any,  # ``approved_by``, ``reason``, ``justification``: who agrees, and why
+) -> SignedApproval:
+    """Return what a party would agree to: every question of the study, at its price.
+
+    Raises OperationRefused if its policy does not allow the study.
+    """
+    _check_engine(study)
+    party = study.party(local.party)
+    if local.policy is None:
+        raise StudyError(f"policy: {party.name} needs a local file that says what it allows.")
+    local.policy.check(study, party.name)
+    check_peers(study, local)
+    price = price_of(study)
+    given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
+    requests = requests_of(study, given)[party.name]
+    if not requests:
+        raise StudyError(f"{party.name} is asked nothing: it uses the others' release as it is.")
+    began = now or datetime.now(UTC)
+    known: Values = {
+        "party": party.name,
+        "account": budget_of(party, local, price).account,
+        "study_id": study.id,
+        "study_sha256": study.sha256,
+        "requests": requests,
+        "unit": study.promise.protects,
+        "relation": study.promise.neighbours,
+        "trust": str(trust_of(study)),
+        "epsilon_per_run": price.epsilon,
+        "delta_per_run": price.delta,
+        "epsilon": float(attempts * exact(price.epsilon)),
+        "delta": float(attempts * exact(price.delta)),
+        "attempts": attempts,
+        "expires": began + timedelta(days=days),
+        "approved_at": began,
+    }
+    return SignedApproval(**known, **said)
+
+
+def asked_in(approval: SignedApproval) -> list[dict[str, Any]]:
+    """Return what an approval lets be asked, in words, how often, and what each costs."""
+    return [
+        {
+            "what": OPERATION_WORDS.get(one.operation, one.operation),
+            "operation": one.operation,
+            "times": one.steps,
+            "epsilon": one.epsilon,
+            "a_part": "epsilon" in one.derived,
+            "delta": one.delta,
+        }
+        for one in approval.requests
+    ]
+
+
+def asked_lines(study: Study, local: Local) -> list[str]:
+    """Say to an approver what is predicted from what, and every question that would be asked."""
+    outcome = study.schema.outcome
+    assert outcome is not None
+    columns = ", ".join(map(study.titled, study.schema.columns))
+    lines = [f"Predicts {study.titled(outcome.column)} from {columns}."]
+    for one in asked_in(make_approval(study, local, approved_by="nobody", reason="none")):
+        often = f", {one['times']} times" if one["times"] > 1 else ""
+        cost = f"epsilon {shown(one['epsilon'])}" if one["epsilon"] else "free, a public number"
+        cost = "a part of epsilon that follows from all sizes" if one["a_part"] else cost
+        lines.append(f"{local.party} is asked for {one['what']}{often}: {cost}")
+    return lines
+
+
+def party_session(
+    study: Study,  # The party's own copy
+    local: Local,
+    *,
+    approval: Path,  # What ``confrere approve`` wrote and the party's key signed
+    out: Path,  # Where the release goes once it is checked
+    # The party's, opened already if its file has a passphrase; by default ``local.key_path``.
+    key: PrivateKey | None = None,
+) -> PartySession[tuple[TrainedModel, ...]]:
+    """Return what answers for a party: its rows read, its account open, its approval checked.
+
+    Raises ApprovalRefused, SignatureError if it is of another study, another version of this
+    library, or signed by another.
+    """
+    if local.coordinator is None:
+        raise StudyError(
+            "coordinator: the local file must name the key whose questions are answered."
+        )
+    if key is None and local.key_path is None:
+        raise StudyError("key_path: between machines a party signs what it sends; name its key.")
+    opened = read_private_key(key if key is not None else str(local.key_path))
+    agreed = SignedApproval.load(approval, opened.public_key())
+    _compare(agreed, study, local)
+    if local.ledger_path.is_file():
+        LedgerReader.look(local.ledger_path).check_agreed(study.sha256, agreed.approval)
+    given = Given(auxiliary=auxiliary_rows(study, None, {local.party: local}))
+    rows, price = read_rows(study, local.table()), price_of(study)
+    answering = local_party(study, price, local, rows, agreed.policy, agreed.expires)
+    return PartySession(
+        answering,
+        agreed,
+        protocol=protocol_of(study, given),
+        parties=_keys(study),
+        coordinator=local.coordinator,
+        key=opened,
+        accept=lambda files, found: accept_releases(study, files, found, out, opened, answering),
+        share=lambda replies: share_signatures(study, replies, out),
+    )
+
+
+@dataclass(frozen=True)
+class Finished:
+    made: tuple[StudyResult, ...]  #: The releases
+    folders: Mapping[str, Path]  #: Where each of them lies, with the signatures of those who signed
+    left_out: Mapping[str, str]  #: Parties whose answers were not used, and why
+    unsigned: Mapping[str, str]  #: Parties that did not sign what they paid for, and why
+    as_released: Sequence[str] = ()  #: Parties that have their source's model, and paid nothing
+
+
+@dataclass(frozen=True)
+class CoordinatorSession:
+    """The whole of a study at the coordinator; started again on the same folder it goes on."""
+
+    study: Study
+    _: KW_ONLY
+    key: PrivateKey  #: The coordinator's: parties pin its public half
+    folder: Path  #: Its files: the journal. A folder serves one run
+    carrier: Carrier  #: How parties are reached
+    out: Path  #: Where the releases go
+    auxiliary: Path | None = None  #: Public rows that parties vote on, where the study does
+    attempt: int = 1  #: Which run of the study: parties have agreed to so many and no more
+    timeout: float | None = None  #: Seconds to wait for a round
+    steps: RunSteps | None = None  #: Is told who was asked what, and how that ended
+
+    @cached_property
+    def _federation(self) -> SignedFederation:
+        run = run_name(self.study.sha256, self.attempt)
+        return SignedFederation(
+            run=run,
+            study=self.study.sha256,
+            key=self.key,
+            parties=_keys(self.study),
+            carrier=self.carrier,
+            journal=Journal(self.folder / "journal", run),
+            simulated=self.study.simulated,
+            steps=self.steps,
+        )
+
+    def run(self) -> Finished:
+        """Ask, validate, keep, release, and have the release signed; or go on doing so."""
+        study, federation = self.study, self._federation
+        _check_engine(study)
+        auxiliary = auxiliary_rows(study, self.auxiliary, {})
+        given = Given(auxiliary=auxiliary, kept=kept_noise(study, self.folder / "releases"))
+        found = federation.run_protocol(
+            protocol_of(study, given)(federation.parties()),
+            timeout=self.timeout,
+            trusted=trusted_by(study, given),
+        )
+        taken = {name for learned in found for name in learned.receipts}
+        left_out = {n: c for n, c in federation.left_out.items() if n not in taken}
+        made = tuple(result_of(study, learned) for learned in found)
+        folders = {one.name: self._saved(one) for one in made}
+        free = [n for n in _keys(study) if n not in taken and n not in left_out]
+        return Finished(made, folders, left_out, self._hand_out(made, folders), free)
+
+    def _hand_out(self, made: Sequence[StudyResult], folders: Mapping[str, Path]) -> dict[str, str]:
+        """Give everyone all releases; keep who signed, and return who did not, and why."""
+        files = {name: read_folder(folder).files for name, folder in folders.items()}
+        whole = {f"{n}/{f}": c for n, inside in files.items() for f, c in inside.items()}
+        signing = {
+            name: {
+                one.name: _signature(folders[one.name], name)
+                for one in made
+                if name in one.receipts
+            }
+            for name in _keys(self.study)
+        }
+        # Who has signed has ended: nobody waits for them when this is started again.
+        known = {
+            name: json.dumps({n: place.read_text() for n, place in theirs.items()}).encode()
+            for name, theirs in signing.items()
+            if theirs and all(place.exists() for place in theirs.values())
+        }
+        handed = self._federation.hand_out(
+            whole, to=[n for n in signing if n not in known], timeout=self.timeout, known=known
+        )
+        unsigned: dict[str, str] = {}
+        for name, reply in handed.items():
+            if isinstance(reply, PartyError):
+                unsigned[name] = reply.code
+            elif not keep_signatures(
+                self.study, name, reply, {n: folders[n] for n in signing[name]}
+            ):
+                unsigned[name] = "InvalidReply:signature"
+        return unsigned
+
+    def _saved(self, made: StudyResult) -> Path:
+        place = self.out / made.name
+        if not place.exists():
+            return save_result(self.study, made, self.out, {})
+        kept = reader_for(self.study)(place)
+        if not np.array_equal(released_numbers_of(kept), released_numbers_of(made.release)):
+            raise StudyError(f"out: {place.name} holds another release; give another folder.")
+        return place.resolve()
+
+
+def _signature(folder: Path, party: str) -> Path:
+    return folder / SIGNATURES / f"{party}.sig"
+
+
+def _check_engine(study: Study) -> None:
+    if study.engine == "local":
+        raise StudyError("federation.engine: 'local' runs in one process: use confrere fit.")
+    lacking = [party.name for party in study.payers if party.key is None]
+    if lacking:
+        raise StudyError(
+            f"party.key: {lacking[0]} has none; between machines everyone signs: give the line of "
+            "its .pub file, made by confrere keys new."
+        )
+
+
+def _keys(study: Study) -> dict[str, str]:
+    return {party.name: str(party.key) for party in study.payers}
+
+
+def _compare(approval: SignedApproval, study: Study, local: Local) -> None:
+    """Refuse an approval that this study, or this version of the library, would not give again."""
+    if approval.study_sha256 != study.sha256:
+        raise ApprovalRefused("approval: it is for other bytes than this study; approve it again.")
+    told = ("approved_by", "reason", "justification", "attempts")
+    said: Values = {name: getattr(approval, name) for name in told}
+    again = make_approval(study, local, now=approval.approved_at, **said)
+    # Which of its accounts pays is the party's own affair: another study may have opened one since.
+    same = {"expires": approval.expires, "account": approval.account}
+    if again.model_copy(update=same) != approval:
+        raise ApprovalRefused(
+            "approval: it does not say what this study asks for and costs now; approve it again."
+        )
+
+
+#: How the name of an approval ends that was taken back.
+_WITHDRAWN = "-withdrawn"
+
+
+def approve_study(
+    study: Study,  # The party's own copy
+    local: Local,  # Its local file, whose policy must allow it
+    *,
+    key: PrivateKey,  # The party's
+    approval: Path,  # The file to write; one for the same study is not replaced
+    name: str,
+    reason: str,
+    justification: str | None = None,  # Why this epsilon; by default what the study says
+    attempts: int = 1,
+    days: float = 30.0,
+) -> SignedApproval:
+    """Write what a party agrees to, signed by its key; an earlier study's approval is put aside."""
+    why = justification or study.promise.justification
+    said = approval_of(name=name, reason=reason, justification=why)
+    opened = read_private_key(key)
+    own = study.party(local.party).key
+    # A key in a study may have a comment.
+    if own is not None and public_line(opened.public_key()) != public_line(read_public_key(own)):
+        raise StudyError(f"key_path: it is not the key that the study names for {local.party}.")
+    make_plan(study, {local.party: local}).check()
+    check_data(local)
+    words: Values = {"approved_by": said.name, "reason": said.reason, "justification": why}
+    agreed = make_approval(study, local, attempts=attempts, days=days, **words)
+    if approval.exists():
+        before = SignedApproval.load(approval, opened.public_key())
+        if before.study_sha256 == study.sha256 and before.expires > datetime.now(UTC):
+            raise StudyError(f"approval: {approval.name} is there already; give another file.")
+        when = before.approved_at.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
+        approval.rename(
+            approval.with_name(f"{approval.stem}-{when}-{before.study_sha256[:8]}.json")
+        )
+    lift_refusal(study, local, agreed.approval)
+    try:
+        write_new(approval, agreed.document(opened, study.content), mode=0o644)
+    except OSError as error:
+        raise StudyError(
+            f"approval: {approval.name} cannot be written ({error.strerror})."
+        ) from None
+    return agreed
+
+
+def refuse_study(
+    study: Study,
+    local: Local,
+    *,
+    name: str,
+    reason: str,
+    # Where an approval may lie; others of this study beside it are put aside too.
+    approval: Path | None = None,
+) -> Decision:
+    """Say no to a study in the party's ledger, and put aside what was approved for it.
+
+    From then on nothing is charged and nothing answered for it: not by who holds an approval, nor
+    by a party that is running. :func:`approve_study` lifts it. The decision is "withdrawn" if
+    the study had been approved or charged before.
+    """
+    party = study.party(local.party)
+    said = approval_of(name=name, reason=reason)
+    ledger = Ledger(local.ledger_path)
+    approved = []
+    if approval is not None and party.key is not None:
+        for place in dict.fromkeys([approval, *sorted(approval.parent.glob("approval*.json"))]):
+            with suppress(ConfrereError):
+                if SignedApproval.load(place, party.key).study_sha256 == study.sha256:
+                    approved.append(place)
+    charged = any(sha256 == study.sha256 for _, _, sha256 in ledger.by_study())
+    # The row first: it is what stops, whatever becomes of the files.
+    ledger.refuse(
+        (study.id, study.sha256),
+        name=said.name,
+        reason=said.reason,
+        withdrawn=bool(approved) or charged,
+    )
+    standing = ledger.refusal(study.sha256)
+    assert standing is not None
+    for place in approved:
+        if not place.stem.endswith(_WITHDRAWN):
+            place.rename(place.with_name(f"{place.stem}-{standing.row}{_WITHDRAWN}.json"))
+    return standing
+
+
+def lift_refusal(study: Study, local: Local, approval: ChargeApproval) -> None:
+    """Say yes again in the party's ledger, where a no stands."""
+    if standing_refusal(study, local) is not None:
+        Ledger(local.ledger_path).agree_again((study.id, study.sha256), approval)
+
+
+def earlier_approvals(
+    folder: Path, key: PublicKey
+) -> Iterator[tuple[SignedApproval, bytes | None]]:
+    """Yield every approval in a folder that the key signed, the last one first.
+
+    With the study's own text, if the file has it as it was agreed to.
+    """
+    found = []
+    for path in folder.glob("approval*.json"):
+        try:
+            content = path.read_bytes()
+            agreed = SignedApproval.read(content, key)
+            text = json.loads(content).get("study")
+        except (OSError, ValueError, ConfrereError):
+            continue
+        known = text.encode("utf-8", "replace") if isinstance(text, str) else b""
+        # The signature is over the approval, which names the text by its hash.
+        same = hashlib.sha256(known).hexdigest() == agreed.study_sha256
+        found.append((agreed, known if same else None))
+    yield from sorted(found, key=lambda one: one[0].approved_at, reverse=True)
+
+
+def changed_facts(before: bytes, after: bytes) -> list[tuple[str, Any, Any]]:
+    """Return every key in which two study files differ, with both values; None where it is not."""
+    old, new = (dict(_flat(tomllib.loads(text.decode()))) for text in (before, after))
+    keys = [*new, *(key for key in old if key not in new)]
+    return [(key, old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)]
+
+
+def _flat(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inside in value.items():
+            yield from _flat(inside, f"{place}.{key}" if place else key)
+    elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        for number, inside in enumerate(value):
+            yield from _flat(inside, f"{place}.{inside.get('name', number)}")
+    else:
+        yield place, value

@@ -1,20 +1,13 @@
 """The study file, which all organisations agree to; and a party's own side, never shared.
 
-TOML and JSON files are read as typed tables: unknown keys are refused, and no error prints a value.
-A study has the same bytes at every party: its tables, what follows from them, its estimators
-(declared parameters on top of the settings that serve well), and whom its parties have to trust.
-
-**One home per organisation**: its keys and policy, its data sets by its own names, their ledgers. A
-study calls a party's data what it likes; the party says which of its data sets they are. A data set
-has one ledger, to which every study adds, whatever it calls the data and whenever it comes::
+Files are read as typed tables: unknown keys are refused, and no error prints a value. An
+organisation has one home, and a data set in it one ledger, to which every study adds::
 
     keys/  peers.toml  policy.toml  datasets.toml  studies/<study>/
     ledgers/<data set>.ledger  snapshots/<data set>/
 
-**Who the others are** is established by people of the party, and by nobody else. Where answers are
-added up, a party is hidden among the others. Names and keys come from whoever wrote the study, who
-could have made up all of them; so a party takes part in a sum once its own people have compared
-enough of the fingerprints with those who hold the keys.
+Who the others are is established by people of the party: names and keys come from whoever wrote the
+study, so a party takes part in a sum once its own people have compared enough fingerprints.
 """
 
 from __future__ import annotations
@@ -31,6 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -66,11 +60,12 @@ from confrere.files import write_new, write_whole
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, check_relation
 from confrere.ledger import Decision, LedgerReader
 from confrere.methods.asking import colluders_of, fewest_of, quorum_of_sums
+from confrere.methods.design import AddRemove
 from confrere.methods.sums import Hides
 from confrere.release.signing import fingerprint, public_line, read_key_line, read_public_key
 from confrere.trust import OWN_NOISE, Trust, TrustKind
 from confrere_federation.parties.party import Snapshots
-from confrere_federation.parties.requests import FactsOfAll, Ready
+from confrere_federation.parties.requests import OPERATIONS, FactsOfAll, SumOperation
 
 _LARGEST_FILE = 1 << 20
 # Cards refuse the word; better to hear it before anything is spent.
@@ -83,7 +78,7 @@ _FIND = {
     "the local file": "give the path of a party's local file: --local FILE",
 }
 _SAID = {
-    "missing": "is missing",
+    "missing": "is missing; write it, docs/study.md says what it means",
     "literal_error": "must be one of {expected}",
     "enum": "must be one of {expected}",
     "string_type": "must be one line of text",
@@ -99,9 +94,21 @@ _SAID = {
     "less_than_equal": "must be {le:g} at most",
     "list_type": "must be a list",
     "too_short": "must have {min_length} at least",
-    "model_type": "must be a table",
-    "model_attributes_type": "must be a table",
-    "dict_type": "must be a table",
+    "model_type": "must be a table, {{ key = value }}",
+    "model_attributes_type": "must be a table, {{ key = value }}",
+    "dict_type": "must be a table, {{ key = value }}",
+}
+
+
+_AS_PYTHON = "leave it out: how rows are bounded follows from [data] and the method, as in Python"
+#: Keys of earlier studies, in whatever table, and what to write instead.
+INSTEAD = {
+    "relation": "it is neighbours now, in [privacy]",
+    **dict.fromkeys(("encoding", "rows", "normalise", "clipping", "radius"), _AS_PYTHON),
+    "high_fraction": "leave it out: the rows of the model over the groups follow from their number",
+    "high_alpha": "leave it out: alpha is for the groups, and the model over them has its own",
+    "prior_check": 'leave it out: a prior is checked where that pays; prior = "none" has none',
+    "evaluation": "measure a release with confrere evaluate, at every party",
 }
 
 
@@ -127,11 +134,9 @@ class FileTable(BaseModel):
             if key not in known and key not in cls.model_fields:
                 near = get_close_matches(str(key), known, n=1)
                 hint = f"did you mean {near[0]!r}? It" if near else "it"
-                raise PydanticCustomError(
-                    "unknown_key",
-                    "{what}",
-                    {"what": f"{key!r}; {hint} knows {', '.join(sorted(known))}"},
-                )
+                hint = f"{INSTEAD[key]}. It" if key in INSTEAD else hint
+                what = f"{key!r}; {hint} knows {', '.join(sorted(known))}"
+                raise PydanticCustomError("unknown_key", "{what}", {"what": what})
         return values
 
     @classmethod
@@ -186,12 +191,11 @@ def read_bytes(path: Path, what: str, largest: int = _LARGEST_FILE) -> bytes:
         fault = StudyError(f"{what} {path.name!r} cannot be read: {reason}.")
         raise fault.hinting(_FIND.get(what, "give its path")) from None
     if len(content) > largest:
-        raise StudyError(f"{what} {path.name!r} is larger than {largest} bytes.")
+        raise StudyError(f"{what} {path.name!r} is larger than {largest} bytes; is it the one?")
     return content
 
 
 def parse_toml(content: bytes, what: str) -> dict[str, Any]:
-    """Return what a TOML file holds."""
     try:
         return parse_bounded(content.decode("utf-8"))
     except TooDeep as error:
@@ -202,7 +206,6 @@ def parse_toml(content: bytes, what: str) -> dict[str, Any]:
 
 
 def parse_json(content: bytes, what: str) -> Any:
-    """Return what a JSON file holds."""
     try:
         return json.loads(content)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
@@ -257,7 +260,7 @@ Count = Annotated[int, Field(ge=1, lt=2**53)]
 Relation = Annotated[
     Neighbours,
     Field(strict=False),
-    AfterValidator(lambda one: one if one in RELATIONS else check_relation(one, "relation")),
+    AfterValidator(lambda one: one if one in RELATIONS else check_relation(one, "neighbours")),
 ]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 Digest = Annotated[str, AfterValidator(_digest)]
@@ -288,7 +291,7 @@ class Promise(FileTable):
 
     #: Whose data every answer's guarantee hides: one record, or a whole party.
     protects: Annotated[Unit, Field(strict=False)]
-    relation: Relation  #: Which change of the data it hides
+    neighbours: Relation  #: Which change of the data it hides
     #: Where a record may come or go: a public number that stands for every party's own.
     records: Count | None = None
     unit: Text  #: What one record is about, for readers: "patient"
@@ -298,16 +301,6 @@ class Promise(FileTable):
     parties_per_unit: Count = 1  #: Organisations in whose data one unit may be
     #: Why this epsilon, for those who approve it and for the card.
     justification: Text | None = None
-
-
-class EncodingTable(FileTable):
-    """How rows are bounded and weighted: ``[encoding]``; see :class:`SchemaEncoder`.
-
-    ``weighted`` is by default what suits the method.
-    """
-
-    rows: Literal["clip", "unit"] = "clip"
-    weighted: bool | None = None
 
 
 class MethodTable(FileTable):
@@ -324,25 +317,21 @@ class MethodTable(FileTable):
         try:
             find_method(name)
         except InvalidParameter as error:
-            raise fault(str(error).rstrip(".")) from None
+            raise fault(str(error).removeprefix("name: ").rstrip(".")) from None
         return name
 
 
 class Cap(FileTable):
-    """The most that a party's account may ever have spent, as far as this study is concerned."""
-
     epsilon: Positive | None = None
     delta: Delta = 0.0
 
 
 class Party(FileTable):
-    """One organisation: ``[[party]]``."""
-
     name: Name
     dataset: Name  #: What its data are called; where they lie is in its own local file
     role: Role = "member"  #: In a transfer, whose release the others start from
     cap: Cap = Cap()  #: Without a word about delta only pure methods are covered
-    #: The public key that it signs grants, answers and releases with: ``ssh-ed25519 AAAA...``.
+    #: The public key that it signs approvals, answers and releases with: ``ssh-ed25519 AAAA...``.
     key: PublicKeyLine | None = None
 
     @property
@@ -362,16 +351,8 @@ class FederationTable(FileTable):
 
 
 class RandomTable(FileTable):
-    """``[random]``: seeds of public splits and, in a simulation, of the noise."""
-
     split_seed: Seed = 0
     noise_seed: Seed | None = None
-
-
-class EvaluationTable(FileTable):
-    """``[evaluation]``: what every party spends on counting the errors of the finished model."""
-
-    epsilon: Positive
 
 
 class FactsTable(FileTable):
@@ -382,31 +363,27 @@ class FactsTable(FileTable):
 
     epsilon: Positive
     #: How many parties may pool what they know; by default a minority of those of a sum.
-    colluding: Count | Literal["auto"] = "auto"
-    reserve: Annotated[int, Field(ge=0)] = RESERVE  #: How many lost sums are paid for
+    collusion_threshold: Count | Literal["auto"] = "auto"
+    max_retries: Annotated[int, Field(ge=0)] = RESERVE  #: How many lost sums are paid for
 
 
 class AuxiliaryTable(FileTable):
-    """``[auxiliary]``: the file of public rows that parties vote on, by its hash."""
-
     sha256: Digest
 
 
 class StudyFile(FileTable):
-    """A study file's tables."""
-
     version: Literal[1] = Field(alias="schema")
     about: About = Field(alias="study")
     promise: Promise = Field(alias="privacy")
     data: dict[str, Any]
-    encoding: EncodingTable = EncodingTable()
     method: MethodTable
     parties: Annotated[list[Party], Field(min_length=1)] = Field(alias="party")
     federation: FederationTable = FederationTable()
     random: RandomTable = RandomTable()
-    evaluation: EvaluationTable | None = None
     auxiliary: AuxiliaryTable | None = None
     facts: FactsTable | None = None
+    #: What columns and the label are called before people.
+    titles: dict[Text, Text] = Field(default_factory=dict)
 
     @field_validator("version", mode="before")
     @classmethod
@@ -414,22 +391,17 @@ class StudyFile(FileTable):
         if type(value) is not int:
             raise fault("must be a whole number")
         if value != 1:
-            raise fault("must be 1; this is another version's study")
+            raise fault("must be 1; another version wrote this study: begin anew by confrere init")
         return value
 
 
 #: What the study decides by other tables, or what needs more than plain values.
 RESERVED = frozenset(
     {
-        *("epsilon", "ledger", "account", "random_state", "classes", "split_seed", "method"),
-        *("source", "source_keys", "schema", "importance", "feature_scale", "groups"),
-        *("neighbours", "declared_samples", "local", "memory", "on_faulty"),
+        *("epsilon", "budget", "random_state", "classes", "split_seed", "method", "source"),
+        *("source_keys", "schema", "importance", "groups", "neighbours", "local", "on_faulty"),
     }
 )
-
-#: From which epsilon on intercepts start from a declared base rate, unless experts say more: below
-#: it costs up to .06 AUC (docs/priors.md, "The base rate"), from here on nothing.
-BASE_RATE_FROM = 0.5
 
 #: A number of rows to ask a price with: a study's price does not depend on it.
 NOMINAL_ROWS = 10_000
@@ -440,15 +412,14 @@ def estimator_for(
     method: Method,  # The study's own, or the one that makes its source
     **more: Any,  # Further arguments, such as ``source``
 ) -> Any:
-    """Return the estimator of ``method`` as the study wants it."""
-    told = {"schema": study.declared, "random_state": study.seed, **more}
+    told = {"schema": study.schema, "random_state": study.seed, **more}
     return method.make(**settings_for(study, method, **told))
 
 
 def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
     """Return the arguments of ``method`` that the study decides, and ``more`` that it takes."""
     known = _arguments(method)
-    wanted = {**_defaults(study), **study.parameters, **_settled(study), **more}
+    wanted = {"trust": study.trust, **study.parameters, **_settled(study), **more}
     return {name: value for name, value in wanted.items() if name in known}
 
 
@@ -475,11 +446,9 @@ def check_parameters(study: Study) -> None:
         known |= {n: p for n, p in _arguments(method).items() if n not in RESERVED}
     for name, value in study.parameters.items():
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}? It" if near else "it"
+            hint = INSTEAD.get(name) or study.method.estimator.instead_of(name, sorted(known))
             raise StudyError(
-                f"method.{name}: {study.method.name} does not know it; {hint} knows "
-                f"{', '.join(sorted(known))}."
+                f"method.{name}: {study.method.name} does not know it; {hint.rstrip('.')}."
             )
         if name == "alpha" and isinstance(value, dict | list):
             _check_ridges(value)
@@ -494,10 +463,10 @@ def check_parameters(study: Study) -> None:
             raise StudyError(f"method: {error}") from None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise StudyError(f"method: a parameter is wrong ({type(error).__name__}).") from None
-        if (price.unit, price.neighbours) != (study.promise.protects, study.promise.relation):
+        if (price.unit, price.neighbours) != (study.promise.protects, study.promise.neighbours):
             raise StudyError(
                 f"privacy: {method.name} promises {price.unit}, {price.neighbours}; the study "
-                f"says {study.promise.protects}, {study.promise.relation}."
+                f"says {study.promise.protects}, {study.promise.neighbours}. Change one of them."
             )
 
 
@@ -515,7 +484,6 @@ def _check_ridges(alpha: dict[str, Any] | list[Any]) -> None:
 
 
 def _check_kind(name: str, value: Any, default: Any) -> None:
-    """Refuse a value that is of another kind than the default."""
     if name == "prior":
         if value not in ("auto", "experts", "none"):
             raise StudyError('method.prior: must be "auto", "experts" (the schema\'s) or "none".')
@@ -528,21 +496,12 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
         str: isinstance(value, str) or (default == "auto" and number),
     }.get(type(default), number)
     if not fits or (number and not math.isfinite(value)):
-        kind = "auto or a number" if default == "auto" else type(default).__name__
-        raise StudyError(f"method.{name}: must be of the kind {kind}.")
+        kinds = {bool: "true or false", int: "a whole number", str: "a text"}
+        kind = '"auto" or a number' if default == "auto" else kinds.get(type(default), "a number")
+        raise StudyError(f"method.{name}: must be {kind}.")
     # Whole numbers count groups, rounds or parties: reading a stranger's study must take no hour.
     if number and abs(value) > (10**6 if type(value) is type(default) is int else 1e12):
-        raise StudyError(f"method.{name}: is too large.")
-
-
-def _defaults(study: Study) -> dict[str, Any]:
-    """Return what serves well unless the study says otherwise."""
-    outcome = study.schema.outcome
-    defaults: dict[str, Any] = {"trust": study.trust}
-    rate = None if outcome is None else outcome.base_rate
-    if rate is not None and study.epsilon >= BASE_RATE_FROM:
-        defaults["prior_intercept"] = math.log(rate / (1 - rate))
-    return defaults
+        raise StudyError(f"method.{name}: is too large; give a smaller number.")
 
 
 def _settled(study: Study) -> dict[str, Any]:
@@ -555,17 +514,19 @@ def _settled(study: Study) -> dict[str, Any]:
         "split_seed": study.file.random.split_seed,
     }
     if study.declared_records is not None:
-        settled |= {"neighbours": "add-remove", "declared_samples": study.declared_records}
+        settled |= {"neighbours": AddRemove(study.declared_records)}
     if study.adds_up:
         settled |= {
-            "colluding": study.colluding,
-            "reserve": study.parameters.get("reserve", RESERVE),
+            "collusion_threshold": study.collusion_threshold,
+            "max_retries": study.parameters.get("max_retries", RESERVE),
         }
     return settled
 
 
 #: Whoever asks; no party has this name, under which kits and signatures of the asker lie.
 COORDINATOR = "coordinator"
+#: The file of a kit that says where that is.
+ADDRESS = "address"
 
 
 @dataclass(frozen=True)
@@ -577,7 +538,6 @@ class Study:
     sha256: str  #: Their hash: in the plan, the ledger and the card
     schema: PublicSchema
     method: Method  #: From the catalogue
-    weighted: bool  #: Whether columns are multiplied by their importances
     # As the file says:
     id: str  #: Names the study and its output
     title: str  #: For people, as is its purpose
@@ -616,12 +576,12 @@ class Study:
     @property
     def adds_up(self) -> bool:
         """Whether the method's answers are added up where nobody sees into the sum."""
-        return Ready.operation in self._asked
+        return any(issubclass(OPERATIONS[one], SumOperation) for one in self._asked)
 
     @property
-    def colluding(self) -> int:
+    def collusion_threshold(self) -> int:
         """How many parties of a sum may pool what they know."""
-        said = self.parameters.get("colluding", "auto")
+        said = self.parameters.get("collusion_threshold", "auto")
         return colluders_of(said, len(self.payers), self.quorum_of_sums)
 
     @property
@@ -668,9 +628,9 @@ class Study:
             # Where whole parties are hidden, so is how many records they have.
             public = self.promise.protects is Unit.RECORD and self.promise.records is None
             sized = ("size",) if public else ()
-            more = (*sized, Ready.operation, FactsOfAll.operation)
+            more = (*sized, FactsOfAll.operation)
             asked = tuple(dict.fromkeys((*more, *asked)))
-        return asked + ((self.method.counting,) if self.file.evaluation else ())
+        return asked
 
     @property
     def _asked(self) -> tuple[str, ...]:
@@ -682,9 +642,10 @@ class Study:
     def colluders(self) -> list[int]:
         """How many parties may pool what they know, in each of the sums that there are."""
         facts = self.file.facts
-        said = [self.colluding] if self.adds_up else []
+        said = [self.collusion_threshold] if self.adds_up else []
         if facts is not None:
-            said.append(colluders_of(facts.colluding, len(self.payers), self.quorum_of_sums))
+            known = facts.collusion_threshold
+            said.append(colluders_of(known, len(self.payers), self.quorum_of_sums))
         return said
 
     @property
@@ -706,26 +667,20 @@ class Study:
         names = ", ".join(party.name for party in self.parties)
         raise StudyError(f"there is no party {name!r} in the study; there is {names}.")
 
-    def encoder(self) -> SchemaEncoder:
-        """Return the transformer from raw tables to rows of a ball."""
-        return self._encoder
-
     @cached_property
-    def _encoder(self) -> SchemaEncoder:
-        return self.schema.encoder(rows=self.file.encoding.rows, weighted=self.weighted)
+    def encoder(self) -> SchemaEncoder:
+        """The transformer from raw tables to rows of a ball."""
+        return self.schema.encoder(weighted=self.schema.has_importances and self.method.weighted)
 
-    @property
-    def declared(self) -> PublicSchema | SchemaEncoder:
-        """What estimators are given: by the schema and sizes they choose how columns are encoded.
-
-        Where the study says how, there is nothing to choose.
-        """
-        return self.schema if self.file.encoding == EncodingTable() else self.encoder()
+    def titled(self, column: str) -> str:
+        """Return what a column is called before people."""
+        title = self.file.titles.get(column)
+        return column if title is None else f"{title} ({column})"
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of a ball."""
-        return self.encoder().names
+        return self.encoder.names
 
 
 def read_study(path: str | Path) -> Study:
@@ -737,17 +692,14 @@ def read_study(path: str | Path) -> Study:
 
 
 def study_from_bytes(content: bytes) -> Study:
-    """Read and check the content of a study file."""
     file = StudyFile.read(parse_toml(content, "the study"), "the study")
     method, schema = find_method(file.method.name), _schema(file.data)
-    weighted = file.encoding.weighted
     study = Study(
         file=file,
         content=content,
         sha256=hashlib.sha256(content).hexdigest(),
         schema=schema,
         method=method,
-        weighted=schema.has_importances and method.weighted if weighted is None else weighted,
         promise=file.promise,
         epsilon=file.method.epsilon,
         parameters=dict(file.method.model_extra or {}),
@@ -768,7 +720,7 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
     shape, promise = study.method.shape, study.promise
     names = [party.name for party in parties]
     twice = next((name for name in names if names.count(name) > 1), "")
-    yield "party.name", twice, f"{twice!r} is there twice"
+    yield "party.name", twice, f"{twice!r} is there twice; give every party a name of its own"
     asks = COORDINATOR in map(str.casefold, names)
     yield "party.name", asks, f"{COORDINATOR!r} is who asks; give the party another name"
     # A comment behind a key makes it no other key.
@@ -781,30 +733,25 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
         f"{shared} have the same key; whoever holds it would count as two. Every party makes its "
         "own: confrere keys request",
     )
+    outcome = study.schema.outcome
+    columns = (*study.schema.columns, outcome.column if outcome else "")
+    stray = next((name for name in file.titles if name not in columns), "")
+    yield "titles", stray, f"{stray!r} is none of data.features, nor the label"
     count, sources = len(parties), len([one for one in parties if one.role == "source"])
-    many = f"is more than the {count} parties"
+    many = f"must be {count} at most, as many as there are parties"
     yield "privacy.parties_per_unit", promise.parties_per_unit > count, many
     lone = shape in ("transfer", "as-is") and not 0 < sources < count
     yield "party.role", lone, f"{method} needs a party with role = 'source' and one without"
-    bare = study.weighted and not study.schema.has_importances
-    yield "encoding.weighted", bare, "needs an importance for every feature"
     seeded = file.random.noise_seed is not None and not study.simulated
     yield "random.noise_seed", seeded, "needs study.mode = 'simulation': seeds protect nobody"
     public = f"{method} learns from a file of public rows; give its sha256"
     yield "auxiliary", study.method.auxiliary and file.auxiliary is None, public
     useless = file.auxiliary is not None and not study.method.auxiliary
-    yield "auxiliary", useless, f"{method} has no use for it"
-    hidden = promise.relation is Neighbours.ADD_REMOVE
-    yield (
-        "privacy.records",
-        hidden != (promise.records is not None),
-        "where a record may come or go, a public number has to stand for every party's own; "
-        "elsewhere that is public, and asked for",
-    )
-    counted = file.evaluation is not None
-    yield "evaluation", counted and hidden, "errors are a share of a public number of records"
-    apart = f"{method} makes no one model that all could evaluate"
-    yield "evaluation", counted and shape != "together", apart
+    yield "auxiliary", useless, f"{method} has no use for it; delete the table"
+    hidden = promise.neighbours is Neighbours.ADD_REMOVE
+    wrong = hidden != (promise.records is not None)
+    why = "add it under add-remove, a public number for every party's own; elsewhere delete it"
+    yield "privacy.records", wrong, why
     if file.facts is not None:
         yield from _refused_facts(study, file.facts)
 
@@ -818,15 +765,15 @@ def _refused_facts(study: Study, facts: FactsTable) -> Iterator[tuple[str, objec
         "'sum', or declare the facts",
     )
     try:
-        Hides.of(study.promise.protects, study.promise.relation)
+        Hides.of(study.promise.protects, study.promise.neighbours)
         FactCounts(study.schema)
     except ConfrereError as error:
         yield "facts", True, str(error).rstrip(".")
     yield (
         "facts",
-        len(study.payers) <= (1 if facts.colluding == "auto" else facts.colluding),
+        len(study.payers) <= (1 if (most := facts.collusion_threshold) == "auto" else most),
         "a sum needs more parties than may collude; one party alone learns facts with confrere "
-        "schema learn",
+        "table1",
     )
 
 
@@ -838,7 +785,7 @@ def _schema(facts: dict[str, Any]) -> PublicSchema:
     except (TypeError, ValueError, OverflowError) as error:
         raise SchemaError(f"data: a fact is of the wrong kind ({type(error).__name__}).") from None
     if schema.outcome is None:
-        raise StudyError("data.label: is missing: what is to be predicted.")
+        raise StudyError("data.label: is missing; name the column that is to be predicted.")
     return schema
 
 
@@ -848,7 +795,6 @@ def trust_of(
     # than any coordinator does.
     n_here: int = 1,
 ) -> Trust:
-    """Return whom a party of the study has to trust."""
     voted = study.method.shape == "votes"
     if n_here > 1 or (voted and study.trust == "coordinator"):
         return Trust(TrustKind.COORDINATOR)
@@ -862,36 +808,16 @@ def trust_words(study: Study) -> str:
     Pure sums have a closed form of it: own noise makes it ``sqrt(10 M)`` times epsilon; that of a
     sum with a delta is on the card.
     """
-    needed, told = trust_of(study), study.file
+    needed, facts = trust_of(study), study.file.facts
     if needed.kind is not TrustKind.SUM or "delta" in study.parameters:
         return needed.words
-    errors = 0.0 if told.evaluation is None else told.evaluation.epsilon
-    summed, own = (study.epsilon + errors, 0.0) if study.adds_up else (0.0, study.epsilon + errors)
-    summed += 0.0 if told.facts is None else told.facts.epsilon
+    summed, own = (study.epsilon, 0.0) if study.adds_up else (0.0, study.epsilon)
+    summed += 0.0 if facts is None else facts.epsilon
     alone = math.sqrt(10 * needed.parties) * summed + own
     return f"{needed.words}; if all of them do, epsilon is at most {math.ceil(100 * alone) / 100:g}"
 
 
 _POLICY, _DATASETS = "policy.toml", "datasets.toml"
-_BEGINNINGS = {
-    _POLICY: """\
-# What this organisation allows, whatever a study says: the strictest limit wins.
-protects = "record"                   # whose data must be hidden, and against which change;
-relation = "replace-one"              # a study that says otherwise is not answered
-# trust = "own noise"                 # the default: safe even if everybody else works together
-max_epsilon_per_run = 1.0
-lifetime_epsilon = 3.0                # for every data set, over all studies, for good
-""",
-    _DATASETS: """\
-# This organisation's data sets, by its own names: confrere home --data NAME=FILE adds one.
-# [checkups]
-# path = "data/checkups.csv"          # or a folder; relative to this file
-# data = { connection = "...", sql = "SELECT ..." }   # or a query, in place of path
-# unit_column = "patient_id"          # a study that counts others than these is not answered
-# sha256 = "..."                      # of a table that does not change
-# snapshot = "2026-11"                # its state by your calendar: what is paid for stays as it was
-""",
-}
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
@@ -908,23 +834,22 @@ Written = Annotated[Dialect, BeforeValidator(TypeAdapter(Dialect).validate_pytho
 
 
 class Query(FileTable):
-    """A table in a database: ``[data]``."""
-
     #: Its address; ``${NAME}`` in it stands for that environment variable, where secrets belong.
     connection: Text
     sql: Text  #: What to ask; with an ``ORDER BY`` rows come in the same order every time
 
 
 class DataSet(FileTable):
-    """One table of an organisation."""
-
-    path: FilePath | None = None  #: A CSV or Parquet file, or a folder of either
+    #: A CSV or Parquet file, or a folder of either.
+    data_path: FilePath | None = Field(default=None, alias="path")
     data: Query | None = None  #: The same, where it is a query to a database
     dialect: Written | None = None  #: How a file of text is written, if not as its first line says
     #: Whose rows they are: a study that counts other units is not answered.
     unit_column: Text | None = None
     sha256: Digest | None = None  #: Of a file that does not change
-    snapshot: Name = "1"  #: What the organisation calls the state of its rows that is paid for now
+    #: What the organisation calls the state of its rows that is paid for now. Named by a calendar,
+    #: whether or not rows change; another name is another charge.
+    snapshot: Name = "1"
 
 
 class _DataSets(FileTable):
@@ -933,22 +858,17 @@ class _DataSets(FileTable):
 
 @dataclass(frozen=True)
 class Home:
-    """An organisation's folder."""
-
     folder: Path
 
     @property
     def keys(self) -> Path:
-        """The folder of its keys."""
         return self.folder / "keys"
 
     @property
     def studies(self) -> Path:
-        """The folder of the studies that it takes part in."""
         return self.folder / "studies"
 
     def ledger_of(self, dataset: str) -> Path:
-        """Return the one ledger of a data set."""
         return self.folder / "ledgers" / f"{dataset}.ledger"
 
     @property
@@ -963,7 +883,6 @@ class Home:
         return parse_toml(read_bytes(self.peers_file, "peers.toml"), "peers.toml").get("peers", {})
 
     def policy(self) -> dict[str, Any]:
-        """Return what ``policy.toml`` holds."""
         return parse_toml(read_bytes(self.folder / _POLICY, _POLICY), _POLICY)
 
     def datasets(self) -> Mapping[str, DataSet]:
@@ -975,9 +894,9 @@ class Home:
         found = _DataSets.read({"named": told}, _DATASETS, folder=self.folder).named
         seen: dict[object, str] = {}
         for name, one in found.items():
-            if (one.path is None) == (one.data is None):
+            if (one.data_path is None) == (one.data is None):
                 raise StudyError(f"{_DATASETS}: {name} needs a path, or a query in data, not both.")
-            table = one.data if one.path is None else one.path.resolve()
+            table = one.data if one.data_path is None else one.data_path.resolve()
             for mark in (table, one.sha256):
                 if mark is not None and seen.setdefault(mark, name) != name:
                     raise StudyError(
@@ -1024,6 +943,10 @@ class Home:
             raise
 
 
+def template(name: str) -> str:
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+
+
 def home_folder() -> Path:
     """Return the organisation's home.
 
@@ -1050,9 +973,9 @@ def open_home(folder: Path) -> Home:
         for place in (home.folder, home.keys, home.folder / "ledgers", home.studies):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
         home.folder.chmod(0o700)
-        for name, text in _BEGINNINGS.items():
+        for name in (_POLICY, _DATASETS):
             if not (home.folder / name).exists():
-                write_new(home.folder / name, text.encode())
+                write_new(home.folder / name, template(name).encode())
     except OSError as error:
         raise StudyError(f"home: {folder} cannot be made ({error.strerror}).") from None
     return home
@@ -1063,7 +986,7 @@ class LocalPolicy(FileTable):
 
     #: Whose data must be hidden: a study that says otherwise is not answered.
     protects: Annotated[Unit, Field(strict=False)]
-    relation: Relation  #: Against which change
+    neighbours: Relation  #: Against which change
     #: The weakest that it is content with: "own noise" by default, so that nobody else has to be
     #: trusted; "1 of 3" and the like for a sum, "coordinator" where one may see its answers.
     trust: Annotated[Trust, BeforeValidator(Trust.parse)] = OWN_NOISE
@@ -1079,13 +1002,14 @@ class LocalPolicy(FileTable):
         refused = [o for o in study.operations if allowed is not None and o not in allowed]
         if refused:
             raise OperationRefused(
-                f"{party}: its policy does not allow {', '.join(refused)}; nothing was spent."
+                f"{party}: policy.operations has no {', '.join(refused)}; nothing was spent."
             )
-        if (self.protects, self.relation) != (study.promise.protects, study.promise.relation):
+        if (self.protects, self.neighbours) != (study.promise.protects, study.promise.neighbours):
             raise OperationRefused(
-                f"{party}: its policy protects a {self.protects} under {self.relation}, the study "
-                f"a {study.promise.protects} under {study.promise.relation}; nothing was spent.",
-                "relation",
+                f"{party}: its policy protects a {self.protects} under {self.neighbours}, the "
+                f"study a {study.promise.protects} under {study.promise.neighbours}; nothing was "
+                "spent. Agree on one.",
+                "neighbours",
             )
         needed = trust_of(study)
         # In one process whoever runs it reads all tables: nothing is sent that a policy could hold.
@@ -1098,15 +1022,11 @@ class LocalPolicy(FileTable):
             )
 
 
-class Local(FileTable):
-    """One party's own side."""
-
+class Local(DataSet):
     party: Name
     #: Made when it is first charged; ``<party>.ledger`` beside the local file by default.
     ledger_path: FilePath
-    data_path: FilePath | None = None  #: Its table: a CSV or Parquet file, or a folder of either
-    data: Query | None = None  #: Its table, where it is a query to a database
-    dialect: Written | None = None  #: How a file of text is written, if not as its first line says
+    data_path: FilePath | None = None
     #: Who reads the rows: "loop" (the default), "joblib", "dask" or a scheduler's address.
     engine: Text | None = None
     key_path: FilePath | None = None  #: The private key that it signs with
@@ -1121,12 +1041,6 @@ class Local(FileTable):
     #: Which of the data sets in the organisation's home: their table, ledger and the policy stand
     #: there, and every study of them adds up.
     dataset: Name | None = None
-    #: ``unit_column``, ``sha256``: what the home says about that table.
-    unit_column: Text | None = None
-    sha256: Digest | None = None
-    #: What the organisation calls the state of its rows that is paid for now. Named by a calendar,
-    #: whether or not rows change; another name is another charge.
-    snapshot: Name = "1"
 
     def snapshots(self, until: datetime) -> Snapshots:
         """Return what its noise follows from, in the home, or beside a ledger that is in none."""
@@ -1140,7 +1054,6 @@ class Local(FileTable):
 
     @property
     def has_table(self) -> bool:
-        """Whether it says where its rows are."""
         return self.data_path is not None or self.data is not None
 
     def table(self) -> RowTable:
@@ -1184,18 +1097,11 @@ def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
         )
     home = home_of(file)
     name = home.matched(values["dataset"])
-    one = home.datasets()[name]
-    return {
-        "ledger_path": str(home.ledger_of(name)),
-        "data_path": None if one.path is None else str(one.path),
-        "data": None if one.data is None else one.data.model_dump(),
-        "dialect": None if one.dialect is None else asdict(one.dialect),
-        "unit_column": one.unit_column,
-        "sha256": one.sha256,
-        "snapshot": one.snapshot,
-        "policy": home.policy(),
-        "peers": home.peers(),
-    }
+    own = home.datasets()[name].model_dump()
+    own["dialect"] = own["dialect"] and asdict(own["dialect"])
+    own["data_path"] = own["data_path"] and str(own["data_path"])
+    ledger = str(home.ledger_of(name))
+    return {**own, "ledger_path": ledger, "policy": home.policy(), "peers": home.peers()}
 
 
 def gather_locals(
@@ -1221,7 +1127,7 @@ def gather_locals(
                 "nothing was spent."
             )
         if local.party in found:
-            raise StudyError(f"party: {local.party!r} has two local files.")
+            raise StudyError(f"party: {local.party!r} has two local files; keep one.")
         found[local.party] = local.model_copy(update={"key_path": _key_named(study, local)})
     for party in {**(data or {}), **(keys or {})}:
         study.party(party)
@@ -1276,39 +1182,27 @@ def standing_refusal(study: Study, local: Local) -> Decision | None:
 _HEADER = re.compile(r"^[ \t]*\[peers\][ \t]*(#.*)?$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Peer:
-    """Another party of a study, and whether the local file confirms its key."""
-
-    name: str
-    fingerprint: str
-    confirmed: bool
-
-
-def peers_of(study: Study, local: Local) -> list[Peer]:
-    """Return the others whose answers a run uses.
-
-    Raises StudyError if the study names another key than the one that the party has confirmed.
-    """
-    found = []
-    for party in study.payers:
-        if party.name == local.party or party.key is None:
-            continue
-        print_, known = fingerprint(party.key), local.peers.get(party.name)
-        if known not in (None, print_):
+def peers_of(study: Study, local: Local) -> dict[str, str]:
+    """Return fingerprints of the others whose answers a run uses; a key that changed is refused."""
+    found = {
+        party.name: fingerprint(party.key)
+        for party in study.payers
+        if party.name != local.party and party.key is not None
+    }
+    for name, print_ in found.items():
+        if local.peers.get(name, print_) != print_:
             raise StudyError(
-                f"peers: the study names another key for {party.name} than the one that was "
-                "confirmed. Ask that organisation by telephone; if it has a new key, correct "
-                "[peers], in the local file or the home's peers.toml."
+                f"peers: the study names another key for {name} than the one that was confirmed. "
+                "Ask that organisation by telephone; if it has a new key, correct [peers], in the "
+                "local file or the home's peers.toml."
             )
-        found.append(Peer(party.name, print_, known is not None))
     return found
 
 
 def check_peers(study: Study, local: Local) -> None:
     """Refuse a study that adds up where too few of the others are known; nothing was spent."""
     peers = peers_of(study, local)
-    unknown = [peer.name for peer in peers if not peer.confirmed]
+    unknown = [name for name in peers if name not in local.peers]
     lacking = study.peers_needed - (len(peers) - len(unknown))
     if lacking > 0:
         raise StudyError(
@@ -1321,52 +1215,39 @@ def check_peers(study: Study, local: Local) -> None:
 
 def peer_lines(study: Study, local: Local) -> list[str]:
     """Say to an approver who the others are, and in a sum what a party that is lost costs."""
-    peers = peers_of(study, local)
+    peers, count = peers_of(study, local), len(study.payers)
     lines = [
-        f"{peer.name}: {peer.fingerprint}, {'confirmed' if peer.confirmed else 'NOT CONFIRMED'}"
-        for peer in peers
+        f"{name}: {own}, {'confirmed' if name in local.peers else 'NOT CONFIRMED'}"
+        for name, own in peers.items()
     ]
     if study.peers_needed:
-        lines.append(
-            f"Parties add up: at least {study.peers_needed} of these {len(peers)} must be "
-            f"confirmed by you. {_lost(study)}"
-        )
+        fewest = fewest_of(count, study.quorum_of_sums)
+        lost = f"A party may be lost: a run goes on with {fewest} of {count}, in tries it paid for."
+        if fewest == count:
+            lost = f"All {count} are needed: one that is lost, or lies, ends the run, and what "
+            lost += "was paid is gone."
+        needed = f"at least {study.peers_needed} of these {len(peers)} must be confirmed by you"
+        lines.append(f"Parties add up: {needed}. {lost}")
     return lines
 
 
-def _lost(study: Study) -> str:
-    count = len(study.payers)
-    fewest = fewest_of(count, study.quorum_of_sums)
-    if fewest == count:
-        return (
-            f"All {count} parties are needed: one that is lost, or lies, ends the run, and what "
-            "was paid is gone."
-        )
-    return f"A party may be lost: a run goes on with {fewest} of {count}, in the tries it paid for."
-
-
-def confirm_peers(
-    study: Study,  # Whose keys are meant
-    path: Path,  # The local file
-    told: Mapping[str, str],  # Mapping of party to fingerprint. As each of them said it.
-) -> Local:
+def confirm_peers(study: Study, path: Path, told: Mapping[str, str]) -> Local:
     """Write fingerprints that people have compared into ``[peers]`` of a local file.
 
     In a home they go into its ``peers.toml``: the next study finds them confirmed.
     """
     local = read_local(path)
-    lines = ""
-    known = {peer.name: peer for peer in peers_of(study, local)}
+    lines, known = "", peers_of(study, local)
     for name, said in told.items():
         study.party(name)
         if name not in known:
             raise StudyError(f"--peer: {name} is this party itself, or has no key in the study.")
-        if known[name].fingerprint != said.strip():
+        if known[name] != said.strip():
             raise StudyError(
                 f"--peer: the study has another key for {name} than the one of this fingerprint. "
                 "Do not approve it; ask both that organisation and the coordinator."
             )
-        if not known[name].confirmed:
+        if name not in local.peers:
             lines += f"{json.dumps(name)} = {json.dumps(said.strip())}\n"
     if not lines:
         return local

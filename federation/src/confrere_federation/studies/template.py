@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
 from confrere.errors import StudyError
-from confrere_federation.studies.study_file import Study, study_from_bytes
+from confrere_federation.studies.study_file import Study, study_from_bytes, template
 
 _EXAMPLE_ROWS = {"main": 4000, "branch-1": 1500, "branch-2": 1000}
 
 
-def write_template(folder: Path) -> list[Path]:
-    """Write ``study.toml`` and one local file per party; nothing is overwritten."""
-    content = _template("study.toml")
-    study = study_from_bytes(content.encode())
-    texts = {folder / "study.toml": content}
-    for party in study.parties:
-        text = _template("local.toml").replace("{party}", party.name)
-        texts[folder / "local" / f"{party.name}.toml"] = text
-    return _write(texts)
-
-
-def write_example(folder: Path, seed: int = 0) -> list[Path]:
-    """Write the template and a table of simulated patients for every party."""
-    study = study_from_bytes(_template("study.toml").encode())
-    tables = {
-        folder / "local" / f"{party.name}.csv": _simulated(study, party.name, seed)
-        for party in study.parties
-    }
-    taken = [path.name for path in tables if path.exists()]
-    if taken:
-        raise StudyError(f"folder: {taken[0]} is there already; choose another folder.")
-    return write_template(folder) + _write(tables)
-
-
-def _template(name: str) -> str:
-    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _write(texts: dict[Path, str]) -> list[Path]:
+def write_template(folder: Path, seed: int | None = None) -> list[Path]:
+    """Write ``study.toml``, a local file per party and, by a seed, patients who do not exist."""
+    content, local = template("study.toml"), template("local.toml")
+    study, texts = study_from_bytes(content.encode()), {folder / "study.toml": content}
+    for name in (party.name for party in study.parties):
+        text = local.replace("# data_path", "data_path") if seed is not None else local
+        texts[folder / "local" / f"{name}.toml"] = text.replace("{party}", name)
+        if seed is not None:
+            texts[folder / "local" / f"{name}.csv"] = _simulated(study, name, seed)
     taken = [path.name for path in texts if path.exists()]
     if taken:
         raise StudyError(f"folder: {taken[0]} is there already; choose another folder.")

@@ -96,11 +96,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
             3.5,
         ),
         "scaled-norm": Fault(
-            "rows scaled by the data's own largest norm",
-            scaled_rows,
-            _grown_record(),
-            20_000,
-            5.0,
+            "rows scaled by the data's own largest norm", scaled_rows, _grown_record(), 20_000, 5.0
         ),
         "half-noise": Fault(
             "private logistic regression with half the noise",

@@ -68,10 +68,10 @@ class PrintedMultiparty(MultipartyClassifier):
 
     def plan(self, facts: PublicFacts) -> MultipartyPlan:
         """Return the plan; refuse what the paper does not print, or what would be real."""
-        if self.method not in ("soft", "vote", "weights") or self.normalise or self.delta:
+        if self.method not in ("soft", "vote", "weights") or self.delta:
             raise InvalidParameter(
                 "method: sensitivities are printed for 'soft', 'vote' and 'weights', without "
-                "normalise and delta; use MultipartyClassifier."
+                "delta; use MultipartyClassifier."
             )
         if self.random_state is None:
             raise InvalidParameter(

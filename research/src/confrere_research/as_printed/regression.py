@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from confrere.arrays import Floats
-from confrere.data.body import Groups
+from confrere.data.frame import Groups
 from confrere.kernel.guarantee import check_epsilon, check_positive
+from confrere.kernel.measurements import smallest_tolerance
 from confrere.kernel.norms import row_norms
-from confrere.solver.certificate import smallest_tolerance
 from confrere.solver.descent import minimise
 
 

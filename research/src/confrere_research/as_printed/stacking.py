@@ -22,11 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from confrere.arrays import Floats
-from confrere.data.body import Groups
+from confrere.data.frame import Groups
 from confrere.methods.stacks import split_rows
-from confrere.solver.descent import minimise, sigmoid
+from confrere.solver.descent import minimise
 from confrere_research.as_printed.regression import (
     fit_plr,
     fit_plr_fs,
@@ -44,17 +45,11 @@ class PrintedStack:
 
     def score(self, X: Floats) -> Floats:
         """Return the score of every row."""
-        return np.asarray(sigmoid(self.low(X)) @ self.high)
+        return np.asarray(expit(self.low(X)) @ self.high)
 
 
 def fit_pst_s(
-    X: Floats,
-    y: Floats,
-    *,
-    epsilon: float,
-    alpha: float,
-    n_groups: int,
-    rng: np.random.Generator,
+    X: Floats, y: Floats, *, epsilon: float, alpha: float, n_groups: int, rng: np.random.Generator
 ) -> PrintedStack:
     """Return PST-S: one PLR for every part of half the rows, one more to combine them."""
     shares = [0.5 / n_groups] * n_groups + [0.5]
@@ -108,7 +103,7 @@ def _stacked(
     rng: np.random.Generator,
 ) -> PrintedStack:
     """Train Algorithm 1 on the meta features; their norm is at most ``sqrt(K)``."""
-    meta = sigmoid(low(X))
+    meta = expit(low(X))
     bound = math.sqrt(meta.shape[1])
     return PrintedStack(low, fit_plr(meta, y, epsilon=epsilon, alpha=alpha, rng=rng, scale=bound))
 

@@ -13,14 +13,7 @@ from confrere_research.loaders.dataset import DataSet, DenseRows, LabelledRows
 from confrere_research.loaders.published_files import DataDir, PublishedFile, read_arrays, unzip
 
 PAGE = "https://archive.ics.uci.edu/dataset/240/human+activity+recognition+using+smartphones"
-ACTIVITIES = (
-    "walking",
-    "walking upstairs",
-    "walking downstairs",
-    "sitting",
-    "standing",
-    "laying",
-)
+ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")
 ARRAYS = ("X_train", "y_train", "subject_train", "X_test", "y_test", "subject_test")
 CHANNELS = tuple(
     f"{sensor}_{axis}" for sensor in ("total_acc", "body_acc", "body_gyro") for axis in "xyz"

@@ -27,16 +27,13 @@ LISTS = {
         "deae32db6bba0df6cd6bcc0abaa55c538e094b613920e5d7c65da3c991515280",
     ),
     "malware": _list(
-        "Malware_dataset.csv",
-        "a8bc536da32b4f8e2efc92b33f545f8e42be997c0447a95dd7189564a6566007",
+        "Malware_dataset.csv", "a8bc536da32b4f8e2efc92b33f545f8e42be997c0447a95dd7189564a6566007"
     ),
     "phishing": _list(
-        "phishing_dataset.csv",
-        "120913888765b861954157fa307a7cd6e1cef1aab284666e4fa27f5f1607fb97",
+        "phishing_dataset.csv", "120913888765b861954157fa307a7cd6e1cef1aab284666e4fa27f5f1607fb97"
     ),
     "spam": _list(
-        "spam_dataset.csv",
-        "5916f0ab58455757ee78b01e17d0e975cf0561d081ec740a2b49fcb3c240648d",
+        "spam_dataset.csv", "5916f0ab58455757ee78b01e17d0e975cf0561d081ec740a2b49fcb3c240648d"
     ),
 }
 MARKS = "-_.~/?#&=%+@:;,"

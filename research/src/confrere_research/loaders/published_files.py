@@ -126,9 +126,7 @@ def read_arrays(
 
 
 def _read(
-    published: PublishedFile,
-    data_dir: DataDir,
-    opened: Callable[[bytes], tuple[Opened, str]],
+    published: PublishedFile, data_dir: DataDir, opened: Callable[[bytes], tuple[Opened, str]]
 ) -> Opened:
     """Open what is on disk, or else fetch it; only verified content is kept or returned."""
     plain = data_directory(data_dir) / published.folder / published.file

@@ -15,6 +15,7 @@ from confrere.estimators import (
     PrivateLogisticRegression,
     TransferClassifier,
     TransferStackingClassifier,
+    designed,
 )
 from confrere_research.methods.run import Run, auc
 from confrere_research.problems.shapes import Rows, SourceAndTargets, Split
@@ -30,10 +31,9 @@ def direct(problem: SourceAndTargets, run: Run) -> Metrics:
     options, see, norm = _linear(problem, run)
 
     def fit(place: int, target: Split) -> Any:
-        model = PrivateLogisticRegression(
-            epsilon=run.budget, data_norm=norm, random_state=seed_of(run, place), **options
-        )
-        return model.fit(see(target.train.X), target.train.y)
+        seed = seed_of(run, place)
+        model = PrivateLogisticRegression(epsilon=run.budget, data_norm=norm, random_state=seed)
+        return designed(model, **options).fit(see(target.train.X), target.train.y)
 
     return _each(problem, fit, see)
 
@@ -50,7 +50,11 @@ def simcomb(problem: SourceAndTargets, run: Run) -> Metrics:
     options, see, norm = _linear(problem, run)
     eta = options.pop("eta", 0.0)
     source = _source_model(problem.source, run, options, see, norm).to_release()
-    for known in ("prior", "prior_intercept", "loss"):  # They cross with the source, or are capped.
+    for known in (
+        "prior",
+        "prior_intercept",
+        "purpose",
+    ):  # They cross with the source, or are capped.
         options.pop(known, None)
 
     def fit(place: int, target: Split) -> Any:
@@ -60,9 +64,8 @@ def simcomb(problem: SourceAndTargets, run: Run) -> Metrics:
             epsilon=run.budget,
             data_norm=norm,
             random_state=seed_of(run, place),
-            **options,
         )
-        return model.fit(see(target.train.X), target.train.y)
+        return designed(model, **options).fit(see(target.train.X), target.train.y)
 
     return _each(problem, fit, see)
 
@@ -71,32 +74,30 @@ def pst_h(problem: SourceAndTargets, run: Run) -> Metrics:
     """Stacks over groups of features that shrink towards the source's (PST-H, PPTL-FS)."""
     options = dict(run.options)
     low = {name: options.pop(name) for name in ("rows", "clipping") if name in options}
-    loss = options.pop("loss", "capped")
+    purpose = options.pop("purpose", "prediction")
     importance = problem.importance if options.pop("importance", False) else None
-    source = FeatureStackingClassifier(
-        epsilon=run.budget,
-        data_norm=problem.norm,
-        n_groups=int(options.pop("n_groups", 5)),
-        importance=importance,
-        # A vote leaves all rows to the low level; what the high level learned crosses, too.
-        combiner=options.pop("combiner", "vote"),
-        loss=loss,
-        prior=_expert(problem, options.pop("expert", None)),
-        prior_intercept=problem.base_log_odds if options.pop("base_rate", False) else 0.0,
-        random_state=seed_of(run, SOURCE),
+    source = designed(
+        FeatureStackingClassifier(
+            epsilon=run.budget,
+            data_norm=problem.norm,
+            n_groups=int(options.pop("n_groups", 5)),
+            importance=importance,
+            # A vote leaves all rows to the low level; what the high level learned crosses, too.
+            combiner=options.pop("combiner", "vote"),
+            purpose=purpose,
+            prior=_expert(problem, options.pop("expert", None)),
+            random_state=seed_of(run, SOURCE),
+        ),
         **low,
+        prior_intercept=problem.base_log_odds if options.pop("base_rate", False) else 0.0,
     )
     release = source.fit(problem.source.X, problem.source.y).to_release()
 
     def fit(place: int, target: Split) -> Any:
         model = TransferStackingClassifier(
-            source=release,
-            epsilon=run.budget,
-            loss=loss,
-            random_state=seed_of(run, place),
-            **options,
+            source=release, epsilon=run.budget, purpose=purpose, random_state=seed_of(run, place)
         )
-        return model.fit(target.train.X, target.train.y)
+        return designed(model, **options).fit(target.train.X, target.train.y)
 
     return _each(problem, fit)
 
@@ -105,10 +106,8 @@ def average(problem: SourceAndTargets, run: Run) -> Metrics:
     """One release per centre, averaged; every centre uses the average."""
     options, see, norm = _linear(problem, run)
     centres = [problem.source, *(target.train for target in problem.targets)]
-    model = CollaborativeClassifier(
-        epsilon=run.budget, data_norm=norm, random_state=run.seed, **options
-    )
-    model.fit(
+    model = CollaborativeClassifier(epsilon=run.budget, data_norm=norm, random_state=run.seed)
+    designed(model, **options).fit(
         see(np.vstack([centre.X for centre in centres])),
         np.concatenate([centre.y for centre in centres]),
         party=np.repeat(np.arange(len(centres)), [len(centre) for centre in centres]),
@@ -149,10 +148,9 @@ def _clear(run: Run) -> LogisticRegression:
 def _source_model(
     source: Rows, run: Run, options: dict[str, Any], see: Callable[[Floats], Floats], norm: float
 ) -> PrivateLogisticRegression:
-    model = PrivateLogisticRegression(
-        epsilon=run.budget, data_norm=norm, random_state=seed_of(run, SOURCE), **options
-    )
-    return model.fit(see(source.X), source.y)
+    seed = seed_of(run, SOURCE)
+    model = PrivateLogisticRegression(epsilon=run.budget, data_norm=norm, random_state=seed)
+    return designed(model, **options).fit(see(source.X), source.y)
 
 
 def _linear(
@@ -170,7 +168,6 @@ def _linear(
     unit = options.pop("rows", "clip") == "unit"
     if options.pop("base_rate", False):
         options["prior_intercept"] = problem.base_log_odds
-    options.setdefault("loss", "capped")
 
     def see(X: Floats) -> Floats:
         kept = X[:, :columns]

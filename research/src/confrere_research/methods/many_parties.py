@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
-from confrere.estimators import CollaborativeClassifier, MultipartyClassifier
+from confrere.estimators import CollaborativeClassifier, MultipartyClassifier, designed
 from confrere_research.as_printed.multiparty import PrintedMultiparty
 from confrere_research.as_printed.ofpa_ofaa import ofaa, ofpa
 from confrere_research.methods.run import Run
@@ -25,8 +25,8 @@ def collaborative(problem: ManyParties, run: Run) -> Metrics:
     if options.get("method") == "ofpa":
         # A row of L2 norm 1 has an L1 norm of at most sqrt(d); its typical one is a public guess.
         options.setdefault("data_norm", 0.8 * math.sqrt(X.shape[1]))
-    model = CollaborativeClassifier(epsilon=run.budget, random_state=run.seed, **options)
-    model.fit(X, problem.train.y, party=problem.party)
+    model = CollaborativeClassifier(epsilon=run.budget, random_state=run.seed)
+    designed(model, **options).fit(X, problem.train.y, party=problem.party)
     return _scored(problem, model.predict(X_test))
 
 
@@ -56,9 +56,9 @@ def printed_ofaa(problem: ManyParties, run: Run) -> Metrics:
 def multiparty(problem: ManyParties, run: Run) -> Metrics:
     """Votes, soft votes, averages and the statistic of many small parties."""
     options = dict(run.options)
-    printed = options.pop("calibration", "tight") == "printed"
+    printed = options.pop("calibration", "tight") == "as published"
     kind = PrintedMultiparty if printed else MultipartyClassifier
-    model = kind(epsilon=run.budget, random_state=run.seed, **options)
+    model = designed(kind(epsilon=run.budget, random_state=run.seed), **options)
     model.fit(problem.train.X, problem.train.y, party=problem.party, auxiliary=problem.auxiliary)
     return _scored(problem, model.predict(problem.test.X))
 

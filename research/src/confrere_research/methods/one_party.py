@@ -9,17 +9,14 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
-from confrere.data.body import Groups
+from confrere.data.frame import Groups
 from confrere.estimators import (
     FeatureStackingClassifier,
     PrivateLogisticRegression,
     SampleStackingClassifier,
+    designed,
 )
-from confrere.methods.stacks import (
-    group_importance,
-    importance_groups,
-    random_groups,
-)
+from confrere.methods.stacks import group_importance, importance_groups, random_groups
 from confrere_research.as_printed.regression import Score, fit_plr, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s
 from confrere_research.methods.run import Run, auc
@@ -37,22 +34,17 @@ def plr(problem: OneParty, run: Run) -> Metrics:
     norm = float(np.linalg.norm(problem.deviations[:columns]))
     if unit:
         X_train, X_test, norm = _unit(X_train), _unit(X_test), 1.0
-    model = PrivateLogisticRegression(
-        epsilon=run.budget, data_norm=norm, random_state=run.seed, **options
-    )
-    model.fit(X_train, problem.train.y)
+    model = PrivateLogisticRegression(epsilon=run.budget, data_norm=norm, random_state=run.seed)
+    designed(model, **options).fit(X_train, problem.train.y)
     return {"auc": auc(problem.test.y, model.decision_function(X_test))}
 
 
 def pst_s(problem: OneParty, run: Run) -> Metrics:
     """Stacking over parts of the samples."""
     model = SampleStackingClassifier(
-        epsilon=run.budget,
-        data_norm=problem.rms_norm,
-        random_state=run.seed,
-        **_whole(run.options),
+        epsilon=run.budget, data_norm=problem.rms_norm, random_state=run.seed
     )
-    return _scored(model, problem)
+    return _scored(designed(model, **_whole(run.options)), problem)
 
 
 def pst_f(problem: OneParty, run: Run) -> Metrics:
@@ -61,12 +53,9 @@ def pst_f(problem: OneParty, run: Run) -> Metrics:
     alone = options.pop("single", None)
     importance = importance_of(problem, options)
     model = FeatureStackingClassifier(
-        epsilon=run.budget,
-        data_norm=problem.rms_norm,
-        importance=importance,
-        random_state=run.seed,
-        **options,
+        epsilon=run.budget, data_norm=problem.rms_norm, importance=importance, random_state=run.seed
     )
+    designed(model, **options)
     if alone is None:
         return _scored(model, problem)
     low = model.fit(problem.train.X, problem.train.y).low_level_[int(alone)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from confrere.arrays import Floats
-from confrere.data.body import Groups
+from confrere.data.frame import Groups
 from confrere.methods.stacks import group_importance, importance_groups, random_groups
 from confrere_research.as_printed.regression import Score, fit_plr, fit_plr_fs, largest_norm, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_simcomb, psth_source
@@ -79,13 +79,7 @@ def pst_h(problem: SourceAndTargets, run: Run) -> Metrics:
         for group in groups:
             scaled[:, group] = source.X[:, group] / largest_norm(source.X[:, group])
         w = psth_source(
-            scaled,
-            source.signs,
-            groups,
-            epsilon=run.budget,
-            alpha=alpha,
-            count=1,
-            generator=rng,
+            scaled, source.signs, groups, epsilon=run.budget, alpha=alpha, count=1, generator=rng
         )[0]
         # On rows scaled to q_k instead of 1 the same model has weights 1/q_k times as large.
         return [w[group] / q for group, q in zip(groups, shares, strict=True)]

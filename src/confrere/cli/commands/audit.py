@@ -12,7 +12,7 @@ from confrere.assurance.audited import AUDITED, IN_TABLE, Audited, audit_all
 from confrere.audit import audit as sampled
 from confrere.audit import exact_audit, hardest_case
 from confrere.catalogue import find_method
-from confrere.cli.envelope import Answer, ExitCode, Option, command, console
+from confrere.cli.app import Answer, ExitCode, Option, command, console
 from confrere.extras import has_research, research
 from confrere.views import Table
 
@@ -35,14 +35,14 @@ def audit(
     whole_fits: Annotated[bool, "Call fit for every run: slow, hears everything."] = False,
     records: Annotated[Path | None, "Keep finished runs here, to go on after a stop."] = None,
 ) -> Answer:
-    """Bound epsilon from below on made-up neighbours; exit code 5 if a promise is refuted.
+    """Bound epsilon from below on made-up neighbours; exit code 5 if a guarantee is refuted.
 
     Everything is done for the method, or with --all for every one: exact ratios, noise read back,
     theorems worked out again and prices added up, in every row of the table in docs/audit.md;
     events by the ten thousands, the lattice that releases are stepped to, and whole fits.
 
     The settings and neighbours are those under which a method tells most. Nobody's data are used
-    and nothing is charged. A promise that is not refuted may still be false: the proofs say why
+    and nothing is charged. A guarantee that is not refuted may still be false: the proofs say why
     it is not.
     """
     if every == (method is not None):
@@ -64,7 +64,7 @@ def audit(
         text = f"epsilon >= {found.epsilon:.4f} (claimed {found.claimed:g}), {found.where}"
         return _answer(text, data)
     result = sampled(case.estimator, case.pairs, runs=runs, records=records, whole_fits=whole_fits)
-    text = f"{result}; if the promise holds, no more than {result.attainable:.3f} is to be expected"
+    text = f"{result}; if the guarantee holds, expect at most {result.attainable:.3f}"
     return _answer(text, result.to_dict())
 
 
@@ -77,7 +77,6 @@ def _answer(text: str, data: dict[str, Any]) -> Answer:
 
 
 def _faults() -> dict[str, Any]:
-    """Return claims of papers that are known to be false."""
     return dict(research("as_printed.faults").FAULTS) if has_research() else {}
 
 
@@ -103,7 +102,7 @@ def _audit_lines(names: list[str], epsilon: float, runs: int | None) -> Answer:
         )
         for line in found
     ]
-    columns = ("promise", "claimed", "found", "exactly", "whole fits", "rows", "s")
+    columns = ("guarantee", "claimed", "found", "exactly", "whole fits", "rows", "s")
     table = Table(columns, rows, title="Audits")
     wrong = [line.name for line in found if line.sound and line.refuted]
     missed = [line.name for line in found if not line.sound and not line.refuted]
@@ -117,5 +116,5 @@ def _audit_lines(names: list[str], epsilon: float, runs: int | None) -> Answer:
         )
     if len(names) == 1:
         return Answer(f"not refuted: {names[0]}, in {len(found[0].rows)} rows", data, [table])
-    told = "no promise of the library is refuted"
+    told = "no guarantee of the library is refuted"
     return Answer(f"{told}; every false claim of a paper is" if faults else told, data, [table])

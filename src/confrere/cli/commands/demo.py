@@ -9,7 +9,7 @@ from typing import Annotated
 import pyarrow as pa
 import pyarrow.csv
 
-from confrere.cli.envelope import Answer, Option, command, console, wrote
+from confrere.cli.app import Answer, Option, command, console, wrote
 from confrere.demo.demonstration import (
     CAPS,
     EPSILON,
@@ -48,7 +48,7 @@ def demo(
     out: Annotated[Path, "Where everything is written."] = Path("confrere-out/demo"),
     seed: Annotated[int, Option("Of the simulated world, not of noise.", min=0)] = 0,
 ) -> Answer:
-    """Show the main job: price, release, transfer to sixteen branches, cards and ledger.
+    """Show the main job: privacy cost, release, transfer to sixteen branches, cards and ledger.
 
     On simulated patients. What an earlier demonstration wrote into the same folder is replaced.
     """
@@ -91,7 +91,6 @@ def demo(
             "epsilon": EPSILON,
             "mean_auc": {method: learned.mean(method) for method in _COLUMNS},
             "auc": dict(learned.scores),
-            "draws": [dict(draw) for draw in learned.draws],
             "releases": {name: str(folder) for name, folder in places.items()},
             "files": {name: str(path) for name, path in files.items()},
             "ledger_head": ledger.head(),
@@ -103,14 +102,14 @@ def demo(
             f"\n{sum(map(len, world)):,} simulated patients: {main.name} ({len(main):,}) and "
             f"{len(world) - 1} branches, {len(SCHEMA.columns)} features with public bounds, means "
             "and importances.",
-            f"\nPrice of one model, said before any row is touched: {price}.",
+            f"\nPrivacy cost of one model, shown before any row is touched: {price}.",
             _price_table(world),
             _branch_table(world, learned),
             _words(learned),
             "\nAnd then somebody asks for more than is left:",
             f"  {refusal}",
-            f"\nLedger: {rows} rows verified, head {ledger.head()[:16]}; every price was on disk "
-            "before its noise was drawn.",
+            f"\nLedger: {rows} rows verified, head {ledger.head()[:16]}; every privacy cost was "
+            "on disk before its noise was drawn.",
             f"\nOne of {branch.name}'s simulated patients, raw as in its table, and what its "
             "release says:",
             _person_facts(person, foretold),
@@ -147,21 +146,19 @@ def _branch_table(world: World, learned: DemoModels) -> Table:
 
 
 def _words(learned: DemoModels) -> str:
-    gain, above = learned.gain, learned.above
+    means = {method: learned.mean(method) for method in _COLUMNS}
+    gains = {method: f"{means[method] - means['alone']:+.3f}" for method in means}
     return (
         "experts: declared signs and importances, no data at all. alone: the branch's own private "
         "model. PST-H and transfer (SimComb): near the main hospital's release. averaged: every "
         "organisation releases once. ceiling: no privacy, all data pooled.\n\n"
-        f"At the same price, AUC against alone, mean of {len(learned.draws)} draws of all noise ± "
-        f"how far one draw is from the next: {gain('transfer', 'alone')} near the main "
-        f"release, {gain('pst-h', 'alone')} with PST-H (two groups), "
-        f"{gain('together', 'alone')} with the average; which is "
-        f"{gain('together', 'transfer')} against near the main release. The table is the "
-        f"first draw, the one that is released: {above('transfer', 'alone')} of "
-        f"{len(learned.scores['alone'])} branches do better near the main release than alone, and "
-        f"the average beats the experts in {above('together', 'experts')}. Released and charged: "
-        "transfer and averaged. The rest is for comparison, on books of its own; with real people "
-        "one would choose before spending."
+        f"At the same privacy cost, mean AUC against alone: {gains['transfer']} near the main "
+        f"release, {gains['pst-h']} with PST-H, {gains['together']} with the average. That is one "
+        "draw of noise; docs/algorithms/transfer.md has sixty. "
+        f"{learned.above('transfer', 'alone')} of {len(learned.scores['alone'])} branches do "
+        "better near the main release than alone. Released and charged: transfer and averaged. The "
+        "rest is for comparison, on books of its own; with real people one would choose before "
+        "spending."
     )
 
 
@@ -177,9 +174,7 @@ def _person_facts(person: pa.Table, foretold: dict[str, float]) -> Pairs:
 def _refusal(world: World, ledger: Ledger) -> str:
     """Have the main hospital ask for its whole cap again, and return what it is told."""
     main = world[0]
-    greedy = PrivateLogisticRegression(
-        epsilon=CAPS["main"], ledger=ledger, account=main.name, schema=SCHEMA
-    )
+    greedy = PrivateLogisticRegression(CAPS["main"], SCHEMA, ledger[main.name])
     try:
         greedy.fit(main.X[:100], main.y[:100])
     except BudgetExceeded as refused:

@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
-from confrere.cli.envelope import Answer, Option, command
-from confrere.cli.options import existing_ledger
-from confrere.errors import InvalidParameter
+from confrere.cli.app import Answer, Option, command, confirm, tell
+from confrere.errors import BudgetExceeded, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Unit
 from confrere.ledger import Account, Ledger, reset_witness, witnessed
 from confrere.ledger.accounts import account_table, charge_table, owner_table, together_table
 from confrere.ledger.witness import no_ledger
-from confrere.views import Pairs, shown
+from confrere.views import Pairs, amount, shown
 
 _LEDGER = Option("The ledger's file.", metavar="LEDGER", envvar="CONFRERE_LEDGER")
 _ACCOUNT = Option("Its name.", metavar="ACCOUNT")
 _REASON = "Why, in one line; it stays in the chain. Needed."
+
+
+def existing_ledger(path: Path) -> Ledger:
+    """Open a ledger that is there: opening would make a new one, and a look must not."""
+    if not path.is_file():
+        raise no_ledger(path)
+    return Ledger(path)
+
+
+def agreed_payer(
+    book: Ledger,
+    account: str | None,
+    price: Guarantee,
+    told: Mapping[str, str],
+    *,
+    what: str,
+    yes: bool,
+) -> str:
+    """Return the account that pays, once it covers the price and somebody has agreed to it."""
+    payer = book.account_for(account, price)
+    if not book.affords(payer, price):
+        raise BudgetExceeded(payer, price.epsilon, book.left(payer))
+    spends = f"epsilon {shown(price.epsilon)} on {payer}, {amount(book.left(payer))} left"
+    tell(Pairs({"spends": spends, **told}, f"Privacy cost of the {what}"))
+    if not yes:
+        confirm(price.epsilon)
+    return payer
 
 
 @command("ledger show")
@@ -29,7 +56,7 @@ def show(
     rows: Annotated[int, Option("Charges on a page.", min=1, max=10_000)] = 20,
     page: Annotated[int, Option("Which page; the first has the last ones.", min=1)] = 1,
     delta: Annotated[
-        float | None, "Also say what an account's charges promise together, at this delta."
+        float | None, "Also say what an account's charges cost together, at this delta."
     ] = None,
 ) -> Answer:
     """Show accounts, caps, what was spent and what is left; the last charges first.

@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from confrere.cli.envelope import Answer, Option, command
+from confrere.cli.app import Answer, Option, command
 from confrere.data.schema import PublicSchema
-from confrere.methods.allowance import BEST, ExpectedArea
+from confrere.planning import BEST, ExpectedArea, plan_schema, plan_votes
 from confrere.planning import choose as chosen_way
 from confrere.planning import plan as planned
-from confrere.planning import plan_schema, plan_votes
 from confrere.views import Table
 
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -1,29 +1,37 @@
-"""verify, predict and release: what one does with what was released."""
+"""evaluate, predict, verify and release: what one does with what was released."""
 
 from __future__ import annotations
 
 import io
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
+import typer
 
-from confrere.cli.envelope import Answer, Option, command
-from confrere.cli.options import existing_ledger, pairs
+from confrere.cli.app import Answer, Option, command, pairs, wrote
+from confrere.cli.commands.ledgers import agreed_payer, existing_ledger
 from confrere.data.tables import WRITERS, open_table, written
 from confrere.errors import InvalidParameter, StudyError
-from confrere.estimators.predictions import predictions
+from confrere.estimators import ReleasedClassifier
+from confrere.estimators.predictions import evaluation_rows, predictions
+from confrere.evaluation import evaluate as measure
 from confrere.extras import extra
+from confrere.kernel.guarantee import Guarantee, check_epsilon
 from confrere.release import (
+    add_evaluation,
     card_page,
     load_rehearsal,
     load_release,
     read_additions,
     read_folder,
+    read_private_key,
     sign_release,
     verify_release,
 )
-from confrere.views import Word
+from confrere.release.additions import check_words
+from confrere.views import Word, amount, shown
 
 
 @command("predict")
@@ -143,3 +151,75 @@ def _content(study: Path) -> bytes:
         return study.read_bytes()
     except OSError as error:
         raise StudyError(f"the study cannot be read: {error.strerror}.") from None
+
+
+@command("evaluate")
+def evaluate(
+    release: Path,
+    table: Annotated[Path, Option("Raw rows with labels: CSV.", metavar="TABLE")],
+    *,
+    epsilon: Annotated[float, "The privacy cost, per record of the table."],
+    ledger: Annotated[Path, Option("The ledger of the table's owner.", envvar="CONFRERE_LEDGER")],
+    account: str | None = None,
+    key: Annotated[
+        list[str] | None,
+        Option("Who measures, and its private key to sign with.", metavar="PARTY=FILE"),
+    ] = None,
+    measured_on: Annotated[str | None, "On which records, in words that give nothing away."] = None,
+    label: Annotated[str | None, "The label's column, where the release has no schema."] = None,
+    unit_column: Annotated[str | None, "Whose row it is, if not as its study says."] = None,
+    by: Annotated[
+        str | None, "A column with declared values: the AUC for each of them too."
+    ] = None,
+    yes: bool = False,
+) -> Answer:
+    """Measure accuracy, AUC and calibration on private rows, with intervals, for an epsilon.
+
+    The owner's ledger is charged before noise is drawn. With --key what was found is written
+    beside the release as a signed addition, which verify checks; the release stays as it is.
+    """
+    check_epsilon(epsilon)
+    book, signer = existing_ledger(ledger), _signer(key, measured_on)
+    found = load_release(release)
+    rows = partial(evaluation_rows, release, found, table, label, unit_column)
+    two = len(found.model.classes) == 2
+    metrics: list[Any] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
+    signed = "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}"
+    told = {"spent on": ", ".join(metrics), "signed": signed}
+    payer = agreed_payer(book, account, Guarantee(epsilon), told, what="evaluation", yes=yes)
+    result = measure(
+        ReleasedClassifier(source=found),
+        rows(),
+        epsilon=epsilon,
+        metrics=metrics,
+        by=by,
+        budget=book[payer],
+    )
+    quality = result.quality()
+    data = {"quality": quality, "receipt": result.receipt.to_dict(), "addition": None}
+    spent = f"epsilon {shown(epsilon)} spent, {amount(book.left(payer))} left"
+    if signer is None:
+        return Answer(f"{spent}; not written", data, [result])
+    words = measured_on or f"a table of {result.n_samples} records"
+    try:
+        place = add_evaluation(
+            release, quality, result.receipt, party=signer[0], key=signer[1], measured_on=words
+        )
+    except OSError as error:
+        # What was paid for is shown, whatever became of the folder.
+        return Answer(f"{spent}; not written: {error.strerror}", data, [result])
+    message = f"{spent}; next: confrere verify {release} --ledger {ledger}"
+    return Answer(message, data | {"addition": str(place)}, [result, *wrote(place)])
+
+
+def _signer(key: list[str] | None, measured_on: str | None) -> tuple[str, Path] | None:
+    """Return who signs and with which key, once both are known to be usable."""
+    keys = pairs(key, "--key")
+    if not keys:
+        return None
+    if len(keys) > 1:
+        raise typer.BadParameter("one party measures.", param_hint="'--key'")
+    ((party, path),) = keys.items()
+    check_words(party, measured_on or "a table")
+    read_private_key(path)
+    return party, path

@@ -1,4 +1,4 @@
-"""version: what is installed here."""
+"""version and methods: what is installed here."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ import importlib.metadata
 import platform
 
 from confrere.catalogue import CATALOGUE
-from confrere.cli.envelope import Answer, command
+from confrere.cli.app import Answer, command
 from confrere.views import Table
 
 
 @command("version")
 def version() -> Answer:
-    """Print versions and the catalogue of methods."""
+    """Print the versions of what is installed."""
     packages = ("confrere", "confrere-federation", "numpy", "scipy", "scikit-learn", "pandas")
     versions = {"python": platform.python_version()}
     here = {one.name: one.version for one in importlib.metadata.distributions()}
     versions |= {one: here.get(one, "not installed") for one in packages}
+    told = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return Answer(told, {"versions": versions})
+
+
+@command("methods")
+def methods() -> Answer:
+    """List every method: its names, the paper and the proof of its guarantee."""
     rows = [
         (
-            one.name,
+            ", ".join(dict.fromkeys((one.name, *getattr(one, "names", ())))),
             one.title,
             f"{one.paper}, {one.algorithm}" if one.algorithm else one.paper,
             one.proof or "spends nothing",
@@ -27,7 +34,7 @@ def version() -> Answer:
         for one in CATALOGUE.values()
     ]
     return Answer(
-        ", ".join(f"{name} {number}" for name, number in versions.items()),
-        {"versions": versions, "methods": [method.to_dict() for method in CATALOGUE.values()]},
+        "",
+        {"methods": [method.to_dict() for method in CATALOGUE.values()]},
         [Table(("method", "what", "paper", "proof"), rows, title="Methods")],
     )

@@ -1,0 +1,1 @@
+"""Pages for the officer and the operator (extra ``dashboard``): read, and decide on studies."""

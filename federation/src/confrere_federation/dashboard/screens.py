@@ -1,0 +1,320 @@
+"""How pages are made, every address that shows something, and what the one form is sent to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from confrere.errors import ConfrereError
+from confrere.views import amount, shown
+from confrere_federation.dashboard.auth import AccessControl, Guarded
+from confrere_federation.dashboard.state import (
+    Book,
+    Dashboard,
+    Facts,
+    Place,
+    changes,
+    last_lines,
+    metrics,
+    over_time,
+    person_totals,
+    run_facts,
+    share,
+)
+from confrere_federation.progress import OPERATION_WORDS
+
+_STATIC = Path(__file__).parent / "static"
+_PAGE = 50
+
+
+def make_app(dashboard: Dashboard, access: AccessControl) -> Guarded:
+    screens = Screens(dashboard, access)
+    routes: list[BaseRoute] = [
+        Route(f"/{name}", getattr(screens, name or "budgets"))
+        for name in ("", "studies", "runs", "releases", "metrics")
+    ]
+    routes += [
+        Route("/ledger/{name}", screens.ledger),
+        Route("/ledger/{name}/row/{number:int}", screens.row),
+        Route("/studies/{name}/{party}", screens.study),
+        Route("/studies/{name}/{party}", screens.take_decision, methods=["POST"]),
+        Route("/runs/{name}", screens.run),
+        Route("/runs/{name}/events", screens.events),
+        Route("/releases/{name}", screens.release),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+    ]
+    kinds: tuple[type[Exception], ...] = (HTTPException, ConfrereError, OSError)
+    return Guarded(
+        Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, screens.missing)), access
+    )
+
+
+class Screens:
+    def __init__(self, dashboard: Dashboard, access: AccessControl) -> None:
+        self.dashboard = dashboard
+        self.access = access
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("confrere_federation.dashboard", "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {
+            "shown": shown,
+            "left": amount,
+            "moment": lambda time: str(time)[:16].replace("T", " "),
+            "day": lambda time: str(time)[:10],
+        }
+        self._templates.globals |= {"share": share, "words": OPERATION_WORDS}
+
+    def _page(
+        self, request: Request, name: str, title: str, *, status: int = 200, **values: Any
+    ) -> Response:
+        """Return a page; what comes from files is escaped, all of it."""
+        visitor = _visitor(request)
+        text = self._templates.get_template(f"{name}.html.j2").render(
+            title=title,
+            here=request.url.path,
+            visitor=visitor,
+            form_key=self.access.form_key(visitor),
+            may_decide=self.access.may_decide(visitor),
+            contents=self.dashboard.contents(),
+            year=datetime.now(UTC).year,
+            **values,
+        )
+        return HTMLResponse(text, status_code=status)
+
+    def _place(self, kind: str, request: Request) -> Place:
+        """Return what an address names; or say that it is not there any more."""
+        found = self.dashboard.place(kind, request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, "That is not in the dashboard's folders any more.")
+        return found
+
+    async def missing(self, request: Request, error: Exception) -> Response:
+        status, title, what = 503, "Not readable", " ".join(str(error).split())
+        if isinstance(error, HTTPException):
+            status, what = error.status_code, error.detail
+            title = "Not taken" if status == 403 else "Not here"
+            what = "No such page." if what == "Not Found" else what
+        elif isinstance(error, OSError):
+            what = f"A file or folder cannot be read any more ({error.strerror or 'it is gone'})."
+        return self._page(request, "missing", title, status=status, what=what)
+
+    def budgets(self, request: Request) -> Response:
+        books, studies = self.dashboard.books(), self.dashboard.studies()
+        return self._page(
+            request,
+            "budgets",
+            "Budgets",
+            books=books,
+            totals=person_totals(books, self.dashboard.units()),
+            waiting=_states(studies).count("waiting"),
+        )
+
+    def ledger(self, request: Request) -> Response:
+        book, asked = self.dashboard.book(self._place("ledgers", request)), request.query_params
+        if book.fault is not None:
+            return self._page(request, "broken", book.name, book=book)
+        named = {one.name: one for one in book.accounts}
+        chosen = named.get(asked.get("account", ""))
+        only = chosen or (book.accounts[0] if len(book.accounts) == 1 else None)
+        account, reader = None if chosen is None else chosen.name, book.reader
+        count = book.charges if account is None else reader.count(account)
+        pages = max(1, math.ceil(count / _PAGE))
+        page = min(max(1, int(_number(asked.get("page"), 1))), pages)
+        delta = _number(asked.get("delta"), 0)
+        return self._page(
+            request,
+            "ledger",
+            book.name,
+            book=book,
+            chosen=chosen,
+            checked=self.dashboard.verified(book),
+            curve=only
+            and over_time(reader.sampled(only.name), only.epsilon, yearly=bool(only.period)),
+            composed=self.dashboard.composed(book, account, delta)
+            if account and 0 < delta < 1
+            else None,
+            entries=reader.entries(account, last=_PAGE, skip=_PAGE * (page - 1)),
+            page=page,
+            pages=pages,
+            count=count,
+            paid=self.dashboard.paid_rows(),
+            decisions=reader.decisions(),
+            resets=reader.resets(),
+        )
+
+    def row(self, request: Request) -> Response:
+        book: Book = self.dashboard.book(self._place("ledgers", request))
+        number = request.path_params["number"]
+        entry = None if book.fault is not None else book.reader.entry_at(number)
+        if entry is None:
+            raise HTTPException(404, f"Row {number} of {book.name} is no charge to be read.")
+        studies = (s for s in self.dashboard.studies() if s.get("sha256") == entry.study_sha256)
+        return self._page(
+            request,
+            "row",
+            f"Row {number}",
+            book=book,
+            entry=entry,
+            release=self.dashboard.paid_rows().get((book.ledger_id, number)),
+            study=next(studies, None),
+        )
+
+    def studies(self, request: Request) -> Response:
+        return self._page(request, "studies", "Studies", studies=self.dashboard.studies())
+
+    def study(
+        self, request: Request, form: Mapping[str, str] | None = None, fault: str | None = None
+    ) -> Response:
+        place, party = self._place("studies", request), request.path_params["party"]
+        study = self.dashboard.study(place)
+        if party not in study.get("parties", {}):
+            raise HTTPException(404, "That study is not one of that party's.")
+        return self._page(
+            request,
+            "study",
+            study["title"],
+            status=200 if fault is None else 422,
+            study=study,
+            party=party,
+            standing=study["parties"][party],
+            report=self.dashboard.ask("report", place, party),
+            approval=self.dashboard.approval_name(study, party),
+            fault=fault,
+            form=form or {},
+        )
+
+    def decided(self, request: Request, form: dict[str, str]) -> Response:
+        place, visitor = self._place("studies", request), _visitor(request)
+        if not self.access.may_decide(visitor):
+            raise HTTPException(
+                403, "You may look, and are not among those who decide. Nothing was done."
+            )
+        if visitor:
+            form["name"] = visitor  # who signed in is who approves
+        agree, study = form.get("decision") == "approve", self.dashboard.study(place)
+        wrong = _form_fault(study, form, agree=agree)
+        if wrong is None:
+            told = ("name", "reason", "justification") if agree else ("name", "reason")
+            words = {key: form[key].strip() for key in told}
+            party, sha256 = request.path_params["party"], form.get("sha256", "")
+            facts = self.dashboard.decide(place, party, sha256, agree=agree, words=words)
+            wrong = facts.get("fault")
+        if wrong is not None:
+            return self.study(request, form, wrong)
+        return RedirectResponse(request.url.path, status_code=303)
+
+    def runs(self, request: Request) -> Response:
+        return self._page(request, "runs", "Runs", runs=self.dashboard.runs())
+
+    def run(self, request: Request) -> Response:
+        place = self._place("runs", request)
+        facts = run_facts(place)
+        if facts is None:
+            raise HTTPException(404, "That run's folder is gone.")
+        return self._page(request, "run", "Run", run=facts, part=self._run_part(place))
+
+    def events(self, request: Request) -> Response:
+        place = self._place("runs", request)
+        stream = changes(place, lambda: self._run_part(place), request.is_disconnected)
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    def _run_part(self, place: Place) -> str:
+        facts = run_facts(place) or {"fault": "its folder is gone.", "id": place.id}
+        template = self._templates.get_template("run_part.html.j2")
+        return template.render(run=facts, lines=last_lines(place.path))
+
+    def releases(self, request: Request) -> Response:
+        return self._page(request, "releases", "Releases", releases=self.dashboard.releases())
+
+    def release(self, request: Request) -> Response:
+        release = self.dashboard.release(self._place("releases", request))
+        return self._page(
+            request,
+            "release",
+            release["name"],
+            release=release,
+            books={book.ledger_id: book for book in self.dashboard.books() if book.fault is None},
+        )
+
+    def metrics(self, request: Request) -> Response:
+        books, contents, studies = (
+            self.dashboard.books(),
+            self.dashboard.contents(),
+            self.dashboard.studies(),
+        )
+        states = _states(studies)
+        counts = {
+            "ledgers": len(books),
+            "ledgers_not_verified": sum(book.fault is not None for book in books),
+            "ledgers_against_witness": sum(book.witness is not None for book in books),
+            "accounts": sum(len(book.accounts) for book in books),
+            "charges_total": sum(book.charges for book in books),
+            "studies": len(studies),
+            "studies_waiting": states.count("waiting"),
+            "studies_agreed": states.count("agreed") + states.count("answered"),
+            "studies_refused": states.count("refused"),
+            "releases": len(contents.releases),
+            "folders_gone": len(contents.gone),
+            "requests_refused_total": request.state.refused,
+        }
+        runs = [run for run in self.dashboard.runs() if "fault" not in run]
+        return PlainTextResponse(metrics(counts, runs), media_type="text/plain; version=0.0.4")
+
+    async def take_decision(self, request: Request) -> Response:
+        """Take the form of a decision; the last of several fields counts."""
+        body = (await request.body()).decode("utf-8", "replace")
+        form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=300))
+        if not self.access.holds(_visitor(request), form.pop("form_key", "")):
+            what = "That form is not one of this dashboard's, or is older than it is."
+            raise HTTPException(403, f"{what} Nothing was done.")
+        return await run_in_threadpool(self.decided, request, form)
+
+
+def _visitor(request: Request) -> str:
+    return str(getattr(request.state, "visitor", "") or "")
+
+
+def _number(text: str | None, usual: float) -> float:
+    """Return what an address says; what is no number is none that is allowed."""
+    try:
+        found = usual if text is None else float(text)
+    except ValueError:
+        return -1.0
+    return found if math.isfinite(found) else -1.0
+
+
+def _states(studies: list[Facts]) -> list[str]:
+    return [one["state"] for study in studies for one in study.get("parties", {}).values()]
+
+
+def _form_fault(study: Mapping[str, Any], form: Mapping[str, str], *, agree: bool) -> str | None:
+    for field in ("name", "reason", "justification") if agree else ("name", "reason"):
+        if not form.get(field, "").strip():
+            return f"{field}: say it, in one line; it stays in the ledger and on the card."
+    typed = _number(form.get("amount", ""), math.nan)
+    if agree and not math.isclose(typed, study.get("epsilon", math.inf), rel_tol=1e-4):
+        return "amount: type the epsilon that this study costs, to say that you have read it."
+    return None

@@ -1,0 +1,607 @@
+"""What a dashboard shows, gathered from its folders: read again whenever a file has changed.
+
+What lies in the folders: ledgers, studies, releases and runs. Budgets over all ledgers: what was
+spent, what is left, and what one person has paid in all. Runs: who was asked what and how that
+ended, live; and the counts that programs may read. What needs studies, releases and numbers is
+asked of a second process (:mod:`~confrere_federation.dashboard.worker`): started when it is asked
+something, ended when nobody asks any more. What it answers is remembered as long as the files that
+it is about stay as they are, so that most pages need no second process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from multiprocessing import active_children, get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+from confrere.errors import ConfrereError
+from confrere.kernel.guarantee import at_least, plus
+from confrere.kernel.ledger import FIRST_BYTES
+from confrere.ledger import Account, Entry, LedgerReader, witnessed
+from confrere_federation.progress import STATUS, read_progress, summary
+
+#: What is shown of something: plain values.
+Facts = dict[str, Any]
+
+#: How deep folders are looked through, and how many entries are looked at in all.
+_DEPTH, _MOST, _STUDY_BYTES = 4, 20_000, 1 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    path: Path
+    shown: str  #: The same for people: from the folder on that the dashboard was given
+
+    @property
+    def id(self) -> str:
+        """What names it in addresses: follows from the path alone, and says nothing about it."""
+        return hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Contents:
+    ledgers: tuple[Place, ...] = ()
+    studies: tuple[Place, ...] = ()
+    releases: tuple[Place, ...] = ()
+    runs: tuple[Place, ...] = ()
+    gone: tuple[Path, ...] = ()  #: Folders that were given and cannot be read
+    cut: bool = False  #: Whether there was more than is looked at
+
+
+def look_through(folders: Sequence[Path]) -> Contents:
+    found: dict[str, dict[Path, Place]] = {"ledgers": {}, "studies": {}, "releases": {}, "runs": {}}
+    gone, looked = [], 0
+    for folder in folders:
+        root = folder.resolve()
+        if not os.access(root, os.R_OK | os.X_OK) or not root.is_dir():
+            gone.append(folder)
+            continue
+        for path, kind in _walk(root):
+            looked += 1
+            if looked > _MOST:
+                break
+            if kind is not None:
+                shown = Path(root.name) / path.relative_to(root)
+                found[kind].setdefault(path, Place(path, str(shown)))
+    kinds = {kind: tuple(sorted(x.values(), key=lambda p: p.path)) for kind, x in found.items()}
+    return Contents(gone=tuple(gone), cut=looked > _MOST, **kinds)
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield everything below a folder with the kind that it is of; links are not followed."""
+    for folder, inside, files in os.walk(root, onerror=lambda _: None):
+        here = Path(folder)
+        if "SHA256SUMS" in files and {"card.json", "rehearsal.json"} & set(files):
+            yield here, "releases"
+            inside.clear()
+            continue
+        depth = len(here.relative_to(root).parts)
+        inside[:] = sorted(n for n in inside if not n.startswith(".")) if depth < _DEPTH else []
+        if STATUS in files:
+            yield here, "runs"
+        for name in files:
+            yield here / name, _kind(here / name)
+
+
+def _kind(path: Path) -> str | None:
+    if path.suffix == ".toml":
+        text = _beginning(path, _STUDY_BYTES)
+        return "studies" if b"[study]" in text and b"[[party]]" in text else None
+    if path.suffix == ".ledger" or path.suffix == "":
+        # A file that is called a ledger is shown as what it is, even if it is none.
+        is_one = _beginning(path, len(FIRST_BYTES)) == FIRST_BYTES or path.suffix == ".ledger"
+        return "ledgers" if is_one else None
+    return None
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    try:
+        if path.is_symlink() or not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def state_of(*paths: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what changes when one of the files does: for what is remembered about them."""
+    told = []
+    for path in paths:
+        try:
+            stat = path.stat()
+            told.append((str(path), stat.st_mtime_ns, stat.st_size))
+        except OSError:
+            told.append((str(path), 0, -1))
+    return tuple(told)
+
+
+#: Ledgers of so many charges at most have their sums checked whenever they are shown.
+SMALL = 2_000
+
+
+@dataclass(frozen=True)
+class Book:
+    place: Place
+    fault: str | None = None  #: Why it cannot be believed: then nothing else is shown of it
+    witness: str | None = None  #: What speaks against it elsewhere
+    ledger_id: str = ""
+    head: str = ""
+    charges: int = 0
+    #: Rows whose sums were checked just now; None where there are many, which takes longer.
+    verified: int | None = None
+    accounts: tuple[Account, ...] = ()
+    #: Epsilon spent by account, study id and study hash.
+    by_study: Mapping[tuple[str, str, str], Decimal] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.place.path.name
+
+    @property
+    def reader(self) -> LedgerReader:
+        return LedgerReader.look(self.place.path)
+
+
+def read_book(place: Place) -> Book:
+    try:
+        reader = LedgerReader.look(place.path)
+        charges = reader.count()
+        verified = reader.verify() if charges <= SMALL else None
+        told = witnessed(place.path)
+        return Book(
+            place=place,
+            witness=told["complaint"],
+            ledger_id=reader.ledger_id,
+            head=reader.head(),
+            charges=charges,
+            verified=verified,
+            accounts=tuple(reader.accounts()),
+            by_study=reader.by_study(),
+        )
+    except (ConfrereError, OSError) as error:
+        return Book(place=place, fault=" ".join(str(error).split()) or type(error).__name__)
+
+
+@dataclass(frozen=True)
+class StudyUnit:
+    unit: str  #: What one record is about: "patient"
+    rows: int = 1  #: Records of one unit at most: it pays for each of them
+
+
+@dataclass(frozen=True)
+class PersonTotal:
+    """What one unit has paid in all accounts that count the same way, were it in all of them."""
+
+    #: ``unit``, ``neighbours``: what the accounts count.
+    unit: str
+    neighbours: str
+    people: str  #: What studies call one of them: "patient"
+    #: ``paid``, ``this_year``: epsilon in all, and since the year began.
+    paid: float
+    this_year: float
+    accounts: int
+    #: Accounts of which some charges name no study that is here: a record is then taken to be one
+    #: person's only one.
+    unknown: int
+
+
+def person_totals(
+    books: Iterable[Book],
+    # Mapping of study hash to StudyUnit. A unit with several records has paid for each of them.
+    studies: Mapping[str, StudyUnit],
+    year: int | None = None,  # By default this one, in UTC
+) -> list[PersonTotal]:
+    """Add up what one unit has paid over all accounts of the same unit and relation."""
+    this = year or datetime.now(UTC).year
+    groups: dict[tuple[str, str], list[tuple[Book, Account]]] = {}
+    for book in books:
+        for account in book.accounts:
+            kind = (str(account.unit or "not said"), str(account.neighbours or "not said"))
+            groups.setdefault(kind, []).append((book, account))
+    return [_total(kind, members, studies, this) for kind, members in groups.items()]
+
+
+def _total(
+    kind: tuple[str, str],
+    members: list[tuple[Book, Account]],
+    studies: Mapping[str, StudyUnit],
+    year: int,
+) -> PersonTotal:
+    paid, recent, unknown, names = Decimal(0), Decimal(0), 0, set[str]()
+    for book, account in members:
+        own = [(sha, e) for (name, _, sha), e in book.by_study.items() if name == account.name]
+        known = {sha: studies[sha] for sha, _ in own if sha in studies}
+        rows = {sha: known[sha].rows if sha in known else 1 for sha, _ in own}
+        for sha, epsilon in own:
+            paid = plus(paid, epsilon * rows[sha])
+        names |= {one.unit for one in known.values()}
+        # Which of a year's charges were whose study's is not kept: the largest factor is safe.
+        spent = Decimal(repr(account.years.get(year, 0.0)))
+        recent = plus(recent, spent * max(rows.values(), default=1))
+        unknown += len(known) < len(rows)
+    people = next(iter(names)) if len(names) == 1 else kind[0]
+    amounts = at_least(paid), at_least(min(recent, paid))
+    return PersonTotal(*kind, people, *amounts, len(members), unknown)
+
+
+def share(account: Account) -> float | None:
+    """Return how much of its cap an account has spent, from 0 to 1; None without a cap."""
+    return None if account.epsilon is None else min(1.0, account.counted / account.epsilon)
+
+
+def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> Facts | None:
+    """Return what was spent as steps, each at its share of the time; a year begins with nothing."""
+    if not entries:
+        return None
+    times = [datetime.fromisoformat(one.time).timestamp() for one in entries]
+    steps, year, span = [], entries[0].year, max(times[-1] - times[0], 1.0)
+    for entry, time_ in zip(entries, times, strict=True):
+        if yearly and entry.year is not None and entry.year != year:
+            year = entry.year
+            began = datetime(year, 1, 1, tzinfo=UTC).timestamp()
+            steps.append(((max(times[0], min(time_, began)) - times[0]) / span, 0.0))
+        steps.append(((time_ - times[0]) / span, entry.counted if yearly else entry.spent))
+    top = 1.05 * max([*(value for _, value in steps), cap or 0.0]) or 1.0
+    ends = {"first": entries[0].time, "last": entries[-1].time}
+    return {"steps": steps, "top": top, "cap": cap, **ends}
+
+
+#: How often a watched run's file is looked at, and how long silence may last on the line.
+_TICK_SECONDS = 1.0
+_SILENCE_TICKS = 15
+
+#: After so many seconds without a word a run that has not ended is shown as silent.
+_SILENT_SECONDS = 120
+_LAST_LINES = 20
+_LOG_BYTES = 8192
+
+
+def run_facts(place: Place, now: datetime | None = None) -> Facts | None:
+    told = read_progress(place.path)
+    if told is None:
+        return None
+    try:
+        facts = {**told, **summary(told), "id": place.id, "folder": place.path.name}
+        facts["state"] = str(told.get("state", "not said"))
+        facts |= _time_left(facts, now or datetime.now(UTC))
+        facts["names"] = sorted({n for step in facts["steps"] for n in step["parties"]})
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return {"id": place.id, "folder": place.path.name, "fault": "its file is not a run's."}
+    return facts
+
+
+def _time_left(facts: Mapping[str, Any], now: datetime) -> Facts:
+    """Say how long answers are still waited for, and whether the run has fallen silent."""
+    state = facts["state"]
+    over = state.startswith(("released", "failed", "left out"))
+    at = datetime.fromisoformat(str(facts["at"])) if facts.get("at") else None
+    silent = not over and at is not None and (now - at).total_seconds() > _SILENT_SECONDS
+    left = None
+    waiting = [
+        step
+        for step in facts["steps"]
+        if any(one.get("state") == "asked" for one in step["parties"].values())
+    ]
+    if waiting and not over and waiting[-1].get("until"):
+        until = datetime.fromisoformat(str(waiting[-1]["until"]))
+        left = max(0, round((until - now).total_seconds()))
+    return {"over": over, "silent": silent and facts["role"] == "coordinator", "left": left}
+
+
+def last_lines(folder: Path) -> list[str]:
+    """Return the end of a coordinator's log, if it has one."""
+    try:
+        # No link is followed: a folder from elsewhere must not show files of this machine.
+        handle = os.open(folder / "line.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _LOG_BYTES))
+            text = file.read(_LOG_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    return text.splitlines()[-_LAST_LINES:]
+
+
+async def changes(
+    place: Place, page: Callable[[], str], gone: Callable[[], Any]
+) -> AsyncIterator[str]:
+    """Yield server-sent events: the run's part of the page whenever its file has changed."""
+    seen: object = None
+    silence = 0
+    while not await gone():
+        now = state_of(place.path / STATUS, place.path / "line.log")
+        silence += 1
+        if now != seen:
+            seen, silence = now, 0
+            text = await asyncio.to_thread(page)
+            data = "".join(f"data: {line}\n" for line in text.splitlines())
+            yield f"event: run\n{data}\n"
+        elif silence >= _SILENCE_TICKS:
+            silence = 0
+            yield ": nothing new\n\n"
+        await asyncio.sleep(_TICK_SECONDS)
+
+
+def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]]) -> str:
+    """Return counts in Prometheus' text form; no names, no prices, nothing about data."""
+    lines = []
+    for name, value in counts.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# TYPE confrere_{name} {kind}", f"confrere_{name} {value}"]
+    by_role: Counter[tuple[str, str]] = Counter()
+    parties: Counter[str] = Counter()
+    for run in runs:
+        state = "released" if run["state"] == "released" else "failed" if run["over"] else "running"
+        by_role[run["role"], state] += 1
+        if run["role"] == "coordinator":
+            parties.update(run["counts"])
+    lines.append("# TYPE confrere_runs gauge")
+    for role in ("coordinator", "party"):
+        for state in ("running", "released", "failed"):
+            labels = f'role="{role}",state="{state}"'
+            lines.append(f"confrere_runs{{{labels}}} {by_role[role, state]}")
+    lines.append("# TYPE confrere_run_parties gauge")
+    for state in ("connected", "asked", "answered", "paid", "dropped"):
+        lines.append(f'confrere_run_parties{{state="{state}"}} {parties[state]}')
+    return "\n".join(lines) + "\n"
+
+
+_IDLE_SECONDS = 30.0
+_ANSWER_SECONDS = 120.0
+_MOST_REMEMBERED = 500
+
+_GONE = {"fault": "the dashboard's second process has ended while it worked on this; try again."}
+
+
+class WorkerProcess:
+    """A second process that calls functions by their names, and ends after idle seconds."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = ThreadPoolExecutor(1, "confrere-worker")
+        self._process: ProcessPoolExecutor | None = None
+        self._end_later = threading.Timer(_IDLE_SECONDS, self._end)
+        self._known: OrderedDict[Hashable, Future[Facts]] = OrderedDict()
+
+    def ask(
+        self,
+        function: str,  # Such as ``"study_facts"``, of :mod:`confrere_federation.dashboard.worker`
+        # ``*args``, ``**facts``: plain values.
+        *args: Any,
+        state: Hashable = None,  # What the answer depends on besides; None remembers nothing
+        **facts: Any,
+    ) -> Facts:
+        """Call a function of the worker there, unless it is known what it says in this state."""
+        return self._begun(function, args, facts, state).result()
+
+    def known(self, function: str, *args: Any, state: Hashable) -> Facts | None:
+        """Return what :meth:`ask` would, if it is known; else None, and find it out meanwhile."""
+        begun = self._begun(function, args, {}, state)
+        return begun.result() if begun.done() else None
+
+    def _begun(self, function: str, args: Any, facts: Any, state: Hashable) -> Future[Facts]:
+        key = (function, repr(args), state)
+        found = None if state is None else self._known.get(key)
+        if found is None or (found.done() and found.result() is _GONE):
+            found = self._one_at_a_time.submit(self._asked, function, args, facts)
+            if state is not None:
+                self._known[key] = found
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+    def warm_up(self) -> None:
+        """Begin to load what a first question would wait for."""
+        self._one_at_a_time.submit(self._asked, "verified", ("",), {})
+
+    def close(self) -> None:
+        self._end_later.cancel()
+        self._one_at_a_time.shutdown(wait=False, cancel_futures=True)
+        self._end()
+
+    def _end(self) -> None:
+        ended, self._process = self._process, None
+        if ended is not None:
+            for one in active_children():
+                one.kill()  # all that it does can be killed at any moment
+            ended.shutdown()
+
+    def _asked(self, function: str, args: Any, facts: Any) -> Facts:
+        self._end_later.cancel()
+        if self._process is None:
+            self._process = ProcessPoolExecutor(1, get_context("spawn"), _stay)
+        try:
+            answer = self._process.submit(_called, function, args, facts).result(_ANSWER_SECONDS)
+        except TimeoutError:
+            self._end()
+            answer = {"fault": "it took too long."}
+        except BrokenExecutor:  # it may end at any moment
+            self._end()
+            answer = _GONE
+        except Exception as error:  # what it was about must not end it
+            answer = {"fault": f"unexpected {type(error).__name__}."}
+        end = partial(self._one_at_a_time.submit, self._end)
+        self._end_later = threading.Timer(_IDLE_SECONDS, end)
+        self._end_later.daemon = True
+        self._end_later.start()
+        return answer
+
+
+def _stay() -> None:
+    """End with the dashboard, however that ends; whoever stops the dashboard stops it alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    dashboard = parent_process()
+    assert dashboard is not None
+
+    def end() -> None:
+        dashboard.join()
+        os._exit(0)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def _called(function: str, args: Any, facts: Any) -> Facts:
+    from confrere_federation.dashboard import worker
+
+    found: Facts = getattr(worker, function)(*args, **facts)
+    return found
+
+
+_LOOK_AGAIN_SECONDS = 2.0
+_MOST_FILES = 500
+
+#: Asks for a key's passphrase in the terminal; None if nobody is there to type it.
+AskPassphrase = Callable[[str], str | None]
+
+
+class Dashboard:
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        *,
+        worker: WorkerProcess | None = None,
+        # Is given what is to be signed; returns what was typed in the terminal.
+        ask_passphrase: AskPassphrase | None = None,
+    ) -> None:
+        self.folders = tuple(folders)
+        self.worker = worker or WorkerProcess()
+        self._ask_passphrase = ask_passphrase
+        self._lock = threading.Lock()
+        self._looked: tuple[float, Contents] | None = None
+        self._books: dict[str, tuple[object, Book]] = {}
+
+    def contents(self) -> Contents:
+        with self._lock:
+            if self._looked is None or time.monotonic() - self._looked[0] > _LOOK_AGAIN_SECONDS:
+                self._looked = (time.monotonic(), look_through(self.folders))
+            return self._looked[1]
+
+    def place(self, kind: str, name: str) -> Place | None:
+        places: tuple[Place, ...] = getattr(self.contents(), kind)
+        return next((one for one in places if one.id == name), None)
+
+    def books(self) -> list[Book]:
+        return [self.book(place) for place in self.contents().ledgers]
+
+    def book(self, place: Place) -> Book:
+        """Return one ledger, read again if its file or the day has changed."""
+        state = (state_of(place.path), datetime.now(UTC).date())
+        known = self._books.get(place.id)
+        if known is None or known[0] != state:
+            known = self._books[place.id] = (state, read_book(place))
+        return known[1]
+
+    def verified(self, book: Book) -> Facts | None:
+        """Return whether every row and sum of a ledger is right; None while that is worked out."""
+        if book.verified is not None:
+            return {"rows": book.verified}
+        return self.worker.known("verified", str(book.place.path), state=book.head)
+
+    def composed(self, book: Book, account: str | None, delta: float) -> Facts:
+        return self.worker.ask("composed", str(book.place.path), account, delta, state=book.head)
+
+    def ask(self, function: str, place: Place, *more: str) -> Facts:
+        """Return what the worker says of a study, or of what a party has of it."""
+        state = self._around(place.path)
+        return self.worker.ask(function, str(place.path), *more, state=state)
+
+    def study(self, place: Place) -> Facts:
+        return {"place": place, "name": place.path.name, **self.ask("study_facts", place)}
+
+    def studies(self) -> list[Facts]:
+        return [self.study(place) for place in self.contents().studies]
+
+    def release(self, place: Place) -> Facts:
+        inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
+        facts = self.worker.ask("release_facts", str(place.path), state=state_of(*inside))
+        return {"place": place, "name": place.path.name, **facts}
+
+    def releases(self) -> list[Facts]:
+        return [self.release(place) for place in self.contents().releases]
+
+    def runs(self) -> list[Facts]:
+        found = (run_facts(place) for place in self.contents().runs)
+        return [one for one in found if one is not None]
+
+    def paid_rows(self) -> dict[tuple[str, int], Facts]:
+        """Return which release a ledger's row paid for, by the ledger's own name and the row."""
+        return {
+            (receipt["ledger_id"], receipt["row"]): one
+            for one in self.releases()
+            for receipt in one.get("receipts", ())
+        }
+
+    def units(self) -> dict[str, StudyUnit]:
+        """Return whom known studies are about, by their hashes."""
+        found = {
+            one["sha256"]: StudyUnit(one["unit"], one["rows"])
+            for one in self.studies()
+            if "fault" not in one
+        }
+        for one in self.releases():
+            card = one.get("card")
+            if card is not None and card["study_sha256"]:
+                unit = card["guarantee"]["unit_detail"].removeprefix("one ")
+                rows = card["guarantee"]["max_rows_per_unit"]
+                found.setdefault(card["study_sha256"], StudyUnit(unit, rows))
+        return found
+
+    def decide(
+        self, place: Place, party: str, sha256: str, *, agree: bool, words: dict[str, str]
+    ) -> Facts:
+        """Write an approval or note a refusal; a locked key is asked for in the terminal."""
+        study = self.study(place)
+        standing = study.get("parties", {}).get(party)
+        if standing is None:
+            return {"fault": "there is no such study here any more."}
+        passphrase = None
+        if agree and standing["key_locked"]:
+            # A terminal obeys what is not printable.
+            what = f"{words['name']} approves {study['id']} for {party}"
+            what = "".join(one for one in what if one.isprintable())
+            ask = self._ask_passphrase or (lambda _: None)
+            passphrase = ask(f"{what}, epsilon {study['epsilon']:g}")
+            if not passphrase:
+                return {
+                    "fault": "the key has a passphrase, and nobody typed it in the terminal that "
+                    "runs the dashboard; nothing was signed. The command below asks for it too."
+                }
+        return self.worker.ask(
+            "decide",
+            str(place.path),
+            party,
+            sha256,
+            agree=agree,
+            words=words,
+            approval=str(place.path.parent / self.approval_name(study, party)),
+            passphrase=passphrase,
+        )
+
+    @staticmethod
+    def approval_name(study: Facts, party: str) -> str:
+        """Return where an approval goes: beside the study, named for its party among several."""
+        return "approval.json" if len(study["parties"]) == 1 else f"approval-{party}.json"
+
+    def _around(self, path: Path) -> object:
+        """Return what changes when a study, what lies beside it, or a ledger does."""
+        files: list[Path] = []
+        for folder in (path.parent, path.parent / "local"):
+            with suppress(OSError):
+                files += sorted(folder.iterdir())
+        ledgers = [place.path for place in self.contents().ledgers]
+        day = datetime.now(UTC).date()
+        return day, state_of(path, *files[:_MOST_FILES], *ledgers)

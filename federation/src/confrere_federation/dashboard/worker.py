@@ -1,0 +1,273 @@
+"""What needs studies, releases and numbers: plain values in, plain values out.
+
+It runs in a process of its own, the only one of the dashboard that opens a party's table (for the
+report that is the party's own) and a key (for an approval). Errors come back as one line. Releases
+are files that a stranger may have written: a folder is believed once its sums, its signatures and
+its parts agree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from confrere.errors import ConfrereError, SignatureError, StudyError
+from confrere.ledger import LedgerReader
+from confrere.release import Release, load_rehearsal, read_additions, read_folder
+from confrere.release.signing import fingerprint, has_passphrase, read_private_key
+from confrere.release.spending import risk_in_words
+from confrere_federation.dashboard.state import Facts
+from confrere_federation.parties.party import SignedApproval
+from confrere_federation.studies.running import (
+    approve_study,
+    asked_in,
+    changed_facts,
+    check_table,
+    earlier_approvals,
+    has_answered,
+    make_approval,
+    make_plan,
+    price_of,
+    refuse_study,
+)
+from confrere_federation.studies.study_file import (
+    Local,
+    Study,
+    gather_locals,
+    read_study,
+    standing_refusal,
+    study_from_bytes,
+    trust_of,
+    trust_words,
+)
+
+
+def plainly(function: Callable[..., Facts]) -> Callable[..., Facts]:
+    """Let a function answer with its error in one line, instead of raising it."""
+
+    @wraps(function)
+    def answer(*args: Any, **facts: Any) -> Facts:
+        try:
+            return function(*args, **facts)
+        except ConfrereError as error:
+            return {"fault": " ".join(str(error).split())}
+        except OSError as error:
+            return {"fault": f"a file cannot be read ({error.strerror or type(error).__name__})."}
+        except (ValueError, RecursionError) as error:
+            return {"fault": f"a file is not as it must be ({type(error).__name__})."}
+
+    return answer
+
+
+@plainly
+def study_facts(path: str) -> Facts:
+    file = Path(path)
+    study = read_study(file)
+    locals_ = gather_locals(study, file)
+    promise, price = study.promise, price_of(study)
+    told = ("id", "sha256", "title", "purpose", "simulated", "engine", "quorum")
+    return {name: getattr(study, name) for name in told} | {
+        "method": study.method.name,
+        "epsilon": price.epsilon,
+        "delta": price.delta,
+        "protects": str(promise.protects),
+        "relation": str(promise.neighbours),
+        "unit": promise.unit,
+        "rows": promise.max_rows_per_unit,
+        "parties_per_unit": promise.parties_per_unit,
+        "justification": promise.justification,
+        "columns": list(map(study.titled, study.schema.columns)),
+        "label": study.titled(study.schema.outcome.column) if study.schema.outcome else "",
+        "members": [{"name": p.name, "dataset": p.dataset, "role": p.role} for p in study.parties],
+        "promised": make_plan(study, locals_).promised,
+        "trust": str(trust_of(study)),
+        "trust_words": trust_words(study),
+        "risk": risk_in_words(price.epsilon, price.delta, price.unit, price.neighbours)["text"],
+        "parties": {name: _standing(study, file, local) for name, local in locals_.items()},
+    }
+
+
+def _standing(study: Study, file: Path, local: Local) -> Facts:
+    """Say how a study stands at one party: its price there, and waiting, agreed, refused or so."""
+    prices = make_plan(study, {local.party: local}).prices
+    (price,) = [one for one in prices if one.party == local.party]
+    told, fault = price.to_dict(), None
+    try:
+        price.check()
+    except ConfrereError as error:
+        fault = str(error)
+    return {
+        "account": price.account,
+        "ledger": str(local.ledger_path.resolve()),
+        **{name: told[name] for name in ("spent", "left", "left_after", "limit", "limit_by")},
+        "not_covered": fault,
+        **_decided(study, file, local),
+        **({} if study.engine == "local" else _questions(study, local)),
+        "key_locked": local.key_path is not None and has_passphrase(local.key_path),
+        "has_key": local.key_path is not None,
+    }
+
+
+def _decided(study: Study, file: Path, local: Local) -> Facts:
+    """Return who agreed or refused, when and why; and what differs from what was agreed last."""
+    key = study.party(local.party).key
+    approvals = [] if key is None else list(earlier_approvals(file.parent, key))
+    approval = next((one for one, _ in approvals if one.study_sha256 == study.sha256), None)
+    before = next((each for each in approvals if each[0].study_sha256 != study.sha256), None)
+    refusal = standing_refusal(study, local)
+    state = "waiting"
+    said: Facts = {}
+    if refusal is not None:
+        state, said = refusal.said, {"name": refusal.name, "reason": refusal.reason}
+        said |= {"time": refusal.time, "justification": None}
+    elif approval is not None:
+        state = "expired" if approval.expires <= datetime.now(UTC) else "agreed"
+        if has_answered(local, approval.runs):
+            state = "answered"
+        expires = approval.expires.isoformat()
+        said = {"justification": None, **approval.approval.to_dict(), "expires": expires}
+    changes = None if before is None else _changes(*before, study)
+    return {"state": state, "said": said, "changes": changes}
+
+
+def _changes(before: SignedApproval, content: bytes | None, study: Study) -> Facts:
+    def text(value: object) -> str | None:
+        return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+    told = [] if content is None else changed_facts(content, study.content)
+    return {
+        "approved": before.approved_at.isoformat()[:10],
+        "study": before.study_id,
+        "epsilon": before.epsilon_per_run,
+        "known": content is not None,
+        "keys": [[key, text(old), text(new)] for key, old, new in told],
+    }
+
+
+@plainly
+def report(path: str, party: str) -> Facts:
+    study = read_study(path)
+    local = gather_locals(study, Path(path))[party]
+    return check_table(study, local.table()).to_dict()
+
+
+def _questions(study: Study, local: Local) -> Facts:
+    """Return what would be asked, in words, and why it cannot be if it cannot."""
+    try:
+        approval = make_approval(study, local, approved_by="nobody", reason="none")
+    except ConfrereError as error:
+        return {"questions": [], "not_allowed": " ".join(str(error).split())}
+    return {"questions": asked_in(approval), "not_allowed": None}
+
+
+@plainly
+def decide(
+    # ``path``, ``party``, ``sha256``: the study's file, who decides, and the hash of what was
+    # shown to them.
+    path: str,
+    party: str,
+    sha256: str,
+    *,
+    agree: bool,
+    # ``name``, ``reason`` and, to agree, ``justification``.
+    words: Mapping[str, Any],
+    approval: str,  # The file to write
+    passphrase: str | None = None,  # Of the party's key
+) -> Facts:
+    file = Path(path)
+    study = read_study(file)
+    if study.sha256 != sha256:
+        raise StudyError("the study has changed since it was shown; look at it again.")
+    local = gather_locals(study, file)[party]
+    if not agree:
+        return {"state": refuse_study(study, local, approval=Path(approval), **words).said}
+    if local.key_path is None:
+        raise StudyError("key_path: the local file names no key to sign with.")
+    key = read_private_key(local.key_path, passphrase)
+    approve_study(study, local, key=key, approval=Path(approval), **words)
+    return {"state": "agreed", "approval": approval}
+
+
+@plainly
+def composed(path: str, account: str | None, delta: float) -> Facts:
+    from confrere.accounting import total
+
+    entries = LedgerReader.look(path).entries(account)
+    if not entries:
+        return {"epsilon": 0.0, "delta": delta}
+    found = total(entries, delta=delta)
+    return {"epsilon": found.epsilon, "delta": found.delta}
+
+
+@plainly
+def verified(path: str) -> Facts:
+    return {"rows": LedgerReader.look(path).verify()}
+
+
+@plainly
+def release_facts(path: str) -> Facts:
+    folder = read_folder(path)
+    release = load_rehearsal(path)
+    model, card = release.model, release.card
+    schema = None if model.encoder is None else model.encoder.schema
+    return {
+        "card": card.to_dict(),
+        "digest": model.digest(),
+        "signatures": _signatures(path, folder.signers, folder.files.get("study.toml")),
+        "receipts": list(_receipts(release)),
+        "people": {
+            "records": model.facts.n_samples,  # where that is public
+            "parties": model.facts.parties or len(release.parties) or 1,
+        },
+        "columns": list(model.features) if schema is None else list(schema.columns),
+        "classes": [str(label) for label in model.labels],
+        "quality": _quality(path),
+    }
+
+
+def _signatures(path: str, signers: Mapping[str, str], study: bytes | None) -> list[Facts]:
+    """Say who signed, and whether it is with the key that the study names for them."""
+    keys: dict[str, str] = {}
+    with suppress(ConfrereError):
+        if study is not None:
+            keys = {p.name: p.key for p in study_from_bytes(study).parties if p.key}
+    found = {party: (used, "signed") for party, used in signers.items()}
+    for party, used in signers.items():
+        try:
+            read_folder(path, require_signature_from={party: keys[party]})
+        except KeyError:
+            found[party] = used, "signed, by a key that the study does not name"
+        except SignatureError:
+            found[party] = used, "signed by another key than the study names: do not rely on it"
+    found |= {p: (fingerprint(k), "has not signed") for p, k in keys.items() if p not in signers}
+    return [{"party": p, "fingerprint": used, "state": s} for p, (used, s) in found.items()]
+
+
+def _receipts(release: Release) -> Iterator[Facts]:
+    if release.receipt is not None:
+        yield {"party": "", **release.receipt.to_dict()}
+    for party, paid in release.spending.to_dict()["parties"].items():
+        for receipt in paid["receipts"]:
+            yield {"party": party, **receipt}
+
+
+def _quality(path: str) -> list[Facts]:
+    folder = read_folder(path)
+    try:
+        found = read_additions(folder)
+    except ConfrereError as error:
+        return [{"fault": f"what was added later does not verify: {error}"}]
+    return [
+        {
+            "party": one.addition.party,
+            "measured_on": one.addition.measured_on,
+            "epsilon": one.addition.receipt.guarantee.epsilon,
+            "measures": [measure.model_dump() for measure in one.addition.quality.measures],
+        }
+        for one in found
+    ]

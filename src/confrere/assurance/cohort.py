@@ -1,0 +1,582 @@
+"""Table 1: who the records are about, by site and by outcome, counted with noise and error bars.
+
+Every column of a schema is one histogram over public cells: declared values, or knots between the
+bounds of a number, which a record fills in proportion to how near it lies (so that the mean of a
+histogram is the mean of the records). All histograms of all sites and outcomes are one vector of
+whole numbers: a record fills one cell a column, whatever the number of sites. Integer noise is put
+on them once; what is printed follows from that, and so do the error bars, since the law of the
+noise is public.
+
+Proof: docs/proofs/cohort.md.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from confrere.arrays import Floats
+from confrere.data.cells import as_cells, declared_columns, n_rows_of
+from confrere.data.fact_counts import LEAST_SHARE, STEPS, Integers, rounded
+from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Flag, Number, Ordered
+from confrere.data.schema import PaidFacts, PublicSchema
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, check_relation
+from confrere.kernel.measurements import Point, counts
+from confrere.kernel.release import paying
+from confrere.kernel.streams import Seed, simulation_of
+from confrere.ledger import Budget, Ledger, payer
+from confrere.views import Panel, Shown, Table, html
+
+THEOREM = "docs/proofs/cohort.md"
+
+#: Knots of a number, in declared deviations from its declared mean; or so many, evenly.
+_KNOTS = (-3.0, -2.0, -1.3, -0.7, -0.2, 0.2, 0.7, 1.3, 2.0, 3.0)
+_EVENLY = 13
+
+#: A group is described where its size is so many deviations of its noise, at least.
+_MEASURABLE = 5.0
+
+#: Sites differ where means lie so many standard deviations apart (or shares so far), surely.
+_FAR, _FAR_SHARE = 0.25, 0.1
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class CohortEstimate:
+    """One number of the table, with its error bar; without a value it is not measurable."""
+
+    site: str
+    group: str  #: An outcome, or all
+    column: str
+    statistic: (
+        str  #: "n", "mean", "sd", "quartile 1", "median", "quartile 3", "missing", "= " and a value
+    )
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    differs: bool = False  #: Whether this site is unlike the others together, beyond the noise
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column's histogram: which cells a vertex fills, in whole steps, and what cells are."""
+
+    feature: Feature
+    table: Integers  #: A row per vertex; every row has the sum STEPS; the last cell is missing
+    places: Floats | None  #: Where cells lie, of a number
+    names: tuple[str, ...]  #: What cells are called, of values
+
+    @classmethod
+    def of(cls, feature: Feature) -> Self:
+        if feature.missing is None:
+            feature = replace(feature, missing=CENTER)
+        if isinstance(feature, Category) and feature.unknown is None:
+            feature = replace(feature, unknown=ZEROS)
+        if isinstance(feature, Number):
+            knots, at = _knots(feature), raw_numbers(feature, feature.points())
+            right = np.clip(np.searchsorted(knots, at, side="right"), 1, len(knots) - 1)
+            near = np.clip((at - knots[right - 1]) / (knots[right] - knots[right - 1]), 0.0, 1.0)
+            part = np.rint(STEPS * near).astype(np.int64)
+            table = np.zeros((feature.size, len(knots) + 1), dtype=np.int64)
+            rows = np.arange(len(at))
+            table[rows, right] = part
+            table[rows, right - 1] += STEPS - part
+            table[-1, -1] = STEPS
+            return cls(feature, table, knots, ())
+        assert isinstance(feature, Discrete)
+        table = STEPS * np.eye(feature.size, dtype=np.int64)
+        places = None
+        if isinstance(feature, Ordered):
+            ranks = feature.ranks()
+            places = np.append(ranks, [np.nan] * (feature.size - 1 - len(ranks)))
+        return cls(feature, table, places, value_names(feature))
+
+
+def value_names(feature: Discrete) -> tuple[str, ...]:
+    """Return what cells of declared values are called, and that of any other one."""
+    names = [""] * (feature.size - 2)
+    for value in feature.known:  # several values may share a cell
+        cell = int(feature.vertices(as_cells([value], feature.column))[0])
+        names[cell] = f"{names[cell]}, {value}" if names[cell] else str(value)
+    return (*(f"= {name}" for name in names), "other")
+
+
+def raw_numbers(feature: Number, scaled: Floats) -> Floats:
+    """Return numbers as tables have them; a schema may declare them on a scale of logarithms."""
+    return feature.bounds[0] + np.expm1(scaled) if feature.log else scaled
+
+
+def _knots(feature: Number) -> Floats:
+    low, high = feature.range()
+    if feature.mean is None or feature.sd is None:
+        return raw_numbers(feature, np.linspace(low, high, _EVENLY))
+    inner = feature.mean + feature.sd * np.array(_KNOTS)
+    kept = inner[(inner > low) & (inner < high)]
+    return raw_numbers(feature, np.concatenate([[low], kept, [high]]))
+
+
+def _bar(weights: Floats, deviation: float) -> float:
+    """Return how far 95 of 100 sums of weighted noise lie at most from zero.
+
+    A sum of many is normal; one alone has tails that reach 2.12 deviations: their excess of
+    kurtosis, 3, moves the normal quantile (Cornish and Fisher), a little more than needed.
+    """
+    squares = float(np.sum(weights**2))
+    if squares == 0.0:
+        return 0.0
+    excess = 3.0 * float(np.sum(weights**4)) / squares**2
+    return deviation * math.sqrt(squares) * (1.96 + 0.0687 * excess)
+
+
+@dataclass(frozen=True)
+class CohortCounts:
+    """Everything that is counted for a table of one schema; all of it public."""
+
+    schema: PublicSchema
+    sites: tuple[str, ...] = ()  #: Declared values of the column that names the site, if one does
+    site_column: str | None = None
+
+    @cached_property
+    def columns(self) -> tuple[_Column, ...]:
+        """The histograms."""
+        return tuple(map(_Column.of, self.schema.features))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The outcomes."""
+        outcome = self.schema.outcome
+        return (ALL,) if outcome is None else tuple(map(str, outcome.names))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The sites, of which there is always one."""
+        return self.sites or (ALL,)
+
+    @property
+    def longest(self) -> int:
+        """How far one record moves all sums together, in L1, when it comes or goes.
+
+        Every column, and the size of its group, get one.
+        """
+        return STEPS * (len(self.columns) + 1)
+
+    def point(self, epsilon: float, neighbours: Neighbours) -> Point:
+        """Return the measurement: integer noise on all sums at once."""
+        moved = self.longest * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+        public = ("bounds", "declared values", "sites", "outcomes")
+        promise = replace(counts(epsilon, 1, neighbours, public).promise, theorem=THEOREM)
+        return Point(promise=promise, sensitivity=moved)
+
+    def sums(self, table: Any) -> Integers:
+        """Return the exact sums, site by site and outcome by outcome; for the owner alone.
+
+        Raises InvalidData: naming every column in which something is wrong, and never a value.
+        """
+        outcome = self.schema.outcome
+        named = [*self.schema.columns, *([outcome.column] if outcome else [])]
+        frame = declared_columns(table, [*named, *([self.site_column] if self.site_column else [])])
+        rows = n_rows_of(table)
+        cell = np.zeros(rows, dtype=np.intp)
+        if self.site_column is not None:
+            site = Category(self.site_column, values=self.sites)
+            cell = site.vertices(frame[self.site_column])
+        cell *= len(self.groups)
+        if outcome is not None:
+            labels = outcome.encode(frame[outcome.column])
+            sides = np.array(sorted(outcome.classes) if outcome.classes is not None else [-1, 1])
+            cell += np.searchsorted(sides, labels)
+        shape = (len(self.places) * len(self.groups),)
+        found = [STEPS * np.bincount(cell, minlength=shape[0])[:, None]]
+        problems = []
+        for one in self.columns:
+            try:
+                at = one.feature.vertices(frame[one.feature.column])
+            except InvalidData as problem:
+                problems.append(str(problem))
+                continue
+            both = np.bincount(cell * len(one.table) + at, minlength=shape[0] * len(one.table))
+            found.append(both.reshape(*shape, -1) @ one.table)
+        if problems:
+            raise InvalidData("\n".join(problems))
+        return np.concatenate(found, axis=1).reshape(-1)
+
+    def estimates(
+        self,
+        noised: Floats,  # What is released, as :meth:`sums` orders it
+        deviation: float,  # Public standard deviation of the noise of an entry
+    ) -> Iterator[CohortEstimate]:
+        """Yield the table's numbers: per site and outcome, per site, and in all."""
+        shape = len(self.places), len(self.groups), -1
+        sums = np.asarray(noised, dtype=np.float64).reshape(shape) / STEPS
+        noise = deviation / STEPS
+        whole = sums.sum(axis=(0, 1))
+        for s, site in enumerate(self.places):
+            others = whole - sums[s].sum(axis=0)
+            more = len(self.groups) * (len(self.places) - 1)
+            far = dict(self._far(sums[s].sum(axis=0), others, noise, len(self.groups), more))
+            for g, group in enumerate(self.groups):
+                if group != ALL:
+                    yield from self._described(site, group, sums[s, g], noise, {})
+            total = sums[s].sum(axis=0)
+            if self.sites:
+                yield from self._described(
+                    site, ALL, total, noise * math.sqrt(len(self.groups)), far
+                )
+        if self.sites:
+            for g, group in enumerate(self.groups):
+                if group != ALL:
+                    spread = noise * math.sqrt(len(self.places))
+                    yield from self._described(ALL, group, sums[:, g].sum(axis=0), spread, {})
+        spread = noise * math.sqrt(len(self.places) * len(self.groups))
+        yield from self._described(ALL, ALL, whole, spread, {})
+
+    def _described(
+        self, site: str, group: str, sums: Floats, noise: float, far: Mapping[str, bool]
+    ) -> Iterator[CohortEstimate]:
+        size, bar = max(float(sums[0]), 0.0), _bar(np.ones(1), noise)
+        yield CohortEstimate(site, group, "", "n", size, max(size - bar, 0.0), size + bar)
+        ends = np.cumsum([1, *(one.table.shape[1] for one in self.columns)])
+        for one, begin, end in zip(self.columns, ends[:-1], ends[1:], strict=True):
+            name = one.feature.column
+            for told in _of_column(one, sums[begin:end], noise):
+                yield replace(told, site=site, group=group, differs=far.get(name, False))
+
+    def _far(
+        self, mine: Floats, others: Floats, noise: float, own: int, more: int
+    ) -> Iterator[tuple[str, bool]]:
+        """Say of every column whether a site is unlike the others together, surely."""
+        ends = np.cumsum([1, *(one.table.shape[1] for one in self.columns)])
+        for one, begin, end in zip(self.columns, ends[:-1], ends[1:], strict=True):
+            if not more:
+                yield one.feature.column, False
+                continue
+            pair = [
+                {told.statistic: told for told in _of_column(one, part[begin:end], spread)}
+                for part, spread in (
+                    (mine, noise * math.sqrt(own)),
+                    (others, noise * math.sqrt(more)),
+                )
+            ]
+            yield one.feature.column, _differs(*pair)
+
+
+def _differs(one: Mapping[str, CohortEstimate], other: Mapping[str, CohortEstimate]) -> bool:
+    """Whether any share, or the mean in deviations, is surely farther apart than it should be."""
+    for name, told in one.items():
+        here, there = told, other[name]
+        if name in ("sd", "quartile 1", "median", "quartile 3"):
+            continue
+        if here.low is None or here.high is None or there.low is None or there.high is None:
+            continue
+        far = _FAR_SHARE
+        if name == "mean":
+            spread = other["sd"].high
+            if spread is None:
+                continue
+            far = _FAR * spread
+        if max(here.low - there.high, there.low - here.high) > far:
+            return True
+    return False
+
+
+def _of_column(one: _Column, sums: Floats, noise: float) -> Iterator[CohortEstimate]:
+    """Yield what a noised histogram says, with error bars of 95 in 100."""
+    column = one.feature.column
+
+    def told(
+        statistic: str, value: float | None = None, low: float = 0.0, high: float = 0.0
+    ) -> CohortEstimate:
+        if value is None:
+            return CohortEstimate("", "", column, statistic)
+        return CohortEstimate("", "", column, statistic, value, low, high)
+
+    def share(cells: Floats, of: Floats, size: float) -> tuple[float, float, float]:
+        value = float(sums @ cells) / size
+        bar = _bar((cells - value * of) / size, noise)
+        return tuple(float(np.clip(v, 0.0, 1.0)) for v in (value, value - bar, value + bar))  # type: ignore[return-value]
+
+    everything = np.ones(len(sums))
+    size = float(sums.sum())
+    missing = np.eye(len(sums))[-1]
+    if size < _MEASURABLE * noise * math.sqrt(len(sums)):
+        for name in _statistics(one):
+            yield told(name)
+        return
+    yield told("missing", *share(missing, everything, size))
+    there = 1.0 - missing
+    if one.places is not None:
+        there[:-1] *= np.isfinite(one.places)
+    present = float(sums @ there)
+    if present < _MEASURABLE * noise * math.sqrt(float(there.sum())):
+        for name in _statistics(one)[1:]:
+            yield told(name)
+        return
+    if one.places is not None:
+        yield from _of_number(one, sums, there, present, noise, told)
+    for cell, name in enumerate(one.names):
+        yield told(name, *share(np.eye(len(sums))[cell], there, present))
+
+
+def _of_number(
+    one: _Column, sums: Floats, there: Floats, present: float, noise: float, told: Any
+) -> Iterator[CohortEstimate]:
+    assert one.places is not None
+    at = np.append(np.nan_to_num(one.places), 0.0)
+    mean = float(sums @ (at * there)) / present
+    bar = _bar((at - mean) * there / present, noise)
+    low, high = float(np.nanmin(one.places)), float(np.nanmax(one.places))
+    yield told("mean", *(float(np.clip(v, low, high)) for v in (mean, mean - bar, mean + bar)))
+    # Sharing a record between two knots adds the product of its distances to the square: between
+    # nothing and a quarter of the square of their gap, a sixth on average.
+    gaps = np.zeros(len(at))
+    if isinstance(one.feature, Number):
+        wide = np.diff(one.places) ** 2 / 6
+        gaps[: len(wide)] += wide / 2
+        gaps[1 : len(wide) + 1] += wide / 2
+    square = ((at - mean) ** 2 - gaps) * there
+    variance = float(sums @ square) / present
+    bar = _bar((square - variance * there) / present, noise)
+    bar += float(np.max(np.abs(sums) @ (gaps * there)) / present) / 2
+    roots = (math.sqrt(max(v, 0.0)) for v in (variance, variance - bar, variance + bar))
+    yield told("sd", *roots)
+    if not isinstance(one.feature, Number):
+        return
+    upto = np.cumsum(sums[:-1]) / present
+    lower = np.tri(len(upto))
+    bars = np.array([_bar((row - v) / present, noise) for row, v in zip(lower, upto, strict=True)])
+    # What lies below a knot fills that knot at most; what fills knots before it lies below it.
+    least, most = np.append(0.0, (upto - bars)[:-1]), upto + bars
+    middle = np.maximum.accumulate((np.append(0.0, upto[:-1]) + upto) / 2)
+    for share, name in ((0.25, "quartile 1"), (0.5, "median"), (0.75, "quartile 3")):
+        begin = one.places[most < share]
+        end = one.places[least >= share]
+        value = float(np.interp(share, middle, one.places))
+        yield told(
+            name,
+            value,
+            float(begin[-1]) if len(begin) else low,
+            float(end[0]) if len(end) else high,
+        )
+
+
+def _statistics(one: _Column) -> list[str]:
+    numbers = ["mean", "sd"] if one.places is not None else []
+    if isinstance(one.feature, Number):
+        numbers += ["quartile 1", "median", "quartile 3"]
+    return ["missing", *numbers, *one.names]
+
+
+class CohortSummary(Shown):
+    """Table 1 of a cohort: sizes, means, spreads, quantiles, shares and gaps, with error bars.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Price of the whole table, whatever the number of its sites and outcomes.
+    schema : PublicSchema
+        Which columns there are, and within which bounds.
+    budget : Budget or Ledger, optional
+        Who pays; see :class:`confrere.PrivateLogisticRegression`.
+    sites : sequence of str, optional
+        All sites, which are public, where a column of the table names them.
+    site_column : str, optional
+        That column.
+    neighbours : {"replace-one", "add-remove"}, default="replace-one"
+        Which change of the data is hidden.
+    random_state : int, optional
+        A seed makes a simulation.
+
+    Attributes
+    ----------
+    estimates_ : list of CohortEstimate
+        Every number of the table, with its error bar.
+    schema_ : PublicSchema
+        The schema with what it did not declare and was counted (means, deviations, shares, missing
+        cells, the base rate), and the receipt: public statistics of the next study.
+    receipt_ : Receipt
+        What was paid.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        schema: PublicSchema | None = None,
+        budget: Budget | Ledger | None = None,
+        *,
+        sites: Sequence[str] = (),
+        site_column: str | None = None,
+        neighbours: str = "replace-one",
+        random_state: Seed | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.schema = schema
+        self.budget = budget
+        self.sites = sites
+        self.site_column = site_column
+        self.neighbours = neighbours
+        self.random_state = random_state
+
+    @property
+    def _counts(self) -> CohortCounts:
+        if not isinstance(self.schema, PublicSchema):
+            raise InvalidParameter("schema must be a PublicSchema: it says what may be counted.")
+        sites = tuple(map(str, self.sites))
+        if bool(sites) != (self.site_column is not None):
+            raise InvalidParameter("sites and site_column belong together: give both, or none.")
+        if len(set(sites)) < len(sites) or ALL in sites:
+            raise InvalidParameter(f"sites must be distinct names, none of them {ALL!r}.")
+        if self.schema.outcome is not None and ALL in map(str, self.schema.outcome.names):
+            raise InvalidParameter(f"schema: {ALL!r} names everybody; call that outcome otherwise.")
+        return CohortCounts(self.schema, sites, self.site_column)
+
+    def price(self) -> Guarantee:
+        """Return what the table costs, without touching data."""
+        return self._point.guarantee()
+
+    @property
+    def _point(self) -> Point:
+        relation = check_relation(self.neighbours)
+        return self._counts.point(check_epsilon(self.epsilon), relation)
+
+    def check(self, table: Any) -> None:
+        """Say what is wrong with a table, if anything is; nothing is spent."""
+        self._counts.sums(table)
+
+    def fit(self, table: Any) -> Self:
+        """Count, put noise on all counts at once, and describe them.
+
+        Unit: record. Neighbours: replace one row of ``table``, or add or remove one. Guarantee:
+        ``epsilon``-DP, pure. Spends: ``epsilon`` of ``budget`` before noise is drawn. Proof:
+        docs/proofs/cohort.md.
+        """
+        counted, point = self._counts, self._point
+        guarantee = point.guarantee()
+        exact = counted.sums(table)
+        book, paid_by = payer(self.budget, guarantee)
+        with paying(
+            book,
+            paid_by,
+            guarantee,
+            purpose="describe a cohort (Table 1)",
+            simulation=simulation_of(self.random_state),
+        ) as ticket:
+            noised: NDArray[Any] = ticket.draw(point, exact)[0][0]
+            self.receipt_ = ticket.receipt
+            deviation = point.deviations[0]
+            self.estimates_ = list(counted.estimates(noised.astype(np.float64), deviation))
+            self.schema_ = self._learned()
+            paid = self.schema_.paid[-1]
+            book.mark_released(ticket.receipt, digest=paid.digest(self.schema_))
+        return self
+
+    def _learned(self) -> PublicSchema:
+        """Return the schema with what was counted where it declares nothing."""
+        assert self.schema is not None
+        told: dict[str, dict[str, float]] = {}
+        for one in self.estimates_:
+            if one.site == one.group == ALL and one.value is not None:
+                told.setdefault(one.column, {})[one.statistic] = one.value
+        what: dict[str, tuple[str, ...]] = {}
+        features = []
+        for feature in self.schema.features:
+            found = dict(_facts(feature, told.get(feature.column, {})))
+            what |= {feature.column: tuple(found)} if found else {}
+            features.append(replace(feature, **found) if found else feature)
+        outcome = self.schema.outcome
+        if outcome is not None and outcome.positive is not None and outcome.base_rate is None:
+            outcome = replace(outcome, base_rate=self._base_rate(str(outcome.names[1])))
+            what[outcome.column] = ("base_rate",)
+        paid = PaidFacts(what, {self.receipt_.account: self.receipt_.to_dict()})
+        made = replace(self.schema, features=tuple(features), outcome=outcome)
+        return replace(made, paid=(*self.schema.paid, paid))
+
+    def _base_rate(self, positive: str) -> float:
+        sizes = [one for one in self.estimates_ if one.site == ALL and not one.column]
+        counted = {one.group: one.value or 0.0 for one in sizes}
+        return _share(counted[positive] / max(counted[ALL], 1.0))
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return every number of the table as a plain row."""
+        return [dict(vars(one)) for one in self.estimates_]
+
+    def to_csv(self) -> str:
+        """Return the table as text: a line per number."""
+        file = io.StringIO()
+        writer = csv.DictWriter(file, list(vars(self.estimates_[0])))
+        writer.writeheader()
+        writer.writerows(self.table())
+        return file.getvalue()
+
+    def files(self) -> dict[str, str]:
+        """Return a page, the table, and the schema for the next study, by their suffixes."""
+        style = "body{font:14px/1.4 sans-serif;margin:2em}td{white-space:nowrap}"
+        head = f"<!doctype html><meta charset='utf-8'><title>Table 1</title><style>{style}</style>"
+        page = f"{head}{html(self)}"
+        return {".html": page, ".csv": self.to_csv(), ".toml": self.schema_.to_toml()}
+
+    @override
+    def view(self) -> Panel:
+        """Return Table 1 as journals print it: a row per statistic, a column per site and group."""
+        shown: dict[tuple[str, str], dict[str, object]] = {}
+        for one in self.estimates_:
+            where = one.group if one.site == ALL else f"{one.site}: {one.group}"
+            shown.setdefault((one.column, one.statistic), {})[where] = _cell(one)
+        columns = [*dict.fromkeys(name for row in shown.values() for name in row)]
+        rows = [
+            (column or "records", statistic, *(row.get(name, "") for name in columns))
+            for (column, statistic), row in shown.items()
+        ]
+        note = (
+            f"epsilon {self.epsilon:g} for the whole table; in brackets what 95 of 100 draws of the"
+            " noise would cover; ! a site that differs from the others beyond the noise"
+        )
+        return Panel("Table 1", [Table(("column", "", *columns), rows, columns)], note)
+
+
+def _facts(feature: Feature, told: Mapping[str, float]) -> Iterator[tuple[str, Any]]:
+    """Yield what a schema does not declare of a column, as far as it was counted."""
+    if feature.has_indicator and feature.missing_share is None and "missing" in told:
+        yield "missing_share", _share(told["missing"])
+    if isinstance(feature, Number):
+        # A scale of logarithms is declared on another one than the table's.
+        if feature.sd is None and told.get("sd", 0.0) > 0 and not feature.log:
+            middle, half = feature.moments()
+            yield "mean", float(np.clip(rounded(told["mean"], half), middle - half, middle + half))
+            yield "sd", max(rounded(told["sd"], half), half / STEPS)
+    elif isinstance(feature, Discrete):
+        yield from _share_facts(feature, [told.get(name) for name in value_names(feature)[:-1]])
+
+
+def _share_facts(feature: Discrete, counted: list[float | None]) -> Iterator[tuple[str, Any]]:
+    parts = [_share(one) for one in counted if one is not None]
+    if len(parts) < len(counted):  # drowned in noise
+        return
+    if isinstance(feature, Flag) and feature.share is None:
+        yield "share", parts[1]
+    scored = getattr(feature, "sd", None) is not None
+    if getattr(feature, "shares", ()) is None and not scored:
+        yield "shares", tuple(round(part / sum(parts), 6) for part in parts)
+
+
+def _share(value: float) -> float:
+    return round(float(np.clip(value, LEAST_SHARE, 1 - LEAST_SHARE)), 6)
+
+
+def _cell(one: CohortEstimate) -> str:
+    if one.value is None or one.low is None or one.high is None:
+        return "not measurable"
+    if one.statistic == "n":
+        return f"{one.value:.0f} [{one.low:.0f}, {one.high:.0f}]"
+    mark = " !" if one.differs else ""
+    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]{mark}"

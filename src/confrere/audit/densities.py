@@ -1,0 +1,146 @@
+"""Densities of releases, given the rows, up to constants: what an exact audit compares.
+
+They are worked out from what a measurement says of itself, and are no part of what draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from confrere.arrays import Floats
+from confrere.kernel.accountants import Labels, Logistic, Loss
+from confrere.kernel.measurements import Act, Objective, Point, SecureSum, coordinates
+from confrere.kernel.norms import L1, L2, Body, Gaussian, LatticeStep, Law, Norm, Pure
+from confrere.methods.plan import Term
+
+
+def norms_of(norm: Norm, points: Floats) -> Floats:
+    """Return the norm of every row."""
+    if not isinstance(norm, Body):
+        return np.asarray(np.linalg.norm(points, ord=1 if isinstance(norm, L1) else 2, axis=1))
+    norms, group = norm.factor_norms(np.atleast_2d(points)), np.array(norm.groups)
+    return np.asarray(
+        sum(share * norms[:, group == g].max(axis=1) for g, share in enumerate(norm.shares))
+    )
+
+
+def log_density(law: Law, noise: Floats) -> float:
+    """Return the logarithm of a law's density, up to a constant."""
+    if isinstance(law, Gaussian):
+        return -float(np.square(noise).sum()) / (2 * law.sigma**2)
+    assert isinstance(law, Pure)
+    return -law.rho * float(norms_of(law.norm, np.reshape(noise, (law.copies, -1))).sum())
+
+
+def bends(loss: Loss, scores: Floats, labels: Labels) -> Floats:
+    """Return every record's curvature, ``(n, n_scores, n_scores)``."""
+    if isinstance(loss, Logistic):
+        signs = np.asarray(labels, dtype=np.float64)[:, None]
+        p, rare = special.expit(-signs * scores), special.expit(-np.abs(scores))
+        # The smaller of p and 1 - p has full relative accuracy; at the cap the curved side counts.
+        return np.asarray(np.where(p <= loss.cap, rare * (1 - rare), 0.0))[:, :, None]
+    shares = special.softmax(scores, axis=1)
+    diagonals = np.einsum("nk,kl->nkl", shares, np.eye(loss.n_classes))
+    return np.asarray(diagonals - shares[:, :, None] * shares[:, None, :])
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedTerm:
+    """The density of one block's release, given its rows."""
+
+    X: Floats
+    y: Labels
+    made: Act
+
+    @property
+    def law(self) -> Law:
+        return self.made.law
+
+    @property
+    def step(self) -> LatticeStep:
+        return self.made.output_step
+
+    @property
+    def released(self) -> int:
+        return self.step.size
+
+    def noise(self, released: Floats) -> Floats:
+        """Return the noise that makes these weights the minimiser."""
+        act, W = self.made, np.reshape(released, (self.made.loss.n_scores, -1))
+        towards = 0.0 if act.centre is None else np.reshape(act.centre, W.shape)
+        scores = np.array((W @ self.X.T)[None], dtype=np.float64)
+        (residuals,) = act.loss.residuals(scores, self.y)
+        return np.asarray(-(residuals @ self.X + act.ridge * (W - towards)).ravel())
+
+    def log_density(self, released: Floats) -> float:
+        """Return that of the noise, and of the Hessian's determinant."""
+        act, W = self.made, np.reshape(released, (self.made.loss.n_scores, -1))
+        bent, size = bends(act.loss, self.X @ W.T, self.y), W.size
+        hessian = np.einsum("nab,ni,nj->aibj", bent, self.X, self.X, optimize=True)
+        _, found = np.linalg.slogdet(hessian.reshape(size, size) + act.ridge * np.eye(size))
+        return float(found) + log_density(act.law, self.noise(W))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedPoint:
+    """A point with noise on it: the loss between two is their distance times the rate, exactly."""
+
+    point: Floats  #: Before noise, in the coordinates of the noise
+    law: Law
+    step: LatticeStep | None = None  #: The output step that follows
+    n_classes: int = 2  #: Of more than two a release is a matrix whose columns sum to zero
+
+    @property
+    def released(self) -> int:
+        k = self.n_classes
+        return len(self.point) if k == 2 else len(self.point) * k // (k - 1)
+
+    def noise(self, released: Floats) -> Floats:
+        """Return the noise that led to a release."""
+        shaped = released if self.n_classes == 2 else released.reshape(self.n_classes, -1)
+        return np.asarray(coordinates(shaped) - self.point)
+
+    def log_density(self, released: Floats) -> float:
+        return log_density(self.law, self.noise(released))
+
+    def loss(self, other: NoisedPoint) -> float:
+        """Return the largest log density ratio; ``other`` is on other data."""
+        return -log_density(self.law, self.point - other.point)
+
+
+#: Of each thing that is noised apart.
+Density = NoisedPoint | PerturbedTerm
+
+
+def densities(made: Any, rows: Any) -> list[Density]:
+    """Return the density of each part of a measurement's release, given what it sees."""
+    if isinstance(made, Objective):
+        blocks, y = rows
+        return [PerturbedTerm(np.asarray(X), y, a) for a, X in zip(made.acts, blocks, strict=True)]
+    if isinstance(made, SecureSum):
+        return [NoisedPoint(np.atleast_2d(rows).sum(axis=0), sum_law(made))]
+    assert isinstance(made, Point)
+    made.certify(rows)
+    points = [point.astype(np.float64) for point in made.points(rows)]
+    if not made.parts:
+        (point,) = points
+        return [NoisedPoint(point, Pure(L1(point.size), 1 / made.scale))]
+    parts = zip(points, made.laws, made.steps, made.parts, strict=True)
+    return [NoisedPoint(point, law, step, part.n_classes) for point, law, step, part in parts]
+
+
+def sum_law(made: SecureSum) -> Law:
+    """Return the law that is counted on, whoever colludes; integers have Laplace's on a grid."""
+    if made.delta:
+        return Gaussian(1 / made.rate, made.size)
+    return Pure((L2 if made.law == "l2" else L1)(made.size), made.rate)
+
+
+def densities_of(terms: Sequence[Term]) -> list[Density]:
+    """Return the densities of all that a plan's terms noise."""
+    return [density for term in terms for density in densities(term.mechanism, term.data)]

@@ -1,0 +1,430 @@
+"""Several organisations, one model: a few that release each, or many that vote."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from confrere.data.cells import party_column
+from confrere.data.tables import RowTable
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators.base import (
+    NO_LABELS,
+    AutoCount,
+    Bound,
+    Count,
+    Experts,
+    LinearClassifier,
+    Relation,
+    Ridge,
+    Spare,
+    check_parameters,
+    estimator,
+    one_of,
+)
+from confrere.kernel.guarantee import Guarantee
+from confrere.methods.asking import Sizes, party_codes
+from confrere.methods.average import CollaborativePlan
+from confrere.methods.design import AddRemove, Purpose, design_protocol
+from confrere.methods.geometry import GeometryName, encodes
+from confrere.methods.plan import LabelledTable, PublicFacts, linear_frame
+from confrere.methods.votes import (
+    Method,
+    MultipartyPlan,
+    Parties,
+    Voting,
+    apply_policy,
+    dense,
+    group_rows,
+    local_of,
+)
+from confrere.model import Linear, Model
+
+
+@estimator
+class CollaborativeClassifier(LinearClassifier):
+    """Logistic regression of several parties through a central server (OFPA, OFAA made sound).
+
+    Every party releases once (or once per round) about its own rows; the server averages, which
+    is post-processing. The classifier simulates the parties in this process; the same protocols
+    run between real organisations, see :mod:`confrere_federation.parties`.
+
+    Parameters
+    ----------
+    method : {"average", "ofpa", "ofaa", "laplace", "sums"}
+        ``"average"``: objective perturbation with L2 noise, weighted average. ``"ofpa"``: the
+        same with Laplace noise; ``data_norm`` is then a bound on the L1 norm. ``"ofaa"``: noisy
+        coefficients of the expanded loss, summed and minimised. ``"laplace"``: noise on every
+        party's minimiser, as a baseline. ``"sums"``: nobody sees what a party sends, and nobody
+        draws the noise alone: one message per party, or with a ``delta`` rounds of gradients.
+    rounds : int
+        More than one divides epsilon; each round then shrinks towards the average of the one
+        before. For ``"average"`` and ``"ofpa"``; for ``"sums"`` with a delta the number of
+        gradient sums, where 1 stands for 20.
+    combine : {"mean", "trimmed", "median"}
+        What is made of the parties' weights: their mean by records; or, coordinate by coordinate
+        with one vote per party, the mean without the largest and smallest fifth, or the median:
+        both bound what a party that lies can do. Not for ``"ofaa"`` and ``"sums"``.
+    neighbours : "replace-one" or AddRemove
+        ``AddRemove(n_samples)`` has a public stand-in for the number of all parties' records: a
+        party's own number is not public, and all parties count alike.
+    prior : array of shape (n_features,) or (n_classes, n_features), "auto", "experts" or None
+        As in :class:`PrivateLogisticRegression`. For ``"average"`` a part of ``epsilon`` pays
+        for every party's noised answer to how far it holds; for others ``"auto"`` asks nobody.
+    geometry : {"auto", "schema", "l2"}
+        As in :class:`PrivateLogisticRegression`. Only the noise of ``"average"`` has the schema's
+        own shape; others have an L2 ball's, in the coordinates that suit the schema. ``"auto"``
+        takes the schema's for ``"average"`` alone, of two classes, without a delta or numbers of a
+        ``prior``. Asked of others it needs the encoder of all parties.
+
+    Attributes
+    ----------
+    party_ : array of shape (n_parties,)
+        The parties, sorted.
+    party_weights_ : array of shape (n_parties,)
+        Their shares of all records.
+
+    Notes
+    -----
+    **Privacy**
+
+    :Unit: record
+    :Neighbours: replace one row of ``(X, y)``, within its party; with :class:`AddRemove` one
+        row comes or goes
+    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP if ``delta`` is set
+    :Spends: ``epsilon`` of ``budget``, once per ``fit``, before noise is drawn
+    :Public: n_samples of every party, n_features, the label set, every parameter
+    :Releases: ``coef_``, ``intercept_``, and every party's own release behind them
+    :Proof: docs/proofs/averaging.md
+
+    ``"ofaa"`` rests on docs/proofs/functional_mechanism.md and ``"laplace"`` on
+    docs/proofs/output_perturbation.md, ``"sums"`` on docs/proofs/secure_sums.md, where the
+    guarantee is ``(epsilon, delta)`` and towards the coordinator computational. A person with rows
+    at several parties pays epsilon at each.
+
+    Examples
+    --------
+    >>> from confrere import CollaborativeClassifier
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(n_samples=2000, random_state=0)
+    >>> model = CollaborativeClassifier(epsilon=1.0, data_norm=5.0, random_state=0)
+    >>> model = model.fit(X, y, party=[0] * 1000 + [1] * 700 + [2] * 300)
+    >>> print(model.guarantee_)
+    1-DP per record (replace-one)
+    >>> model.party_weights_
+    array([0.5 , 0.35, 0.15])
+    """
+
+    method: Literal["average", "ofpa", "ofaa", "laplace", "sums"] = "average"
+    prior: Experts = "auto"
+    alpha: Ridge = "auto"
+    neighbours: Relation = "replace-one"
+    geometry: GeometryName = "auto"
+    purpose: Purpose = "prediction"
+    rounds: Count = 1
+    combine: Literal["mean", "trimmed", "median"] = "mean"
+    collusion_threshold: AutoCount = "auto"
+    max_retries: Spare = 0
+    data_norm: Bound = 1.0
+
+    _kind = "collaborative"
+    _sparse = False
+
+    def fit(self, X: Any, y: Any = None, party: ArrayLike | None = None) -> Self:
+        """Charge ``epsilon``, then release a model of all parties' rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), or raw table
+            Rows of all parties; a raw table where there is a ``schema``.
+        y : array of shape (n_samples,)
+            Labels; may be left out where the schema says in which column of the table they are.
+        party : array of shape (n_samples,), or str, optional
+            Whose row it is, or the column of the table that says so: a public fact. By default all
+            rows are one party's.
+        """
+        return self._fit(X, y, party=party)
+
+    def price(
+        self,
+        n_samples: Any,
+        n_features: int | None = None,
+        n_classes: int | None = None,
+        n_parties: int | None = None,
+    ) -> Guarantee:
+        """Return what one ``fit`` on data of these sizes would spend; touches no data.
+
+        ``n_parties`` matters to ``method="sums"`` alone, whose promise names their number; by
+        default the fewest that can hide anything.
+        """
+        if self.method != "sums":
+            return super().price(n_samples, n_features, n_classes)
+        check_parameters(self)
+        least = 1 if self.collusion_threshold == "auto" else self.collusion_threshold
+        count = least + 1 if n_parties is None else n_parties
+        public = self._sizes(n_samples, n_features, n_classes)
+        rows = public.n_samples
+        sizes = {str(party): rows for party in range(count)}
+        facts = replace(public, n_samples=rows * count, sizes=sizes)
+        return self.plan(facts).guarantee()
+
+    def prepare(
+        self, X: Any, y: Any, party: ArrayLike | None = None
+    ) -> tuple[CollaborativePlan, LabelledTable]:
+        """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
+        check_parameters(self)
+        if isinstance(X, RowTable) and isinstance(party, str):
+            party = party_column(X.whole([party]), party)
+        ids = party_column(X, party)
+        # How rows are encoded may follow from the numbers of the parties' rows.
+        self._party_sizes = np.bincount(party_codes(ids, 0 if ids is None else len(ids))[1])
+        table = self._table(X, y)
+        self.party_, codes = party_codes(ids, len(table.codes))
+        counts = np.bincount(codes, minlength=len(self.party_)).tolist()
+        facts = PublicFacts(
+            n_samples=len(table.codes),
+            n_features=table.X.shape[1],
+            n_classes=max(2, len(table.classes)),
+            sizes=dict(zip(map(str, self.party_), counts, strict=True)),
+            features=table.features,
+        )
+        return self.plan(facts), replace(table, party=codes)
+
+    def plan(self, facts: PublicFacts) -> CollaborativePlan:
+        """Return everything that is decided before the data are touched."""
+        sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
+        encoder = self.encoder_for(sizes.counts)
+        if encoder is not None and not encodes(encoder, facts.features):
+            encoder = None
+        # Whoever asks for a price names no columns: those are the encoder's.
+        width = facts.n_features if encoder is None else len(encoder.names)
+        if isinstance(self.neighbours, AddRemove):
+            sizes = Sizes.declared(sizes.counts, self.neighbours.n_samples)
+        made = design_protocol(self._asked(), width, facts.n_classes, encoder)
+        return CollaborativePlan(self.method, made, sizes, encoder)
+
+    def _keep(self, plan: CollaborativePlan, learned: Any, model: Model) -> None:
+        super()._keep(plan, learned, model)
+        counts = np.array(list(plan.sizes.counts.values()), dtype=np.float64)
+        self.party_weights_ = counts / counts.sum()
+
+
+@estimator
+class MultipartyClassifier(LinearClassifier):
+    """Learning from many parties' classifiers (Hamm et al., Algorithms 1 and 2, made sharper).
+
+    Every party trains on its own rows and votes on unlabelled auxiliary rows; the votes' sums make
+    one linear model. All data of a party are protected together. The classifier simulates the
+    parties in this process; the same protocol runs between real organisations, see
+    :class:`confrere_federation.parties.Trusted`.
+
+    Parameters
+    ----------
+    method : {"statistic", "cells", "soft", "vote", "weights"}
+        Where noise goes. ``"statistic"``: on the one vector through which votes enter the risk of
+        public auxiliary rows; training is post-processing. ``"cells"``: on how the parties' rows
+        are shared over classes and public cells, clusters of the auxiliary rows; by far the best
+        for three classes and more, and for two where rows are clustered. ``"soft"``: on the model
+        of the votes' fractions. ``"vote"``: on the model of their majority, as a baseline.
+        ``"weights"``: on the mean of the parties' own weights, without auxiliary rows.
+    alpha : float or "auto"
+        Ridge of the released model on the mean loss of the auxiliary rows; for ``"weights"`` of the
+        parties' own; for ``"cells"`` on half-white rows. ``"auto"`` is a public rule, for
+        ``"statistic"`` and ``"cells"`` one that also looks at what was released.
+    local : classifier, list or callable
+        What parties train: a scikit-learn classifier that is cloned for each, one per party in the
+        order of their names, or a function from a party's name to one. By default logistic
+        regression, all parties at once. Not for ``"weights"`` and ``"cells"``.
+    local_alpha : float
+        Ridge of the default local classifier on the mean loss of a party's rows.
+    auxiliary_private : bool
+        Hide one auxiliary row together with the party, for ``"soft"`` and ``"vote"``.
+    trust : {"coordinator", "sum"}
+        Who adds the noise. ``"sum"``: nobody; every party draws a share of it, so that nobody has
+        to see what a party sends (docs/sums.md). Not for ``"soft"`` and ``"vote"``, whose
+        coordinator noises a model of all votes and is trusted with them.
+    on_faulty : {"leave-out", "refuse"}
+        Parties with values that are not finite or undeclared labels: count them as
+        split votes (as zero weights) and log their names, or raise.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The ridge behind them.
+    statistic_ : array
+        For ``"statistic"``: what was released; every other model of it costs nothing more. For
+        ``"cells"`` the share of all rows in every cell and class, with noise.
+    n_parties_ : int
+        Public number of parties.
+
+    Notes
+    -----
+    **Privacy**
+
+    :Unit: party
+    :Neighbours: replace all rows of one party, and how many they are
+    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
+    :Spends: ``epsilon`` of ``budget``, once per ``fit``, before noise is drawn
+    :Public: the number of parties, n_features, the label set, the auxiliary rows, every parameter
+    :Releases: ``coef_``, ``intercept_``, ``statistic_``
+    :Proof: docs/proofs/multiparty.md
+
+    ``"statistic"`` rests on docs/proofs/statistic.md, ``"cells"`` on docs/proofs/cells.md and
+    ``"weights"`` on docs/proofs/party_average.md. With ``trust="coordinator"`` whoever runs ``fit``
+    is trusted with what parties send and with adding the noise. Local classifiers must learn from
+    their party's rows alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confrere import MultipartyClassifier
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(n_samples=6000, random_state=0)
+    >>> party = np.repeat(np.arange(500), 10)
+    >>> model = MultipartyClassifier(epsilon=1.0, data_norm=5.0, random_state=0)
+    >>> model = model.fit(X[:5000], y[:5000], party=party, auxiliary=X[5000:])
+    >>> print(model.guarantee_)
+    1-DP per party (replace-one)
+    """
+
+    _protocol: ClassVar[type[Voting]] = Voting
+
+    method: Annotated[Method, one_of(get_args(Method), average="weights")] = "statistic"
+    alpha: Ridge = "auto"
+    local: Any = None
+    local_alpha: Bound = 1e-4
+    auxiliary_private: bool = False
+    trust: Literal["coordinator", "sum"] = "coordinator"
+    collusion_threshold: AutoCount = "auto"
+    max_retries: Spare = 0
+    on_faulty: Literal["leave-out", "refuse"] = "leave-out"
+    data_norm: Bound = 1.0
+
+    _kind = "multiparty"
+
+    def price(
+        self, n_parties: Any, n_features: int | None = None, n_classes: int | None = None
+    ) -> Guarantee:
+        """Return what one ``fit`` of so many parties would spend; touches no data."""
+        return super().price(n_parties, n_features, n_classes)
+
+    def fit(
+        self, X: Any, y: Any = None, party: ArrayLike | None = None, auxiliary: Any = None
+    ) -> Self:
+        """Charge ``epsilon``, then release a model of all parties' votes.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Rows of all parties; a raw table where there is a ``schema``.
+        y : array of shape (n_samples,)
+            Labels; may be left out where the schema says in which column of the table they are.
+        party : array of shape (n_samples,) or str, optional
+            Whose row it is, or the column of the table that says so. By default every row is a
+            party of its own.
+        auxiliary : array or sparse matrix of shape (n_auxiliary, n_features)
+            Unlabelled rows that parties vote on, or that are learned with; public, unless
+            ``auxiliary_private``. Not used by ``"weights"``.
+        """
+        return self._fit(X, y, party=party, auxiliary=auxiliary)
+
+    def prepare(
+        self, X: Any, y: Any, party: ArrayLike | None = None, auxiliary: Any = None
+    ) -> tuple[MultipartyPlan, Parties]:
+        """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
+        check_parameters(self)
+        parties = self._parties(X, y, party_column(X, party))
+        facts = PublicFacts(
+            n_samples=len(parties),
+            n_features=parties.X.shape[1],
+            n_classes=max(2, len(parties.classes)),
+            auxiliary=self._auxiliary(auxiliary),
+        )
+        plan = self.plan(facts)
+        plan.voting.check(len(parties))
+        if self.local is not None:
+            local_of(self.local, 0, len(parties), parties.names[0])
+        apply_policy(parties, self.on_faulty)
+        if self.local is not None:
+            # Code of others may fail on anything: it runs, without noise, before a price is paid.
+            parties = replace(parties, total=plan.total(parties))
+        encoder = self._encoder()
+        names = self._features() if encoder is None else list(encoder.names)
+        return plan, replace(parties, features=names)
+
+    def plan(self, facts: PublicFacts) -> MultipartyPlan:
+        """Return everything that is decided before the data are touched.
+
+        ``facts.n_samples`` is the number of parties: how many rows they have is not public.
+        """
+        if self.local is not None and self.method in ("weights", "cells"):
+            raise InvalidParameter(
+                f"local: method={self.method!r} has no use for other classifiers (only weights of "
+                "the built-in one have a bound to average under); use method='statistic'."
+            )
+        asked = self._asked()
+        voting = self._protocol(
+            frame=linear_frame(
+                facts.n_features,
+                data_norm=self.data_norm,
+                fit_intercept=asked.fit_intercept,
+                intercept_scale=asked.intercept_scale,
+            ),
+            auxiliary=facts.auxiliary,
+            n_classes=facts.n_classes,
+            **self._values(Voting),
+        )
+        return MultipartyPlan(
+            voting=voting, n_parties=facts.n_samples, local=self.local, on_faulty=self.on_faulty
+        )
+
+    def _model_in(self, learned: Any) -> Linear:
+        return learned[0]  # type: ignore[no-any-return]
+
+    def _keep(self, plan: MultipartyPlan, learned: Any, model: Model) -> None:
+        super()._keep(plan, learned, model)
+        self.n_parties_, self.alpha_ = plan.n_parties, model.facts.alpha
+        if learned[1] is not None:
+            self.statistic_ = learned[1]
+
+    def faults(self, X: Any, y: Any, party: ArrayLike | None = None) -> dict[Any, str]:
+        """Return the parties that ``fit`` would leave out, and why; spends nothing.
+
+        About the data themselves: for whoever holds them, not to be published.
+        """
+        parties = self._parties(X, y, party_column(X, party))
+        names = parties.names.tolist()
+        return {names[k]: why for k, why in sorted(parties.faults.items())}
+
+    def _parties(self, X: Any, y: Any, party: ArrayLike | None) -> Parties:
+        encoder = self._encoder()
+        if encoder is not None:
+            encoded, found, _ = self._coded(encoder, X, y)
+            return group_rows(encoded.toarray(), found, party, self._classes(found))
+        if y is None:
+            raise InvalidData(NO_LABELS)
+        rows = self._checked(
+            X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False
+        )
+        labels = column_or_1d(y, warn=True)
+        if rows.shape[0] != len(labels):
+            raise InvalidData("y must hold one label per row of X.")
+        if self.on_faulty == "refuse":
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+        return group_rows(rows, labels, party, self._classes(y))
+
+    def _auxiliary(self, auxiliary: Any) -> NDArray[np.float64] | None:
+        if self.method == "weights" or auxiliary is None:
+            return None
+        encoder = self._encoder()
+        if encoder is not None:
+            return encoder.transform(auxiliary)
+        rows = self._checked(auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
+        return dense(rows)

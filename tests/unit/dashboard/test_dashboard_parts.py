@@ -1,0 +1,187 @@
+"""The dashboard's parts by themselves: totals, pictures, runs, counts, and the worker's process."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from confrere.errors import InvalidParameter
+from confrere.kernel.guarantee import Guarantee
+from confrere.ledger import Ledger
+from confrere_federation.dashboard.server import serve_dashboard
+from confrere_federation.dashboard.state import (
+    Book,
+    Place,
+    StudyUnit,
+    last_lines,
+    look_through,
+    person_totals,
+    read_book,
+    run_facts,
+)
+from confrere_federation.progress import STATUS
+
+A, B = ("a", "ab" * 32), ("b", "cd" * 32)
+
+
+def book(tmp_path, name, *accounts):
+    ledger = Ledger(tmp_path / f"{name}.ledger")
+    for account, facts, charges in accounts:
+        ledger.open_account(account, **facts)
+        for epsilon, study in charges:
+            told = {"unit": facts.get("unit", "record")}
+            ledger.charge(account, Guarantee(epsilon, **told), purpose="fit", study=study)
+    return read_book(Place(ledger.path, name))
+
+
+def test_a_person_pays_in_every_account_and_for_every_row(tmp_path):
+    books = [
+        book(tmp_path, "one", ("x", {"epsilon": 5.0}, [(0.1, A), (0.2, B), (0.4, None)])),
+        book(tmp_path, "two", ("y", {}, [(0.3, A)]), ("z", {"unit": "party"}, [(1.0, B)])),
+    ]
+    known = {A[1]: StudyUnit("patient", 2), B[1]: StudyUnit("patient", 1)}
+    record, party = person_totals(books, known)
+    # 2 x 0.1 + 0.2 + 0.4 in one, 2 x 0.3 in the other: exact sums of decimals.
+    assert (record.paid, record.accounts, record.unknown) == (1.4, 2, 1)
+    assert record.people == "patient"
+    assert record.this_year == 1.4  # never shown as more than in all
+    assert (party.unit, party.paid) == ("party", 1.0)
+    old = person_totals(books, known, year=2020)
+    assert [one.this_year for one in old] == [0.0, 0.0]
+
+
+def test_a_file_that_is_called_a_ledger_and_is_none(tmp_path):
+    (tmp_path / "x.ledger").write_text("hello")
+    (tmp_path / "empty.ledger").write_text("")
+    (tmp_path / "link.ledger").symlink_to(tmp_path / "x.ledger")
+    found = look_through([tmp_path])
+    told = [read_book(place) for place in found.ledgers]
+    assert len(told) == 3
+    assert all(isinstance(one, Book) and one.fault for one in told)
+
+
+def test_folders_are_looked_through_to_a_depth_and_not_through_links(tmp_path):
+    deep = tmp_path / "a" / "b" / "c" / "d" / "e"
+    deep.mkdir(parents=True)
+    for folder in (tmp_path / "a", deep):
+        Ledger(folder / "x.ledger")
+    (tmp_path / "again").symlink_to(tmp_path / "a")
+    (tmp_path / ".hidden").mkdir()
+    Ledger(tmp_path / ".hidden" / "x.ledger")
+    found = look_through([tmp_path, tmp_path / "a"])
+    assert [place.path for place in found.ledgers] == [
+        tmp_path / "a" / "b" / "c" / "d" / "e" / "x.ledger",
+        tmp_path / "a" / "x.ledger",
+    ]
+    assert [p.shown for p in look_through([tmp_path]).ledgers] == [f"{tmp_path.name}/a/x.ledger"]
+    assert look_through([tmp_path / "none"]).gone == (tmp_path / "none",)
+
+
+# -- runs ----------------------------------------------------------------------------------------
+
+
+def told(folder: Path, **facts) -> Place:
+    folder.mkdir(exist_ok=True)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    (folder / STATUS).write_text(json.dumps({"at": now, "state": "asked: a"} | facts))
+    return Place(folder, folder.name)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"steps": [1, "x"]},
+        {"steps": 3},
+        {"steps": [{"parties": 1}]},
+        {"steps": [{"operation": "x", "step": 0, "parties": {"a": 3}}]},
+        {"parties": [1]},
+        {"at": "never"},
+        {"at": 5, "state": None},
+    ],
+)
+def test_a_hostile_status_file_breaks_nothing(tmp_path, facts):
+    found = run_facts(told(tmp_path / "c", **facts))
+    assert found is not None
+    assert "fault" in found or found["role"] == "coordinator"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_path, kind):
+    """An archive that somebody sent may hold links to files of this machine, and pipes."""
+    secret = tmp_path / "secret"
+    secret.write_text('{"state": "the passphrase"}\n')
+    for name in (STATUS, "line.log"):
+        path = tmp_path / "run" / name
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(secret) if kind == "link" else os.mkfifo(path)
+    assert run_facts(Place(tmp_path / "run", "x")) is None
+    assert last_lines(tmp_path / "run") == []
+
+
+# -- where it listens ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_over_a_network_only_behind_a_sign_in(tmp_path, host):
+    with pytest.raises(InvalidParameter, match="--sign-in-header"):
+        serve_dashboard([tmp_path], host=host, tell=print)
+
+
+SIGN_IN = {"header": "X-Remote-User"}
+
+
+def test_a_sign_in_has_to_prove_itself(tmp_path):
+    secret = tmp_path / "secret"
+
+    def refused(word, **facts):
+        with pytest.raises(InvalidParameter, match=word):
+            serve_dashboard([tmp_path], tell=print, **facts)
+
+    refused("--front-secret", **SIGN_IN)
+    refused("--sign-in-header", at_socket=tmp_path / "s")
+    refused("cannot be read", secret=secret, **SIGN_IN)
+    secret.write_text("5f0c" * 16)
+    secret.chmod(0o644)
+    refused("chmod 600", secret=secret, **SIGN_IN)
+    secret.chmod(0o600)
+    secret.write_text("short\n")
+    refused("32 characters", secret=secret, **SIGN_IN)
+
+
+def test_a_dashboard_at_a_socket_answers_its_front_and_nobody_else_can_connect(tmp_path):
+    place = tmp_path / "dashboard.sock"
+    (tmp_path / "approvers").write_text("# the office\nDr. Officer\n")
+    told = tmp_path / "told"
+    options = ["dashboard", str(tmp_path), "--socket", str(place), "--name", "dashboard"]
+    options += ["--sign-in-header", "X-Remote-User", "--approvers", str(tmp_path / "approvers")]
+    with told.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "confrere.cli", *options], stderr=out, stdout=out
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while not place.is_socket():
+            assert process.poll() is None, told.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert place.stat().st_mode & 0o777 == 0o660
+        transport = httpx.HTTPTransport(uds=str(place))
+        with httpx.Client(transport=transport, base_url="http://dashboard", timeout=60) as front:
+            assert front.get("/").status_code == 401
+            answer = front.get("/", headers={"X-Remote-User": "Dr. Officer"})
+            assert (answer.status_code, "Dr. Officer" in answer.text) == (200, True)
+        assert "token=" not in told.read_text()
+        assert "1 may decide" in told.read_text()
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert family  # the worker, who ends with the dashboard
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert psutil.wait_procs(family, 30)[1] == []

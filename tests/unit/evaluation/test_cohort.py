@@ -1,0 +1,167 @@
+"""Table 1: what is counted, how far a record moves it, and error bars that cover."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import CohortSummary, Ledger, PublicSchema
+from confrere.assurance.cohort import ALL, CohortCounts
+from confrere.data.fact_counts import STEPS
+from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
+from confrere.kernel.guarantee import Neighbours
+from confrere.schema import Category, Label, Number, Ordered
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(18, 100), mean=52, sd=16),
+        Number("bmi", bounds=(12, 60)),
+        Category("smoker", values=["never", "former", "current"]),
+        Ordered("stage", levels=["i", "ii", "iii"]),
+    ],
+    outcome=Label("ill", positive=["yes"]),
+)
+SITES = ("north", "south")
+
+
+def cohort(n, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "site": rng.choice(SITES, n, p=[0.6, 0.4]),
+            "age": rng.normal(52, 16, n).round(1),
+            "bmi": rng.normal(26, 4, n),
+            "smoker": rng.choice(["never", "former", "current"], n),
+            "stage": rng.choice(["i", "ii", "iii"], n, p=[0.6, 0.3, 0.1]),
+            "ill": np.where(rng.random(n) < 0.3, "yes", "no"),
+        }
+    )
+    table.loc[rng.random(n) < 0.1, "bmi"] = np.nan
+    return table
+
+
+def summary(table, epsilon=1.0, **more):
+    return CohortSummary(epsilon, SCHEMA, sites=SITES, site_column="site", **more).fit(table)
+
+
+def told(estimates):
+    return {(e.site, e.group, e.column, e.statistic): e for e in estimates}
+
+
+def test_without_noise_the_table_is_that_of_the_records():
+    table = cohort(3000)
+    exact = told(summary(table, 1e9, random_state=0).estimates_)
+    age = table["age"].clip(18, 100)
+    for site, rows in ((ALL, table.index), *table.groupby("site").groups.items()):
+        one = table.loc[rows]
+        near = {
+            ("", "n"): len(one),
+            ("age", "mean"): age[rows].mean(),
+            ("bmi", "mean"): one["bmi"].clip(12, 60).mean(),
+            ("bmi", "missing"): one["bmi"].isna().mean(),
+            ("smoker", "= former"): (one["smoker"] == "former").mean(),
+        }
+        for (column, statistic), value in near.items():
+            found = exact[site, ALL, column, statistic].value
+            # Numbers are moved to the nearest of about a thousand points.
+            assert found == pytest.approx(value, rel=1e-3), (site, column, statistic)
+        assert exact[site, ALL, "age", "sd"].value == pytest.approx(age[rows].std(), rel=0.05)
+        for statistic, share in (("quartile 1", 0.25), ("median", 0.5), ("quartile 3", 0.75)):
+            band = exact[site, ALL, "age", statistic]
+            assert band.low <= age[rows].quantile(share) <= band.high
+    assert exact[ALL, "yes", "", "n"].value == pytest.approx((table["ill"] == "yes").sum())
+
+
+def test_a_record_moves_all_sums_by_what_is_claimed_and_no_more():
+    counts = CohortCounts(SCHEMA, SITES, "site")
+    table = cohort(40, seed=3)
+    table["bmi"] = table["bmi"].fillna(30.0)
+    before = counts.sums(table)
+    moves = []
+    for row in range(20):
+        for other in range(20, 40):
+            changed = table.copy()
+            changed.loc[row] = table.loc[other]
+            moves.append(np.abs(counts.sums(changed) - before).sum())
+    replaced = counts.point(1.0, Neighbours.REPLACE_ONE).sensitivity
+    assert max(moves) == replaced == 2 * STEPS * (len(SCHEMA.features) + 1)
+    gone = {int(np.abs(counts.sums(table.drop(index=k)) - before).sum()) for k in range(40)}
+    assert gone == {counts.point(1.0, Neighbours.ADD_REMOVE).sensitivity}
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_error_bars_cover(neighbours):
+    table = cohort(4000, seed=5)
+    truth = told(summary(table, 1e9, random_state=0).estimates_)
+    covered = {"n": [], "mean": [], "= former": [], "median": []}
+    for seed in range(30):
+        made = summary(table, random_state=seed, neighbours=neighbours)
+        for key, one in told(made.estimates_).items():
+            if one.statistic in covered and one.value is not None:
+                covered[one.statistic].append(one.low <= truth[key].value <= one.high)
+    for statistic, hits in covered.items():
+        assert len(hits) > 250
+        assert np.mean(hits) > 0.915, statistic  # 270 of 95%, dependent: 3 deviations below
+    assert np.mean(covered["n"]) < 0.999  # a bar that always covers is no 95%
+
+
+def test_a_site_that_differs_is_flagged_and_others_are_not():
+    table = cohort(6000, seed=7)
+    assert not any(one.differs for one in summary(table, random_state=1).estimates_)
+    table.loc[table["site"] == "south", "bmi"] *= 2.2  # pounds for kilograms
+    flagged = {(e.site, e.column) for e in summary(table, random_state=1).estimates_ if e.differs}
+    assert ("south", "bmi") in flagged
+    assert {column for _, column in flagged} == {"bmi"}
+
+
+def test_it_is_paid_for_once_and_its_statistics_carry_the_receipt(tmp_path):
+    book = Ledger(tmp_path / "books.ledger")
+    book.open_account("people", epsilon=1.5)
+    made = summary(cohort(40_000), budget=book["people"])
+    assert book.left("people") == pytest.approx(0.5)
+    (entry,) = book.entries("people")
+    assert made.receipt_.row == entry.row
+    learned = {one.column: one for one in made.schema_.features}
+    assert learned["bmi"].sd is not None
+    assert learned["age"] == SCHEMA.features[0]  # what is declared stays
+    assert made.schema_.paid[-1].receipts["people"]["row"] == entry.row
+    with pytest.raises(BudgetExceeded):
+        summary(cohort(4000), budget=book["people"])
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_any_rows_are_described(neighbours):
+    nobody = cohort(10).iloc[:0]
+    odd = cohort(3)
+    odd[["age", "bmi"]] = np.nan
+    odd["smoker"] = "cigars"
+    for table in (nobody, odd):
+        made = summary(table, random_state=0, neighbours=neighbours)
+        assert told(made.estimates_)["south", "yes", "age", "mean"].value is None
+        assert "not measurable" in made._repr_html_()
+        assert all(np.isfinite(one.value) for one in made.estimates_ if one.value is not None)
+
+
+def test_what_is_wrong_is_said_before_anything_is_spent(tmp_path):
+    book = Ledger(tmp_path / "books.ledger")
+    book.open_account("people", epsilon=1.0)
+    budget, table = book["people"], cohort(50)
+    with pytest.raises(InvalidParameter, match="schema"):
+        CohortSummary(1.0, budget=budget).fit(table)
+    with pytest.raises(InvalidParameter, match="site_column"):
+        CohortSummary(1.0, SCHEMA, budget, sites=SITES).fit(table)
+    with pytest.raises(InvalidData, match="site"):
+        summary(table.assign(site="west"), budget=budget)
+    with pytest.raises(InvalidData, match="ill"):
+        summary(table.assign(ill=None), budget=budget)
+    assert book.left("people") == 1.0
+
+
+def test_numbers_on_a_scale_of_logarithms_are_described_as_tables_have_them():
+    amounts = np.random.default_rng(0).lognormal(3, 1, 2000)
+    plain = PublicSchema([Number("amount", bounds=(0, 2000), log=True)])
+    made = CohortSummary(1e9, plain, random_state=0).fit(pd.DataFrame({"amount": amounts}))
+    assert {(one.site, one.group) for one in made.estimates_} == {(ALL, ALL)}
+    found = told(made.estimates_)
+    assert found[ALL, ALL, "amount", "mean"].value == pytest.approx(amounts.mean(), rel=0.01)
+    band = found[ALL, ALL, "amount", "median"]
+    assert band.low <= np.median(amounts) <= band.high
