@@ -42,12 +42,13 @@ docs: .venv/.ready
 bench: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m benchmarks
 
-# The library and what is between organisations. The same bytes every time: nothing of the machine or
-# the moment is in a wheel.
+# Three wheels and their sources: the library, what is between organisations, the papers. The same bytes
+# every time: nothing of the machine or the moment is in them.
 wheel: .venv/.ready
 	$(PIP) --group ship
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir dist .
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir dist federation
+	rm -rf dist
+	for part in . federation research; do PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --outdir dist $$part || exit 1; done
+	$(BIN)/twine check --strict dist/*
 
 # What a party installs, as CycloneDX.
 sbom: .venv/.ready
@@ -68,7 +69,7 @@ lock: .venv/.ready
 lock-check: wheel
 	rm -rf .venv-locked && $(PYTHON) -m venv .venv-locked
 	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r locks/party.txt
-	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
+	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/confrere-*.whl dist/confrere_federation-*.whl
 	.venv-locked/bin/python -m pip check
 	.venv-locked/bin/confrere version
 
