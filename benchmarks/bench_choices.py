@@ -209,7 +209,7 @@ def _measured(given: Organisations) -> dict[str, Any]:
     sizes = pd.Series(party[first]).value_counts().tolist()
     found: dict[str, Any] = {"sizes": sizes}
     for epsilon in EPSILONS:
-        how: dict[str, Any] = {"sizes": sizes, "epsilon": epsilon, "trust": "coordinator"}
+        how: dict[str, Any] = {"n_samples": sizes, "epsilon": epsilon, "trust": "coordinator"}
         cell: dict[str, Any] = {
             "without signs": choose(schema=plain, **how).best.name,
             "with signs": choose(schema=schema, **how).best.name,

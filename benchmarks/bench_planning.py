@@ -54,7 +54,7 @@ def _measured(table: str, sizes: tuple[int, ...], base_rate: float) -> list[dict
                 reached[epsilon].append(round(float(roc_auc_score(data.y_test, scores)), 5))
         d = data.X.shape[1]
         for epsilon in EPSILONS:
-            made = plan(n=n, d=d, epsilon=epsilon, auc=best, base_rate=base_rate)
+            made = plan(n_samples=n, n_features=d, epsilon=epsilon, auc=best, base_rate=base_rate)
             found.append(
                 {
                     "table": table,

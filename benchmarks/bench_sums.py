@@ -141,7 +141,9 @@ def area(data: Dealt, epsilon: float, seed: int, settings: dict[str, Any]) -> fl
 def choices(name: str, data: Dealt, epsilon: float) -> dict[str, str]:
     """Return what planning would choose."""
     guess, sizes = GUESSED[name.split(",")[0]], np.bincount(data.party).tolist()
-    made = choose(sizes=sizes, d=data.X.shape[1], epsilon=epsilon, auc=guess, trust="1 of 2")
+    made = choose(
+        n_samples=sizes, n_features=data.X.shape[1], epsilon=epsilon, auc=guess, trust="1 of 2"
+    )
     return {"pure": "one message" if made.best.name == "sums" else "average"}
 
 

@@ -105,7 +105,7 @@ class Forecast(Shown):
 
     Parameters
     ----------
-    n, d : int
+    n_samples, n_features : int
         Records of every party, and features.
     epsilon : float, default=1.0
         What every party spends.
@@ -121,8 +121,8 @@ class Forecast(Shown):
         The loss.
     """
 
-    n: int
-    d: int
+    n_samples: int
+    n_features: int
     epsilon: float = 1.0
     delta: float = 0.0
     parties: int = 1
@@ -132,8 +132,8 @@ class Forecast(Shown):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        if min(self.n, self.d, self.parties) < 1:
-            raise InvalidParameter("n, d and parties must be at least 1.")
+        if min(self.n_samples, self.n_features, self.parties) < 1:
+            raise InvalidParameter("n_samples, n_features and parties must be at least 1.")
         if not 0 < self.base_rate < 1:
             raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
         _ = self.expected, self.act  # say so if there are none
@@ -141,15 +141,15 @@ class Forecast(Shown):
     @cached_property
     def act(self) -> Any:
         """What every party draws: its law and its ridge."""
-        frame = Frame(self.d)
+        frame = Frame(self.n_features)
         if self.parties == 1:
-            allowed = allowance(self.epsilon, self.n, delta=self.delta, loss=self.loss)
+            allowed = allowance(self.epsilon, self.n_samples, delta=self.delta, loss=self.loss)
             return plan_linear(allowed, frame).mechanism.act
         averaging = Averaging(
             frame=frame, epsilon=self.epsilon, delta=self.delta, cap=slope_of(self.loss)
         )
-        sizes = Sizes({f"party {k}": self.n for k in range(self.parties)})
-        mechanism = averaging.asked(sizes).mechanism(self.n)
+        sizes = Sizes({f"party {k}": self.n_samples for k in range(self.parties)})
+        mechanism = averaging.asked(sizes).mechanism(self.n_samples)
         assert isinstance(mechanism, Objective)
         return mechanism.act
 
@@ -157,8 +157,8 @@ class Forecast(Shown):
     def expected(self) -> ExpectedArea:
         """The expected area, and between what 8 of 10 draws lie."""
         each = self.epsilon / math.sqrt(self.parties)
-        allowed = allowance(each, self.n * self.parties, delta=self.delta, loss=self.loss)
-        kept = kept_in_ball(allowed, self.d + 1, self.base_rate)
+        allowed = allowance(each, self.n_samples * self.parties, delta=self.delta, loss=self.loss)
+        kept = kept_in_ball(allowed, self.n_features + 1, self.base_rate)
         return ExpectedArea(kept, self.auc, PLAIN)
 
     def noise(self, probability: float = 0.5) -> float:
@@ -171,14 +171,14 @@ class Forecast(Shown):
 
         ``||b||^2 / (2 L n)`` at the noise's quantile; true with probability ``1 - delta``.
         """
-        return float(self.noise(1 - delta) ** 2 / (2 * self.act.ridge * self.n))
+        return float(self.noise(1 - delta) ** 2 / (2 * self.act.ridge * self.n_samples))
 
     def samples_for_excess(self, excess: float, delta: float = 0.01) -> int:
         """Return the fewest records per party at which :meth:`excess` is at most ``excess``."""
         check_positive(excess, "excess")
         return fewest(
-            lambda n: replace(self, n=n).excess(delta) <= excess,
-            self.n,
+            lambda n: replace(self, n_samples=n).excess(delta) <= excess,
+            self.n_samples,
             _MOST_SAMPLES,
             "records brings the excess",
         )
@@ -186,7 +186,8 @@ class Forecast(Shown):
     @property
     def _sizes(self) -> str:
         price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
-        return f"{self.parties} x {self.n} records, {self.d} features, {price} each"
+        sizes = f"{self.parties} x {self.n_samples} records, {self.n_features} features"
+        return f"{sizes}, {price} each"
 
     def __str__(self) -> str:
         noise = f"||b|| about {self.noise():.4g}, below {self.noise(0.99):.4g} in 99% of runs"
@@ -218,8 +219,8 @@ class Forecast(Shown):
         if ax is None:
             _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
         for factor, colour in zip((0.25, 1, 4), _COLOURS, strict=True):
-            n = max(1, round(self.n * factor))
-            areas = [replace(self, n=n, epsilon=float(each)).expected for each in _EPSILONS]
+            n = max(1, round(self.n_samples * factor))
+            areas = [replace(self, n_samples=n, epsilon=float(each)).expected for each in _EPSILONS]
             ax.plot(_EPSILONS, [area.auc for area in areas], color=colour, label=f"n = {n}")
             if factor == 1:
                 low, high = [area.low for area in areas], [area.high for area in areas]
@@ -231,7 +232,7 @@ class Forecast(Shown):
         ax.set_xlim(_EPSILONS[0], _EPSILONS[-1])
         ax.set_ylim(0.48, min(1.0, self.auc + 0.04))
         who = "" if self.parties == 1 else f", {self.parties} parties"
-        ax.set(xlabel="epsilon", ylabel="expected AUC", title=f"{self.d} features{who}")
+        ax.set(xlabel="epsilon", ylabel="expected AUC", title=f"{self.n_features} features{who}")
         ax.legend(frameon=False, fontsize=8, loc="lower right")
         ax.spines[["top", "right"]].set_visible(False)
         return ax
@@ -281,16 +282,16 @@ class SchemaForecast:
 def plan_schema(
     schema: PublicSchema,  # What everyone may know about the columns
     *,
-    n: int,  # Records
+    n_samples: int,  # Records
     epsilon: float = 1.0,  # The price
     # What the best model of these columns reaches without privacy: a guess, from the literature.
     auc: float = BEST,
 ) -> SchemaForecast:
     """Say whether numbers become curves, what is expected of it, and what declaring would bring."""
     check_epsilon(epsilon)
-    if n < 1:
-        raise InvalidParameter("n must be at least 1.")
-    allowed = allowance(epsilon, n)
+    if n_samples < 1:
+        raise InvalidParameter("n_samples must be at least 1.")
+    allowed = allowance(epsilon, n_samples)
 
     def told(about: PublicSchema, form: Any) -> ExpectedArea:
         return ExpectedArea(expect(about, form, allowed).kept, auc, exponent_of(about))
@@ -357,9 +358,9 @@ class Choice:
 
 def choose(
     *,
-    sizes: Sequence[int],
+    n_samples: Sequence[int],
     schema: PublicSchema | None = None,
-    d: int | None = None,
+    n_features: int | None = None,
     epsilon: float = 1.0,
     auc: float = BEST,
     collusion_threshold: Colluding = "auto",
@@ -373,11 +374,11 @@ def choose(
 
     Parameters
     ----------
-    sizes : sequence of int
+    n_samples : sequence of int
         Records of every party; of one, what it may do alone.
     schema : PublicSchema, optional
         What is declared about the columns.
-    d : int, optional
+    n_features : int, optional
         The number of columns, where there is no schema.
     epsilon : float, default=1.0
         What every party spends.
@@ -389,29 +390,30 @@ def choose(
         The weakest that all parties' policies are content with: ``"1 of 3"``, ``"coordinator"``.
     """
     check_epsilon(epsilon)
-    if not len(sizes) or min(sizes) < 1:
-        raise InvalidParameter("sizes must hold parties with at least one record.")
-    if schema is None and (d is None or d < 1):
-        raise InvalidParameter("d must be at least 1 where there is no schema.")
-    content, parties = Trust.parse(trust), alike(sizes)
-    allowed = allowance(epsilon / math.sqrt(parties), sum(sizes))
-    ball = Frame(d or 1) if schema is None else Frame(len(schema.feature_names))
+    if not len(n_samples) or min(n_samples) < 1:
+        raise InvalidParameter("n_samples must hold parties with at least one record.")
+    if schema is None and (n_features is None or n_features < 1):
+        raise InvalidParameter("n_features must be at least 1 where there is no schema.")
+    content, parties = Trust.parse(trust), alike(n_samples)
+    allowed = allowance(epsilon / math.sqrt(parties), sum(n_samples))
+    ball = Frame(n_features or 1) if schema is None else Frame(len(schema.feature_names))
     space: Geometry = ball
     signs, form = schema is not None and schema.has_signs, "standardised"
     if schema is not None and (form := choose_form(schema, "auto", allowed)) != "standardised":
         space = SchemaGeometry(schema.encoder(form=form))
     settings: dict[str, Any] = {"epsilon": float(epsilon)}
-    settings |= {"method": "average"} if len(sizes) > 1 else {}
+    several = len(n_samples) > 1
+    settings |= {"method": "average"} if several else {}
     plain = expected_in(space, allowed).at(auc)
-    first = Way(name="average" if len(sizes) > 1 else "alone", expected=plain, settings=settings)
+    first = Way(name="average" if several else "alone", expected=plain, settings=settings)
     best, ways, said = first, [first], []
     if signs:
         near = expected_in(space, allowed).with_experts().at(auc)
         told = settings | {"prior": "experts"}
         best = Way(name="with experts", expected=near, settings=told)
         ways.append(best)
-    if len(sizes) > 1:
-        counts = Sizes({f"party {k}": int(n) for k, n in enumerate(sizes)})
+    if several:
+        counts = Sizes({f"party {k}": int(n) for k, n in enumerate(n_samples)})
         curvature = CURVATURE if schema is None else curvature_of(schema)
         how: dict[str, Any] = {"collusion_threshold": collusion_threshold, "curvature": curvature}
         sums = _sums(OneMessage(frame=ball, epsilon=epsilon, cap=0.5, **how), counts, auc)
@@ -432,7 +434,7 @@ def choose(
     experts = OF_EXPERTS.at(auc).auc
     if signs and best.expected.auc - experts < GAIN:
         said.append(f"the experts' signs alone, for nothing, are expected to reach {experts:.3f}")
-    count = len(sizes)
+    count = len(n_samples)
     return Choice(parties=count, alike=parties, ways=tuple(ways), best=best, said=tuple(said))
 
 
@@ -468,10 +470,9 @@ _MOST_PARTIES = 10**11
 class VotesForecast:
     """What to expect of many small parties and public rows, planned without touching data."""
 
-    #: ``parties``, ``auxiliary``, ``d``: parties, public rows without labels, and features.
     parties: int
-    auxiliary: int
-    d: int
+    auxiliary: int  #: Public rows without labels
+    n_features: int
     epsilon: float = 1.0  #: What every party spends, for all its data
     n_classes: int = 2
     method: Literal["soft", "vote"] = "soft"  #: Fractions of the votes, or their majority
@@ -482,8 +483,8 @@ class VotesForecast:
 
     def __post_init__(self) -> None:
         check_positive(self.reference_norm, "reference_norm")
-        if min(self.parties, self.auxiliary, self.d) < 1:
-            raise InvalidParameter("parties, auxiliary and d must be at least 1.")
+        if min(self.parties, self.auxiliary, self.n_features) < 1:
+            raise InvalidParameter("parties, auxiliary and n_features must be at least 1.")
         if self.n_classes < 2:
             raise InvalidParameter("n_classes must be at least 2.")
         if self.method not in ("soft", "vote"):
@@ -494,7 +495,7 @@ class VotesForecast:
     def ridge(self) -> float:
         """The ridge, as a number."""
         voting = Voting(
-            frame=Frame(self.d), epsilon=self.epsilon, method=self.method, alpha=self.alpha
+            frame=Frame(self.n_features), epsilon=self.epsilon, method=self.method, alpha=self.alpha
         )
         return voting.output_alpha(self.parties)
 
@@ -507,7 +508,7 @@ class VotesForecast:
         return noised_votes(
             self._budget,
             n_auxiliary=self.auxiliary,
-            n_features=self.d + 1,
+            n_features=self.n_features + 1,
             alpha=self.ridge,
             labels=self.method,
         )
@@ -574,8 +575,8 @@ class VotesForecast:
     def __str__(self) -> str:
         return "\n".join(
             [
-                f"{self.parties} parties, {self.auxiliary} public rows, {self.d} features, "
-                f"{self.n_classes} classes, epsilon {self.epsilon:g} for each whole party",
+                f"{self.parties} parties, {self.auxiliary} public rows, {self.n_features} features,"
+                f" {self.n_classes} classes, epsilon {self.epsilon:g} for each whole party",
                 f"{self.method}: a party moves the weights by {self.sensitivity:.3g} at most; "
                 f"noise below {self.noise(0.99):.3g} in 99% of runs (ridge {self.ridge:.3g})",
                 f"noise adds {self.privacy_term():.3g} at most to the risk, a sample of public "

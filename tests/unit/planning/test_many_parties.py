@@ -15,7 +15,7 @@ from tests.world import released
 
 def test_terms_are_those_of_the_theorem_with_the_exact_quantile():
     """Where the paper has d log(d/delta)/rho for the noise's length, there is its quantile."""
-    made = plan_votes(parties=1000, auxiliary=500, d=9, epsilon=0.5, alpha=0.01)
+    made = plan_votes(parties=1000, auxiliary=500, n_features=9, epsilon=0.5, alpha=0.01)
     sensitivity = 1 / (1000 * 0.01)
     assert made.sensitivity == pytest.approx(sensitivity, rel=1e-3)
     longest = stats.gamma.ppf(0.99, 10, scale=sensitivity / 0.5)
@@ -38,7 +38,7 @@ def test_the_plan_is_of_the_mechanism_that_runs(method, n_classes):
         method=method, epsilon=2.0, classes=range(n_classes), random_state=0
     ).fit(X, np.arange(60) % n_classes, party=np.arange(60) // 3, auxiliary=public)
     made = plan_votes(
-        parties=20, auxiliary=30, d=3, epsilon=2.0, n_classes=n_classes, method=method
+        parties=20, auxiliary=30, n_features=3, epsilon=2.0, n_classes=n_classes, method=method
     )
     assert model.alpha_ == pytest.approx(made.ridge)
 
@@ -48,7 +48,7 @@ def test_noise_adds_no_more_to_the_risk_than_planned():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(200, 4)) / 8
     rows[:, 3] = 0.4
-    made = plan_votes(parties=50, auxiliary=200, d=3, epsilon=1.0, alpha=0.05)
+    made = plan_votes(parties=50, auxiliary=200, n_features=3, epsilon=1.0, alpha=0.05)
     mechanism = noised_votes(
         PartyBudget(epsilon=1.0, n_parties=50),
         n_auxiliary=200,

@@ -19,9 +19,9 @@ from tests.world import each
 @pytest.mark.parametrize(
     "sizes",
     [
-        {"n": 500, "d": 4, "epsilon": 0.3},
-        {"n": 3000, "d": 20, "epsilon": 2.0, "loss": "capped"},
-        {"n": 200, "d": 6, "parties": 8, "delta": 1e-6},
+        {"n_samples": 500, "n_features": 4, "epsilon": 0.3},
+        {"n_samples": 3000, "n_features": 20, "epsilon": 2.0, "loss": "capped"},
+        {"n_samples": 200, "n_features": 6, "parties": 8, "delta": 1e-6},
     ],
     ids=str,
 )
@@ -39,7 +39,7 @@ def test_quantiles_are_those_of_the_noise(sizes):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_what_is_planned_is_what_the_estimator_runs(delta):
     price = {"epsilon": 0.7, "delta": delta}
-    made = plan(n=400, d=6, **price)
+    made = plan(n_samples=400, n_features=6, **price)
     ran = PrivateLogisticRegression(**price).plan(PublicFacts(n_samples=400, n_features=6))
     act = ran.mechanism.act
     assert (made.act.law.rate, made.act.ridge) == pytest.approx((act.law.rate, act.ridge))
@@ -48,17 +48,18 @@ def test_what_is_planned_is_what_the_estimator_runs(delta):
 
 
 def test_what_is_expected_lies_between_its_draws_and_below_the_best():
-    areas = [plan(n=3000, d=10, epsilon=e, auc=0.9).expected for e in (0.01, 0.1, 1, 10)]
+    size = {"n_samples": 3000, "n_features": 10}
+    areas = [plan(**size, epsilon=e, auc=0.9).expected for e in (0.01, 0.1, 1, 10)]
     assert [area.auc for area in areas] == sorted(area.auc for area in areas)
     for area in areas:
         assert area.low <= area.auc <= area.high <= 0.9
-    shared = plan(n=300, d=10, parties=10, auc=0.9).expected
-    assert shared.auc < plan(n=3000, d=10, auc=0.9).expected.auc
+    shared = plan(n_samples=300, n_features=10, parties=10, auc=0.9).expected
+    assert shared.auc < plan(**size, auc=0.9).expected.auc
     assert areas[2].at(0.7).auc < 0.7 < areas[2].near(1.0).auc
 
 
 def test_the_excess_bound_holds_on_data():
-    made = plan(n=300, d=5, epsilon=0.5)
+    made = plan(n_samples=300, n_features=5, epsilon=0.5)
     size, ridge = made.act.norm.size, made.act.ridge
     generator = np.random.default_rng(0)
     X = generator.normal(size=(300, size))
@@ -78,30 +79,30 @@ def test_the_excess_bound_holds_on_data():
 
 
 def test_samples_for_an_excess():
-    made = plan(n=1000, d=8, epsilon=0.5)
+    made = plan(n_samples=1000, n_features=8, epsilon=0.5)
     n = made.samples_for_excess(0.02)
-    assert replace(made, n=n).excess() <= 0.02 < replace(made, n=n - 1).excess()
+    assert replace(made, n_samples=n).excess() <= 0.02 < replace(made, n_samples=n - 1).excess()
     with pytest.raises(CalibrationError):
         made.samples_for_excess(1e-12)
 
 
 WRONG = {
-    plan: each(n=(0,), d=(0,), epsilon=(-1,), delta=(0.01,), auc=(0.5, 1.0), base_rate=(0.0, 1.0)),
+    plan: each(n_samples=(0,), n_features=(0,), epsilon=(-1,), delta=(0.01,), auc=(0.5, 1.0))
+    + each(base_rate=(0.0, 1.0)),
     plan_votes: [
         *each(parties=(0,), epsilon=(0.0,), n_classes=(1,), method=("weights",)),
         *each(reference_norm=(-1.0,), alpha=(-1.0,)),
     ],
     choose: [
-        *each(
-            sizes=([], [5, 0]), d=(0, None), auc=(0.4,), epsilon=(0.0,), collusion_threshold=(30,)
-        ),
+        *each(n_samples=([], [5, 0]), n_features=(0, None), auc=(0.4,), epsilon=(0.0,)),
+        *each(collusion_threshold=(30,)),
         {"trust": "anybody"},
     ],
 }
 RIGHT = {
-    plan: {"n": 100, "d": 5},
-    plan_votes: {"parties": 10, "auxiliary": 10, "d": 2},
-    choose: {"sizes": [1000] * 30, "d": 20, "epsilon": 0.5, "auc": 0.8},
+    plan: {"n_samples": 100, "n_features": 5},
+    plan_votes: {"parties": 10, "auxiliary": 10, "n_features": 2},
+    choose: {"n_samples": [1000] * 30, "n_features": 20, "epsilon": 0.5, "auc": 0.8},
 }
 
 

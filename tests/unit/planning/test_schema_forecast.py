@@ -17,7 +17,7 @@ SCHEMA = PublicSchema(FEATURES, Label("y", positive=1, negative=0))
 
 @pytest.mark.parametrize("n", [300, 3_000, 300_000])
 def test_what_is_planned_is_what_is_used(n):
-    told = plan_schema(SCHEMA, n=n, epsilon=1.0)
+    told = plan_schema(SCHEMA, n_samples=n, epsilon=1.0)
     model = PrivateLogisticRegression(epsilon=1.0, schema=SCHEMA)
     assert told.used == {"linear": "lines", "curves": "curves"}[model._encoder(n).form]
     assert told.expected.kept == max(told.lines.kept, told.curves.kept)

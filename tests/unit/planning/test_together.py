@@ -23,7 +23,7 @@ SIGNS = PublicSchema([Number("a", **KNOWN, sign=1), Flag("b", sign=-1)], outcome
 
 def test_declared_signs_are_asked_for():
     for sizes in ([4000], [2000, 2000], [3900, 100]):
-        found = choose(sizes=sizes, schema=SIGNS, epsilon=0.01, trust="coordinator")
+        found = choose(n_samples=sizes, schema=SIGNS, epsilon=0.01, trust="coordinator")
         assert found.best.name == "with experts"
         assert found.best.settings["prior"] == "experts"
         assert found.best.expected.auc > found.ways[0].expected.auc
@@ -32,11 +32,11 @@ def test_declared_signs_are_asked_for():
 def test_without_signs_sums_are_taken_of_lines_that_the_noise_of_an_average_hides():
     few, many = [3000, 2000, 1000], [300] * 20
     for schema in (BENT, PLAIN):
-        assert choose(sizes=few, schema=schema, trust="1 of 3").best.name == "average"
-    assert choose(sizes=[6000], schema=PLAIN).best.name == "alone"
+        assert choose(n_samples=few, schema=schema, trust="1 of 3").best.name == "average"
+    assert choose(n_samples=[6000], schema=PLAIN).best.name == "alone"
     for schema, best in ((LINES, "sums"), (replace(LINES, features=CURVES), "average")):
-        assert choose(sizes=many, schema=schema, trust="coordinator").best.name == best
-    found = choose(sizes=many, schema=LINES)
+        assert choose(n_samples=many, schema=schema, trust="coordinator").best.name == best
+    found = choose(n_samples=many, schema=LINES)
     assert found.best.name == "average"
     assert 'trust = "9 of 20"' in str(found)
     for way in found.ways:
@@ -48,7 +48,7 @@ def test_what_is_chosen_is_what_the_estimators_expect():
     sizes = {"a": 3000, "b": 2000, "c": 1000}
     model = CollaborativeClassifier(schema=BENT, classes=[0, 1])
     plan = model.plan(PublicFacts(n_samples=6000, n_features=0, sizes=sizes))
-    assert plan.expected == choose(sizes=[*sizes.values()], schema=BENT).ways[0].expected
+    assert plan.expected == choose(n_samples=[*sizes.values()], schema=BENT).ways[0].expected
 
 
 def test_a_fit_that_hardly_adds_to_experts_is_warned_of_before_it_is_paid():
@@ -59,4 +59,4 @@ def test_a_fit_that_hardly_adds_to_experts_is_warned_of_before_it_is_paid():
     assert model.expected_auc_.auc < 0.8
     with warnings.catch_warnings(action="error"):
         PrivateLogisticRegression(epsilon=0.01, schema=SIGNS, prior=None).fit(pd.DataFrame(rows))
-    assert choose(sizes=[30], schema=SIGNS, epsilon=0.01).said
+    assert choose(n_samples=[30], schema=SIGNS, epsilon=0.01).said

@@ -42,8 +42,9 @@ def plan(
     picture: Annotated[Path | None, "Draw it into this file."] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
-    how: dict[str, Any] = {"n": records, "d": features, "parties": parties, "auc": auc}
-    found = planned(**how, epsilon=epsilon, delta=delta, base_rate=base_rate)
+    rows: dict[str, Any] = {"n_samples": records, "epsilon": epsilon, "auc": auc}
+    more: dict[str, Any] = {"delta": delta, "base_rate": base_rate}
+    found = planned(n_features=features, parties=parties, **rows, **more)
     by_epsilon = {"by_epsilon": found} | (
         {"by_epsilon_pure": replace(found, delta=0.0)} if delta else {}
     )
@@ -61,13 +62,12 @@ def plan(
         title="Expected AUC",
     )
     told: list[object] = [str(found), table]
-    more: dict[str, Any] = {}
+    also: dict[str, Any] = {}
     if auxiliary is not None:
-        votes = plan_votes(
-            parties=parties, auxiliary=auxiliary, d=features, epsilon=epsilon, n_classes=classes
-        )
+        voters: dict[str, Any] = {"parties": parties, "auxiliary": auxiliary, "epsilon": epsilon}
+        votes = plan_votes(n_features=features, n_classes=classes, **voters)
         told.append(str(votes))
-        more["votes"] = {
+        also["votes"] = {
             "sensitivity": votes.sensitivity,
             "privacy_term": votes.privacy_term(),
             "sampling_term": votes.sampling_term(),
@@ -76,9 +76,9 @@ def plan(
             "cell_noise": votes.cell_noise,
         }
     if schema is not None:
-        by_schema = plan_schema(PublicSchema.from_toml(schema), n=records, epsilon=epsilon, auc=auc)
+        by_schema = plan_schema(PublicSchema.from_toml(schema), **rows)
         told.append(str(by_schema))
-        more["schema"] = {
+        also["schema"] = {
             "used": by_schema.used,
             "ball": by_schema.ball,
             "lines": _told(by_schema.lines),
@@ -93,7 +93,7 @@ def plan(
             "epsilon": epsilon,
             "expected_auc": _told(found.expected),
             "excess": found.excess(),
-            **(areas | more),
+            **(areas | also),
         },
         told,
     )
@@ -112,7 +112,7 @@ def choose(
     """Say how organisations should learn one model, with what to expect of every way."""
     declared = None if schema is None else PublicSchema.from_toml(schema)
     found = chosen_way(
-        sizes=sizes, schema=declared, d=features, epsilon=epsilon, auc=auc, trust=trust
+        n_samples=sizes, schema=declared, n_features=features, epsilon=epsilon, auc=auc, trust=trust
     )
     return Answer(
         "",
