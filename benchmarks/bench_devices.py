@@ -56,7 +56,7 @@ def write_study(folder: Path, count: int, trust: str) -> tuple[Study, pd.DataFra
         (folder / f"local/{name}.toml").write_text(
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
-            '[policy]\nprotects = "party"\nneighbours = "replace-one"\ntrust = "coordinator"\n'
+            '[policy]\nprivacy_unit = "party"\nneighbours = "replace-one"\ntrust = "coordinator"\n'
         )
     text = (folder / "study.toml").read_text()
     begin, end = text.index("[[party]]"), text.index("[federation]")
@@ -64,7 +64,7 @@ def write_study(folder: Path, count: int, trust: str) -> tuple[Study, pd.DataFra
     for old, new in {
         'name = "average"': f'name = "statistic"\ntrust = "{trust}"',
         'engine = "local"': 'engine = "line"',
-        'protects = "record"': 'protects = "party"',
+        'privacy_unit = "record"': 'privacy_unit = "party"',
         "[federation]": f'[auxiliary]\nsha256 = "{digest}"\n\n[federation]',
     }.items():
         text = text.replace(old, new, 1)

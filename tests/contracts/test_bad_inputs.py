@@ -128,7 +128,7 @@ def test_python(tmp_path, monkeypatch, case):
     assert ledger.entries() == []
 
 
-AVERAGE, EPSILON, RECORD = 'name = "average"', "epsilon = 1.0   ", 'protects = "record" '
+AVERAGE, EPSILON, RECORD = 'name = "average"', "epsilon = 1.0   ", 'privacy_unit = "record" '
 CAP, METHOD, RELEASE = "cap = { epsilon = 3.0 }", "[method]", "out/diabetes-2026"
 #: What stands in a study, what is written instead, the key, and what to do about it.
 STUDY = [
@@ -136,8 +136,8 @@ STUDY = [
     ('title = "Dia', 'subtitle = "x"\ntitle = "Dia', "'subtitle'", "did you mean 'title'"),
     ("not for denying care", "anonymous", "study.purpose", "say by how much"),
     ('mode = "private"', 'mode = "public"', "study.mode", "'private' or 'simulation'"),
-    (RECORD, "", "privacy.protects", "is missing; write it"),
-    (RECORD, 'protects = "party" ', "privacy: average promises record", "Change one of them"),
+    (RECORD, "", "privacy.privacy_unit", "is missing; write it"),
+    (RECORD, 'privacy_unit = "party" ', "privacy: average guarantees record", "Change one of them"),
     ('neighbours = "replace-one" ', 'relation = "x"', "'relation'", "it is neighbours now"),
     ('neighbours = "replace-one" ', 'neighbours = "add-remove" ', "privacy.records", "add it"),
     ("unit_column =", "unit_colum =", "'unit_colum'", "did you mean 'unit_column'"),

@@ -77,7 +77,7 @@ def set_up(example, folder, method, engine, *, seeded=True, more="", named=None,
         changes['mode = "private"'] = 'mode = "simulation"'
         changes["split_seed"] = "noise_seed = 7\nsplit_seed"
     if votes:
-        changes['protects = "record"'] = 'protects = "party"'
+        changes['privacy_unit = "record"'] = 'privacy_unit = "party"'
     if method.auxiliary:
         digest = hashlib.sha256((folder / "public.csv").read_bytes()).hexdigest()
         changes["[federation]"] = f'[auxiliary]\nsha256 = "{digest}"\n\n[federation]'
@@ -95,8 +95,8 @@ def set_up(example, folder, method, engine, *, seeded=True, more="", named=None,
         file.write_text(
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
-            f'[policy]\nprotects = "{"party" if votes else "record"}"\nneighbours = "{relation}"\n'
-            'trust = "coordinator"\nlifetime_epsilon = 9.0\n'
+            f'[policy]\nprivacy_unit = "{"party" if votes else "record"}"\n'
+            f'neighbours = "{relation}"\ntrust = "coordinator"\nlifetime_epsilon = 9.0\n'
         )
     confirm_all(folder, PARTIES)
     return read_study(folder / "study.toml")

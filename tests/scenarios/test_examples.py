@@ -106,11 +106,11 @@ def test_a_papers_methods_on_a_table_of_ones_own(script, example):
 def test_a_papers_method_by_a_study_file(script, example):
     study = script.with_suffix(".toml").read_text()
     (example / "study.toml").write_text(study)
-    protects = tomllib.loads(study)["privacy"]["protects"]
+    unit = tomllib.loads(study)["privacy"]["privacy_unit"]
     for local in (example / "local").glob("*.toml"):
         # Each organisation's policy allows what the paper's method asks for, and whom it protects.
         lines = [one for one in local.read_text().splitlines() if not one.startswith("operations")]
-        text = "\n".join(lines).replace('protects = "record"', f'protects = "{protects}"')
+        text = "\n".join(lines).replace('privacy_unit = "record"', f'privacy_unit = "{unit}"')
         local.write_text(text)
     done = run(["-m", "confrere.cli", "fit", "study.toml", "--yes"], example)
     assert done.returncode == 0, done.stderr[-2000:]

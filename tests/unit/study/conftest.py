@@ -10,7 +10,7 @@ from confrere_federation.studies.study_file import gather_locals, read_study
 from tests.examples import write_plain_example
 
 PLAIN_POLICY = """[policy]
-protects = "record"
+privacy_unit = "record"
 neighbours = "replace-one"
 lifetime_epsilon = 30.0
 """

@@ -81,7 +81,7 @@ def test_facts_that_were_learned_serve_the_next_study_and_are_in_its_price(here)
     tail = rest[rest.index("\n[method]") :]
     Path("next.toml").write_text(head.replace("diabetes-2026", "next") + schema.to_toml() + tail)
     priced = run("price", "next.toml")["data"]
-    assert priced["promised"] == 1.5
+    assert priced["epsilon_per_unit"] == 1.5
     assert priced["prices"][1]["guarantee"]["epsilon"] == 1.0
     card = run("fit", "next.toml", "--yes", "--out", "next")["data"]["releases"][0]
     assert card["epsilon"] == 1.5

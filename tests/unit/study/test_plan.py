@@ -11,7 +11,7 @@ from tests.unit.study.conftest import ready
 
 def test_a_person_pays_for_all_rows_at_all_parties(edit):
     path = edit(unit_rows="max_rows_per_unit = 2", parties_per_unit="parties_per_unit = 3")
-    assert ready(path)[2].promised == 6.0
+    assert ready(path)[2].epsilon_per_unit == 6.0
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_local_files_are_relative_to_themselves_and_strict(folder):
     local = read_local(file)
     assert local.data_path == folder / "local" / "main.csv"
     assert local.ledger_path == folder / "local" / "main.ledger"
-    protects, relation = 'protects = "record"\n', 'neighbours = "replace-one"\n'
+    protects, relation = 'privacy_unit = "record"\n', 'neighbours = "replace-one"\n'
     policy = f"[policy]\n{protects}{relation}"
     for text, told in (
         (f'data = "x.csv"\n{policy}', "data: must be a table"),
         (f"{policy}max_epsilon = 1\n", r"\[policy\] does not know 'max_epsilon'"),
-        (f"[policy]\n{relation}", r"policy\.protects: is missing"),
+        (f"[policy]\n{relation}", r"policy\.privacy_unit: is missing"),
         (f"[policy]\n{protects}", r"policy\.neighbours: is missing"),
         ("", "policy: is missing"),
         (f'coordinator = "ssh-ed25519 AAAA"\n{policy}', "coordinator: must be a line"),

@@ -172,7 +172,7 @@ def test_an_approval_is_the_party_s_own(place):
     ("old", "new", "error"),
     [
         ('neighbours = "replace-one"', 'neighbours = "add-remove"', OperationRefused),
-        ('protects = "record"', 'protects = "party"', OperationRefused),
+        ('privacy_unit = "record"', 'privacy_unit = "party"', OperationRefused),
         ("lifetime_epsilon = 30.0", "lifetime_epsilon = 0.5", BudgetExceeded),
         ("lifetime_epsilon = 30.0", 'operations = ["size"]', OperationRefused),
         ("lifetime_epsilon = 30.0", "max_epsilon_per_run = 0.5", BudgetExceeded),
@@ -578,7 +578,7 @@ def test_a_refusal_of_one_study_is_none_of_another(place):
 # Whom a party has to trust is part of what it is shown, allows, approvals, pays and signs.
 
 
-WHOLE = {'protects = "record"': 'protects = "party"'}
+WHOLE = {'privacy_unit = "record"': 'privacy_unit = "party"'}
 ROWS = b"age\n1\n"
 #: What a coordinator may write into a study, and whom the parties have to trust then.
 STUDIES = {

@@ -135,7 +135,7 @@ def price(study: Path, *, local: list[Path] | None = None, ledger: Path | None =
     following = f"confrere fit {study}"
     if found.engine != "local":
         following = f"confrere coordinator {study}, and confrere party {study} at every party"
-    shown = [plan.view(found.promise.unit)]
+    shown = [plan.view(found.privacy.unit)]
     return Answer(f"nothing was spent; next: {following}", plan.to_dict(), shown)
 
 
@@ -231,7 +231,7 @@ def fit(
     )
     check_destination(found, folder, list(runner.rows))
     approval = approval_of(**words_of(name, reason, justification, found))
-    tell(priced.view(found.promise.unit))
+    tell(priced.view(found.privacy.unit))
     if found.n_classes == 2:
         none = [name for name, rows in runner.rows.items() if not (rows.coded(found)[1] > 0).any()]
         tell(*(f"{name}: no row has a positive label; see confrere check {study}" for name in none))
@@ -298,7 +298,7 @@ def words_of(
     return {
         "name": name or getpass.getuser(),
         "reason": (reason or study.purpose or study.title)[:200],
-        "justification": justification or study.promise.justification,
+        "justification": justification or study.privacy.justification,
     }
 
 

@@ -69,22 +69,22 @@ def study_facts(path: str) -> Facts:
     file = Path(path)
     study = read_study(file)
     locals_ = gather_locals(study, file)
-    promise, price = study.promise, price_of(study)
+    privacy, price = study.privacy, price_of(study)
     told = ("id", "sha256", "title", "purpose", "simulated", "engine", "quorum")
     return {name: getattr(study, name) for name in told} | {
         "method": study.method.name,
         "epsilon": price.epsilon,
         "delta": price.delta,
-        "protects": str(promise.protects),
-        "relation": str(promise.neighbours),
-        "unit": promise.unit,
-        "rows": promise.max_rows_per_unit,
-        "parties_per_unit": promise.parties_per_unit,
-        "justification": promise.justification,
+        "privacy_unit": str(privacy.privacy_unit),
+        "relation": str(privacy.neighbours),
+        "unit": privacy.unit,
+        "rows": privacy.max_rows_per_unit,
+        "parties_per_unit": privacy.parties_per_unit,
+        "justification": privacy.justification,
         "columns": list(map(study.titled, study.schema.columns)),
         "label": study.titled(study.schema.outcome.column) if study.schema.outcome else "",
         "members": [{"name": p.name, "dataset": p.dataset, "role": p.role} for p in study.parties],
-        "promised": make_plan(study, locals_).promised,
+        "epsilon_per_unit": make_plan(study, locals_).epsilon_per_unit,
         "trust": str(trust_of(study)),
         "trust_words": trust_words(study),
         "risk": risk_in_words(price.epsilon, price.delta, price.unit, price.neighbours)["text"],

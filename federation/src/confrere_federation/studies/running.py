@@ -6,7 +6,7 @@ asked runs it over what others have signed, to see which question is next and wh
 study's hash names the run: carried out again, it sends what was answered and pays nothing more.
 
 What pays is the party's own word for its data, whatever a study calls them: every account of them
-in its ledger is counted, and the first that is open for the kind of promise pays.
+in its ledger is counted, and the first that is open for the kind of guarantee pays.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Start:
     spec: Mapping[str, Any]
     #: What was released in this run; or the bytes of a model that was released before.
     numbers: Mapping[str, NDArray[Any]]
-    guarantee: Guarantee  #: What was promised to those in it
+    guarantee: Guarantee  #: The guarantee of those in it
 
     @classmethod
     def given(cls, release: Release) -> Start:
@@ -356,7 +356,7 @@ def _start(spec: Any, numbers: Arrays, known: Mapping[str, Any]) -> Start:
         if numbers.keys() != {"model"} or type(spec["kind"]) is not str:
             raise InvalidMessage("a source that is given is a model.")
         model = read_model(read_json(numbers["model"].tobytes(), "source"))
-        # What it promised its own records is on its card, and not the target's business.
+        # What it guarantees its own records is on its card, and not the target's business.
         return Start(spec["kind"], model, spec, numbers, Guarantee(1.0))
     if type(spec["n_samples"]) is not int:
         raise InvalidMessage("a source has a number of records.")
@@ -407,7 +407,7 @@ class TrainedModel:
     name: str  #: Of its release: the party's, or the study's if all made it together
     kind: str  #: The method that made it
     model: Model  #: With what encodes its rows
-    guarantee: Guarantee | None  #: What was promised; None where nobody was really asked
+    guarantee: Guarantee | None  #: What it guarantees; None where nobody was really asked
     receipts: Receipts  #: Mapping of party to tuple of Receipt. Who paid for it.
     #: What stands behind the models that it started from.
     starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
@@ -458,8 +458,8 @@ def protocol_of(study: Study, given: Given | None = None) -> Run:
             learning = facts_together(
                 parties,
                 study.schema,
-                unit=study.promise.protects,
-                neighbours=study.promise.neighbours,
+                unit=study.privacy.privacy_unit,
+                neighbours=study.privacy.neighbours,
                 quorum=study.quorum_of_sums,
                 **dict(facts),
             )
@@ -537,9 +537,9 @@ def trusted_by(study: Study, given: Given) -> Trusted | None:
 
 def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Models]:
     """Have everyone learn by itself; in a transfer sources first, and the others from them."""
-    there = {one.name: study.promise.records or 0 for one in study.payers if one.name in parties}
+    there = {one.name: study.privacy.records or 0 for one in study.payers if one.name in parties}
     sizes, made_up = there, False
-    if study.promise.records is None:
+    if study.privacy.records is None:
         told = yield Ask(Size(), there)
         sizes = dict(zip(told.names, told.arrays["size"].tolist(), strict=True))
         made_up = told.made_up
@@ -570,11 +570,11 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
             start = learning.start(
                 sizes[name], {each: arrays[k] for each, arrays in told.arrays.items()}
             )
-            promised = start.guarantee if receipts else None
+            guarantee = start.guarantee if receipts else None
             own: Receipts = {name: receipts}
             encoder = start.model.encoder and replace(start.model.encoder, schema=study.schema)
             model = replace(start.model, encoder=encoder)
-            made.append(TrainedModel(name, method.name, model, promised, own, paid))
+            made.append(TrainedModel(name, method.name, model, guarantee, own, paid))
             if name in sources:
                 starts[name] = start
                 behind[name] = receipts[0] if receipts else start.guarantee
@@ -787,7 +787,9 @@ class StudyPlan(Shown):
     study_sha256: str
     method: str
     mode: str
-    promised: float  #: Epsilon of one unit, with all its rows and at all organisations it may be in
+    epsilon_per_unit: (
+        float  #: Epsilon of one unit, with all its rows and at all organisations it may be in
+    )
     trust: Trust  #: Whom every party has to trust for that
     trust_words: str  #: What it means, for an officer
     #: How many organisations' tables one process would read; 0 where each reads its own.
@@ -835,8 +837,8 @@ class StudyPlan(Shown):
             for one in self.prices
         ]
         columns = ("party", "spends", "of its limit", *numbers[1:], "limit set by")
-        promise = f"Guarantee: {self.prices[0].guarantee}; one {unit} spends epsilon "
-        note = f"{promise}{shown(self.promised)}. Nothing was spent yet."
+        told = f"Guarantee: {self.prices[0].guarantee}; one {unit} spends epsilon "
+        note = f"{told}{shown(self.epsilon_per_unit)}. Nothing was spent yet."
         if self.mode == "simulation":
             note += " SIMULATION: seeded noise protects nobody, and its card can never be released."
         title = f"Privacy cost of {self.study_id} by {self.method}"
@@ -857,8 +859,8 @@ def make_plan(
     guarantee = price_of(study)
     prices = tuple(budget_of(one, locals_.get(one.name), guarantee) for one in study.payers)
     paid: Values = {price.party: _with_earlier(price, study) for price in prices}
-    promised, _ = Spending(guarantee, parties=paid).price(
-        study.promise.max_rows_per_unit, study.promise.parties_per_unit
+    per_unit, _ = Spending(guarantee, parties=paid).price(
+        study.privacy.max_rows_per_unit, study.privacy.parties_per_unit
     )
     together = sum(price.here for price in prices) if study.engine == "local" else 0
     return StudyPlan(
@@ -867,7 +869,7 @@ def make_plan(
         study_sha256=study.sha256,
         method=study.method.name,
         mode=study.mode,
-        promised=promised,
+        epsilon_per_unit=per_unit,
         trust=trust_of(study, together),
         trust_words=trust_words(study),
         together=together,
@@ -888,8 +890,8 @@ def price_of(study: Study) -> Guarantee:
         len(study.payers),
         quorum=study.quorum_of_sums,
         **dict(facts),
-        largest=1 if study.promise.protects is Unit.PARTY else NOMINAL_ROWS,
-        hides=str(Hides.of(study.promise.protects, study.promise.neighbours)),
+        largest=1 if study.privacy.privacy_unit is Unit.PARTY else NOMINAL_ROWS,
+        hides=str(Hides.of(study.privacy.privacy_unit, study.privacy.neighbours)),
         schema=sent_schema(study.schema),
     )
     return Together([asked.mechanism.guarantee(), price]).guarantee()
@@ -925,11 +927,11 @@ class Rows:
 
 def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = None) -> Rows:
     """Return what a study learns from one party's table, read and encoded batch by batch."""
-    schema, unit = study.schema, study.promise.unit_column
+    schema, unit = study.schema, study.privacy.unit_column
     assert schema.outcome is not None
     columns = dict.fromkeys([*schema.columns, schema.outcome.column, *([unit] if unit else [])])
     counts = FactCounts(schema) if encoder is None and study.file.facts is not None else None
-    encoder, seen = encoder or study.encoder, UnitCounts(unit, study.promise.max_rows_per_unit)
+    encoder, seen = encoder or study.encoder, UnitCounts(unit, study.privacy.max_rows_per_unit)
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
     def blocks() -> Iterator[tuple[list[PackedCodes], NDArray[Any]]]:
@@ -950,12 +952,12 @@ def check_table(study: Study, table: RowTable) -> DataReport:
 
     Counts are without noise: they must not leave the organisation.
     """
-    promise = study.promise
+    privacy = study.privacy
     return data_report(
         study.schema,
         table,
-        unit_column=promise.unit_column,
-        max_rows_per_unit=promise.max_rows_per_unit,
+        unit_column=privacy.unit_column,
+        max_rows_per_unit=privacy.max_rows_per_unit,
     )
 
 
@@ -980,10 +982,10 @@ def described(
     n_here: int = 1,  # How many organisations' data were read by one process
 ) -> Release:
     """Return the release of a model with the study's encoding, words and hash."""
-    release, promise = learned.release, study.promise
-    bounded = f"rows of a {promise.unit} beyond {promise.max_rows_per_unit} were dropped"
-    if promise.unit_column is None:
-        bounded = f"that a {promise.unit} has {promise.max_rows_per_unit} row at most is assumed"
+    release, privacy = learned.release, study.privacy
+    bounded = f"rows of a {privacy.unit} beyond {privacy.max_rows_per_unit} were dropped"
+    if privacy.unit_column is None:
+        bounded = f"that a {privacy.unit} has {privacy.max_rows_per_unit} row at most is assumed"
     # Which organisations of the study have no part in what all made together.
     together = study.method.shape in ("together", "votes")
     away = [one.name for one in study.payers if together and one.name not in learned.receipts]
@@ -996,15 +998,15 @@ def described(
     notes = CardNotes(
         title=study.title,
         purpose=study.purpose,
-        unit_detail=f"one {promise.unit}",
-        max_rows_per_unit=promise.max_rows_per_unit,
+        unit_detail=f"one {privacy.unit}",
+        max_rows_per_unit=privacy.max_rows_per_unit,
         parties_per_unit=_places(study, len(release.parties)),
         adversaries=(operator,) if n_here > 1 else (),
         trust=_trust(study, n_here),
         trust_kind=trust_of(study, n_here),
         preprocessing=(bounded, without) if away else (bounded,),
         tuning="none on the data: every parameter stands in the study file",
-        justification=promise.justification,
+        justification=privacy.justification,
         study_sha256=study.sha256,
     )
     return release.describe(notes, ledger=ledger)
@@ -1031,13 +1033,13 @@ def check_words(study: Study, release: Release) -> None:
 
     Raises InvalidRelease.
     """
-    promise, card = study.promise, release.card
+    privacy, card = study.privacy, release.card
     said = card.guarantee
     told: dict[str, tuple[Any, Any]] = {
         "product.title": (card.product.title, study.title),
         "product.purpose": (card.product.purpose, study.purpose),
-        "guarantee.unit_detail": (said.unit_detail, f"one {promise.unit}"),
-        "guarantee.max_rows_per_unit": (said.max_rows_per_unit, promise.max_rows_per_unit),
+        "guarantee.unit_detail": (said.unit_detail, f"one {privacy.unit}"),
+        "guarantee.max_rows_per_unit": (said.max_rows_per_unit, privacy.max_rows_per_unit),
         "guarantee.across_parties": (
             said.across_parties.parties_per_unit,
             _places(study, len(release.parties)),
@@ -1055,7 +1057,7 @@ def check_words(study: Study, release: Release) -> None:
 
 def _places(study: Study, n_parties: int) -> int:
     """Return in how many organisations' data a unit may be, of those that paid."""
-    return min(study.promise.parties_per_unit, max(1, n_parties))
+    return min(study.privacy.parties_per_unit, max(1, n_parties))
 
 
 @dataclass(frozen=True)
@@ -1541,8 +1543,8 @@ def make_approval(
         "study_id": study.id,
         "study_sha256": study.sha256,
         "requests": requests,
-        "unit": study.promise.protects,
-        "relation": study.promise.neighbours,
+        "unit": study.privacy.privacy_unit,
+        "relation": study.privacy.neighbours,
         "trust": str(trust_of(study)),
         "epsilon_per_run": price.epsilon,
         "delta_per_run": price.delta,
@@ -1772,7 +1774,7 @@ def approve_study(
     days: float = 30.0,
 ) -> SignedApproval:
     """Write what a party agrees to, signed by its key; an earlier study's approval is put aside."""
-    why = justification or study.promise.justification
+    why = justification or study.privacy.justification
     said = approval_of(name=name, reason=reason, justification=why)
     opened = read_private_key(key)
     own = study.party(local.party).key

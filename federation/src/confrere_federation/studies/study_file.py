@@ -104,6 +104,7 @@ _AS_PYTHON = "leave it out: how rows are bounded follows from [data] and the met
 #: Keys of earlier studies, in whatever table, and what to write instead.
 INSTEAD = {
     "relation": "it is neighbours now, in [privacy]",
+    "protects": "it is privacy_unit now",
     **dict.fromkeys(("encoding", "rows", "normalise", "clipping", "radius"), _AS_PYTHON),
     "high_fraction": "leave it out: the rows of the model over the groups follow from their number",
     "high_alpha": "leave it out: alpha is for the groups, and the model over them has its own",
@@ -286,11 +287,11 @@ class About(FileTable):
     mode: Mode = "private"
 
 
-class Promise(FileTable):
+class PrivacyTable(FileTable):
     """Whom the study protects: ``[privacy]``."""
 
     #: Whose data every answer's guarantee hides: one record, or a whole party.
-    protects: Annotated[Unit, Field(strict=False)]
+    privacy_unit: Annotated[Unit, Field(strict=False)]
     neighbours: Relation  #: Which change of the data it hides
     #: Where a record may come or go: a public number that stands for every party's own.
     records: Count | None = None
@@ -374,7 +375,7 @@ class AuxiliaryTable(FileTable):
 class StudyFile(FileTable):
     version: Literal[1] = Field(alias="schema")
     about: About = Field(alias="study")
-    promise: Promise = Field(alias="privacy")
+    privacy: PrivacyTable
     data: dict[str, Any]
     method: MethodTable
     parties: Annotated[list[Party], Field(min_length=1)] = Field(alias="party")
@@ -463,10 +464,11 @@ def check_parameters(study: Study) -> None:
             raise StudyError(f"method: {error}") from None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise StudyError(f"method: a parameter is wrong ({type(error).__name__}).") from None
-        if (price.unit, price.neighbours) != (study.promise.protects, study.promise.neighbours):
+        told = study.privacy
+        if (price.unit, price.neighbours) != (told.privacy_unit, told.neighbours):
             raise StudyError(
-                f"privacy: {method.name} promises {price.unit}, {price.neighbours}; the study "
-                f"says {study.promise.protects}, {study.promise.neighbours}. Change one of them."
+                f"privacy: {method.name} guarantees {price.unit}, {price.neighbours}; the study "
+                f"says {told.privacy_unit}, {told.neighbours}. Change one of them."
             )
 
 
@@ -543,7 +545,7 @@ class Study:
     title: str  #: For people, as is its purpose
     purpose: str
     mode: Mode  #: Whether noise is private or seeded
-    promise: Promise  #: Whom it protects
+    privacy: PrivacyTable  #: Whom it protects
     epsilon: float  #: What every party spends
     parameters: Mapping[str, Any]  #: Further arguments of the method
     parties: tuple[Party, ...]  #: Everyone in it
@@ -594,7 +596,7 @@ class Study:
     @property
     def declared_records(self) -> int | None:
         """What stands for the number of records of a party, or of all that learn together."""
-        one, together = self.promise.records, self.method.shape == "together"
+        one, together = self.privacy.records, self.method.shape == "together"
         return one * len(self.payers) if one and together else one
 
     @property
@@ -626,7 +628,7 @@ class Study:
         asked = self._asked
         if self.file.facts is not None:
             # Where whole parties are hidden, so is how many records they have.
-            public = self.promise.protects is Unit.RECORD and self.promise.records is None
+            public = self.privacy.privacy_unit is Unit.RECORD and self.privacy.records is None
             sized = ("size",) if public else ()
             more = (*sized, FactsOfAll.operation)
             asked = tuple(dict.fromkeys((*more, *asked)))
@@ -636,7 +638,7 @@ class Study:
     def _asked(self) -> tuple[str, ...]:
         by_sum = self.method.summed if self.trust == "sum" else ()
         known = by_sum or self.method.operations
-        return tuple(one for one in known if one != "size" or self.promise.records is None)
+        return tuple(one for one in known if one != "size" or self.privacy.records is None)
 
     @property
     def colluders(self) -> list[int]:
@@ -700,7 +702,7 @@ def study_from_bytes(content: bytes) -> Study:
         sha256=hashlib.sha256(content).hexdigest(),
         schema=schema,
         method=method,
-        promise=file.promise,
+        privacy=file.privacy,
         epsilon=file.method.epsilon,
         parameters=dict(file.method.model_extra or {}),
         parties=tuple(file.parties),
@@ -717,7 +719,7 @@ def study_from_bytes(content: bytes) -> Study:
 def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
     """Yield what tables do not say of themselves: the key, whether it is wrong, and the words."""
     file, method, parties = study.file, study.method.name, study.parties
-    shape, promise = study.method.shape, study.promise
+    shape, privacy = study.method.shape, study.privacy
     names = [party.name for party in parties]
     twice = next((name for name in names if names.count(name) > 1), "")
     yield "party.name", twice, f"{twice!r} is there twice; give every party a name of its own"
@@ -739,7 +741,7 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
     yield "titles", stray, f"{stray!r} is none of data.features, nor the label"
     count, sources = len(parties), len([one for one in parties if one.role == "source"])
     many = f"must be {count} at most, as many as there are parties"
-    yield "privacy.parties_per_unit", promise.parties_per_unit > count, many
+    yield "privacy.parties_per_unit", privacy.parties_per_unit > count, many
     lone = shape in ("transfer", "as-is") and not 0 < sources < count
     yield "party.role", lone, f"{method} needs a party with role = 'source' and one without"
     seeded = file.random.noise_seed is not None and not study.simulated
@@ -748,8 +750,8 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
     yield "auxiliary", study.method.auxiliary and file.auxiliary is None, public
     useless = file.auxiliary is not None and not study.method.auxiliary
     yield "auxiliary", useless, f"{method} has no use for it; delete the table"
-    hidden = promise.neighbours is Neighbours.ADD_REMOVE
-    wrong = hidden != (promise.records is not None)
+    hidden = privacy.neighbours is Neighbours.ADD_REMOVE
+    wrong = hidden != (privacy.records is not None)
     why = "add it under add-remove, a public number for every party's own; elsewhere delete it"
     yield "privacy.records", wrong, why
     if file.facts is not None:
@@ -765,7 +767,7 @@ def _refused_facts(study: Study, facts: FactsTable) -> Iterator[tuple[str, objec
         "'sum', or declare the facts",
     )
     try:
-        Hides.of(study.promise.protects, study.promise.neighbours)
+        Hides.of(study.privacy.privacy_unit, study.privacy.neighbours)
         FactCounts(study.schema)
     except ConfrereError as error:
         yield "facts", True, str(error).rstrip(".")
@@ -985,7 +987,7 @@ class LocalPolicy(FileTable):
     """What a party allows, whatever a study says: ``[policy]``."""
 
     #: Whose data must be hidden: a study that says otherwise is not answered.
-    protects: Annotated[Unit, Field(strict=False)]
+    privacy_unit: Annotated[Unit, Field(strict=False)]
     neighbours: Relation  #: Against which change
     #: The weakest that it is content with: "own noise" by default, so that nobody else has to be
     #: trusted; "1 of 3" and the like for a sum, "coordinator" where one may see its answers.
@@ -1004,11 +1006,12 @@ class LocalPolicy(FileTable):
             raise OperationRefused(
                 f"{party}: policy.operations has no {', '.join(refused)}; nothing was spent."
             )
-        if (self.protects, self.neighbours) != (study.promise.protects, study.promise.neighbours):
+        told = study.privacy
+        if (self.privacy_unit, self.neighbours) != (told.privacy_unit, told.neighbours):
             raise OperationRefused(
-                f"{party}: its policy protects a {self.protects} under {self.neighbours}, the "
-                f"study a {study.promise.protects} under {study.promise.neighbours}; nothing was "
-                "spent. Agree on one.",
+                f"{party}: its policy protects a {self.privacy_unit} under {self.neighbours}, the "
+                f"study a {told.privacy_unit} under {told.neighbours}; nothing was spent. "
+                "Agree on one.",
                 "neighbours",
             )
         needed = trust_of(study)
@@ -1121,7 +1124,7 @@ def gather_locals(
     for path in _files(study_path, paths):
         local = read_local(path)
         study.party(local.party)
-        if local.unit_column not in (None, study.promise.unit_column):
+        if local.unit_column not in (None, study.privacy.unit_column):
             raise StudyError(
                 f"privacy.unit_column: {local.party} counts by another column than the study; "
                 "nothing was spent."
