@@ -35,14 +35,14 @@ class Trust:
     #: The noise in one's own answer; noise of which every party makes a part, in a sum; or a
     #: coordinator who sees answers and adds it.
     kind: TrustKind
-    #: ``colluding``, ``parties``: of a sum: how many of how many parties may work together.
-    colluding: int = 0
+    #: Of a sum: how many of its parties may work together.
+    collusion_threshold: int = 0
     parties: int = 0
 
     @classmethod
-    def sum_of(cls, colluding: int, parties: int) -> Self:
+    def sum_of(cls, collusion_threshold: int, parties: int) -> Self:
         """Return what a sum needs in which so many parties may work together."""
-        return cls(TrustKind.SUM, colluding, parties)
+        return cls(TrustKind.SUM, collusion_threshold, parties)
 
     @classmethod
     def parse(cls, text: object) -> Self:
@@ -70,12 +70,13 @@ class Trust:
         if self.kind is not TrustKind.SUM or needed.kind is not TrustKind.SUM:
             kinds = list(TrustKind)
             return kinds.index(needed.kind) <= kinds.index(self.kind)
-        return needed.colluding >= self.colluding and needed._honest <= self._honest
+        many = needed.collusion_threshold >= self.collusion_threshold
+        return many and needed._honest <= self._honest
 
     @property
     def _honest(self) -> int:
         """How many of the other parties must not work together with anybody."""
-        return self.parties - 1 - self.colluding
+        return self.parties - 1 - self.collusion_threshold
 
     @property
     def words(self) -> str:
@@ -84,11 +85,12 @@ class Trust:
             return "safe even if everybody else works together"
         if self.kind is TrustKind.COORDINATOR:
             return "the coordinator sees your answer without noise"
-        return f"safe if at most {self.colluding} of the {self.parties - 1} others work together"
+        most, others = self.collusion_threshold, self.parties - 1
+        return f"safe if at most {most} of the {others} others work together"
 
     def __str__(self) -> str:
         if self.kind is TrustKind.SUM:
-            return f"{self.colluding} of {self.parties}"
+            return f"{self.collusion_threshold} of {self.parties}"
         return str(self.kind)
 
 
