@@ -18,13 +18,13 @@ test-slow: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default -n 2
 
 test-deployment: .venv/.ready
-	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment -k "not namespaces" tests/scenarios
+	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment -k "not namespaces" tests/wire
 
 # A browser is installed where that is allowed; where none can be had, the tests say so.
 test-browser: .venv/.ready
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true
-	$(ONE_THREAD) $(BIN)/python -m pytest -m browser tests/scenarios
+	$(ONE_THREAD) $(BIN)/python -m pytest -m browser tests/faces
 
 check: .venv/.ready
 	$(BIN)/ruff check .

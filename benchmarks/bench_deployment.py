@@ -18,7 +18,7 @@ from rich.table import Table
 
 from confrere_federation.engines.keys import make_authority, make_node_key
 from confrere_federation.engines.line import carrying
-from tests.scenarios.deployment import PARTIES, Deployment, free_ports
+from tests.wire.deployment import PARTIES, Deployment, free_ports
 
 ROUNDS = 20
 SIZES = (3, 10, 30, 100)

@@ -29,8 +29,8 @@ from confrere_federation.progress import Progress
 from confrere_federation.studies.running import CoordinatorSession, make_approval, party_session
 from confrere_federation.studies.study_file import Study, read_local, read_study
 from confrere_federation.studies.template import write_template
-from tests.scenarios.deployment import free_ports
-from tests.unit.federation.signed_run import confirm_all
+from tests.wire.deployment import free_ports
+from tests.wire.signed_run import confirm_all
 
 DEVICES = 100
 

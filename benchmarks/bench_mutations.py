@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measured import fill, markdown, write_record
-from tests.statistical.mutations import MUTATIONS, TOOLS, broken, compared, verdict
+from tests.kernel.mutations import MUTATIONS, TOOLS, broken, compared, verdict
 
 #: In place of a verdict.
 NOT_TRIED = "–"

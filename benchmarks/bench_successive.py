@@ -26,7 +26,7 @@ from confrere_federation.engines.offline import AtHome, without_network
 from confrere_federation.progress import Progress
 from confrere_federation.studies.running import CoordinatorSession, make_approval, party_session
 from confrere_federation.studies.study_file import Study, read_local
-from tests.scenarios.deployment import PARTIES, Deployment
+from tests.wire.deployment import PARTIES, Deployment
 
 SECONDS = 600.0
 ATTEMPTS = 100

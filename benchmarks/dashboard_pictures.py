@@ -18,7 +18,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from tests.unit.dashboard.world import build
+from tests.faces.dashboard.world import build
 
 OUT = Path(__file__).parents[1] / "docs" / "images"
 TALLEST = 900

@@ -22,7 +22,7 @@ from confrere.assurance import ROWS, AuditCase
 from confrere.assurance.audited import AUDITED, IN_TABLE
 from confrere_research import load_specs
 from confrere_research.as_printed.faults import FAULTS
-from tests.statistical.mutations import MUTATIONS
+from tests.kernel.mutations import MUTATIONS
 
 DIMENSIONS = ("method", "relation", "law", "classes", "geometry", "delta", "option")
 

@@ -47,8 +47,8 @@ from confrere_federation.parties import (
 from confrere_federation.parties.masks import Masking, Masks
 from confrere_federation.parties.party import Snapshots
 from confrere_federation.parties.requests import request_for
-from tests.unit.federation.conftest import make_data
-from tests.unit.federation.summers import FOUR, Summers
+from tests.wire.conftest import make_data
+from tests.wire.summers import FOUR, Summers
 from tests.world import ball
 
 SECRET = bytes(range(32))

@@ -12,9 +12,9 @@ import pytest
 from confrere_federation.engines.carrier import MAX_MESSAGE
 from confrere_federation.engines.line import LineCarrier
 from confrere_federation.parties import Averaging, Expansion, Frame
-from tests.scenarios.test_flare import HOST, Consortium, slow
-from tests.unit.federation.line.conftest import END, Echo, Wire
-from tests.unit.federation.signed_run import Organisations
+from tests.wire.line.conftest import END, Echo, Wire
+from tests.wire.signed_run import Organisations
+from tests.wire.test_flare import HOST, Consortium, slow
 
 NAMES = ("a", "b", "c")
 PLANS = {

@@ -23,7 +23,7 @@ from confrere_federation.studies.running import (
 from confrere_federation.studies.study_file import gather_locals, read_local, read_study
 from tests.contracts.catalogue import parameters
 from tests.examples import write_plain_example
-from tests.unit.federation.signed_run import Loopback, confirm_all
+from tests.wire.signed_run import Loopback, confirm_all
 
 PARTIES = ("main", "branch-1", "branch-2")
 ROWS = 400

@@ -22,7 +22,7 @@ from confrere.rows import Frames, open_table
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere_federation.parties import LocalFederation, LocalParty, PartyAccounts, Policy
 from tests.contracts.catalogue import PRIVATE, maker
-from tests.unit.federation.rounds import collaborate
+from tests.wire.rounds import collaborate
 
 SCHEMA = PublicSchema(
     [Number("x", bounds=(0, 1)), Category("c", values=("a", "b")), Flag("f")],

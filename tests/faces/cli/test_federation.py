@@ -1,0 +1,303 @@
+"""coordinator, party and status, with parties in this process in place of a line to others."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from confrere.errors import EngineFailed
+from confrere.ledger import Ledger
+from confrere.release import load_release
+from confrere_federation.commands import party
+from confrere_federation.engines import line as engine
+from confrere_federation.engines.keys import make_authority
+from confrere_federation.progress import private
+from confrere_federation.studies.running import refuse_study
+from confrere_federation.studies.study_file import gather_locals, read_study
+from tests.wire.signed_run import name_keys
+
+NAMES = ("main", "branch-1", "branch-2")
+NODES = [
+    *("--key", "coordinator.key"),
+    *(part for name in NAMES for part in ("--node", f"{name}={name}.node.pem")),
+]
+APPROVE = ["approve", "study.toml", "--local", "local/main.toml", "--approval", "main.approval"]
+
+
+@pytest.fixture
+def study(line, folder):
+    path = folder / "study.toml"
+    path.write_text(path.read_text().replace('engine = "local"', 'engine = "line"'))
+    name_keys(folder)
+    for name in NAMES:
+        line("keys", "node", f"{name}.node")
+    shutil.copy(make_authority(folder / "authority", ["127.0.0.1"]).certificate, folder / "ca.pem")
+    return path
+
+
+@pytest.fixture
+def sessions(monkeypatch):
+    """What parties answer with: they have agreed, and are asked without a line in between."""
+    found = {}
+
+    def run_party(session, *, progress, **_):
+        found[session.facts["party"]] = session
+        progress.say("connected")
+        session.state = "released"  # as if it had come
+
+    class Carrier:
+        def connected(self):
+            return sorted(found)
+
+        def exchange(self, questions, timeout=None):
+            return {name: found[name].handle(question) for name, question in questions.items()}
+
+    @contextmanager
+    def here(**_):
+        yield Carrier()
+
+    monkeypatch.setattr(party, "without_network", lambda make, tell: nullcontext(make()))
+    monkeypatch.setattr(engine, "run_party", run_party)
+    monkeypatch.setattr(engine, "carrying", here)
+    return found
+
+
+@pytest.fixture
+def prepared(line, study, sessions):
+    """Every party has agreed."""
+    _agree(line)
+    return study
+
+
+def _agree(line):
+    for name in NAMES:
+        own = ("--local", f"local/{name}.toml", "--approval", f"{name}.approval")
+        line("approve", "study.toml", *own, typed="1\n")
+        line(*_party(name))
+
+
+def _party(name):
+    return [
+        *("party", "study.toml", "--coordinator", "127.0.0.1:8000", "--authority", "ca.pem"),
+        *("--node-key", f"{name}.node", "--local", f"local/{name}.toml"),
+        *("--approval", f"{name}.approval", "--out", f"had/{name}", "--folder", f"nodes/{name}"),
+    ]
+
+
+def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
+    answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
+    assert answer["data"]["unsigned"] == {}
+    assert all(session.finished for session in sessions.values())
+    assert Path("c").stat().st_mode & 0o777 == 0o700
+    assert Path("nodes/main").stat().st_mode & 0o777 == 0o700
+    release = load_release(answer["data"]["folder"])
+    assert release.card.status == "released"
+    assert release.card.epsilon == 1.0
+    assert set(release.parties) == set(NAMES)
+    assert (Path(answer["data"]["folder"]) / "study.toml").read_bytes() == prepared.read_bytes()
+    for name in NAMES:
+        (entry,) = Ledger(f"local/{name}.ledger").entries()
+        assert (entry.study, len(entry.study_sha256)) == ("diabetes-2026", 64)
+        assert entry.state == "released"
+    line("predict", answer["data"]["folder"], "local/main.csv", "--out", "p.csv")
+    told = line.json("status", "c")["data"]
+    assert (told["role"], told["state"]) == ("coordinator", "released")
+    assert told["counts"] | {"connected": 0} == {
+        "connected": 0,
+        "asked": 3,
+        "answered": 3,
+        "paid": 3,
+        "dropped": 0,
+    }
+    assert [one["operation"] for one in told["steps"]] == ["size", "objective", "finish", "finish"]
+    assert told["steps"][1]["parties"]["main"] == {"state": "answered", "epsilon": 1.0, "row": 3}
+    own = sessions["main"].told
+    assert [one["operation"] for one in own] == ["size", "objective"]
+    assert own[1]["parties"]["main"]["epsilon"] == 1.0
+    # Killed while it handed the release out, it hands it out again.
+    again = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
+    assert again["data"] == answer["data"]
+    assert len(line.json("status", "nodes/main")["data"]["entries"]) == 1
+    assert "left" in line("status", "nodes/main").stdout
+    signed = [part for n in NAMES for part in ("--key", f"{n}=local/{n}.key.pub")]
+    line("verify", answer["data"]["folder"], *signed)
+    line("verify", f"had/main/{Path(answer['data']['folder']).name}", "--key", signed[1])
+
+
+def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessions):
+    approval = json.loads(Path("main.approval").read_text())["approval"]
+    assert [request["operation"] for request in approval["requests"]] == ["size", "objective"]
+    assert approval["epsilon_per_run"] == 1.0
+    assert Ledger("local/main.ledger").entries() == []
+    prepared.write_text(prepared.read_text().replace("epsilon = 1.0   ", "epsilon = 0.9   "))
+    answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", code=6)
+    assert "OperationRefused:study" in answer["message"]
+    assert Ledger("local/main.ledger").entries() == []
+    assert "failed: QuorumMissed" in line("status", "c").stdout
+
+
+def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
+    monkeypatch.setattr(engine, "run_party", lambda *_, **__: pytest.fail("it was started"))
+    assert "nobody has approved it" in line(*_party("main"), code=3).stderr
+    assert not Path("nodes/main/status.json").exists()
+    local = Path("local/main.toml")
+    local.write_text(local.read_text().replace('"objective", ', ""))
+    line(*APPROVE, "--yes", code=6)
+
+
+def test_rows_are_in_memory_only(line, prepared, sessions):
+    assert sorted(path.name for path in Path("nodes/main").iterdir()) == [
+        "party.lock",
+        "status.json",
+    ]
+    with private(Path("nodes/main"), "party"):
+        assert "another party" in line(*_party("main"), code=6).stderr
+
+
+def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch):
+    monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "correct horse")
+    line("keys", "node", "locked", "--passphrase")
+    assert "ENCRYPTED" in Path("locked").read_text()
+    line(*APPROVE, "--yes")
+    mine = [part if part != "main.node" else "locked" for part in _party("main")]
+    line(*mine)
+    monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "another")
+    assert "passphrase" in line(*mine, code=3).stderr
+    monkeypatch.delenv("CONFRERE_NODE_PASSPHRASE")
+    line(*mine, typed="correct horse\n")
+
+
+def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
+    line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
+    assert not Path("main.approval").exists()
+    (told,) = Ledger("local/main.ledger").decisions()
+    assert (told.said, told.name, told.reason) == ("refused", "the officer", "not our purpose")
+    assert "refused" in line("ledger", "show", "local/main.ledger").stdout
+    shown = line.json("ledger", "show", "local/main.ledger")["data"]["decisions"]
+    assert shown == [told.to_dict()]
+
+
+def test_a_party_that_is_started_does_not_say_yes_in_the_officer_s_stead(line, study, sessions):
+    """A service starts again by itself: what was withdrawn stays withdrawn."""
+    line(*APPROVE, "--yes")
+    no = ["--refuse", "--name", "the officer", "--reason", "changed our mind"]
+    assert "withdrawn by the officer" in line(*APPROVE, *no).stdout
+    assert not Path("main.approval").exists()
+    told = line(*_party("main"), code=4)
+    assert "withdrawn by the officer" in told.stderr
+    assert not Path("main.approval").exists()
+    assert Ledger("local/main.ledger").entries() == []
+    line(*APPROVE, "--yes")
+    line(*_party("main"))
+
+
+def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
+    line(*APPROVE, "--yes")
+
+    def run_party(session, *, stopped, **_):
+        assert not stopped()
+        found = read_study("study.toml")
+        (local,) = gather_locals(found, Path("study.toml"), [Path("local/main.toml")]).values()
+        refuse_study(found, local, name="the officer", reason="no", approval=Path("main.approval"))
+        assert stopped()
+
+    monkeypatch.setattr(engine, "run_party", run_party)
+    assert "withdrawn by the officer" in line(*_party("main"), code=4).stderr
+    assert line.json("status", "nodes/main")["data"]["state"] == "withdrawn by the officer"
+
+
+def test_a_study_in_one_process_that_was_refused_is_not_learned(line, study):
+    path = Path("study.toml")
+    path.write_text(path.read_text().replace('engine = "line"', 'engine = "local"'))
+    line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
+    assert "refused by the officer" in line("fit", "study.toml", "--yes", code=4).stderr
+    assert [Ledger(one).entries() for one in Path("local").glob("*.ledger")] == [[]]
+    assert "agreed again" in line(*APPROVE, "--name", "the officer", "--reason", "now it is").stdout
+    line("fit", "study.toml", "--yes")
+
+
+def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
+    line(*APPROVE, code=7, typed="\n")
+    assert not Path("main.approval").exists()
+    words = ["--name", "the officer", "--reason", "agreed in May"]
+    words += ["--justification", "one is what last year's study had"]
+    assert "anonymous" in line(*APPROVE, "--yes", "--name", "anonymous", code=3).stderr
+    agreed = line(*APPROVE, *words, typed="1\n")
+    following = "confrere party study.toml --local local/main.toml --approval main.approval"
+    assert f"next: {following} --coordinator HOST:PORT" in agreed.stdout
+    assert "asked for coefficients learned from the records here, with noise" in agreed.stderr
+    assert "Predicts diabetes from age, bmi" in agreed.stderr
+    assert "is there already" in line(*APPROVE, "--yes", code=3).stderr
+    approval = json.loads(Path("main.approval").read_text())["approval"]
+    assert (approval["approved_by"], approval["reason"], approval["attempts"]) == (
+        "the officer",
+        "agreed in May",
+        1,
+    )
+    assert approval["justification"] == "one is what last year's study had"
+    line(*_party("main"))  # nothing is asked: it was approved
+    Path("main.approval").write_text(Path("main.approval").read_text().replace("May", "June"))
+    Path("nodes/main/status.json").unlink()
+    line(*_party("main"), code=5)
+
+
+def test_a_coordinator_needs_everybody_s_certificate(line, study):
+    told = line("coordinator", "study.toml", *NODES[:4], code=3).stderr
+    assert "the certificate of branch-1 is missing" in told
+    same = [part.replace("branch-2.node", "main.node") for part in NODES]
+    told = line("coordinator", "study.toml", *same, "--folder", "c", code=3).stderr
+    assert "have the same key" in told
+
+
+def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkeypatch):
+    def stopped(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(9)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(engine, "run_party", stopped)
+    monkeypatch.setattr(engine, "carrying", stopped)
+    line(*APPROVE, "--yes")
+    line(*_party("main"), code=130)
+    line("coordinator", "study.toml", *NODES, "--folder", "c", code=130)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_party_that_is_left_out_or_cannot_go_on_says_so(line, study, monkeypatch):
+    def left_out(session, **_):
+        session.state = "left out"
+
+    def fail(*_, **__):
+        raise EngineFailed("no coordinator at this address for 3600 s")
+
+    monkeypatch.setattr(party, "without_network", lambda make, tell: nullcontext(make()))
+    monkeypatch.setattr(engine, "run_party", left_out)
+    line(*APPROVE, "--yes")
+    assert "left out" in line(*_party("main"), code=6).stderr
+    monkeypatch.setattr(engine, "run_party", fail)
+    told = line(*_party("main"), code=6).stderr
+    assert "no coordinator at this address" in told
+    assert "start it again" in told
+    assert line.json("status", "nodes/main")["data"]["state"].startswith("failed")
+
+
+def test_a_witness_that_a_restored_volume_would_take_back_is_loud(line, study, sessions):
+    line(*APPROVE, "--yes")
+    assert "WARNING: the ledger" in " ".join(line(*_party("main")).stderr.split())
+
+
+def test_a_service_does_not_start_with_its_witness_on_the_ledger_s_mount(
+    line, study, sessions, monkeypatch
+):
+    monkeypatch.setenv("CONFRERE_SERVICE", "1")
+    line(*APPROVE, "--yes")
+    told = line.json(*_party("main"), code=3)
+    assert "are on one mount" in told["message"]
+    assert "--same-mount" in told["message"]
+    assert not list(Path().rglob("*.ledger"))
+    line(*_party("main"), "--same-mount")

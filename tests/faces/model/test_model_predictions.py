@@ -1,0 +1,177 @@
+"""Predictions: their definition, their edges, and the same answers in every form of a model."""
+
+import json
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from scipy import sparse
+from scipy.special import expit, softmax
+
+from confrere.errors import InvalidData
+from confrere.model import Linear, Model
+from confrere.model.model_json import vectors_of
+from confrere.model.onnx_graph import onnx_bytes
+from confrere.release.pages import README
+from tests.faces.model.examples import MODELS, linear
+
+everything = pytest.mark.parametrize("name", MODELS)
+
+
+def clipped(X, clip):
+    if clip is None:
+        return X
+    norms = np.linalg.norm(X, ord=clip.norm, axis=1, keepdims=True)
+    return X * clip.radius / np.maximum(clip.bound, norms)
+
+
+def reference(model: Model, X):
+    """The definition, by matrix products."""
+    X = clipped(X, model.clip)
+    if isinstance(model, Linear):
+        scores = X @ model.coef.T + model.intercept
+        if len(model.classes) > 2:
+            return scores, softmax(scores, axis=1)
+        scores = model.link.slope * scores[:, 0] + model.link.shift
+    elif len(model.classes) > 2:
+        Z = np.stack(
+            [
+                g.sharpness
+                * (clipped(X[:, g.features], g.clip) @ g.coef.T + g.intercept - g.baseline)
+                for g in model.groups
+            ],
+            axis=2,
+        )
+        if model.combine == "vote":
+            scores = (Z.argmax(axis=1)[:, None] == np.arange(3)[:, None]) @ model.coef
+            return scores, scores / model.coef.sum()
+        meta = Z if model.combine == "alone" else np.tanh(Z / 2) / np.sqrt(Z.shape[2])
+        scores = meta @ model.coef
+        return scores, softmax(scores, axis=1)
+    else:
+        Z = np.column_stack(
+            [
+                g.sharpness
+                * (clipped(X[:, g.features], g.clip) @ g.coef + g.intercept - g.baseline)
+                for g in model.groups
+            ]
+        )
+        if model.combine == "vote":
+            scores = np.sign(Z) @ model.coef
+            positive = ((Z > 0) @ model.coef) / model.coef.sum()
+            return scores, np.column_stack([1 - positive, positive])
+        meta = Z if model.combine == "alone" else (2 * expit(Z) - 1) / np.sqrt(Z.shape[1])
+        scores = meta @ model.coef + model.intercept
+    right, left = (np.minimum(expit(u), model.link.cap) for u in (scores, -scores))
+    return scores, np.column_stack([left, right]) / (left + right)[:, None]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(7).normal(size=(5000, 4)) * np.logspace(-2, 2, 5000)[:, None]
+    return np.vstack([np.zeros(4), X])
+
+
+@everything
+def test_predictions_are_the_definition(name, rows):
+    model = MODELS[name]
+    scores, shares = reference(model, rows)
+    np.testing.assert_allclose(model.decision_function(rows), scores, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(model.predict_proba(rows), shares, rtol=0, atol=1e-12)
+    best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+    assert model.predict(rows).tolist() == [model.classes[k] for k in best]
+
+
+def onnx_answers(model, X):
+    session = onnxruntime.InferenceSession(onnx_bytes(model), providers=["CPUExecutionProvider"])
+    answers = session.run(["decision", "probability", "label"], {"X": X})
+    return answers, json.loads(session.get_modelmeta().custom_metadata_map["labels"])
+
+
+@everything
+def test_onnx_agrees(name, rows):
+    model = MODELS[name]
+    (decision, shares, label), classes = onnx_answers(model, rows)
+    own = model.decision_function(rows)
+    np.testing.assert_allclose(decision.reshape(own.shape), own, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(shares, model.predict_proba(rows), rtol=0, atol=1e-13)
+    assert [classes[k] for k in label] == model.predict(rows).tolist()
+
+
+@everything
+def test_the_recipe_predicts_in_any_language(name, tmp_path, monkeypatch):
+    """Run the lines that every README prints, without numpy, on the test vectors."""
+    model = MODELS[name]
+    monkeypatch.chdir(tmp_path)
+    Path("model.json").write_text(json.dumps({"model": model.to_dict()}))
+    scope = {}
+    exec(re.search("```python\n(.*?)```", README.decode(), re.DOTALL)[1], scope)
+    # Only tanh may differ between machines; a linear model's difference is zero.
+    slack = 0.0 if isinstance(model, Linear) else 1e-14
+    for vector in vectors_of(model):
+        found = np.ravel(scope["decision"](vector["x"]))
+        assert np.abs(found - np.ravel(vector["decision"])).max() <= slack
+        label, shares = scope["predict"](vector["x"])
+        x = np.array([vector["x"]])
+        assert label == model.predict(x)[0]
+        np.testing.assert_allclose(shares, model.predict_proba(x)[0], rtol=0, atol=1e-12)
+
+
+TINY = [0.0, -0.0, 5e-324, -5e-324, 1e-310, 1e-200, 1e-160]
+HUGE = [1e100, -1e100, 1e155, 1e300, -1e300, np.finfo(float).max, -np.finfo(float).max]
+EDGES = st.sampled_from([*TINY, *HUGE, 1.0, -1.0])
+
+
+@everything
+@settings(deadline=None, max_examples=60)
+@given(X=npst.arrays(np.float64, (5, 4), elements=EDGES | st.floats(allow_nan=False, width=64)))
+def test_every_finite_row_has_an_answer(name, X):
+    model = MODELS[name]
+    X = np.clip(X, -np.finfo(float).max, np.finfo(float).max)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores, shares = model.decision_function(X), model.predict_proba(X)
+    assert np.all(np.isfinite(scores))
+    assert np.all((shares >= 0) & (shares <= 1))
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-12)
+    (decision, in_onnx, _), _ = onnx_answers(model, X)
+    assert np.all(np.isfinite(decision))
+    assert np.all(np.isfinite(in_onnx))
+
+
+def test_a_huge_row_is_on_the_side_of_its_largest_entries():
+    model = linear(coef=np.array([1.0, -1.0, 1e-3, 0.0]), intercept=0.0)
+    huge = np.array([[1e308, -1e308, 0.0, 0.0], [1e308, 1e308, -1e308, 0.0], [0, 0, 1e308, 1e308]])
+    assert model.decision_function(huge).tolist() == [2e100, -1e97, 1e97]
+    assert model.predict(huge).tolist() == ["yes", "no", "yes"]
+
+
+@pytest.mark.parametrize("name", ["binary", "unclipped", "multinomial"])
+def test_sparse_rows_are_read_as_dense_ones(name, rows):
+    model = MODELS[name]
+    X = np.where(np.random.default_rng(0).random(rows.shape) < 0.5, rows, 0.0)
+    X[0] = [1e308, 0, -1e308, 0]
+    for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array):
+        found = model.predict_proba(kind(X))
+        np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        *([1.0, 2.0, 3.0, 4.0], [[1.0, 2.0]], [[np.nan, 0.0, 0.0, 0.0]], [[np.inf, 0.0, 0.0, 0.0]]),
+        [["text", "more", "text", "4711"]],
+        sparse.csr_array(np.array([[np.nan, 0.0, 0.0, 0.0]])),
+        sparse.csr_array(np.zeros((2, 3))),
+    ],
+)
+def test_wrong_rows_are_refused_without_quoting_them(X):
+    with pytest.raises(InvalidData, match="X must be") as caught:
+        MODELS["binary"].predict(X)
+    assert "4711" not in str(caught.value)

@@ -1,0 +1,286 @@
+"""A study in one process: who pays, when, and what comes out."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from confrere.data.cells import UnitCounts
+from confrere.errors import (
+    BudgetExceeded,
+    InvalidData,
+    InvalidMessage,
+    InvalidParameter,
+    QuorumMissed,
+    SchemaMismatch,
+    SimulatedRelease,
+    StudyError,
+)
+from confrere.estimators import (
+    FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    ReleasedClassifier,
+)
+from confrere.estimators.predictions import predict
+from confrere.kernel.measurements import Objective
+from confrere.ledger import Ledger
+from confrere.methods import PublicFacts
+from confrere.release import load_release
+from confrere_federation.parties import OPERATIONS
+from confrere_federation.parties.federation import checked
+from confrere_federation.parties.messages import PartyError, Payload
+from confrere_federation.parties.requests import PartyFacts, request_for
+from confrere_federation.studies.running import (
+    check_destination,
+    learning_of,
+    local_party,
+    make_plan,
+    prepare,
+    price_of,
+    read_rows,
+    save_result,
+)
+from confrere_federation.studies.study_file import estimator_for, gather_locals, read_study
+from tests.wire.study.conftest import ready
+
+
+def entries(folder, party):
+    return Ledger(folder / "local" / f"{party}.ledger").entries()
+
+
+def received(study, payload):
+    """Return what a party of 500 records makes of a request."""
+    return (
+        OPERATIONS["learn"]
+        .read(payload, PartyFacts(500, len(study.columns), study.n_classes))
+        .asked
+    )
+
+
+@pytest.mark.parametrize("name", ["plr", "pst-f"])
+def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
+    """Whoever reads it makes the plan that the study's own estimator makes."""
+    study = read_study(edit(name=f'name = "{name}"\ngeometry = "schema"'))
+    asked = request_for(learning_of(study, study.method)).write()
+    sent = received(study, Payload.decode(asked.encode())).at(500)[1]
+    facts = PublicFacts(n_samples=500, n_features=len(study.columns), features=study.columns)
+    here = estimator_for(study, study.method).plan(facts)
+    assert sent.guarantee() == here.guarantee()
+    assert sent.event() == here.event()
+    assert sent.facts() == here.facts()
+    if name == "pst-f":  # the schema's own importances deal out epsilon
+        importances = [max(feature.importances) for feature in study.schema.features]
+        (low,) = sent.low
+        assert sum(low.exposure.weights) == pytest.approx(1)
+        assert low.exposure.weights[0] == pytest.approx(max(importances) / sum(importances))
+    for wrong in (b"", b"{}", b"[1]", b'{"features": 3}', b"\xff\xfe"):
+        arrays = {**asked.arrays, "schema": np.frombuffer(wrong, dtype=np.uint8)}
+        with pytest.raises(InvalidMessage, match="schema"):
+            received(study, Payload(asked.values, arrays))
+
+
+def test_a_plan_pays_once_and_carried_out_again_gives_the_same(edit, folder):
+    """Whoever had been killed, or comes second, gets what was answered; nothing is drawn again."""
+    study, locals_, plan = ready(edit())
+    first, second = (prepare(study, plan, locals_) for _ in range(2))
+    (made,) = first.run()
+    for runner in (second, prepare(study, plan, locals_)):
+        (again,) = runner.run()
+        assert again.release.release_id == made.release.release_id
+    for party in locals_:
+        assert len(entries(folder, party)) == 1
+    (other,) = prepare(
+        study, make_plan(study, locals_, attempt=2), locals_
+    ).run()  # another plan pays anew
+    assert other.release.release_id != made.release.release_id
+    assert len(entries(folder, "main")) == 2
+
+
+def test_a_table_that_changed_since_it_was_read_is_found_before_the_charge(edit, folder):
+    """How rows are encoded follows from their number: they are read again, with their labels."""
+    study, locals_, plan = ready(edit(name='name = "pst-f"'))
+    runner = prepare(study, plan, locals_)
+    table = folder / "local" / "main.csv"
+    rows = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([rows[0], *reversed(rows[1:])]))
+    price, policy = price_of(study), runner._policy("main", None)
+    party = local_party(study, price, locals_["main"], runner.rows["main"], policy)
+    encoded = request_for(learning_of(study, study.method)).encoded(party)
+    np.testing.assert_array_equal(encoded.y, party.y[::-1])
+    table.write_text("".join(rows[:-1]))
+    with pytest.raises(InvalidData, match="changed"):
+        runner.run()
+    assert not entries(folder, "main")
+
+
+@pytest.mark.parametrize("size", [1, 10**10])
+def test_a_size_that_no_model_has_is_the_party_s_own_fault(edit, size):
+    """Others have paid when an answer is looked at; nobody makes as many rows as somebody says."""
+    study = read_study(edit(name='name = "pst-f"'))
+    learning = learning_of(study, study.method)
+    answer = Payload(arrays={"high": np.zeros(2)})
+    found = checked(answer, "main", lambda _: learning.response(size))
+    assert found == PartyError("InvalidReply:size" if size == 1 else "InvalidReply:shape")
+
+
+def test_who_goes_on_need_not_afford_the_price_again(edit, folder):
+    path = edit(main_cap="cap = { epsilon = 1.0 }")
+    study, locals_, plan = ready(path)
+    prepare(study, plan, locals_).run()
+    again = make_plan(study, locals_)
+    prepare(study, again, locals_).run()
+    with pytest.raises(BudgetExceeded):
+        prepare(study, make_plan(study, locals_, attempt=2), locals_)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_failure_after_the_charge_stays_charged(edit, folder, monkeypatch, error):
+    study, locals_, plan = ready(edit())
+    runner = prepare(study, plan, locals_)
+
+    def fail(self, *args, **kwargs):
+        assert len(entries(folder, "branch-1")) == 1, "noise before the price"
+        raise error
+
+    monkeypatch.setattr(Objective, "sample", fail)
+    with pytest.raises(error):
+        runner.run()
+    (entry,) = entries(folder, "branch-1")
+    # Whoever stopped the process may let it go on; what failed is not tried again.
+    stopped = error is KeyboardInterrupt
+    assert (entry.state, entry.code) == (("open", None) if stopped else ("failed", "RuntimeError"))
+    assert not entries(folder, "branch-2"), "nobody pays for a run that ended before it was asked"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_parties_that_share_a_ledger_have_charges_and_noise_of_their_own(edit, folder, shared):
+    path = edit(name='name = "plr"')
+    ledger = folder / "one.ledger"
+    study, locals_, plan = ready(path, **({"ledger": ledger} if shared else {}))
+    made = prepare(study, plan, locals_).run()
+    numbers = [one.release.model.coef for one in made]
+    assert len({array.tobytes() for array in numbers}) == 3
+    if shared:
+        assert [e.account.split("/")[0] for e in Ledger(ledger).entries()] == list(locals_)
+
+
+def test_a_simulation_is_repeatable_and_never_released(edit, folder):
+    path = edit(
+        name='name = "plr"', mode='mode = "simulation"', random="split_seed = 1\nnoise_seed = 7"
+    )
+    weights = []
+    for _ in range(2):
+        study, locals_, plan = ready(path)
+        made = prepare(study, plan, locals_).run()
+        weights.append([one.release.model.coef for one in made])
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert made[0].release.card.status == "simulated"
+    noise = [one.release.model.coef for one in made]
+    assert not np.allclose(noise[1], noise[2]), "parties share their noise"
+    place = save_result(study, made[0], folder / "out", locals_)
+    with pytest.raises(SimulatedRelease):
+        load_release(place)
+    with pytest.raises(SimulatedRelease):
+        made[0].release.save(folder / "elsewhere")
+
+
+def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(edit, folder):
+    path = edit(name='name = "simcomb"')
+    study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
+    (source,) = prepare(study, plan, locals_).run()
+    study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
+    with pytest.raises(StudyError, match="'branch-2' is not a source"):
+        prepare(study, plan, here, {"branch-2": source.release})
+    edit(bounds="clip_norm = 2.0")
+    study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
+    with pytest.raises(SchemaMismatch, match="the schemas differ"):
+        prepare(study, plan, here, {"main": source.release})
+    assert not here["branch-1"].ledger_path.exists()
+
+
+def test_a_quorum_may_go_ahead_without_everyone(edit, folder):
+    two = [folder / "local" / f"{name}.toml" for name in ("main", "branch-1")]
+    study, locals_, plan = ready(edit(), paths=two)
+    with pytest.raises(QuorumMissed, match="branch-2"):
+        prepare(study, plan, locals_)
+    study, locals_, plan = ready(edit(quorum="quorum = 0.6"), paths=two)
+    (made,) = prepare(study, plan, locals_).run()
+    assert set(made.receipts) == {"main", "branch-1"}
+
+
+def test_bad_data_are_refused_before_a_price_is_paid_and_never_quoted(edit, folder):
+    table = pd.read_csv(folder / "local" / "main.csv")
+    table["smoker"] = "S3CRET"
+    table.to_csv(folder / "local" / "main.csv", index=False)
+    study, locals_, plan = ready(edit())
+    with pytest.raises(InvalidData) as refused:
+        prepare(study, plan, locals_)
+    assert "S3CRET" not in str(refused.value)
+    assert not list(folder.rglob("*.ledger"))
+
+
+def test_rows_per_unit_are_bounded_by_the_unit_alone():
+    table = pa.table({"who": ["a", "b", "a", "a", "b"], "x": range(5)})
+    assert UnitCounts("who", 2).bounded(table)["x"].to_pylist() == [0, 1, 2, 4]
+    assert UnitCounts("who", 1).bounded(table)["x"].to_pylist() == [0, 1]
+    assert UnitCounts(None, 1).bounded(table) is table
+    with pytest.raises(InvalidData, match="no column 'id'"):
+        UnitCounts("id", 1).bounded(table)
+    with pytest.raises(InvalidData, match="belong to nobody"):
+        UnitCounts("who", 1).bounded(pa.table({"who": ["a", None]}))
+    with pytest.raises(InvalidData, match="belong to nobody"):
+        UnitCounts("who", 1).bounded(pa.table({"who": [1.0, np.nan]}))
+
+
+def test_surplus_rows_of_a_patient_are_not_learned_from(edit, folder):
+    table = pd.read_csv(folder / "local" / "main.csv")
+    pd.concat([table, table]).to_csv(folder / "local" / "main.csv", index=False)
+    study, locals_, _ = ready(edit())
+    assert len(read_rows(study, locals_["main"].table()).y) == len(table)
+
+
+def test_a_place_or_key_that_will_not_do_is_found_before_spending(edit, folder):
+    study, _, _ = ready(edit())
+    (folder / "out" / "diabetes-2026").mkdir(parents=True)
+    with pytest.raises(StudyError, match="holds diabetes-2026 already"):
+        check_destination(study, folder / "out", ["main"])
+    with pytest.raises(StudyError, match="cannot be written"):
+        check_destination(study, folder / "study.toml" / "out", ["main"])
+    keyed = gather_locals(study, folder / "study.toml", keys={"main": folder / "no.key"})
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        prepare(study, make_plan(study, keyed), keyed)
+
+
+def test_a_release_without_an_encoder_predicts_rows_that_are_said_to_be_encoded():
+    """A raw table gave everyone the probability 1."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["a", "b"])
+    y = (X["a"] > 0).astype(int)
+    release = PrivateLogisticRegression(data_norm=9.0).fit(X, y).to_release()
+    with pytest.raises(InvalidData, match="no encoder"):
+        predict(release, X)
+    assert len(predict(release, X, encoded=True)) == 50
+    with pytest.raises(InvalidData, match="'ward'"):
+        predict(release, X, encoded=True, ids="ward")
+    with pytest.raises(InvalidData, match="lacks 1"):
+        predict(release, X[["a"]], encoded=True)
+    with pytest.raises(InvalidData, match="numbers only"):
+        predict(release, X.assign(a="text"), encoded=True)
+    with pytest.raises(InvalidData, match="50 rows are longer than the norm 9"):
+        predict(release, X.assign(a=52.0), encoded=True)
+    stack = FeatureStackingClassifier(data_norm=9.0, n_groups=2).fit(X, y).to_release()
+    with pytest.raises(InvalidData, match="50 rows are longer than the norm 9"):
+        predict(stack, X.assign(a=52.0), encoded=True)
+    with pytest.raises(InvalidData, match="no encoder"):
+        ReleasedClassifier(source=release).predict(X)
+    assert len(ReleasedClassifier(source=release).predict(X.to_numpy())) == 50
+
+
+def test_a_party_that_nothing_caps_is_refused_unless_it_is_said(edit, folder):
+    local = folder / "local" / "main.toml"
+    local.write_text(local.read_text().replace("lifetime_epsilon = 30.0\n", ""))
+    study, locals_, plan = ready(edit(main_cap=""))
+    with pytest.raises(StudyError, match="--allow-uncapped"):
+        prepare(study, plan, locals_)
+    assert not (folder / "local" / "main.ledger").exists()
+    (made,) = prepare(study, plan, locals_, allow_uncapped=True).run()
+    assert made.release.spending.uncapped

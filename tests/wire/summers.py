@@ -1,0 +1,96 @@
+"""Organisations that add up where nobody sees into the sum, for tests."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from confrere.methods.asking import Size, Sizes
+from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
+from confrere_federation.parties import Frame
+from confrere_federation.parties.masks import Announcement
+from confrere_federation.parties.messages import Question, SignedAnswer
+from confrere_federation.parties.requests import request_for
+from tests.wire.signed_run import COLUMNS, Loopback, Organisations
+
+FOUR = ("a", "b", "c", "d")
+ONE = OneMessage(frame=Frame(COLUMNS), epsilon=1.0)
+ROUNDS = GradientRounds(frame=Frame(COLUMNS), epsilon=1.0, delta=1e-6, rounds=3, max_retries=2)
+PLANS = {"one message": ONE, "rounds": ROUNDS}
+
+
+class Summers(Organisations):
+    """Four organisations, three of whom are enough for a sum."""
+
+    def __init__(self, folder, *, plan=ONE, quorum=0.75, **more):
+        super().__init__(folder, plan=plan, names=FOUR, quorum=quorum, **more)
+
+    @property
+    def operation(self):
+        return self.kind.operation
+
+    @property
+    def kind(self):
+        return Minimiser if isinstance(self.plan, OneMessage) else Gradient
+
+    def sized(self):
+        return Sizes({name: self.sizes[name] for name in self.names})
+
+    def request(self):
+        """The first request of a run, as the coordinator derives it."""
+        return self.asked().write()
+
+    def asked(self):
+        plan = replace(self.plan, quorum=self.quorum)
+        more = () if isinstance(plan, OneMessage) else (plan.centre,)
+        return request_for(self.kind(plan, self.sized(), *more))
+
+    def mechanism(self):
+        return self.asked().mechanism
+
+    def begun(self):
+        """Ask for sizes, and return the evidence that every further question needs."""
+        federation = self.federation(journal="by-hand")
+        federation.gather(request_for(Size()), dict.fromkeys(self.names, 0))
+        return federation._steps
+
+    def announcement(self, name, evidence, step=0):
+        reply = self.share(name, [], evidence, step)
+        assert isinstance(reply, bytes), reply
+        return read_key(name, SignedAnswer.open(reply, self.public).payload)
+
+    def share(self, name, roster, evidence, step=0, request=None):
+        """Ask for a share; without a roster, whether one is ready."""
+        told = {"step": step, "evidence": evidence, "roster": named(roster)}
+        return self.ask(name, self.operation, request or self.request(), **told)
+
+    def words(self, reply):
+        return SignedAnswer.open(reply, self.public).payload.arrays["masked"].view(np.uint64)
+
+    def restart(self, name):
+        self.sessions[name] = self.session(name)
+
+
+def read_key(name, answer):
+    told = answer.arrays["announcement"].tobytes()
+    return Announcement(name, told[:32], told[32:])
+
+
+def named(roster):
+    """Return a roster as a question has it."""
+    return {one.party: [one.key.hex(), one.signature.hex()] for one in roster}
+
+
+def asked_for(content, there):
+    """Return the operation that a question is about, or whether one is ready."""
+    question = Question.open(content, there.coordinator.public_key())[0]
+    return "ready" if question.asks_ready else question.operation
+
+
+def carrier_with(there, change):
+    """Return a carrier whose exchange is ``change(exchange, questions)``."""
+    carrier = Loopback(there.sessions)
+    exchange = carrier.exchange
+    carrier.exchange = lambda questions, timeout: change(
+        lambda asked: exchange(asked, timeout), questions
+    )
+    return carrier

@@ -1,0 +1,126 @@
+"""Averages: exact where nothing is drawn, priced as promised, rounds that shrink to the average."""
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from confrere import CollaborativeClassifier
+from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.kernel.guarantee import Neighbours
+from confrere.methods import PublicFacts
+from confrere.methods.asking import Sizes
+from confrere.methods.sums import GradientRounds
+from confrere.methods.votes import Voting
+from confrere.schema import Category, Number, PublicSchema
+from confrere_federation.parties import Averaging, Expansion, Frame, LocalFederation, Payload
+from confrere_federation.parties.federation import dry_run
+from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
+from tests.wire.rounds import collaborate
+
+
+@pytest.fixture
+def three(make_party):
+    return [
+        make_party(name, n, seed=k, random_state=k, cap=None)
+        for k, (name, n) in enumerate([("a", 60), ("b", 45), ("c", 15)])
+    ]
+
+
+BODY_SCHEMA = PublicSchema((Number("x", bounds=(-2, 2)), Category("c", values=("a", "b"))))
+
+
+def shaped(**changed):
+    encoder = BODY_SCHEMA.encoder(form="linear")
+    settings = {"epsilon": 1.0, "geometry": "schema", "schema": encoder, **changed}
+    facts = PublicFacts(n_samples=1000, n_features=3)
+    return CollaborativeClassifier(**settings).plan(facts).protocol
+
+
+def with_body(payload, roots=None, **facts):
+    frame = {**payload.values["frame"], **facts}
+    arrays = dict(payload.arrays) | ({} if roots is None else {"roots": roots})
+    return Payload({**payload.values, "frame": frame}, arrays)
+
+
+def test_a_body_that_cannot_be_one_has_no_price(three):
+    sizes = Sizes({"a": 60, "b": 45, "c": 15})
+    plan = shaped().at(sizes)
+    good = request_for(plan.request(sizes, None)).write()
+    assert OPERATIONS["objective"].read(good, three[0].facts).write() == good
+    roots = good.arrays["roots"]
+    singular = roots.copy()
+    singular[1:5] = 0.3 * roots[0]
+    nearly = singular.copy()
+    nearly[1] *= 1 + 1e-12
+    wrong = {
+        "rows outside the unit ball": with_body(good, 3 * roots),
+        "a singular root": with_body(good, singular),
+        "one that is nearly singular": with_body(good, nearly),
+        "too few roots": with_body(good, roots[:-1]),
+        "another kind of number": with_body(good, roots.astype(np.float32)),
+        "no size": with_body(good, sizes=[]),
+        "a size of none": with_body(good, sizes=[0, 2, 1]),
+        "a share of none": with_body(good, shares=[0.0] * len(good.values["frame"]["shares"])),
+        "a group of none": with_body(good, groups=[7, 7, 7]),
+        "a ridge of none": with_body(good, ridge=0.0),
+        "a constant of two columns": with_body(good, sizes=[1, 1, 2], roots=roots),
+        "more facts": with_body(good, more=1),
+    }
+    party = three[0]
+    for what, payload in wrong.items():
+        with pytest.raises((InvalidMessage, InvalidParameter)) as refused:
+            OPERATIONS["objective"].read(payload, party.facts)
+        assert str(refused.value), what
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 7, 11, 40])
+@pytest.mark.parametrize("epsilon", [1.0, 0.3, 2.2])
+def test_rounds_never_spend_more_than_epsilon(make_party, rounds, epsilon):
+    plan = Averaging(frame=Frame(3), epsilon=epsilon, rounds=rounds)
+    part = plan.allowed(Sizes({"a": 10})).epsilon
+    assert rounds * Decimal(repr(part)) <= Decimal(repr(epsilon))
+    assert rounds * part == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_under_add_remove_nobody_tells_its_size(make_party):
+    relation = {"neighbours": "add-remove"}
+    parties = [
+        make_party(name, 200, seed=k, random_state=k, **relation) for k, name in enumerate("ab")
+    ]
+    plan = Averaging(frame=Frame(3), epsilon=1.0, alpha=0.01)
+    outcome = collaborate(LocalFederation(parties), plan, sizes=Sizes.declared("ab", 500))
+    assert outcome.guarantee.epsilon == 1.0
+    assert outcome.guarantee.neighbours is Neighbours.ADD_REMOVE
+    assert outcome.sizes == {"a": 250, "b": 250}
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("ask", ["average", "rounds", "expand", "sums", "votes", "summed votes"])
+def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
+    """Dry runs, from which approvals are made, price the delta that answers cost."""
+    common = {"frame": Frame(3), "epsilon": 1.0, "delta": 1e-6, "n_classes": n_classes}
+    cap = {"cap": 0.5 if n_classes == 2 else 1.0}
+    protocols = {
+        "average": Averaging(**common, **cap),
+        "rounds": Averaging(**common, **cap, rounds=3),
+        "expand": Expansion(**common),
+        "sums": GradientRounds(**common, **cap, rounds=3),
+        "votes": Voting(**common, method="weights"),
+        "summed votes": Voting(**common, auxiliary=np.eye(3), trust="sum"),
+    }
+    if "votes" in ask and n_classes > 2:
+        return  # parties of a federation vote on two
+    asked = dry_run(protocols[ask].steps, ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
+    requests = asked["a"]
+    paid = sum(Decimal(str(request.delta)) for request in requests)
+    assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
+
+
+def test_a_centre_for_other_classes_is_refused():
+    request = request_for(
+        Averaging(frame=Frame(3), epsilon=1.0).request(Sizes({"a": 60}), np.zeros(4))
+    ).write()
+    assert OPERATIONS["objective"].read(request, PartyFacts(60, 3)).n_classes == 2
+    with pytest.raises(InvalidMessage, match="centre"):
+        OPERATIONS["objective"].read(request, PartyFacts(60, 3, 3))

@@ -1,0 +1,257 @@
+"""Parties vote or upload, a coordinator adds up: the estimator's arrays, each party's own price."""
+
+import numpy as np
+import pytest
+
+from confrere import Ledger, MultipartyClassifier
+from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
+from confrere.estimators import designed
+from confrere.kernel.guarantee import Unit
+from confrere.kernel.streams import SeededSource
+from confrere.methods.plan import coefficients
+from confrere_federation.parties import (
+    OPERATIONS,
+    Answers,
+    Frame,
+    LocalFederation,
+    LocalParty,
+    PartyAccounts,
+    PartyError,
+    Payload,
+    Policy,
+    Voting,
+)
+from confrere_federation.parties.requests import PartyFacts
+from tests.wire.conftest import loose_books, priced
+from tests.wire.rounds import framed, poll
+from tests.world import each
+
+RNG = np.random.default_rng(0)
+D, M, N = 3, 9, 12
+X = RNG.normal(size=(M * N, D)) / 2
+Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=M * N) > 0, 1.0, -1.0)
+OWNER = np.repeat(np.arange(M), N)
+AUXILIARY = RNG.normal(size=(40, D)) / 2
+FRAME = Frame(D, data_norm=1.5, constant=0.4)
+
+PARTIES = Policy.anything(unit=Unit.PARTY, neighbours="replace-one")
+NAMED = {"plan": "a" * 64, "releases": "b" * 32, "n_classes": 2}
+ASKED = NAMED | {"epsilon": 1.0, "method": "statistic", "alpha": 1e-4, "auxiliary_private": False}
+
+SETTINGS = [
+    {"method": "statistic"},
+    {"method": "statistic", "alpha": 0.05},
+    {"method": "soft"},
+    {"method": "soft", "auxiliary_private": True},
+    {"method": "vote"},
+    {"method": "weights"},
+    {"method": "cells"},
+    {"method": "cells", "alpha": 2.0},
+]
+
+
+def parties(ledger=None, **kw):
+    def books():
+        if ledger is None:
+            return loose_books("party")
+        return PartyAccounts(ledger=ledger, account="study", policy=PARTIES)
+
+    return [LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], books(), **kw) for k in range(M)]
+
+
+def plan(epsilon=1.0, method="statistic", **kw):
+    auxiliary = None if method == "weights" else AUXILIARY
+    return Voting(frame=FRAME, epsilon=epsilon, method=method, auxiliary=auxiliary, **kw)
+
+
+CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
+
+
+def parties_of_three():
+    return [
+        LocalParty(f"p{k}", X[k == OWNER], CODES[k == OWNER], loose_books("party"), n_classes=3)
+        for k in range(M)
+    ]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_classes):
+    local, labels = (parties_of_three(), CODES) if n_classes > 2 else (parties(), Y)
+    asked = plan(**settings, n_classes=n_classes)
+    elected = poll(LocalFederation(local), asked, random_state=7)
+    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=np.unique(labels).tolist())
+    designed(model, **settings).fit(X, labels, party=OWNER, auxiliary=AUXILIARY)
+    coef, intercept = coefficients(elected.plan.frame.coefficients, elected.released.weights)
+    np.testing.assert_array_equal(coef, model.coef_)
+    np.testing.assert_array_equal(intercept, model.intercept_)
+    assert elected.released.alpha == model.alpha_
+    assert elected.left_out == {}
+
+
+def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for_it():
+    party = parties_of_three()[0]
+    values = ASKED | {"method": "soft"}
+    payload = framed(FRAME, values | {"n_classes": 3}, auxiliary=AUXILIARY)
+    ballot = (
+        OPERATIONS["ballot"].read(payload, party.facts).answer(party, SeededSource(0))["ballot"]
+    )
+    assert ballot.dtype.str == "<i8"
+    assert set(ballot.tolist()) <= {0, 1, 2}
+    with pytest.raises(InvalidMessage, match="classes"):
+        priced(OPERATIONS["ballot"], payload, PartyFacts(N, D))
+
+    class Liar(LocalFederation):
+        def ask(self, *args, **kw):
+            return super().ask(*args, **kw) | {"p0": Payload(arrays={"ballot": ballot + 3})}
+
+    liar = Liar(parties_of_three())
+    found = poll(liar, plan(method="soft", n_classes=3), random_state=1)
+    assert found.left_out == {"p0": "InvalidReply:range"}
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_an_absent_party_is_what_a_faulty_one_is(settings):
+    broken = X.copy()
+    broken[OWNER == 4] = np.nan
+    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[-1, 1])
+    designed(model, **settings).fit(broken, Y, party=OWNER, auxiliary=AUXILIARY)
+
+    class Absent(LocalFederation):
+        def ask(self, *args, **kw):
+            return super().ask(*args, **kw) | {"p4": PartyError("Unreachable")}
+
+    elected = poll(Absent(parties()), plan(**settings), random_state=7)
+    coef, _ = coefficients(elected.plan.frame.coefficients, elected.released.weights)
+    np.testing.assert_array_equal(coef, model.coef_)
+    assert elected.left_out == {"p4": "Unreachable"}
+    assert set(elected.receipts) == {f"p{k}" for k in range(M) if k != 4}
+    with pytest.raises(QuorumMissed, match=r"p4 \(Unreachable\)"):
+        poll(Absent(parties()), plan(**settings), on_faulty="refuse", releases=Answers())
+
+
+def test_a_lie_is_worth_no_more_than_a_vote():
+    class Liar(LocalFederation):
+        sent = Payload(arrays={"weights": np.full(D + 1, 1e300)})
+
+        def ask(self, *args, **kw):
+            return super().ask(*args, **kw) | {"p0": self.sent}
+
+    settings = {"epsilon": 1e5, "method": "weights"}
+    honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released
+    lied = poll(Liar(parties()), plan(**settings), random_state=1).released
+    move = np.linalg.norm(lied.weights - honest.weights)
+    most = plan(**settings).mechanism(M).sensitivity
+    assert 0 < move <= most * (1 + 1e-4)  # and a step of the grid
+
+    class Unfit(Liar):
+        sent = Payload(arrays={"ballot": np.ones(39, dtype=bool)})
+
+    assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:shape"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"method": "weights"}, {"auxiliary_private": True}, {"n_classes": 3}, {"n_classes": 2.0}],
+    ids=str,
+)
+def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
+    payload = framed(FRAME, ASKED | change, auxiliary=AUXILIARY)
+    with pytest.raises(InvalidMessage):
+        priced(OPERATIONS["ballot"], payload, PartyFacts(5, D))
+
+
+def test_what_is_released_is_kept_for_noise_is_drawn_once():
+    with pytest.raises(InvalidParameter, match="releases"):
+        poll(LocalFederation(parties()), plan())
+
+
+def own_books(tmp_path):
+    """Return parties with durable books of their own."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.open_account("study", epsilon=100.0, unit="party")
+    made = []
+    for k in range(M):
+        answers = Answers(tmp_path / f"p{k}.answers")
+        books = PartyAccounts(ledger=ledger, account="study", policy=PARTIES, answers=answers)
+        made.append(LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], books))
+    return ledger, made
+
+
+def told(outcome):
+    released = outcome.released
+    return released.weights.tobytes(), released.alpha, outcome.receipts, outcome.left_out
+
+
+def test_noise_is_drawn_once_per_run(tmp_path):
+    """Two hundred polls under one run were two hundred statistics for one charge."""
+    ledger, made = own_books(tmp_path)
+    for _ in range(10):
+        releases = Answers(tmp_path / "releases")
+        last = poll(LocalFederation(made, run="r1"), plan(), releases=releases)
+        first = poll(LocalFederation(made, run="r1"), plan(), releases=releases)
+        np.testing.assert_array_equal(first.released.statistic, last.released.statistic)
+        assert told(first) == told(last)
+    assert ledger.spent("study") == M
+    other = poll(LocalFederation(made, run="r2"), plan(), releases=releases)
+    assert told(other) != told(first)
+    assert ledger.spent("study") == 2 * M
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *each(alpha=(0.3,), local_alpha=(1e-3,), epsilon=(2.0,)),
+        *each(method=("soft", "vote", "weights", "cells"), auxiliary=(AUXILIARY[:30],)),
+        {"frame": Frame(D, data_norm=1.0, constant=0.4)},
+        {"method": "soft", "auxiliary_private": True},
+    ],
+    ids=lambda change: ", ".join(change),
+)
+def test_another_plan_under_the_same_run_is_refused(tmp_path, change):
+    ledger, made = own_books(tmp_path)
+    releases = Answers(tmp_path / "releases")
+    poll(LocalFederation(made, run="r1"), plan(), releases=releases)
+    kept = {"frame": FRAME, "epsilon": 1.0, "auxiliary": AUXILIARY} | change
+    if kept.get("method") == "weights":
+        kept["auxiliary"] = None
+    other = Voting(**kept)
+    with pytest.raises(OperationRefused) as caught:
+        poll(LocalFederation(made, run="r1"), other, releases=releases)
+    assert caught.value.reason == "changed"
+    # A new file of releases does not help: every party was asked about the old one.
+    for lost in (other, plan()):
+        with pytest.raises(QuorumMissed, match="OperationRefused:changed"):
+            poll(LocalFederation(made, run="r1"), lost, releases=Answers(tmp_path / "new"))
+        (tmp_path / "new").unlink()
+    assert ledger.spent("study") == M
+
+
+def test_another_number_of_parties_under_the_same_run_is_refused(tmp_path):
+    ledger, made = own_books(tmp_path)
+    poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
+    with pytest.raises(OperationRefused):
+        poll(LocalFederation(made[:-1], run="r1"), plan(), releases=Answers(tmp_path / "releases"))
+    with pytest.raises(QuorumMissed, match="changed"):
+        poll(LocalFederation(made[:-1], run="r1"), plan(), releases=Answers(tmp_path / "new"))
+    assert ledger.spent("study") == M
+
+
+def test_killed_before_it_was_kept_nothing_was_published(tmp_path, monkeypatch):
+    ledger, made = own_books(tmp_path)
+
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    releases = Answers(tmp_path / "releases")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(releases), "keep", stop)
+        with pytest.raises(KeyboardInterrupt):
+            poll(LocalFederation(made, run="r1"), plan(), releases=releases)
+    for party in made:
+        assert party.books.answers.entries()  # they keep first: the interrupt came in their place
+        break
+    once = poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
+    again = poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
+    assert told(once) == told(again)
+    assert ledger.spent("study") == M

@@ -1,0 +1,87 @@
+"""The functional mechanism: coefficients, their noise, and what is made of them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere.audit.densities import densities
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.streams import SeededSource
+from confrere.methods.average import joint_move, noised_coefficients, unpack, worst_angle
+from confrere_federation.parties import Expansion, Frame, LocalFederation
+from tests.wire.rounds import collaborate
+
+
+def coefficients(X, y):
+    return -0.5 * X.T @ y, X.T @ X / 8
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.7, 0.95])
+def test_the_sensitivity_is_attained(share):
+    mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, linear_share=share)
+    angle, one = worst_angle(share), np.ones(1)
+    turned = np.array([[np.cos(angle), np.sin(angle)]]) * (1 - 1e-15)
+    first, second = (densities(mechanism, (X, one)) for X in (np.eye(2)[:1], turned))
+    loss = [a.loss(b) for a, b in zip(first, second, strict=True)]
+    assert sum(loss) == pytest.approx(0.999)
+    assert sum(loss) <= 0.999
+    assert mechanism.sensitivity < 1
+    assert joint_move(0.5) == pytest.approx(0.88008630)
+    # A rate that is three per cent too high would be found.
+    assert 1.03 * sum(loss) > 1
+
+
+def test_rows_inside_the_ball_lose_no_more_than_those_on_it():
+    rng = np.random.default_rng(0)
+    for share in (0.2, 0.5, 0.7, 0.9):
+        X, Z = rng.normal(size=(2, 20_000, 3))
+        X *= rng.uniform(size=(20_000, 1)) ** 0.2 / np.linalg.norm(X, axis=1, keepdims=True)
+        Z *= rng.uniform(size=(20_000, 1)) ** 0.2 / np.linalg.norm(Z, axis=1, keepdims=True)
+        squares = np.einsum("ni,nj->nij", X, X) - np.einsum("ni,nj->nij", Z, Z)
+        moves = share * np.linalg.norm(X - Z, axis=1) / 2
+        moves += (1 - share) * np.linalg.norm(squares, axis=(1, 2)) / np.sqrt(2)
+        assert 0.97 * joint_move(share) < moves.max() <= joint_move(share)
+
+
+def test_the_noise_has_the_law_of_the_proof():
+    d, epsilon, share = 3, 0.8, 0.25
+    mechanism = noised_coefficients(epsilon=epsilon, n_samples=4, n_features=d, linear_share=share)
+    X, y = np.eye(4, d) / 2, np.array([1.0, -1.0, 1.0, 1.0])
+    v, M = coefficients(X, y)
+    source = SeededSource(5)
+    drawn = list(zip(*mechanism.sample((X, y), source, 3000), strict=True))
+    for noise, dimension, rate in [
+        ([np.linalg.norm(a - v) for a, _ in drawn], d, 0.999 * epsilon * share / joint_move(share)),
+        (
+            [np.linalg.norm(unpack(b, d) - M) for _, b in drawn],
+            d * (d + 1) // 2,
+            0.999 * epsilon * (1 - share) * 8 / np.sqrt(2) / joint_move(share),
+        ),
+    ]:
+        assert stats.kstest(noise, stats.gamma(dimension, scale=1 / rate).cdf).pvalue > 1e-4
+
+
+def test_rows_outside_the_ball_are_refused():
+    mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2)
+    with pytest.raises(InvalidData):
+        mechanism.sample((np.array([[1.0, 0.1]]), np.ones(1)), SeededSource(0))
+    with pytest.raises(InvalidData):
+        mechanism.sample((np.ones((2, 2)) / 4, np.ones(2)), SeededSource(0))
+    with pytest.raises(InvalidParameter):
+        noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, linear_share=1.0)
+
+
+def test_almost_without_noise_it_is_the_expansion_of_all_records(make_party):
+    parties = [
+        make_party(name, n, seed=k, cap=None) for k, (name, n) in enumerate([("a", 60), ("b", 30)])
+    ]
+    frame = Frame(3)
+    outcome = collaborate(LocalFederation(parties), Expansion(frame=frame, epsilon=1e8, alpha=0.1))
+    X = np.vstack([frame.rows(p.X) for p in parties])
+    y = np.concatenate([p.y for p in parties])
+    v, M = coefficients(X, y)
+    np.testing.assert_allclose(
+        outcome.weights, np.linalg.solve(2 * M + 9.0 * np.eye(4), -v), atol=1e-5
+    )
+    assert outcome.guarantee.epsilon == 1e8
+    assert parties[0].books.ledger.spent("study") == 1e8

@@ -1,0 +1,116 @@
+"""Votes and weights through sums that nobody sees into, one whole party as the unit."""
+
+import numpy as np
+import pytest
+
+from confrere.errors import QuorumMissed
+from confrere.ledger import Ledger
+from confrere.solver.parties import PartySolutions
+from confrere_federation.parties import (
+    Answers,
+    Frame,
+    LocalFederation,
+    LocalParty,
+    PartyAccounts,
+    PartyError,
+    Policy,
+    Voting,
+)
+from confrere_federation.parties.requests import request_for
+from tests.wire.rounds import poll
+
+RNG = np.random.default_rng(0)
+D, M, N = 3, 6, 12
+X = RNG.normal(size=(M * N, D)) / 2
+Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=M * N) > 0, 1.0, -1.0)
+OWNER = np.repeat([f"p{k}" for k in range(M)], N)
+AUXILIARY = RNG.normal(size=(40, D)) / 2
+FRAME = Frame(D, data_norm=1.5)
+
+SETTINGS = [
+    {"method": "statistic"},
+    {"method": "statistic", "local_alpha": 0.1},
+    {"method": "cells"},
+    {"method": "weights"},
+]
+every = pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: "-".join(map(str, s.values())))
+
+
+CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
+
+
+def plan(epsilon=1.0, **settings):
+    more = {"trust": "sum"} | settings
+    return Voting(frame=FRAME, epsilon=epsilon, auxiliary=AUXILIARY, **more)
+
+
+def books(cap=5.0):
+    ledger = Ledger()
+    ledger.open_account("study", epsilon=cap, unit="party", neighbours="replace-one")
+    policy = Policy.anything(unit="party", neighbours="replace-one")
+    return PartyAccounts(ledger=ledger, account="study", policy=policy, answers=Answers())
+
+
+def parties(seed=None):
+    return [
+        LocalParty(name, X[name == OWNER], Y[name == OWNER], books(), seed and seed + k)
+        for k, name in enumerate(np.unique(OWNER).tolist())
+    ]
+
+
+def parties_of(n_classes):
+    if n_classes == 2:
+        return parties()
+    return [
+        LocalParty(name, X[name == OWNER], CODES[name == OWNER], books(), n_classes=3)
+        for name in np.unique(OWNER).tolist()
+    ]
+
+
+@every
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes):
+    voting = plan(**settings, n_classes=n_classes)
+    mechanism, summand = voting.shared(M), voting.mechanism(M)
+    request = request_for(voting.asked(M))
+    labels = (-1.0, 1.0) if n_classes == 2 else range(3)
+    extreme = [
+        LocalParty(
+            "p0", np.tile(direction, (N, 1)), np.full(N, label), books(), n_classes=n_classes
+        )
+        for direction in np.vstack([np.eye(D), -np.eye(D)])
+        for label in labels
+    ]
+    parts = [request.part(one) for one in (*parties_of(n_classes), *extreme)]
+    measured = 1 if settings["method"] == "cells" else 2  # shares pay in L1
+    moved = max(float(np.linalg.norm(a - b, measured)) for a in parts for b in parts)
+    assert moved <= mechanism.sensitivity
+    nearly = 0.3 if n_classes > 2 else 0.05
+    assert moved >= nearly * mechanism.sensitivity
+    assert all(part.shape == (mechanism.size,) for part in parts)
+    assert all(float(np.abs(part).max()) <= mechanism.largest for part in parts)
+    assert mechanism.sensitivity == summand.sensitivity
+
+
+def test_who_is_not_ready_is_left_out_and_counts_as_split():
+    class Without(LocalFederation):
+        def _asked(self, asked):
+            answers = dict(super()._asked(asked))
+            return answers | ({"p3": PartyError("Timeout")} if asked.label == "ready" else {})
+
+    local = parties()
+    outcome = poll(Without(local), plan(quorum=0.6))
+    assert set(outcome.left_out) == {"p3"}
+    assert "p3" not in outcome.receipts
+    assert [one.books.ledger.spent("study") for one in local] == [1.0] * 3 + [0.0] + [1.0] * 2
+    with pytest.raises(QuorumMissed):
+        poll(Without(parties()), plan(quorum=1.0))
+
+
+def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
+    def unsolved(rows, y, offsets, loss, *, alpha):
+        return PartySolutions(np.full((1, D + 1), 7.0), np.ones(1), np.zeros(1, dtype=bool))
+
+    monkeypatch.setattr("confrere.methods.votes.solve_parties", unsolved)
+    for method in ("statistic", "weights"):
+        assert not request_for(plan(method=method).asked(M)).part(parties()[0]).any()

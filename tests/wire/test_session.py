@@ -1,0 +1,60 @@
+"""A run between organisations that do not trust each other, when everyone is honest."""
+
+import pytest
+
+from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.ledger import Ledger
+from confrere_federation.parties import PartyError, Payload
+from confrere_federation.parties.federation import PartySession, packed, unpacked
+from confrere_federation.parties.messages import SignedAnswer
+from tests.wire.signed_run import Loopback, Organisations
+
+
+def test_who_paid_and_was_left_out_does_not_sign(tmp_path):
+    there = Organisations(tmp_path)
+
+    def lose(question, reply):
+        opened = SignedAnswer.open(reply, there.public)
+        return "Timeout" if opened.payload.values["about"]["operation"] == "objective" else reply
+
+    federation = there.federation(tamper={"c": lose})
+    outcome = there.learn(federation)
+    assert there.spent("c") == 1.0
+    carrier = Loopback(there.sessions)
+    federation._carrier = carrier
+    signatures = federation.hand_out({"weights": outcome.weights.tobytes()})
+    assert signatures["c"] == PartyError("OperationRefused:left-out")
+    assert there.sessions["c"].finished
+    assert there.sessions["c"].state == "left out"
+    assert isinstance(signatures["a"], bytes)
+
+
+def test_without_a_lifetime_cap_there_is_no_federation(tmp_path):
+    there = Organisations(tmp_path)
+    ledger = Ledger(tmp_path / "uncapped.ledger")
+    ledger.open_account("study", unit="record", neighbours="replace-one")
+    approval = there.approval("a")
+    local = there.local("a", approval)
+    object.__setattr__(local.books, "ledger", ledger)
+    with pytest.raises(InvalidParameter, match="no lifetime cap"):
+        PartySession(
+            local,
+            approval,
+            protocol=there.protocol,
+            parties=there.public,
+            coordinator=there.coordinator.public_key(),
+            key=there.keys["a"],
+            accept=lambda files, outcome: b"",
+        )
+    with pytest.raises(InvalidParameter, match="another party's"):
+        there.session("a", approval={"party": "b"})
+    with pytest.raises(InvalidParameter, match="names for this party"):
+        there.session("a", key=there.keys["b"])
+
+
+def test_as_many_signatures_are_shared_as_there_are_parties():
+    signed = {f"party {k}": bytes([k]) * k for k in range(100)}
+    assert unpacked("parties", packed("parties", signed)) == signed
+    for told in ({}, {"parties": ["a"]}, {"parties": "a"}):
+        with pytest.raises(InvalidMessage):
+            unpacked("parties", Payload(told, packed("parties", {}).arrays if told else None))

@@ -1,0 +1,172 @@
+"""Sums over the boundary: honest runs, lost tries, and everyone who does not keep to the rules."""
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from confrere.errors import InvalidMessage, QuorumMissed
+from confrere.methods.sums import Minimiser
+from confrere_federation.parties import Payload, requests
+from confrere_federation.parties.federation import dry_run
+from confrere_federation.parties.masks import Announcement, Masking, add_masked
+from confrere_federation.parties.messages import Question
+from confrere_federation.parties.party import sum_context
+from tests.wire.signed_run import COLUMNS, STUDY, Loopback
+from tests.wire.summers import FOUR, PLANS, ROUNDS, Summers, asked_for
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_a_run_whose_evidence_cannot_be_carried_is_refused_before_it_begins(tmp_path, plan):
+    there = Summers(tmp_path, plan=plan)
+    federation = there.federation()
+    there.learn(federation)
+    carried = sum(map(len, federation._steps))
+    with pytest.raises(InvalidMessage, match="fewer rounds"):
+        dry_run(there.protocol, FOUR, STUDY, COLUMNS, most=carried)
+    assert dry_run(there.protocol, FOUR, STUDY, COLUMNS, most=4 * carried)
+
+
+def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):
+    there = Summers(tmp_path)
+    carrier = Loopback(there.sessions)
+    exchange = carrier.exchange
+
+    def restarting(questions, timeout):
+        if asked_for(next(iter(questions.values())), there) == Minimiser.operation:
+            there.restart("c")
+        return exchange(questions, timeout)
+
+    carrier.exchange = restarting
+    with pytest.raises(QuorumMissed, match="no try is left"):
+        there.learn(there.federation(carrier=carrier))
+    assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 0.0, 1.0]
+    # Nobody gets another vector out of those who paid, whatever the coordinator asks now.
+    evidence = there.begun()
+    for step, code in ((0, "OperationRefused:repeated"), (1, "OperationRefused:step")):
+        assert there.share("a", [], evidence, step) == code
+
+
+def test_asked_again_a_party_sends_what_it_kept_and_to_another_roster_nothing(tmp_path):
+    there = Summers(tmp_path)
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+    first = there.share("a", roster, evidence)
+    assert there.share("a", roster, evidence) == first
+    there.restart("a")
+    assert there.share("a", roster, evidence) == first
+    # The same try with fewer, or in another order with another key, is another question.
+    assert there.share("a", roster[:3], evidence) == "OperationRefused:changed"
+    assert there.spent("a") == 1.0
+    kept = there.local("a", there.approval("a")).books.answers.kept(there.run)
+    stored = Payload.decode(kept[there.operation, 0]).arrays
+    assert set(stored) == {"masked"}
+    np.testing.assert_array_equal(stored["masked"].view(np.uint64), there.words(first))
+
+
+def test_different_rosters_told_to_different_parties_expose_nobody(tmp_path):
+    """Masks are bound to the roster: uploads under two of them add up to noise without end."""
+    there = Summers(tmp_path)
+    evidence = there.begun()
+    whole = [there.announcement(name, evidence) for name in FOUR]
+    for name in ("a", "b", "c"):
+        there.share(name, whole, evidence)
+    other = [one for one in whole if one.party != "a"]
+    uploads = [there.words(there.share(name, whole, evidence)) for name in ("a", "b", "c")]
+    uploads.append(there.words(there.share("d", other, evidence)))
+    value = there.mechanism().decode(add_masked(uploads))
+    answers = {
+        name: Payload(arrays={"masked": words.view(np.int64)})
+        for name, words in zip(FOUR, uploads, strict=True)
+    }
+    assert np.abs(value).max() > 1e6 * there.mechanism().deviation
+    with pytest.raises(InvalidMessage, match="longer than honest"):
+        requests.added(there.mechanism(), answers)
+
+
+def forged(one, kind, there):
+    fresh = X25519PrivateKey.generate().public_key().public_bytes_raw()
+    if kind == "another key":
+        return Announcement(one.party, fresh, one.signature)
+    if kind == "signed by another":
+        masking = Masking(one.party, Ed25519PrivateKey.generate(), there.public)
+        request = there.request()
+        asked = Question(there.run, STUDY, there.operation, request)
+        context = sum_context(there.asked(), asked)
+        return masking.ready(there.operation, context)
+    return Announcement(one.party, bytes(32), one.signature)
+
+
+@pytest.mark.parametrize("kind", ["another key", "signed by another", "no key"])
+def test_lies_about_keys_are_refused_before_anything_is_spent(tmp_path, kind):
+    there = Summers(tmp_path)
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+    lied = [*roster[:3], forged(roster[3], kind, there)]
+    assert there.share("a", lied, evidence) == "OperationRefused:identity"
+    assert there.spent("a") == 0
+    # With the true roster the same key still serves.
+    assert isinstance(there.share("a", roster, evidence), bytes)
+
+
+def test_short_rosters_and_strangers_on_them_are_refused(tmp_path):
+    there = Summers(tmp_path)
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+    sybil = Announcement("e", roster[3].key, roster[3].signature)
+    for bad in (roster[:2], [*roster[:3], sybil], [*roster, sybil], roster[1:]):
+        assert there.share("a", bad, evidence).startswith("OperationRefused:")
+    asked = {"evidence": evidence, "payload": there.request()}
+    for bad, code in (("everyone", "InvalidMessage"), (None, "OperationRefused:roster")):
+        assert there.ask("a", there.operation, roster=bad, **asked) == code
+    assert there.spent("a") == 0
+
+
+def test_keys_of_another_try_are_worth_nothing(tmp_path):
+    there = Summers(tmp_path, plan=ROUNDS)
+    evidence = there.begun()
+    old = [there.announcement(name, evidence, 0) for name in FOUR]
+    for name in FOUR:
+        there.announcement(name, evidence, 1)
+    assert there.share("a", old, evidence, 1).startswith("OperationRefused:")
+    assert there.share("a", old, evidence, 2) == "OperationRefused:not-ready"
+    assert there.spent("a") == 0
+
+
+def test_a_request_that_does_not_follow_is_refused(tmp_path):
+    there = Summers(tmp_path, plan=ROUNDS)
+    evidence = there.begun()
+    honest = there.request()
+    far = Payload(honest.values, {**honest.arrays, "weights": np.ones(COLUMNS + 1)})
+    for bad in (
+        Payload({**honest.values, "round": 1}, honest.arrays),
+        far,
+        Payload({**honest.values, "max_retries": 0}, honest.arrays),
+        Payload({**honest.values, "quorum": 0.5}, honest.arrays),
+        Payload({**honest.values, "spacing": honest.values["spacing"] / 2}, honest.arrays),
+        Payload({**honest.values, "sizes": {**honest.values["sizes"], "a": 10**9}}, honest.arrays),
+    ):
+        told = there.share("a", [], evidence, request=bad)
+        assert told in ("OperationRefused:request", "InvalidMessage")
+
+
+def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatch):
+    there = Summers(tmp_path, plan=ROUNDS)
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+
+    def fail(masks, vector):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("confrere_federation.parties.masks.Masks.hide", fail)
+        assert there.share("a", roster, evidence) == "InternalError"
+    assert there.spent("a") == 1.0
+    # Nothing of the vector is on disk, and the same try gives nothing any more.
+    assert there.operation not in {o for o, _ in _kept(there, "a")}
+    assert there.share("a", roster, evidence) == "FederationError"
+    assert there.spent("a") == 1.0
+
+
+def _kept(there, name):
+    return there.local(name, there.approval(name)).books.answers.kept(there.run)
