@@ -104,4 +104,5 @@ def test_every_door_opens_on_the_same_model(example, tmp_path, method, schema):
     for rows in (rows for name, rows in paid.items() if name not in free):
         # where experts are checked, for that and for the model
         assert {row[0] for row in rows} == {"released"}
-        assert rows[-1][1] == 1.0  # all that was spent
+        # All that was spent: parts of a price are added up, never above it.
+        assert 1.0 - 1e-12 < rows[-1][1] <= 1.0
