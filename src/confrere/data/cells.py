@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -44,17 +45,25 @@ _Column = TypeVar("_Column")
 _Made = TypeVar("_Made")
 
 
+def _opened(X: Container) -> Container:
+    """Return a table or column behind one face; of pandas itself, whose names may be twice."""
+    if is_pandas_dataframe(X):
+        return X
+    opened = nw.from_native(X, pass_through=True, allow_series=True)
+    return opened.collect() if isinstance(opened, nw.LazyFrame) else opened
+
+
 def is_table(X: Container) -> bool:
     """Whether it is a table with named columns: of pandas, polars, pyarrow or the like."""
-    return is_pandas_dataframe(X) or isinstance(_opened(X), nw.DataFrame | nw.LazyFrame)
+    return is_pandas_dataframe(X) or isinstance(_opened(X), nw.DataFrame)
 
 
 def column_names(X: Container) -> list[str]:
-    return list(X.columns if is_pandas_dataframe(X) else _eager(X).columns)
+    return list(_opened(X).columns)
 
 
 def n_rows_of(X: Container) -> int:
-    return len(X) if is_pandas_dataframe(X) or not is_table(X) else len(_eager(X))
+    return len(_opened(X))
 
 
 def declared_columns(X: Container, names: Sequence[str]) -> dict[str, Cells]:
@@ -75,7 +84,7 @@ def declared_columns(X: Container, names: Sequence[str]) -> dict[str, Cells]:
             raise InvalidData(f"X lacks the declared columns {', '.join(map(repr, lacking))}.")
         if twice := [name for name in names if found.count(name) > 1]:
             raise InvalidData(f"X has the declared column {twice[0]!r} more than once; keep one.")
-        table = X if is_pandas_dataframe(X) or hasattr(X, "column_names") else _eager(X)
+        table = X if hasattr(X, "column_names") else _opened(X)
         columns = [table[name] for name in names]
     return {name: as_cells(own, name) for name, own in zip(names, columns, strict=True)}
 
@@ -162,15 +171,6 @@ def _objects(column: str, cells: list[object]) -> Cells:
 
 def _not_plain(column: str) -> InvalidData:
     return InvalidData(f"column {column!r}: holds things that are not plain values.")
-
-
-def _opened(X: Container) -> Container:
-    return nw.from_native(X, pass_through=True, allow_series=True)
-
-
-def _eager(X: Container) -> Container:
-    opened = _opened(X)
-    return opened.collect() if isinstance(opened, nw.LazyFrame) else opened
 
 
 #: Texts that stand for no value: those that pandas takes for it.
@@ -371,7 +371,9 @@ def meanings(column: str, cells: Cells) -> tuple[NDArray[np.intp], list[str | fl
 def distinct(cells: Cells) -> tuple[NDArray[np.intp], list[Any]]:
     """Return where each row stands among the distinct cells, -1 if null, and these."""
     coded = cells if hasattr(cells, "dictionary") else cells.dictionary_encode()
-    return coded.indices.cast("int64").fill_null(-1).to_numpy(), coded.dictionary.to_pylist()
+    places = coded.indices.cast("int64")
+    places = places.fill_null(-1) if places.null_count else places
+    return places.to_numpy(), coded.dictionary.to_pylist()
 
 
 class UnitCounts:
@@ -468,11 +470,9 @@ def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
 
     Where one of them may hold texts, a label is what it means: one cannot change the others' type.
     """
-    if len(y) > _MANY and len(classes) < 128:
-        parts: NDArray[Any] = np.empty(len(y), dtype=np.int8)  # without copies of them all
-        for start in range(0, len(y), _MANY):
-            parts[start : start + _MANY] = encode_labels(y[start : start + _MANY], classes)
-        return parts
+    if len(y) > _MANY and len(classes) < 128:  # without copies of them all
+        parts = (encode_labels(y[i : i + _MANY], classes) for i in range(0, len(y), _MANY))
+        return np.concatenate([part.astype(np.int8) for part in parts])
     if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         known = classes[codes] == y
@@ -534,13 +534,8 @@ class PackedCodes:
         """Number of vertices: all combinations."""
         return math.prod(self.sizes)
 
-    def digits(self, codes: Whole) -> list[NDArray[np.intp]]:
-        found = []
-        left = codes.astype(np.intp)
-        for size in self.sizes:
-            left, digit = np.divmod(left, size)
-            found.append(digit)
-        return found
+    def digits(self, codes: Whole) -> tuple[NDArray[np.intp], ...]:
+        return np.unravel_index(codes, self.sizes, order="F")
 
 
 def narrow(codes: Whole, size: int) -> Whole:
@@ -572,14 +567,11 @@ class Coded:
     parts: list[slice] = field(init=False)  #: Where the numbers of every raw column are
 
     def __post_init__(self) -> None:
-        ends = np.cumsum([table.shape[1] for table in self.tables]).tolist()
-        pairs = zip(ends, self.tables, strict=True)
-        facts: dict[str, object] = {
-            "shape": (len(self.stores[0].codes), ends[-1]),
-            "width": len(self.stores),
-            "parts": [slice(end - table.shape[1], end) for end, table in pairs],
-        }
-        vars(self).update(facts)
+        ends = np.cumsum([0, *(table.shape[1] for table in self.tables)]).tolist()
+        shape = len(self.stores[0].codes), ends[-1]
+        vars(self).update(
+            shape=shape, width=len(self.stores), parts=[*starmap(slice, pairwise(ends))]
+        )
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -612,11 +604,10 @@ class Coded:
 
     def times(self, W: Floats) -> Floats:
         """Return every row's product with every row of ``W``: ``(m, rows)``."""
-        parts = self.parts
         total: Floats = np.zeros((len(W), len(self)))
         room = np.empty(len(self))
         for store in self.stores:
-            products = [self.tables[j] @ W[:, parts[j]].T for j in store.columns]
+            products = [self.tables[j] @ W[:, self.parts[j]].T for j in store.columns]
             table = np.ascontiguousarray(_combined(products).T)
             for row, each in zip(total, table, strict=True):
                 # "raise" would copy through a buffer
@@ -634,7 +625,6 @@ class Coded:
             R = R * self.shrink
         n, width = self.shape
         total = np.empty((len(R), width))
-        parts = self.parts
         for store in self.stores:
             size = store.size
             places = np.add(store.codes, _offsets(n, size), dtype=np.intp)
@@ -645,26 +635,23 @@ class Coded:
                 cube = counts.reshape(pieces, size).sum(axis=0).reshape(store.sizes[::-1])
                 for k, j in enumerate(store.columns):
                     axes = tuple(a for a in range(cube.ndim) if a != cube.ndim - 1 - k)
-                    row[parts[j]] = _weighted(cube.sum(axis=axes), self.tables[j])
+                    row[self.parts[j]] = _weighted(cube.sum(axis=axes), self.tables[j])
         return total
 
     def norms(self, scale: Floats | None, norm: str) -> Floats:
         """Return the rows' norms after factors on the columns."""
-        parts, power = self.parts, 1 if norm == "l1" else 2
-        scaled = self.map(
-            lambda j, table: np.abs(table if scale is None else table * scale[parts[j]])
-        )
-        sums = (scaled**power).times(np.ones((1, self.shape[1])))[0]
+        factors = np.ones(self.shape[1]) if scale is None else scale
+        scaled = self.map(lambda j, table: np.abs(table * factors[self.parts[j]]))
+        sums = (scaled ** (1 if norm == "l1" else 2)).times(np.ones((1, self.shape[1])))[0]
         return np.asarray(sums if norm == "l1" else np.sqrt(sums))
 
     def toarray(self) -> Floats:
         out = np.empty(self.shape)
-        parts = self.parts
         for start in range(0, len(self), _WRITTEN):
             part = slice(start, start + _WRITTEN)
             for store in self.stores:
                 for j, digit in zip(store.columns, store.digits(store.codes[part]), strict=True):
-                    out[part, parts[j]] = self.tables[j].take(digit, axis=0)
+                    out[part, self.parts[j]] = self.tables[j].take(digit, axis=0)
         if self.shrink is not None:
             out *= np.asarray(self.shrink)[:, None]
         return out
@@ -680,8 +667,7 @@ class Coded:
 def _weighted(counts: Floats, table: Floats) -> Floats:
     """Return the vertices added up with weights; of many, some after the other."""
     starts = range(0, len(counts), _VERTICES)
-    each = (counts[i : i + _VERTICES] @ table[i : i + _VERTICES] for i in starts)
-    return np.asarray(sum(each, np.zeros(table.shape[1])))
+    return sum(counts[i : i + _VERTICES] @ table[i : i + _VERTICES] for i in starts)  # type: ignore[return-value]
 
 
 def _combined(products: list[Floats]) -> Floats:

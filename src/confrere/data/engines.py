@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,9 @@ class SpillFolder:
         file = self.path / name
         if not file.exists():
             self.check_room(max(rows, len(block)) * block.nbytes // max(1, len(block)))
+            file.touch(mode=0o600)
         try:
-            with open(file, "ab", opener=lambda path, how: os.open(path, how, 0o600)) as opened:
+            with file.open("ab") as opened:
                 opened.write(np.ascontiguousarray(block).data)
         except OSError as error:
             raise InvalidData(
@@ -180,7 +181,12 @@ def watched(X: Any) -> Callable[[], None] | None:
     return check
 
 
-class Threads:
+class _Shared:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # as scikit-learn's clone copies parameters
+
+
+class Threads(_Shared):
     """Partitions by threads of this process, through joblib: as many, or one per processor."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -199,11 +205,8 @@ class Threads:
         """Return rows or labels as they are: threads see them."""
         return data
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Threads:
-        return self  # as scikit-learn's clone copies parameters
 
-
-class DaskCluster:
+class DaskCluster(_Shared):
     """Partitions by the workers of a Dask cluster, which read the rows from a file.
 
     ``address`` is that of a scheduler, such as ``"tcp://10.0.0.5:8786"``; by default there is a
@@ -237,21 +240,16 @@ class DaskCluster:
 
     def keep(self, data: Any) -> Any:
         """Return rows or labels in a file that workers find."""
-        known = self._kept.get(id(data))
-        if known is None:
-            # The data are kept beside their copy, so that no other object gets their identity.
-            known = self._kept[id(data)] = (data, self._filed(data))
-        return known[1]
-
-    def _filed(self, data: Any) -> Any:
-        name = f"kept-{len(self._kept)}"
         if isinstance(data, BlockRows) and data.sparse:
             raise InvalidParameter("engine: a cluster reads dense rows; leave it out for CSR.")
         if isinstance(data, BlockRows | Coded):
             return data.kept(self.keep)
-        if isinstance(data, np.ndarray) and data.nbytes > 2**16:
-            return self._folder.keep(name, data)
-        return data
+        if not isinstance(data, np.ndarray) or data.nbytes <= 2**16:
+            return data
+        if id(data) not in self._kept:
+            # The data are kept beside their copy, so that no other object gets their identity.
+            self._kept[id(data)] = data, self._folder.keep(f"kept-{len(self._kept)}", data)
+        return self._kept[id(data)][1]
 
     def close(self) -> None:
         """Let go of the cluster, and stop it if it was started here."""
@@ -261,10 +259,7 @@ class DaskCluster:
         self._kept.clear()
         self._folder.remove()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> DaskCluster:
-        return self  # as scikit-learn's clone copies parameters
-
-    def __enter__(self) -> DaskCluster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -293,7 +288,7 @@ def opened_engine(engine: Any) -> Iterator[Engine | None]:
     elif engine == "joblib":
         yield Threads()
     elif isinstance(engine, str):
-        with DaskCluster(None if engine == "dask" else engine) as opened:
-            yield opened
+        with DaskCluster(None if engine == "dask" else engine) as cluster:
+            yield cluster
     else:
         yield engine

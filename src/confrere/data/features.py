@@ -290,7 +290,7 @@ class Feature(Declared, ABC):
     def vertices(self, cells: Cells) -> NDArray[np.intp]:
         """Return which vertex each cell is; refuse those that the schema does not allow."""
         places = self.places(cells)
-        if (places < 0).any():
+        if places.min(initial=0) < 0:
             if not self.collects:
                 refuse(self.column, places == UNKNOWN, self.strange)
             if self.missing is None:
@@ -507,7 +507,8 @@ class Number(Feature):
 
     def placed(self, x: Floats, strange: NDArray[np.bool_]) -> NDArray[np.intp]:
         places, absent = self.nearest(x), np.isnan(x)
-        places[absent] = np.where(strange[absent], UNKNOWN, MISSING)
+        if absent.any():
+            places[absent] = np.where(strange[absent], UNKNOWN, MISSING)
         return places
 
     @override
@@ -522,9 +523,13 @@ class Number(Feature):
         grid = np.array(ends)
         at: Any = np.searchsorted(grid[1:-1], u, side="right") if len(ends) > 2 else 0
         with np.errstate(invalid="ignore"):
-            # What a reader of the release computes, operation by operation.
-            share = np.clip((u - grid[at]) / np.diff(grid)[at], 0.0, 1.0)
-            return np.asarray(at * steps + np.rint(share * steps).astype(np.intp))
+            # What a reader of the release computes, operation by operation, in one place.
+            share = u - grid[at]
+            share /= np.diff(grid)[at]
+            np.clip(share, 0.0, 1.0, out=share)
+            share *= steps
+            places = np.rint(share, out=share).astype(np.intp)
+        return places if len(ends) == 2 else places + at * steps
 
     def read(self, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
         """Return numbers, NaN where one is missing, and where there is none but something else."""

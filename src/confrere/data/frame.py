@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal, TypeAlias, final
 
 import numpy as np
@@ -28,7 +28,7 @@ from confrere.data.cells import FEW, Coded, RowRule
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import L1, L2, Ball, Body, MeasuredRows, Norm, row_norms
-from confrere.solver.row_blocks import BlockRows, Buffer, Engine, csr_view
+from confrere.solver.row_blocks import BlockRows, Buffer, Engine, Sums, csr_view
 
 Rows: TypeAlias = "NDArray[np.float64] | sparse.csr_array | BoundedRows"
 
@@ -182,75 +182,60 @@ class BoundedRows(BlockRows, MeasuredRows):
 
     def _measure(self, precision: type[np.floating[Any]]) -> float:
         """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
-        (block, step), n = self.layout, self.shape[0]
+        step, n = self.layout[1], self.shape[0]
         # What an engine keeps never changes.
         rows = self if self.engine is None else self.engine.keep(self._with(engine=None))
-        task = _Measuring(rows, precision, block, step)
-        parts = range(math.ceil(n / step))
-        found = map(task, parts) if self.engine is None else self.engine.map(task, parts)
+        work, parts = partial(rows._measured, precision), range(math.ceil(n / step))
+        found = map(work, parts) if self.engine is None else self.engine.map(work, parts)
         odd, most = [self.odd], 0.0
-        for number, (shrink, rows, longest) in enumerate(found):
+        for number, (shrink, strange, longest) in enumerate(found):
             first = number * step
             if len(shrink):
                 if self.shrink is None:
                     self.shrink = np.ones(n, dtype=precision)
                 self.shrink[first : first + step] = shrink
-            odd.append(rows.astype(np.intp) + first)
+            odd.append(strange.astype(np.intp) + first)
             most = max(most, float(longest))
         self.odd = np.concatenate(odd)
         return most
 
-
-@dataclass(frozen=True, eq=False)
-class _Measuring:
-    """The factors of one partition's rows, the numbers of its odd rows, and the longest row."""
-
-    rows: BoundedRows
-    precision: type[np.floating[Any]]
-    block: int
-    partition: int
-
-    def __call__(self, number: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return them for partition ``number``; no factors if all are one."""
-        rows, bound, block = self.rows, self.rows.bound, self.block
-        first = number * self.partition
-        last = min(first + self.partition, rows.shape[0])
-        shrink = np.ones(last - first, dtype=self.precision)
-        odd = []
-        longest, clipped = 0.0, False
+    def _measured(self, precision: type[np.floating[Any]], number: int) -> Sums:
+        """Return a partition's factors, none if all are one, its odd rows, and the longest."""
+        bound, (block, step) = self.bound, self.layout
+        first, last = number * step, min((number + 1) * step, self.shape[0])
+        shrink = np.ones(last - first, dtype=precision)
+        odd, longest, clipped = [np.empty(0, dtype=np.intp)], 0.0, False
         buffer, room = Buffer(), Buffer()
         for start in range(first, last, block):
             part = slice(start, min(start + block, last))
-            norms, strange = self._norms(BlockRows.stored(rows, part, buffer), room)
+            norms, strange = self._norms(BlockRows.stored(self, part, buffer), room)
             mine = shrink[start - first : start - first + len(norms)]
             if strange.any():
                 norms[strange] = bound  # what stands for such a row is no longer
                 odd.append(np.flatnonzero(strange) + (start - first))
-            if rows.unit or (len(norms) and norms.max() > bound):
+            if self.unit or (len(norms) and norms.max() > bound):
                 clipped = True
-                factors = bound / (norms if rows.unit else np.maximum(norms, bound))
-                mine[:] = rounded_down(factors) if self.precision == np.float32 else factors
+                factors = bound / (norms if self.unit else np.maximum(norms, bound))
+                mine[:] = rounded_down(factors) if precision == np.float32 else factors
                 norms *= mine
             longest = max(longest, float(norms.max(initial=0.0)))
-        found = np.concatenate(odd) if odd else np.empty(0, dtype=np.int64)
-        return shrink if clipped else shrink[:0], found, np.array(longest)
+        return shrink if clipped else shrink[:0], np.concatenate(odd), np.array(longest)
 
     def _norms(self, stored: Any, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the norms after the scale, and which rows have none that can be used."""
-        rows, scale = self.rows, self.rows.scale
-        smallest = _SMALL if rows.unit else 0.0
+        scale, smallest = self.scale, _SMALL if self.unit else 0.0
         with np.errstate(all="ignore"):
             if isinstance(stored, Coded):
-                norms = stored.norms(scale, rows.norm)
-                return np.where(norms < smallest, rows.bound, norms), norms < 0  # zeros stay
+                norms = stored.norms(scale, self.norm)
+                return np.where(norms < smallest, self.bound, norms), norms < 0  # zeros stay
             scaled = stored
             if scale is not None and isinstance(stored, np.ndarray):
                 scaled = np.multiply(stored, scale, out=room.room(*stored.shape))
             elif scale is not None:
                 data = stored.data * scale[stored.indices]
                 scaled = csr_view(data, stored.indices, stored.indptr, stored.shape)
-            norms = row_norms(scaled, rows.norm)
-            fine = (norms <= _FAR * rows.bound) & (norms >= smallest)
+            norms = row_norms(scaled, self.norm)
+            fine = (norms <= _FAR * self.bound) & (norms >= smallest)
             if scale is not None:
                 fine &= row_norms(stored) <= _LARGE
             return norms, ~fine

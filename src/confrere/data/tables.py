@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -181,30 +182,29 @@ class Parquet(Files):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, "*.parquet")
-        self.rows = 0
         #: Every row group: its file, its number there, and its rows.
         self.groups: list[tuple[Path, int, int]] = []
         self._only: Sequence[int] = ()
-        schemas = []
+        first = None
         for file in self.files:
             try:
                 with pa.parquet.ParquetFile(file) as opened:
-                    schemas.append(opened.schema_arrow.remove_metadata())
-                    self.rows += opened.metadata.num_rows
-                    for group in range(opened.num_row_groups):
-                        rows = opened.metadata.row_group(group).num_rows
-                        self.groups.append((file, group, rows))
+                    told, schema = opened.metadata, opened.schema_arrow.remove_metadata()
             except Exception as error:
                 raise InvalidData(
                     f"{file.name} is no Parquet file ({type(error).__name__}); write it again."
                 ) from None
-            if not schemas[-1].equals(schemas[0]):
+            first = first or schema
+            if not schema.equals(first):
                 raise InvalidData(
                     f"{file.name} has other columns, or columns of other types, than "
                     f"{self.files[0].name}: the files of a folder need one schema."
                 )
-        self.names = schemas[0].names
-        self._texts = [field.name for field in schemas[0] if str(field.type).endswith("string")]
+            groups = range(told.num_row_groups)
+            self.groups += [(file, group, told.row_group(group).num_rows) for group in groups]
+        self.rows = sum(rows for *_, rows in self.groups)
+        self.names = schema.names
+        self._texts = [field.name for field in schema if str(field.type).endswith("string")]
 
     def part(self, number: int) -> Parquet:
         part = copy(self)
@@ -215,8 +215,7 @@ class Parquet(Files):
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         # Read whole, a file's row groups would all stay in memory until the last one is done.
         with pa.parquet.ParquetFile(file, buffer_size=2**16, read_dictionary=self._texts) as opened:
-            names = opened.schema_arrow.names
-            wanted = names if columns is None else [name for name in columns if name in names]
+            wanted = [name for name in columns or self.names if name in self.names]
             rows = min(BATCH, _BATCH_ENTRIES // max(1, len(wanted)) + 1)
             for group in self._only or range(opened.num_row_groups):
                 yield from opened.iter_batches(rows, row_groups=[group], columns=wanted)
@@ -313,13 +312,15 @@ class Csv(Files):
                 strings_can_be_null=True,
             ),
         )
+        pointed = partial(
+            pa.compute.replace_substring_regex, pattern=_COMMA[0], replacement=_COMMA[1]
+        )
         try:
             for batch in pa.csv.open_csv(file, *options):
                 rows += len(batch)
                 if self.dialect.decimal == ",":
-                    texts = batch.columns
-                    read = [pa.compute.replace_substring_regex(one, *_COMMA) for one in texts]
-                    batch = pa.RecordBatch.from_arrays(read, names=batch.schema.names)
+                    read = map(pointed, batch.columns)
+                    batch = pa.RecordBatch.from_arrays([*read], names=batch.schema.names)
                 yield batch
         except pa.ArrowInvalid as error:
             raise InvalidData(f"data: {file.name} {_fault(str(error))}.") from None
@@ -493,20 +494,18 @@ _IN_MEMORY = 2**27
 
 
 def gathered(
-    blocks: Iterable[tuple[list[PackedCodes], Array | None]], expected: int | None = None
-) -> tuple[list[PackedCodes], Array | None]:
+    blocks: Iterable[tuple[list[PackedCodes], Array]], expected: int | None = None
+) -> tuple[list[PackedCodes], Array]:
     """Return codes and labels, block after block, as one: in memory if few, else in files."""
     kept: list[list[Any]] = []
     labels: list[Array] = []
     stores: list[PackedCodes] = []
-    folder: SpillFolder | None = None
-    done, least = 0, expected or 0
-    shown = (expected or _IN_MEMORY) >= 2**20
-    with progress_bar("decoding rows", least, shown=shown) as tell:
+    folder, done, least = None, 0, expected or 0
+    with progress_bar("decoding rows", least, shown=(expected or _IN_MEMORY) >= 2**20) as tell:
         for stores, some in blocks:
             kept.append([store.codes for store in stores])
-            labels += [] if some is None else [some]
-            done += len(kept[-1][0])
+            labels.append(some)
+            done += len(some)
             each = sum(codes.itemsize for codes in kept[-1])
             if folder is None and each * max(done, least) > _IN_MEMORY:
                 folder = SpillFolder()
@@ -520,7 +519,7 @@ def gathered(
         stores = [replace(one, codes=np.concatenate(pieces)) for one, pieces in pairs]
     else:
         stores = _in_files(stores, folder, done)
-    return stores, np.concatenate(labels) if labels else None
+    return stores, np.concatenate(labels)
 
 
 def _in_files(stores: list[PackedCodes], folder: SpillFolder, rows: int) -> list[PackedCodes]:
