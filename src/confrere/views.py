@@ -91,7 +91,7 @@ class Shown:
 
 
 def shown(value: float) -> str:
-    """Return at most four significant digits, rounded up: a price is never shown as less."""
+    """Return at most four significant digits, rounded up: a cost is never shown as less."""
     return _digits(value, ROUND_CEILING)
 
 
@@ -107,7 +107,7 @@ def amount(value: float | None) -> str:
     return shown_down(value) if value >= 0 else f"{value:.4g}"
 
 
-def price(epsilon: float, delta: float) -> str:
+def cost(epsilon: float, delta: float) -> str:
     """Return what is paid, rounded up; delta only where there is one."""
     return f"{shown(epsilon)}, delta {shown(delta)}" if delta else shown(epsilon)
 

@@ -79,7 +79,7 @@ def maker(method, settings):
 def priced(method, settings):
     """Whether the class has these settings, for one organisation that holds all rows."""
     try:
-        method.estimator(**method.settings | settings).price(200, 6)
+        method.estimator(**method.settings | settings).privacy_cost(200, 6)
     except ConfrereError:
         return False
     return True

@@ -19,7 +19,7 @@ from confrere.methods.allowance import allowance
 from confrere.methods.plan import linear_frame, plan_linear
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
-from confrere_federation.studies.running import learning_of, price_of
+from confrere_federation.studies.running import cost_of, learning_of
 from confrere_federation.studies.study_file import estimator_for, read_study
 from confrere_federation.studies.template import write_template
 from tests.contracts.catalogue import PRIVATE, parameters
@@ -223,9 +223,9 @@ def test_a_study_says_the_price_of_every_size_and_every_outcome(example, name, s
             for key, (shape, _) in first.at(20_000)[1].bounds().items()
         }
         starts = (first.start(20_000, sent),)
-        assert first.at(n_samples)[1].guarantee().delta <= price_of(study).delta
+        assert first.at(n_samples)[1].guarantee().delta <= cost_of(study).delta
     plan = learning_of(study, study.method, starts).at(n_samples)[1]
-    promise = price_of(study)
+    promise = cost_of(study)
     if isinstance(plan, CheckedPlan):
         assert_within(plan, promise)
     assert exact(plan.guarantee().epsilon) <= exact(promise.epsilon)
@@ -237,4 +237,4 @@ def test_a_study_of_an_average_near_experts_says_the_price_of_every_outcome(exam
     study = study_with(example, "average", prior='"experts"', delta=delta)
     for counts in ({"a": 60, "b": 60}, {"a": 30_000, "b": 30_000, "c": 30_000}):
         facts = PublicFacts(n_samples=sum(counts.values()), n_features=0, sizes=counts)
-        assert_within(estimator_for(study, study.method).plan(facts), price_of(study))
+        assert_within(estimator_for(study, study.method).plan(facts), cost_of(study))

@@ -118,7 +118,7 @@ def test_a_relation_that_only_old_ledgers_have_is_refused_by_every_mechanism_and
     for price in (
         lambda relation: Exposure(loss=Logistic(), ridges=(1.0,), neighbours=relation),
         lambda relation: Exposure(loss=Softmax(4), ridges=(1.0,), neighbours=relation),
-        lambda relation: PrivateLogisticRegression(neighbours=relation).price(100, 4),
+        lambda relation: PrivateLogisticRegression(neighbours=relation).privacy_cost(100, 4),
     ):
         with pytest.raises(InvalidParameter, match="neighbours"):
             price(Neighbours.LABEL_ONLY)

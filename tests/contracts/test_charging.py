@@ -23,7 +23,7 @@ def ledger(tmp_path, request):
     book = Ledger(tmp_path / "budget.ledger")
     has_one = "estimator" in request.fixturenames
     estimator = request.getfixturevalue("estimator") if has_one else None
-    counts = Guarantee(1.0) if estimator is None else estimator(epsilon=1.0).price(200, 6)
+    counts = Guarantee(1.0) if estimator is None else estimator(epsilon=1.0).privacy_cost(200, 6)
     book.open_account(
         "study", epsilon=3.0, delta=1e-3, unit=counts.unit, neighbours=counts.neighbours
     )
@@ -34,7 +34,7 @@ def ledger(tmp_path, request):
 class TestEveryEstimator:
     def test_a_fit_costs_its_price_and_clones_pay_too(self, estimator, ledger):
         model = estimator(epsilon=0.5, budget=ledger["study"])
-        assert model.price(200, 6).epsilon == 0.5
+        assert model.privacy_cost(200, 6).epsilon == 0.5
         assert ledger.spent("study") == 0
         model.fit(X, Y)
         clone(model).fit(X, Y)

@@ -22,7 +22,7 @@ STUDY = files("confrere_federation.studies").joinpath("templates", "study.toml")
 
 #: Commands that are quick whatever follows, those that spend among them.
 COMMANDS = [
-    *(["init"], ["check"], ["price"], ["fit"], ["predict"], ["verify"], ["version"], ["plan"]),
+    *(["init"], ["check"], ["cost"], ["fit"], ["predict"], ["verify"], ["version"], ["plan"]),
     *(["ledger", "show"], ["ledger", "verify"], ["ledger", "export"], ["keys", "new"]),
     *(["schema", "show"], ["schema", "diff"]),
     *(["release", "show"], ["release", "page"], ["release", "onnx"], []),
@@ -164,7 +164,7 @@ def test_what_names_nothing_is_refused_by_every_argument(here, name):
 def test_any_study_file_ends_well_and_spends_nothing(here, text):
     (here / "mutated.toml").write_text(text, encoding="utf-8")
     checked = run(["check", "mutated.toml"])
-    priced = run(["price", "mutated.toml", "--json"])
+    priced = run(["cost", "mutated.toml", "--json"])
     fitted = run(["fit", "mutated.toml"])
     if checked.exit_code:
         assert priced.exit_code == fitted.exit_code == checked.exit_code

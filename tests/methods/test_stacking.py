@@ -287,5 +287,5 @@ def test_every_corner_of_the_groups_residuals_is_a_gaussian_mechanism(shape, cla
 def test_a_stack_s_price_has_its_delta(make, delta):
     model = make(epsilon=0.7, delta=delta, n_groups=2, classes=[0, 1, 2])
     for n_classes in (2, 3):
-        price = model.price(400, 4, n_classes)
+        price = model.privacy_cost(400, 4, n_classes)
         assert (price.epsilon, price.delta) == (0.7, delta)

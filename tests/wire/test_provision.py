@@ -34,7 +34,7 @@ from confrere_federation.kits import (
     show_kit,
 )
 from confrere_federation.parties.party import SignedApproval
-from confrere_federation.studies.running import make_approval, open_account, price_of
+from confrere_federation.studies.running import cost_of, make_approval, open_account
 from confrere_federation.studies.study_file import (
     confirm_peers,
     gather_locals,
@@ -613,8 +613,8 @@ class TestTheSecondStudy:
         _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
         local = read_local(first / "local.toml")
         study = read_study(first / "study.toml")
-        ledger = open_account(study.party("main"), local, price_of(study))
-        ledger.charge("main/checkups-2010", price_of(study), purpose="the first study")
+        ledger = open_account(study.party("main"), local, cost_of(study))
+        ledger.charge("main/checkups-2010", cost_of(study), purpose="the first study")
         _, place = open_kit(second, work / "main", _own(work))
         assert read_local(place / "local.toml").ledger_path == local.ledger_path
         monkeypatch.chdir(place)
@@ -628,7 +628,7 @@ class TestTheSecondStudy:
     ):
         _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
         study = read_study(first / "study.toml")
-        open_account(study.party("main"), read_local(first / "local.toml"), price_of(study))
+        open_account(study.party("main"), read_local(first / "local.toml"), cost_of(study))
         shutil.copytree(work / "main" / "keys", work / "main-2" / "keys")
         table = next(iter(open_home(work / "main").datasets().values())).data_path
         shutil.copy(table, work / "copy.csv")

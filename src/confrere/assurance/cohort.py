@@ -440,7 +440,7 @@ class CohortSummary(Shown):
             raise InvalidParameter(f"schema: {ALL!r} names everybody; call that outcome otherwise.")
         return CohortCounts(self.schema, sites, self.site_column)
 
-    def price(self) -> Guarantee:
+    def privacy_cost(self) -> Guarantee:
         """Return what the table costs, without touching data."""
         return self._point.guarantee()
 

@@ -384,7 +384,7 @@ def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:
 #: Commands in the order of the help, and the module that each is in: one of ours, or of a wheel.
 _MODULES = {
     "demo": "demo",
-    **dict.fromkeys(("init", "check", "price", "assessment", "fit"), ""),
+    **dict.fromkeys(("init", "check", "cost", "assessment", "fit"), ""),
     **dict.fromkeys(("evaluate", "predict", "verify", "release"), "releases"),
     "ledger": "ledgers",
     "schema": "schemas",
@@ -420,6 +420,8 @@ class LazyGroup(Group):
         """Return the command that is named first, with its arguments, and the other words."""
         # By these names the parser says what an unknown one was probably meant to be.
         self.commands = dict.fromkeys(_MODULES, TyperCommand(""))
+        if args[0] == "price":
+            raise typer.BadParameter("price is now called cost: confrere cost STUDY")
         name, found, rest = super().resolve_command(ctx, args)
         return name, found and load_command(str(name)), rest
 

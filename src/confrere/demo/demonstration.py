@@ -170,18 +170,18 @@ def _compared(world: World) -> dict[str, Scores]:
 
 
 def _branches(model: Any, world: World) -> dict[str, Any]:
-    """Return a copy of the model for every branch, fitted at the price of its own account."""
+    """Return a copy of the model for every branch, fitted at the cost of its own account."""
     paid = {c.name: model.budget[c.name] for c in world[1:]}
     return {c.name: clone(model).set_params(budget=paid[c.name]).fit(c.X, c.y) for c in world[1:]}
 
 
 def _together(world: World, model: Any, ledger: Ledger) -> Release:
     X, y, party = _pooled(world)
-    price = model.price(len(y), len(SCHEMA.feature_names))
+    cost = model.privacy_cost(len(y), len(SCHEMA.feature_names))
     with ExitStack() as payments:
         receipts = {
             c.name: payments.enter_context(
-                paying(ledger, c.name, price, purpose="average of all organisations")
+                paying(ledger, c.name, cost, purpose="average of all organisations")
             ).receipt
             for c in world
         }

@@ -737,7 +737,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         """Return the releases that are started from."""
         return ()
 
-    def price(
+    def privacy_cost(
         self, n_samples: Any, n_features: int | None = None, n_classes: int | None = None
     ) -> Guarantee:
         """Return what one ``fit`` on data of these sizes would spend; touches no data.

@@ -151,7 +151,7 @@ class CollaborativeClassifier(LinearClassifier):
         """
         return self._fit(X, y, party=party)
 
-    def price(
+    def privacy_cost(
         self,
         n_samples: Any,
         n_features: int | None = None,
@@ -164,7 +164,7 @@ class CollaborativeClassifier(LinearClassifier):
         default the fewest that can hide anything.
         """
         if self.method != "sums":
-            return super().price(n_samples, n_features, n_classes)
+            return super().privacy_cost(n_samples, n_features, n_classes)
         check_parameters(self)
         least = 1 if self.collusion_threshold == "auto" else self.collusion_threshold
         count = least + 1 if n_parties is None else n_parties
@@ -308,11 +308,11 @@ class MultipartyClassifier(LinearClassifier):
 
     _kind = "multiparty"
 
-    def price(
+    def privacy_cost(
         self, n_parties: Any, n_features: int | None = None, n_classes: int | None = None
     ) -> Guarantee:
         """Return what one ``fit`` of so many parties would spend; touches no data."""
-        return super().price(n_parties, n_features, n_classes)
+        return super().privacy_cost(n_parties, n_features, n_classes)
 
     def fit(
         self, X: Any, y: Any = None, party: ArrayLike | None = None, auxiliary: Any = None

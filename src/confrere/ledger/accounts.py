@@ -39,7 +39,7 @@ from confrere.kernel.ledger import (
     said_by,
     stopped,
 )
-from confrere.views import Table, Word, amount, moment, price, share, shown, shown_down
+from confrere.views import Table, Word, amount, cost, moment, share, shown, shown_down
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ def charge_table(entries: Iterable[Entry], title: str = "") -> Table:
             one.row,
             moment(one.time),
             one.account,
-            price(one.guarantee.epsilon, one.guarantee.delta),
+            cost(one.guarantee.epsilon, one.guarantee.delta),
             one.purpose,
             one.state if one.code is None else f"{one.state} ({one.code})",
             "seeded" if one.simulated else "system",

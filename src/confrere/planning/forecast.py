@@ -185,9 +185,9 @@ class Forecast(Shown):
 
     @property
     def _sizes(self) -> str:
-        price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
+        cost = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
         sizes = f"{self.parties} x {self.n_samples} records, {self.n_features} features"
-        return f"{sizes}, {price} each"
+        return f"{sizes}, {cost} each"
 
     def __str__(self) -> str:
         noise = f"||b|| about {self.noise():.4g}, below {self.noise(0.99):.4g} in 99% of runs"
@@ -283,7 +283,7 @@ def plan_schema(
     schema: PublicSchema,  # What everyone may know about the columns
     *,
     n_samples: int,  # Records
-    epsilon: float = 1.0,  # The price
+    epsilon: float = 1.0,  # The cost
     # What the best model of these columns reaches without privacy: a guess, from the literature.
     auc: float = BEST,
 ) -> SchemaForecast:
@@ -647,8 +647,8 @@ def choose_votes(
 
 
 @dataclass(frozen=True, slots=True)
-class FitPrice:
-    """A price tag. Nothing was charged."""
+class FitCost:
+    """What a fit would cost. Nothing was charged."""
 
     guarantee: Guarantee  #: What one ``fit`` would promise and cost
     account: str | None  #: Who would pay; None is the session's own account, without a cap
@@ -661,17 +661,19 @@ class FitPrice:
         return f"{self.guarantee}, paid by {who} ({self.left:g} left: {verdict})"
 
 
-def price(
+def privacy_cost(
     estimator: Any,  # Its ``budget`` says who would pay
     # ``n_samples``, ``n_features``: public sizes.
     n_samples: int,
     n_features: int,
-) -> FitPrice:
+) -> FitCost:
     """Return what ``estimator.fit`` on data of these sizes would spend, without spending it."""
-    if not hasattr(estimator, "price"):
-        raise InvalidParameter("estimator must be a private classifier: it states a price.")
-    guarantee: Guarantee = estimator.price(n_samples, n_features)
+    if not hasattr(estimator, "privacy_cost"):
+        raise InvalidParameter(
+            "estimator must be a private classifier: it states its privacy cost."
+        )
+    guarantee: Guarantee = estimator.privacy_cost(n_samples, n_features)
     if estimator.budget is None:  # the session's own, without a cap
-        return FitPrice(guarantee, None, float("inf"), True)
+        return FitCost(guarantee, None, float("inf"), True)
     ledger, account = payer(estimator.budget, guarantee)
-    return FitPrice(guarantee, account, ledger.left(account), ledger.affords(account, guarantee))
+    return FitCost(guarantee, account, ledger.left(account), ledger.affords(account, guarantee))

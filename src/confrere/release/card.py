@@ -342,7 +342,7 @@ class Card(_Part):
         price = (None, None) if self.simulated else (promise.epsilon, promise.delta)
         for one in promise.adversaries:
             if (one.epsilon, one.delta) not in ((None, None), price):
-                raise _contradiction("guarantee.adversaries have other prices than the release")
+                raise _contradiction("guarantee.adversaries have other costs than the release")
         first, last = promise.adversaries[0], promise.adversaries[-1]
         if (first.epsilon, last.epsilon) != (price[0], None):
             raise _contradiction("guarantee.adversaries leave out a receiver or the holder")
@@ -619,7 +619,7 @@ def _across_parties(parties_per_unit: int) -> str:
         return "nobody is in the data of two organisations"
     return (
         f"a person may be in the data of up to {parties_per_unit} organisations; the largest "
-        "prices are added"
+        "privacy costs are added"
     )
 
 

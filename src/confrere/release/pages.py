@@ -22,7 +22,7 @@ from confrere.model import Linear
 from confrere.model.summary import summarised
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
-from confrere.views import Pairs, Panel, Word, price, share, shown, shown_down
+from confrere.views import Pairs, Panel, Word, cost, share, shown, shown_down
 
 if TYPE_CHECKING:
     from confrere.release.additions import SignedAddition
@@ -211,7 +211,7 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
     told = {
         "status": Word(card.status, "good" if card.status == "released" else "bad"),
         "purpose": card.product.purpose,
-        "price": f"epsilon {price(promise.epsilon, promise.delta)}, {promise.unit_detail}",
+        "privacy cost": f"epsilon {cost(promise.epsilon, promise.delta)}, {promise.unit_detail}",
         "in words": card.risk_in_words.text,
         "takes": f"{len(model.features)} columns: {_some(model.features)}",
         "gives": f"one of {', '.join(map(str, model.classes))}; {card.post_processing[0]}",

@@ -71,7 +71,9 @@ class Spending:
         """Whether nothing limits what else is spent on the same data, by a receipt's word."""
         return any(paid.uncapped for paid in self.receipts())
 
-    def price(self, max_rows_per_unit: int = 1, parties_per_unit: int = 1) -> tuple[float, float]:
+    def privacy_cost(
+        self, max_rows_per_unit: int = 1, parties_per_unit: int = 1
+    ) -> tuple[float, float]:
         """Return epsilon and delta of one unit.
 
         A unit in several organisations' data pays the sum of the largest prices; one with
@@ -282,7 +284,7 @@ def facts_of_spending(
 ) -> dict[str, Any]:
     """Return what the receipts alone say on a card, by the place where it stands."""
     proved = spending.guarantee
-    epsilon, delta = spending.price(rows, parties)
+    epsilon, delta = spending.privacy_cost(rows, parties)
     return {
         "guarantee.definition": f"{'pure' if delta == 0 else 'approximate'} differential privacy",
         "guarantee.unit": str(proved.unit),
@@ -344,9 +346,9 @@ def _method(spending: Spending, rows: int, parties: int) -> str:
     if any(receipt.purpose.startswith(FACTS_PURPOSES) for receipt in spending.receipts()):
         method += ", what was paid for facts of the schema included"
     if len(spending.parties) > 1 and parties == 1:
-        method += "; the largest price counts, since nobody is in the data of two organisations"
+        method += "; the largest cost counts, since nobody is in the data of two organisations"
     elif parties > 1:
-        method += f"; the {parties} largest prices are added"
+        method += f"; the {parties} largest costs are added"
     if rows > 1:
         method += f"; times {rows} records of one unit (group privacy)"
     return method

@@ -48,7 +48,7 @@ def test_four_months_by_one_home_keep_one_cap(line, homes):
     for number in (1, 2, 3):
         study, *words = month(number)
         words = [one for one in words if one != "--out" and not one.startswith("out-")]
-        spent = [p["spent"] for p in line.json("price", study, *words)["data"]["prices"]]
+        spent = [p["spent"] for p in line.json("cost", study, *words)["data"]["costs"]]
         assert spent == [number - 1.0] * 3
         line("fit", *month(number), "--yes")
     told = line.json("fit", *month(4), "--yes", code=4)
@@ -192,7 +192,7 @@ def lifetime_of_one(folder):
 def test_one_table_under_three_names_pays_once(line, lifetime_of_one):
     line("fit", study_of(1, "checkups-2010"), "--yes")
     for number, name in enumerate(("checkups-2010", "checkups-A", "checkups-B"), start=2):
-        told = line.json("price", study_of(number, name), code=4)
+        told = line.json("cost", study_of(number, name), code=4)
         assert "0 left under" in told["message"]
         line("fit", "study.toml", "--yes", code=4)
     ledger = Ledger("local/main.ledger")

@@ -63,7 +63,7 @@ def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, fo
     told = " ".join(line("check", "study.toml").stdout.split())
     assert "warning main: patient_id: 1 of 4000 rows (0.03%) are dropped" in told
     assert "lie above the bounds" in told
-    assert "look at the table of main; next: confrere price" in told
+    assert "look at the table of main; next: confrere cost" in told
     assert kept.stat().st_mode & 0o777 == 0o600
     assert "lie above the bounds" in kept.read_text()
     strict = line("check", "study.toml", "--strict", "--report", folder, code=3)
@@ -84,8 +84,8 @@ def test_a_positive_value_that_no_row_has_is_said_here_before_anything_is_spent(
 def test_price_touches_no_data(line, folder):
     for table in Path("local").glob("*.csv"):
         table.unlink()
-    answer = line.json("price", "study.toml")
-    assert [p["left_after"] for p in answer["data"]["prices"]] == [2.0, 1.0, 1.0]
+    answer = line.json("cost", "study.toml")
+    assert [p["left_after"] for p in answer["data"]["costs"]] == [2.0, 1.0, 1.0]
     assert not list(folder.rglob("*.ledger"))
 
 

@@ -34,7 +34,7 @@ def test_a_party_pays_once_per_answer():
     spending = Spending(Guarantee(0.75), None, {"a": receipts, "b": paid(0.5)})
     assert spending.recorded
     assert spending.prices()["a"].epsilon == 0.75
-    assert spending.price(parties_per_unit=2) == (1.25, 0.0)
+    assert spending.privacy_cost(parties_per_unit=2) == (1.25, 0.0)
     assert Spending.from_dict(spending.to_dict()) == spending
     with pytest.raises(InvalidParameter, match="covers less"):
         Spending(Guarantee(0.75), None, {"a": receipts[:2]})
@@ -58,12 +58,12 @@ def test_a_record_of_something_else_is_refused(other):
 @pytest.mark.parametrize("name", ["max_rows_per_unit", "parties_per_unit"])
 def test_counts_are_whole_numbers(name, count):
     with pytest.raises(InvalidParameter, match=name):
-        Spending(Guarantee(1.0)).price(**{name: count})
+        Spending(Guarantee(1.0)).privacy_cost(**{name: count})
 
 
 def test_a_party_is_one_unit():
     with pytest.raises(InvalidParameter, match="whole party"):
-        Spending(Guarantee(1.0, unit=Unit.PARTY)).price(max_rows_per_unit=2)
+        Spending(Guarantee(1.0, unit=Unit.PARTY)).privacy_cost(max_rows_per_unit=2)
 
 
 @settings(deadline=None, max_examples=100)
@@ -71,7 +71,7 @@ def test_a_party_is_one_unit():
 def test_the_price_never_falls_below_any_part(epsilons, rows):
     parties = {f"p{k}": Guarantee(value) for k, value in enumerate(epsilons)}
     spending = Spending(Guarantee(max(epsilons)), None, parties)
-    prices = [spending.price(rows, places)[0] for places in range(1, len(epsilons) + 1)]
+    prices = [spending.privacy_cost(rows, places)[0] for places in range(1, len(epsilons) + 1)]
     assert prices == sorted(prices)
     assert Decimal(repr(prices[-1])) >= rows * sum(Decimal(repr(value)) for value in epsilons)
     assert prices[-1] == pytest.approx(rows * sum(epsilons))

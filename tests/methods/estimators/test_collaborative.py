@@ -28,7 +28,7 @@ def test_rounds_share_one_price(ledger, rounds):
     model = CollaborativeClassifier(epsilon=1.0, rounds=rounds, budget=ledger)
     model.fit(X, Y, party=PARTY)
     assert ledger.spent("study") == 1.0
-    assert model.guarantee_.epsilon == model.price(300, 4).epsilon == 1.0
+    assert model.guarantee_.epsilon == model.privacy_cost(300, 4).epsilon == 1.0
     with pytest.raises(BudgetExceeded):
         model.fit(X, Y, party=PARTY)
 

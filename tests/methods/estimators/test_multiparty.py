@@ -43,7 +43,7 @@ def test_one_charge_for_each_whole_party(tmp_path, method):
     assert entry.state == "released"
     assert ledger.spent("study") == 0.5
     promise = model.guarantee_
-    assert promise == model.price(M, D) == entry.guarantee
+    assert promise == model.privacy_cost(M, D) == entry.guarantee
     assert (promise.unit, promise.neighbours) == (Unit.PARTY, Neighbours.REPLACE_ONE)
     assert not model.simulated_
     assert model.n_parties_ == M

@@ -55,7 +55,7 @@ def test_tables_of_every_library_are_encoded_alike(library):
     np.testing.assert_array_equal(found.coef_, expected.coef_)
     assert found.predict(other).tolist() == expected.predict(TABLE).tolist()
     assert found.score(other) == expected.score(TABLE)
-    assert found.price(other).epsilon == 20.0
+    assert found.privacy_cost(other).epsilon == 20.0
 
 
 def test_labels_are_the_data_s_own_and_scores_follow_scikit_learn():

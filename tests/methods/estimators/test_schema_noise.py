@@ -122,7 +122,7 @@ def test_what_is_given_column_by_column_must_fit_the_body_s_columns(named):
     """By the rule it speaks of standardised columns; asked for, of those of the body."""
     settings = {"schema": SCHEMA, "classes": [0, 1], named: [1.0]}
     with pytest.raises(InvalidParameter, match=named):
-        PrivateLogisticRegression(geometry="schema", **settings).price(1000)
+        PrivateLogisticRegression(geometry="schema", **settings).privacy_cost(1000)
     each = settings | {named: np.ones(5)}
     assert PrivateLogisticRegression(**each)._encoder(1000).form == "standardised"
 

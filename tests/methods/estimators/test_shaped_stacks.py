@@ -62,7 +62,7 @@ def test_groups_are_declared_by_the_names_of_columns(geometry):
     with pytest.raises(InvalidParameter, match="exactly once"):
         stacked(groups=[["job"], ["age"]], geometry=geometry).prepare(table(), None)
     with pytest.raises(InvalidParameter, match="there is a schema"):
-        FeatureStackingClassifier(groups=[["a"], ["b"]]).price(100, 2)
+        FeatureStackingClassifier(groups=[["a"], ["b"]]).privacy_cost(100, 2)
 
 
 def test_the_check_believes_a_right_source_and_not_a_wrong_one():

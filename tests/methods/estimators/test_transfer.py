@@ -137,7 +137,7 @@ def test_guarantees_are_separate_and_the_card_says_the_sum(linear):
     assert target.guarantee_.epsilon == 0.4
     assert ledger.spent("branch") == 0.4
     release = target.to_release()
-    assert release.spending.price(parties_per_unit=2)[0] == pytest.approx(1.4)
+    assert release.spending.privacy_cost(parties_per_unit=2)[0] == pytest.approx(1.4)
     card = release.describe(CardNotes(parties_per_unit=2)).card
     assert card.guarantee.epsilon == pytest.approx(1.4)
     assert {"source", "target"} == set(release.parties)

@@ -11,7 +11,7 @@ from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
-from confrere.planning import choose, plan, plan_votes, price
+from confrere.planning import choose, plan, plan_votes, privacy_cost
 from confrere.solver.descent import minimise
 from tests.world import each
 
@@ -38,9 +38,9 @@ def test_quantiles_are_those_of_the_noise(sizes):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_what_is_planned_is_what_the_estimator_runs(delta):
-    price = {"epsilon": 0.7, "delta": delta}
-    made = plan(n_samples=400, n_features=6, **price)
-    ran = PrivateLogisticRegression(**price).plan(PublicFacts(n_samples=400, n_features=6))
+    budget = {"epsilon": 0.7, "delta": delta}
+    made = plan(n_samples=400, n_features=6, **budget)
+    ran = PrivateLogisticRegression(**budget).plan(PublicFacts(n_samples=400, n_features=6))
     act = ran.mechanism.act
     assert (made.act.law.rate, made.act.ridge) == pytest.approx((act.law.rate, act.ridge))
     assert made.expected == ran.expected
@@ -117,13 +117,13 @@ def test_a_price_is_a_question(tmp_path):
     ledger = Ledger(tmp_path / "budget.ledger")
     ledger.open_account("study", epsilon=1.0)
     model = PrivateLogisticRegression(epsilon=0.7, budget=ledger)
-    first = price(model, 100, 5)
+    first = privacy_cost(model, 100, 5)
     assert (first.account, first.left, first.affordable) == ("study", 1.0, True)
-    assert first.guarantee == model.price(100, 5)
+    assert first.guarantee == model.privacy_cost(100, 5)
     assert ledger.spent("study") == 0
     generator = np.random.default_rng(0)
     model.fit(generator.normal(size=(100, 5)), np.arange(100) % 2)
-    second = price(model, 100, 5)
+    second = privacy_cost(model, 100, 5)
     assert not second.affordable
     assert second.left == pytest.approx(0.3)
     assert "not covered" in str(second)

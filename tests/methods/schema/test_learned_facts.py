@@ -53,7 +53,7 @@ def test_facts_are_charged_before_and_the_schema_has_the_receipt(table, ledger):
 def test_the_card_the_price_and_the_total_say_it(table, ledger, tmp_path):
     learned = SCHEMA.learn(table, epsilon=0.5, budget=ledger["people"])
     model = PrivateLogisticRegression(schema=learned, budget=ledger["people"])
-    price = model.price(len(table))
+    price = model.privacy_cost(len(table))
     assert price.epsilon == 1.0
     assert "facts of the schema, paid for with epsilon 0.5" in price.public
     model.fit(table)
@@ -111,7 +111,7 @@ def test_prices_that_do_not_add_up_are_refused_before_anything_is_spent(table, l
     with pytest.raises(InvalidParameter, match="the two do not add up"):
         model.fit(table)
     with pytest.raises(InvalidParameter, match="the two do not add up"):
-        model.price(100)
+        model.privacy_cost(100)
     assert ledger.spent("presence") == 0
 
 

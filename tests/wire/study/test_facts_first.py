@@ -38,7 +38,7 @@ def run(*arguments, code=0):
 def test_every_party_pays_for_facts_and_model_and_the_card_says_both(here, method):
     study = Path("study.toml")
     study.write_text(study.read_text().replace('name = "average"', f'name = "{method}"'))
-    assert run("price", "study.toml")["data"]["prices"][0]["guarantee"]["epsilon"] == 1.5
+    assert run("cost", "study.toml")["data"]["costs"][0]["guarantee"]["epsilon"] == 1.5
     answer = run("fit", "study.toml", "--yes", "--out", "out")
     for name in ("main", "branch-1", "branch-2"):
         book = Ledger(f"local/{name}.ledger")
@@ -80,9 +80,9 @@ def test_facts_that_were_learned_serve_the_next_study_and_are_in_its_price(here)
     head, rest = text.split("[data]")
     tail = rest[rest.index("\n[method]") :]
     Path("next.toml").write_text(head.replace("diabetes-2026", "next") + schema.to_toml() + tail)
-    priced = run("price", "next.toml")["data"]
+    priced = run("cost", "next.toml")["data"]
     assert priced["epsilon_per_unit"] == 1.5
-    assert priced["prices"][1]["guarantee"]["epsilon"] == 1.0
+    assert priced["costs"][1]["guarantee"]["epsilon"] == 1.0
     card = run("fit", "next.toml", "--yes", "--out", "next")["data"]["releases"][0]
     assert card["epsilon"] == 1.5
     run("verify", card["folder"], "--ledger", "local/main.ledger")

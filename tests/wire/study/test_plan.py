@@ -31,7 +31,7 @@ def test_of_all_limits_the_strictest_wins(edit, folder, cap, lifetime, ledger_ca
         ledger = Ledger(folder / "local" / "main.ledger")
         ledger.open_account("main/checkups-2010", epsilon=ledger_cap)
         ledger.charge("main/checkups-2010", Guarantee(0.25), purpose="earlier")
-    budget = ready(path)[2].prices[0]
+    budget = ready(path)[2].costs[0]
     assert (budget.limit, budget.limit_by) == (limit, by)
     assert budget.left == limit - (0.25 if ledger_cap else 0)
 
@@ -85,11 +85,11 @@ def test_doubles_and_empty_folders_are_refused(edit, folder):
 def test_a_limit_that_does_not_mention_delta_covers_pure_methods_only(edit, folder):
     path = edit(name='name = "plr"\ndelta = 1e-6')
     plan = ready(path)[2]
-    assert str(plan.prices[0].guarantee) == "(1, 1e-06)-DP per record (replace-one)"
+    assert str(plan.costs[0].guarantee) == "(1, 1e-06)-DP per record (replace-one)"
     with pytest.raises(BudgetExceeded, match="delta"):
         plan.check()
     text = path.read_text()
     path.write_text(text.replace("epsilon = 3.0 }", "epsilon = 3.0, delta = 1e-5 }"))
-    main = ready(path)[2].prices[0]
+    main = ready(path)[2].costs[0]
     main.check()
     assert main.delta == 1e-5

@@ -32,11 +32,11 @@ from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import PartyFacts, request_for
 from confrere_federation.studies.running import (
     check_destination,
+    cost_of,
     learning_of,
     local_party,
     make_plan,
     prepare,
-    price_of,
     read_rows,
     save_result,
 )
@@ -103,8 +103,8 @@ def test_a_table_that_changed_since_it_was_read_is_found_before_the_charge(edit,
     table = folder / "local" / "main.csv"
     rows = table.read_text().splitlines(keepends=True)
     table.write_text("".join([rows[0], *reversed(rows[1:])]))
-    price, policy = price_of(study), runner._policy("main", None)
-    party = local_party(study, price, locals_["main"], runner.rows["main"], policy)
+    cost, policy = cost_of(study), runner._policy("main", None)
+    party = local_party(study, cost, locals_["main"], runner.rows["main"], policy)
     encoded = request_for(learning_of(study, study.method)).encoded(party)
     np.testing.assert_array_equal(encoded.y, party.y[::-1])
     table.write_text("".join(rows[:-1]))

@@ -1,7 +1,7 @@
 """The commands that this wheel adds to ``confrere``, the module that each is in, and groups."""
 
 MODULES = {
-    **dict.fromkeys(("home", "init", "check", "price", "assessment", "fit", "status"), "studies"),
+    **dict.fromkeys(("home", "init", "check", "cost", "assessment", "fit", "status"), "studies"),
     **dict.fromkeys(("keys", "provision", "kit"), "keys"),
     **dict.fromkeys(("approve", "coordinator"), "deployment"),
     "party": "party",

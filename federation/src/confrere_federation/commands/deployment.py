@@ -258,7 +258,7 @@ def answering(
         tell(Word(f"WARNING: {loud}.", "bad"))
     if not approval.exists():
         raise StudyError(f"approval: nobody has approved it here: confrere approve {study}.")
-    paying = {one.party: one.account for one in make_plan(found, {own.party: own}).prices}
+    paying = {one.party: one.account for one in make_plan(found, {own.party: own}).costs}
     facts = {
         "party": own.party,
         "study": found.sha256,

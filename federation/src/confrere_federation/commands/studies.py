@@ -1,4 +1,4 @@
-"""home and status: how things stand; init, check, price: before anything is spent; and fit."""
+"""home and status: how things stand; init, check, cost: before anything is spent; and fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from confrere.ledger.witness import witness_folder
 from confrere.release import Release
 from confrere.release.signing import fingerprint
 from confrere.views import Pairs, Table
-from confrere.views import price as shown_price
+from confrere.views import cost as shown_cost
 from confrere_federation.progress import OPERATION_WORDS, read_progress, summary
 from confrere_federation.studies.running import (
     StudyResult,
@@ -96,7 +96,7 @@ def check(
         one.view(name, f"kept for {name} alone: {files[name]}") for name, one in reports.items()
     ]
     return Answer(
-        f"{message}; next: confrere price {study}" if code is ExitCode.OK else message,
+        f"{message}; next: confrere cost {study}" if code is ExitCode.OK else message,
         {
             **_facts(found),
             "parties_here": list(locals_),
@@ -126,8 +126,8 @@ def _tables(names: list[str]) -> str:
     return f"the table{'s' * (len(names) > 1)} of {', '.join(names)}"
 
 
-@command("price")
-def price(study: Path, *, local: list[Path] | None = None, ledger: Path | None = None) -> Answer:
+@command("cost")
+def cost(study: Path, *, local: list[Path] | None = None, ledger: Path | None = None) -> Answer:
     """Show the privacy cost of a study, who spends it, what would be left; touches no data."""
     found = read_study(study)
     plan = make_plan(found, gather_locals(found, study, local or (), ledger=ledger))
@@ -223,22 +223,22 @@ def fit(
         keys=pairs(key, "--key", alone),
         ledger=ledger,
     )
-    priced = make_plan(found, locals_, attempt)
+    plan = make_plan(found, locals_, attempt)
     folder = out or Path("confrere-out") / found.id
     sources = _sources(found, source, source_key)
     runner = prepare(
-        found, priced, locals_, sources, auxiliary=auxiliary, allow_uncapped=allow_uncapped
+        found, plan, locals_, sources, auxiliary=auxiliary, allow_uncapped=allow_uncapped
     )
     check_destination(found, folder, list(runner.rows))
     approval = approval_of(**words_of(name, reason, justification, found))
-    tell(priced.view(found.privacy.unit))
+    tell(plan.view(found.privacy.unit))
     if found.n_classes == 2:
         none = [name for name, rows in runner.rows.items() if not (rows.coded(found)[1] > 0).any()]
         tell(*(f"{name}: no row has a positive label; see confrere check {study}" for name in none))
-    if any(has_answered(one, (priced.run,)) for one in locals_.values()):
+    if any(has_answered(one, (plan.run,)) for one in locals_.values()):
         tell("This run was begun before: what was paid for is sent again, whatever rows are now.")
     if not yes:
-        confirm(priced.amount)
+        confirm(plan.amount)
     with console().status("learning"):
         made = runner.run(approval)
     places = {one.name: save_result(found, one, folder, locals_) for one in made}
@@ -307,7 +307,7 @@ def receipt_table(made: Collection[StudyResult], asked: Iterable[str] = ()) -> T
     rows: list[tuple[Any, ...]] = [
         (
             party,
-            shown_price(paid.guarantee.epsilon, paid.guarantee.delta),
+            shown_cost(paid.guarantee.epsilon, paid.guarantee.delta),
             paid.account,
             paid.row,
             paid.hash[:12],

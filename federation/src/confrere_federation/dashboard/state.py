@@ -338,7 +338,7 @@ async def changes(
 
 
 def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]]) -> str:
-    """Return counts in Prometheus' text form; no names, no prices, nothing about data."""
+    """Return counts in Prometheus' text form; no names, no costs, nothing about data."""
     lines = []
     for name, value in counts.items():
         kind = "counter" if name.endswith("_total") else "gauge"

@@ -28,11 +28,11 @@ from confrere_federation.studies.running import (
     asked_in,
     changed_facts,
     check_table,
+    cost_of,
     earlier_approvals,
     has_answered,
     make_approval,
     make_plan,
-    price_of,
     refuse_study,
 )
 from confrere_federation.studies.study_file import (
@@ -69,12 +69,12 @@ def study_facts(path: str) -> Facts:
     file = Path(path)
     study = read_study(file)
     locals_ = gather_locals(study, file)
-    privacy, price = study.privacy, price_of(study)
+    privacy, cost = study.privacy, cost_of(study)
     told = ("id", "sha256", "title", "purpose", "simulated", "engine", "quorum")
     return {name: getattr(study, name) for name in told} | {
         "method": study.method.name,
-        "epsilon": price.epsilon,
-        "delta": price.delta,
+        "epsilon": cost.epsilon,
+        "delta": cost.delta,
         "privacy_unit": str(privacy.privacy_unit),
         "relation": str(privacy.neighbours),
         "unit": privacy.unit,
@@ -87,22 +87,22 @@ def study_facts(path: str) -> Facts:
         "epsilon_per_unit": make_plan(study, locals_).epsilon_per_unit,
         "trust": str(trust_of(study)),
         "trust_words": trust_words(study),
-        "risk": risk_in_words(price.epsilon, price.delta, price.unit, price.neighbours)["text"],
+        "risk": risk_in_words(cost.epsilon, cost.delta, cost.unit, cost.neighbours)["text"],
         "parties": {name: _standing(study, file, local) for name, local in locals_.items()},
     }
 
 
 def _standing(study: Study, file: Path, local: Local) -> Facts:
-    """Say how a study stands at one party: its price there, and waiting, agreed, refused or so."""
-    prices = make_plan(study, {local.party: local}).prices
-    (price,) = [one for one in prices if one.party == local.party]
-    told, fault = price.to_dict(), None
+    """Say how a study stands at one party: its cost there, and waiting, agreed, refused or so."""
+    costs = make_plan(study, {local.party: local}).costs
+    (cost,) = [one for one in costs if one.party == local.party]
+    told, fault = cost.to_dict(), None
     try:
-        price.check()
+        cost.check()
     except ConfrereError as error:
         fault = str(error)
     return {
-        "account": price.account,
+        "account": cost.account,
         "ledger": str(local.ledger_path.resolve()),
         **{name: told[name] for name in ("spent", "left", "left_after", "limit", "limit_by")},
         "not_covered": fault,

@@ -52,7 +52,7 @@ from confrere_federation.engines.keys import (
     read_certificate,
     read_certificate_text,
 )
-from confrere_federation.studies.running import price_of
+from confrere_federation.studies.running import cost_of
 from confrere_federation.studies.study_file import (
     ADDRESS,
     COORDINATOR,
@@ -495,7 +495,7 @@ def _pages(
         **reached.groupdict(),
         "fingerprint": fingerprint(key),
         "ends": read_authority_text(authority).not_valid_after_utc,
-        "price": price_of(study),
+        "cost": cost_of(study),
         "trust": trust_of(study),
         "line": public_line(key, COORDINATOR),
         "dataset": None if own else dataset or study.party(participant).dataset,

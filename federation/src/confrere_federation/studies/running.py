@@ -1,4 +1,4 @@
-"""A study's protocol and price, said before any data are touched; its approval; and its run.
+"""A study's protocol and cost, said before any data are touched; its approval; and its run.
 
 The protocol is the coordinator's side of the method, and nobody's: whoever has the same bytes has
 the same questions. In one process and between machines it is run over a federation; a party that is
@@ -99,7 +99,7 @@ from confrere.release.signing import PrivateKey, PublicKey, public_line, read_pu
 from confrere.release.spending import receipts_for_facts, seeded_facts, with_facts
 from confrere.trust import Trust, TrustKind
 from confrere.views import Panel, Shown, Table, Word, amount, share, shown
-from confrere.views import price as shown_price
+from confrere.views import cost as shown_cost
 from confrere_federation.engines.carrier import MAX_MESSAGE, Carrier
 from confrere_federation.parties.answers import Answers, Journal
 from confrere_federation.parties.federation import (
@@ -152,8 +152,8 @@ from confrere_federation.studies.study_file import (
     Party,
     Study,
     check_peers,
+    cost_for,
     estimator_for,
-    price_for,
     read_bytes,
     settings_for,
     standing_refusal,
@@ -610,7 +610,7 @@ _CARD_TEXT: TypeAdapter[str] = TypeAdapter(CardText)
 
 
 @dataclass(frozen=True)
-class Price:
+class PartyCost:
     """What one party would spend, and its data before that."""
 
     party: str
@@ -640,7 +640,7 @@ class Price:
         return at_most(minus(exact(self.left), exact(self.guarantee.epsilon)))
 
     def check(self) -> None:
-        """Refuse a price that a limit does not cover; nothing is spent."""
+        """Refuse a cost that a limit does not cover; nothing is spent."""
         asked, delta = self.guarantee.epsilon, self.guarantee.delta
         if self.per_run is not None and asked > self.per_run:
             raise BudgetExceeded(self.account, asked, self.per_run, bound="local policy, one run")
@@ -656,8 +656,8 @@ class Price:
         return known | {"guarantee": self.guarantee.to_dict()}
 
 
-def budget_of(party: Party, local: Local | None, price: Guarantee) -> Price:
-    """Return a party's price and budget: the strictest limit wins; no ledger is made."""
+def budget_of(party: Party, local: Local | None, cost: Guarantee) -> PartyCost:
+    """Return a party's cost and budget: the strictest limit wins; no ledger is made."""
     policy = None if local is None else local.policy
     caps = {
         "study": party.cap.epsilon,
@@ -665,7 +665,7 @@ def budget_of(party: Party, local: Local | None, price: Guarantee) -> Price:
     }
     deltas = [] if party.cap.epsilon is None else [party.cap.delta]
     accounts = [] if local is None else _accounts(local)
-    paying = _paying(accounts, price)
+    paying = _paying(accounts, cost)
     spent = reduce(plus, (exact(one.spent) for one in accounts), Decimal(0))
     if paying is not None and paying.epsilon is not None:
         # Where the cap is on a year, what earlier ones spent does not count.
@@ -681,9 +681,9 @@ def budget_of(party: Party, local: Local | None, price: Guarantee) -> Price:
     limit, limit_by = _strictest(caps)
     most, most_by = _strictest(told)
     own = None if local is None else local.dataset
-    return Price(
+    return PartyCost(
         party=party.name,
-        guarantee=price,
+        guarantee=cost,
         account=f"{party.name}/{own or party.dataset}" if paying is None else paying.name,
         spent=at_least(spent),
         limit=limit,
@@ -695,12 +695,12 @@ def budget_of(party: Party, local: Local | None, price: Guarantee) -> Price:
     )
 
 
-def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
-    """Return the ledger with the account open that pays, once every limit covers the price.
+def open_account(party: Party, local: Local, cost: Guarantee) -> Ledger:
+    """Return the ledger with the account open that pays, once every limit covers the cost.
 
     The organisation's own limit becomes the account's cap: a study's cap is for that study.
     """
-    budget = budget_of(party, local, price)
+    budget = budget_of(party, local, cost)
     budget.check()
     sources = check_data(local)
     ledger = Ledger(local.ledger_path)
@@ -714,10 +714,10 @@ def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
             budget.account,
             epsilon=budget.limit if own is None else own,
             delta=0.0 if budget.limit is None else budget.delta,
-            unit=price.unit,
-            neighbours=price.neighbours,
+            unit=cost.unit,
+            neighbours=cost.neighbours,
         )
-    ledger.account_for(budget.account, price)  # frozen, or of another kind: found before a charge
+    ledger.account_for(budget.account, cost)  # frozen, or of another kind: found before a charge
     return ledger
 
 
@@ -767,8 +767,8 @@ def _accounts(local: Local) -> list[Account]:
     return [one for one in found if local.dataset is not None or one.name.startswith(named)]
 
 
-def _paying(accounts: Sequence[Account], price: Guarantee) -> Account | None:
-    kind = (price.unit, price.neighbours)
+def _paying(accounts: Sequence[Account], cost: Guarantee) -> Account | None:
+    kind = (cost.unit, cost.neighbours)
     alike = [one for one in accounts if (one.unit, one.neighbours) == kind] or accounts
     return next((one for one in alike if one.frozen is None), next(iter(alike), None))
 
@@ -780,7 +780,7 @@ def _strictest(caps: Mapping[str, float | None]) -> tuple[float | None, str]:
 
 @dataclass(frozen=True)
 class StudyPlan(Shown):
-    """A priced study, to be carried out once."""
+    """What a study costs, to be carried out once."""
 
     run: str  #: In the ledger every charge has it: a run pays once
     study_id: str
@@ -794,12 +794,12 @@ class StudyPlan(Shown):
     trust_words: str  #: What it means, for an officer
     #: How many organisations' tables one process would read; 0 where each reads its own.
     together: int
-    prices: tuple[Price, ...]
+    costs: tuple[PartyCost, ...]
 
     @property
     def amount(self) -> float:
-        here = [price.guarantee.epsilon for price in self.prices if price.here]
-        return max(here or [price.guarantee.epsilon for price in self.prices])
+        here = [cost.guarantee.epsilon for cost in self.costs if cost.here]
+        return max(here or [cost.guarantee.epsilon for cost in self.costs])
 
     @property
     def trusted(self) -> str:
@@ -813,12 +813,12 @@ class StudyPlan(Shown):
 
     def check(self) -> None:
         """Refuse what a budget that is known here does not cover."""
-        for price in self.prices:
-            price.check()
+        for cost in self.costs:
+            cost.check()
 
     def to_dict(self) -> Values:
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        facts |= {"trust": str(self.trust), "prices": [one.to_dict() for one in self.prices]}
+        facts |= {"trust": str(self.trust), "costs": [one.to_dict() for one in self.costs]}
         return facts
 
     @override
@@ -827,17 +827,17 @@ class StudyPlan(Shown):
         rows = [
             (
                 one.party,
-                f"epsilon {shown_price(one.guarantee.epsilon, one.guarantee.delta)}",
+                f"epsilon {shown_cost(one.guarantee.epsilon, one.guarantee.delta)}",
                 share(one.spent + one.guarantee.epsilon, one.limit, one.spent),
                 shown(one.spent) if one.here else "not here",
                 amount(one.left),
                 Word("refused", "bad") if one.left_after < 0 else amount(one.left_after),
                 one.limit_by or "nobody",
             )
-            for one in self.prices
+            for one in self.costs
         ]
         columns = ("party", "spends", "of its limit", *numbers[1:], "limit set by")
-        told = f"Guarantee: {self.prices[0].guarantee}; one {unit} spends epsilon "
+        told = f"Guarantee: {self.costs[0].guarantee}; one {unit} spends epsilon "
         note = f"{told}{shown(self.epsilon_per_unit)}. Nothing was spent yet."
         if self.mode == "simulation":
             note += " SIMULATION: seeded noise protects nobody, and its card can never be released."
@@ -855,14 +855,14 @@ def make_plan(
     locals_: Mapping[str, Local],
     attempt: int = 1,  # Which run of the study: each is paid for anew
 ) -> StudyPlan:
-    """Price a study."""
-    guarantee = price_of(study)
-    prices = tuple(budget_of(one, locals_.get(one.name), guarantee) for one in study.payers)
-    paid: Values = {price.party: _with_earlier(price, study) for price in prices}
-    per_unit, _ = Spending(guarantee, parties=paid).price(
+    """Say what a study costs."""
+    guarantee = cost_of(study)
+    costs = tuple(budget_of(one, locals_.get(one.name), guarantee) for one in study.payers)
+    paid: Values = {cost.party: _with_earlier(cost, study) for cost in costs}
+    per_unit, _ = Spending(guarantee, parties=paid).privacy_cost(
         study.privacy.max_rows_per_unit, study.privacy.parties_per_unit
     )
-    together = sum(price.here for price in prices) if study.engine == "local" else 0
+    together = sum(cost.here for cost in costs) if study.engine == "local" else 0
     return StudyPlan(
         run=run_name(study.sha256, attempt),
         study_id=study.id,
@@ -873,19 +873,19 @@ def make_plan(
         trust=trust_of(study, together),
         trust_words=trust_words(study),
         together=together,
-        prices=prices,
+        costs=costs,
     )
 
 
-def price_of(study: Study) -> Guarantee:
+def cost_of(study: Study) -> Guarantee:
     """Return what a run costs one party: the study's method, or its source, which costs the same.
 
     And, where the study says so, learning facts of the schema first.
     """
     method = find_method(study.method.source) if study.method.source else study.method
-    price, facts = price_for(study, estimator_for(study, method)), study.file.facts
+    cost, facts = cost_for(study, estimator_for(study, method)), study.file.facts
     if facts is None:
-        return price
+        return cost
     asked = FactsOfAll.among(
         len(study.payers),
         quorum=study.quorum_of_sums,
@@ -894,17 +894,17 @@ def price_of(study: Study) -> Guarantee:
         hides=str(Hides.of(study.privacy.privacy_unit, study.privacy.neighbours)),
         schema=sent_schema(study.schema),
     )
-    return Together([asked.mechanism.guarantee(), price]).guarantee()
+    return Together([asked.mechanism.guarantee(), cost]).guarantee()
 
 
-def _with_earlier(price: Price, study: Study) -> Guarantee:
-    """Return a party's price with what its own account paid before for facts of the schema."""
+def _with_earlier(cost: PartyCost, study: Study) -> Guarantee:
+    """Return a party's cost with what its own account paid before for facts of the schema."""
     earlier = [
         one.guarantee
         for one in receipts_for_facts(study.schema)
-        if one.account == price.account or one.account.startswith(f"{price.party}/")
+        if one.account == cost.account or one.account.startswith(f"{cost.party}/")
     ]
-    return Together([*earlier, price.guarantee]).guarantee()
+    return Together([*earlier, cost.guarantee]).guarantee()
 
 
 @dataclass(frozen=True)
@@ -1029,7 +1029,7 @@ def _trust(study: Study, n_here: int) -> str:
 def check_words(study: Study, release: Release) -> None:
     """Refuse a card of a study that says something else about whom it protects, and what for.
 
-    Whoever saves a release writes its card; how many rows a unit has decides about the price.
+    Whoever saves a release writes its card; how many rows a unit has decides about the cost.
 
     Raises InvalidRelease.
     """
@@ -1092,15 +1092,15 @@ class Runner:
     def run(self, approval: ChargeApproval | None = None) -> list[StudyResult]:
         """Ask every party here, and describe what comes of it; each pays before it answers.
 
-        ``approval`` says who agreed to the price, and why.
+        ``approval`` says who agreed to the cost, and why.
         """
         study, run = self.study, self.plan.run
         beside = next(iter(self.locals_.values())).ledger_path
         kept = kept_noise(study, beside.with_name(f"{beside.name}.releases"))
         given = replace(self.given, kept=kept)
-        price = self.plan.prices[0].guarantee
+        cost = self.plan.costs[0].guarantee
         parties = [
-            local_party(study, price, local, self.rows[name], self._policy(name, approval))
+            local_party(study, cost, local, self.rows[name], self._policy(name, approval))
             for name, local in self.locals_.items()
         ]
         federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
@@ -1109,14 +1109,14 @@ class Runner:
         return [self._made(learned) for learned in found]
 
     def _policy(self, name: str, approval: ChargeApproval | None) -> Policy:
-        """Return what a party answers: its own study's questions, in this run, at the price."""
-        requests, price = self.requests[name], self.plan.prices[0].guarantee
+        """Return what a party answers: its own study's questions, in this run, at the cost."""
+        requests, cost = self.requests[name], self.plan.costs[0].guarantee
         return Policy(
             operations=frozenset(request.operation for request in requests),
-            unit=price.unit,
-            neighbours=price.neighbours,
-            epsilon_per_run=price.epsilon,
-            delta_per_answer=price.delta,
+            unit=cost.unit,
+            neighbours=cost.neighbours,
+            epsilon_per_run=cost.epsilon,
+            delta_per_answer=cost.delta,
             study=self.study.sha256,
             study_id=self.study.id,
             approval=approval,
@@ -1137,7 +1137,7 @@ class Runner:
 
 def prepare(
     study: Study,
-    plan: StudyPlan,  # Its price, agreed to; it names the run
+    plan: StudyPlan,  # Its cost, agreed to; it names the run
     locals_: Mapping[str, Local],  # Mapping of party to Local. The parties that live here.
     # Mapping of party to Release. In a transfer, what source parties elsewhere have released.
     sources: Mapping[str, Release] | None = None,
@@ -1148,7 +1148,7 @@ def prepare(
     # says so then.
     allow_uncapped: bool = False,
 ) -> Runner:
-    """Check everything that can be checked before a price is paid, and read the data."""
+    """Check everything that can be checked before a cost is paid, and read the data."""
     if study.engine != "local":
         raise StudyError(f"federation.engine: {study.engine!r} runs between machines.").hinting(
             "confrere coordinator STUDY at one of them and confrere party STUDY at every party; "
@@ -1162,22 +1162,22 @@ def prepare(
             "--data PARTY=FILE."
         )
     _check_parties(study, here, sources or {})
-    for price in plan.prices:
-        if price.party not in here:
+    for cost in plan.costs:
+        if cost.party not in here:
             continue
-        local = here[price.party]
+        local = here[cost.party]
         if local.policy is not None:
-            local.policy.check(study, price.party)
+            local.policy.check(study, cost.party)
         if local.key_path is not None:
             read_private_key(local.key_path)
         refusal = standing_refusal(study, local)
         if refusal is not None:
             raise refusal.error()
         if not has_answered(local, (plan.run,)):
-            price.check()
-        if price.limit is None and not (allow_uncapped or study.simulated):
+            cost.check()
+        if cost.limit is None and not (allow_uncapped or study.simulated):
             raise StudyError(
-                f"party.cap: nothing caps what {price.party} may ever spend; give it one in the "
+                f"party.cap: nothing caps what {cost.party} may ever spend; give it one in the "
                 "study (cap = { epsilon = 3 }), in its policy or by confrere ledger open, or say "
                 "--allow-uncapped. Nothing was spent."
             )
@@ -1203,13 +1203,13 @@ def requests_of(
 
 def local_party(
     study: Study,
-    price: Guarantee,
+    cost: Guarantee,
     local: Local,
     rows: Rows,
     policy: Policy,
     until: datetime | None = None,
 ) -> LocalParty:
-    """Return a party with its rows and books; its account is open once a limit covers the price.
+    """Return a party with its rows and books; its account is open once a limit covers the cost.
 
     Between machines, where an approval lasts ``until``, what is paid for is kept until then.
     """
@@ -1220,8 +1220,8 @@ def local_party(
     if has_answered(local, policy.runs):
         ledger = Ledger(local.ledger_path)  # who goes on need not afford all of it again
     else:
-        ledger = open_account(party, local, price)
-    budget = budget_of(party, local, price)
+        ledger = open_account(party, local, cost)
+    budget = budget_of(party, local, cost)
     books = PartyAccounts(
         ledger=ledger,
         account=budget.account,
@@ -1245,7 +1245,7 @@ def local_party(
 
 
 def has_answered(local: Local, runs: Iterable[str]) -> bool:
-    """Whether a party has answered in one of the runs: then part of the price is paid."""
+    """Whether a party has answered in one of the runs: then part of the cost is paid."""
     path = _answer_file(local)
     if not (local.ledger_path.exists() and path.exists()):
         return False
@@ -1433,7 +1433,7 @@ def _compare_release(
 ) -> None:
     """Refuse a release that is not what everybody signed, or does not say what the study says.
 
-    Where the coordinator adds the noise nobody can recompute it: its price, its meaning, its card
+    Where the coordinator adds the noise nobody can recompute it: its cost, its meaning, its card
     and the party's own receipt are all that is compared.
     """
     model, agreed = release.model, True
@@ -1444,7 +1444,7 @@ def _compare_release(
         agreed = (
             bool(own)
             and rows.issuperset(own)
-            and terms(release.guarantee) == terms(price_of(study))
+            and terms(release.guarantee) == terms(cost_of(study))
             and model.classes == tuple(study.classes)
             and model.features == study.columns
         )
@@ -1472,9 +1472,9 @@ def _compare_release(
 
 
 def _same_words(card: Card, own: Card) -> bool:
-    """Whether a card says what the party's own would: whom it protects, the price, what for.
+    """Whether a card says what the party's own would: whom it protects, the cost, what for.
 
-    How many rows a unit has decides about the price, and is nobody's word but the study's.
+    How many rows a unit has decides about the cost, and is nobody's word but the study's.
     """
     given, here = card.to_dict(), own.to_dict()
     made, mine = given["implementation"], here["implementation"]
@@ -1521,7 +1521,7 @@ def make_approval(
     now: datetime | None = None,
     **said: Any,  # ``approved_by``, ``reason``, ``justification``: who agrees, and why
 ) -> SignedApproval:
-    """Return what a party would agree to: every question of the study, at its price.
+    """Return what a party would agree to: every question of the study, at its cost.
 
     Raises OperationRefused if its policy does not allow the study.
     """
@@ -1531,7 +1531,7 @@ def make_approval(
         raise StudyError(f"policy: {party.name} needs a local file that says what it allows.")
     local.policy.check(study, party.name)
     check_peers(study, local)
-    price = price_of(study)
+    cost = cost_of(study)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
     requests = requests_of(study, given)[party.name]
     if not requests:
@@ -1539,17 +1539,17 @@ def make_approval(
     began = now or datetime.now(UTC)
     known: Values = {
         "party": party.name,
-        "account": budget_of(party, local, price).account,
+        "account": budget_of(party, local, cost).account,
         "study_id": study.id,
         "study_sha256": study.sha256,
         "requests": requests,
         "unit": study.privacy.privacy_unit,
         "relation": study.privacy.neighbours,
         "trust": str(trust_of(study)),
-        "epsilon_per_run": price.epsilon,
-        "delta_per_run": price.delta,
-        "epsilon": float(attempts * exact(price.epsilon)),
-        "delta": float(attempts * exact(price.delta)),
+        "epsilon_per_run": cost.epsilon,
+        "delta_per_run": cost.delta,
+        "epsilon": float(attempts * exact(cost.epsilon)),
+        "delta": float(attempts * exact(cost.delta)),
         "attempts": attempts,
         "expires": began + timedelta(days=days),
         "approved_at": began,
@@ -1612,8 +1612,8 @@ def party_session(
     if local.ledger_path.is_file():
         LedgerReader.look(local.ledger_path).check_agreed(study.sha256, agreed.approval)
     given = Given(auxiliary=auxiliary_rows(study, None, {local.party: local}))
-    rows, price = read_rows(study, local.table()), price_of(study)
-    answering = local_party(study, price, local, rows, agreed.policy, agreed.expires)
+    rows, cost = read_rows(study, local.table()), cost_of(study)
+    answering = local_party(study, cost, local, rows, agreed.policy, agreed.expires)
     return PartySession(
         answering,
         agreed,

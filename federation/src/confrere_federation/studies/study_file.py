@@ -404,7 +404,7 @@ RESERVED = frozenset(
     }
 )
 
-#: A number of rows to ask a price with: a study's price does not depend on it.
+#: A number of rows to ask a cost with: a study's cost does not depend on it.
 NOMINAL_ROWS = 10_000
 
 
@@ -424,16 +424,16 @@ def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name in known}
 
 
-def price_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarantee:
+def cost_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarantee:
     """Return what one of the study's estimators costs each party, whatever its number of rows.
 
-    In a schema's body their number decides whether a delta is spent: a study's price has all of it.
+    In a schema's body their number decides whether a delta is spent: a study's cost has all of it.
     """
     shape, count = study.method.shape, len(study.parties)
     more = {"n_parties": count} if shape == "together" else {}
     sized = count if shape == "votes" else n_samples
-    price: Guarantee = model.price(sized, **more)
-    return replace(price, delta=max(price.delta, float(study.parameters.get("delta", 0.0))))
+    cost: Guarantee = model.privacy_cost(sized, **more)
+    return replace(cost, delta=max(cost.delta, float(study.parameters.get("delta", 0.0))))
 
 
 def check_parameters(study: Study) -> None:
@@ -457,17 +457,17 @@ def check_parameters(study: Study) -> None:
             _check_kind(name, value, known[name].default)
     for method in methods:
         if method.shape in ("transfer", "as-is"):
-            continue  # its price is asked once there is a source; the source's comes first
+            continue  # its cost is asked once there is a source; the source's comes first
         try:
-            price = price_for(study, estimator_for(study, method))
+            cost = cost_for(study, estimator_for(study, method))
         except (InvalidParameter, InvalidData, CalibrationError) as error:
             raise StudyError(f"method: {error}") from None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise StudyError(f"method: a parameter is wrong ({type(error).__name__}).") from None
         told = study.privacy
-        if (price.unit, price.neighbours) != (told.privacy_unit, told.neighbours):
+        if (cost.unit, cost.neighbours) != (told.privacy_unit, told.neighbours):
             raise StudyError(
-                f"privacy: {method.name} guarantees {price.unit}, {price.neighbours}; the study "
+                f"privacy: {method.name} guarantees {cost.unit}, {cost.neighbours}; the study "
                 f"says {told.privacy_unit}, {told.neighbours}. Change one of them."
             )
 
@@ -759,7 +759,7 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
 
 
 def _refused_facts(study: Study, facts: FactsTable) -> Iterator[tuple[str, object, str]]:
-    """Yield why there is nothing to learn first, or no price that would add up."""
+    """Yield why there is nothing to learn first, or no cost that would add up."""
     yield (
         "facts",
         study.method.shape == "votes" and study.trust != "sum",
@@ -805,7 +805,7 @@ def trust_of(
 
 
 def trust_words(study: Study) -> str:
-    """Return what that means, with the price if all others work together, where it differs.
+    """Return what that means, with the cost if all others work together, where it differs.
 
     Pure sums have a closed form of it: own noise makes it ``sqrt(10 M)`` times epsilon; that of a
     sum with a delta is on the card.

@@ -38,7 +38,7 @@ def audit(
     """Bound epsilon from below on made-up neighbours; exit code 5 if a guarantee is refuted.
 
     Everything is done for the method, or with --all for every one: exact ratios, noise read back,
-    theorems worked out again and prices added up, in every row of the table in docs/audit.md;
+    theorems worked out again and costs added up, in every row of the table in docs/audit.md;
     events by the ten thousands, the lattice that releases are stepped to, and whole fits.
 
     The settings and neighbours are those under which a method tells most. Nobody's data are used

@@ -1,4 +1,4 @@
-"""table1: describe a cohort at one price."""
+"""table1: describe a cohort at one cost."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def table1(
         site_column=site_column,
         neighbours=neighbours,
     )
-    price, rows = made.price(), open_table(table).whole()
-    made.check(rows)  # what is wrong with the table is said before the price is
+    cost, rows = made.privacy_cost(), open_table(table).whole()
+    made.check(rows)  # what is wrong with the table is said before the cost is
     told = {"from then on": "in the total of every release that is made with its schema"}
-    made.budget = book[agreed_payer(book, account, price, told, what="table", yes=yes)]
+    made.budget = book[agreed_payer(book, account, cost, told, what="table", yes=yes)]
     made.fit(rows)
     files = made.files()
     data = {"table": made.table(), "schema": files[".toml"]}

@@ -1,4 +1,4 @@
-"""demo: the main job from the price to the card, in a minute."""
+"""demo: the main job from the cost to the card, in a minute."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def demo(
     with console().status("opening the world") as status:
         world, ledger = open_world(seed), Ledger(out / "demo.ledger", witness=witness)
         main, branch = world[:2]
-        price = PrivateLogisticRegression(epsilon=EPSILON).price(
+        cost = PrivateLogisticRegression(epsilon=EPSILON).privacy_cost(
             len(main.y), len(SCHEMA.feature_names)
         )
         learned = learn(world, ledger, status.update)
@@ -102,7 +102,7 @@ def demo(
             f"\n{sum(map(len, world)):,} simulated patients: {main.name} ({len(main):,}) and "
             f"{len(world) - 1} branches, {len(SCHEMA.columns)} features with public bounds, means "
             "and importances.",
-            f"\nPrivacy cost of one model, shown before any row is touched: {price}.",
+            f"\nPrivacy cost of one model, shown before any row is touched: {cost}.",
             _price_table(world),
             _branch_table(world, learned),
             _words(learned),

@@ -31,20 +31,20 @@ def existing_ledger(path: Path) -> Ledger:
 def agreed_payer(
     book: Ledger,
     account: str | None,
-    price: Guarantee,
+    cost: Guarantee,
     told: Mapping[str, str],
     *,
     what: str,
     yes: bool,
 ) -> str:
-    """Return the account that pays, once it covers the price and somebody has agreed to it."""
-    payer = book.account_for(account, price)
-    if not book.affords(payer, price):
-        raise BudgetExceeded(payer, price.epsilon, book.left(payer))
-    spends = f"epsilon {shown(price.epsilon)} on {payer}, {amount(book.left(payer))} left"
+    """Return the account that pays, once it covers the cost and somebody has agreed to it."""
+    payer = book.account_for(account, cost)
+    if not book.affords(payer, cost):
+        raise BudgetExceeded(payer, cost.epsilon, book.left(payer))
+    spends = f"epsilon {shown(cost.epsilon)} on {payer}, {amount(book.left(payer))} left"
     tell(Pairs({"spends": spends, **told}, f"Privacy cost of the {what}"))
     if not yes:
-        confirm(price.epsilon)
+        confirm(cost.epsilon)
     return payer
 
 
