@@ -74,9 +74,9 @@ def test_a_ledger_shows_its_years_and_what_all_promise_together(visitor):
     seen = words(visitor.text(f"{ledger}&delta=1e-6"))
     assert "12 rows verified" in seen
     assert "2024: ε 0.4, 2025: ε 0.7" in seen
-    assert "Together they promise ε" in seen
+    assert "Together they guarantee ε" in seen
     for wrong in ("x", "2", "-1", "nan"):
-        assert "Together they promise" not in visitor.text(f"{ledger}&delta={wrong}")
+        assert "Together they guarantee" not in visitor.text(f"{ledger}&delta={wrong}")
 
 
 def test_what_is_not_there_is_said(visitor):

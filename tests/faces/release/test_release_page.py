@@ -7,7 +7,7 @@ from confrere.release import Adversary, Approval, CardNotes, Curator, Utility, c
 from tests.world import Page
 
 SECTIONS = [
-    *("The promise", "In words", "Protected against whom, who sees what", "Not protected"),
+    *("The guarantee", "In words", "Protected against whom, who sees what", "Not protected"),
     *("Budget before and after", "How", "Limits", "Quality", "Approvals", "Why this ε"),
     *("How to check",),
 ]
@@ -78,7 +78,7 @@ def test_a_simulation_cannot_be_mistaken(make_release):
     assert "simulated" in text
     assert '<span class="void">' in page
     assert text.count("NOT PROTECTED") == 2
-    assert "The promise that unseeded noise would make" in text
+    assert "The guarantee that unseeded noise would give" in text
 
 
 @pytest.mark.parametrize("unit", Unit)
