@@ -84,8 +84,6 @@ class BoundedRows(BlockRows, MeasuredRows):
         self._base = inside * room / bound
         self.factors = self._base if scale is None else self._base * scale
         self.constant = inside * constant
-        #: The numbers of rows that are too large, or not numbers, and stand for others.
-        self.odd: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         inner = self._base * self._measure(np.float32 if single else np.float64)
         self._certify(math.hypot(inner, self.constant) if norm == "l2" else inner + self.constant)
 
@@ -97,7 +95,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         rows = object.__new__(cls)
         # With factors of their own, rows may be longer than their vertices.
         BlockRows.__init__(rows, X if getattr(X, "shrink", None) is None else np.asarray(X))
-        rows.shape, rows.odd = (len(X), X.shape[1] + (constant != 0)), np.empty(0, dtype=np.intp)
+        rows.shape = (len(X), X.shape[1] + (constant != 0))
         rows.engine, rows.norm, rows.constant = engine, norm, constant
         if isinstance(rows.X, Coded):
             rows.steps = coded_steps(X.shape[1])
@@ -144,8 +142,7 @@ class BoundedRows(BlockRows, MeasuredRows):
             changed["odd"] = np.flatnonzero(odd)
         return self._with(**vars(some) | changed)
 
-    def stored(self, part: slice, buffer: Buffer) -> Any:
-        found = super().stored(part, buffer)
+    def tamed(self, found: Any, part: slice) -> Any:
         first, last = np.searchsorted(self.odd, [part.start, part.stop])
         if first == last:
             return found
@@ -208,7 +205,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         buffer, room = Buffer(), Buffer()
         for start in range(first, last, block):
             part = slice(start, min(start + block, last))
-            norms, strange = self._norms(BlockRows.stored(self, part, buffer), room)
+            norms, strange = self._norms(part, buffer, room)
             mine = shrink[start - first : start - first + len(norms)]
             if strange.any():
                 norms[strange] = bound  # what stands for such a row is no longer
@@ -221,9 +218,10 @@ class BoundedRows(BlockRows, MeasuredRows):
             longest = max(longest, float(norms.max(initial=0.0)))
         return shrink if clipped else shrink[:0], np.concatenate(odd), np.array(longest)
 
-    def _norms(self, stored: Any, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
+    def _norms(self, part: slice, buffer: Buffer, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the norms after the scale, and which rows have none that can be used."""
         scale, smallest = self.scale, _SMALL if self.unit else 0.0
+        stored = self.stored(part, buffer)
         with np.errstate(all="ignore"):
             if isinstance(stored, Coded):
                 norms = stored.norms(scale, self.norm)

@@ -54,7 +54,7 @@ from confrere.data.engines import check_engine, opened_engine
 from confrere.data.schema import PublicSchema
 from confrere.data.tables import Parquet, RowTable, codes_by, gathered
 from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
-from confrere.kernel.guarantee import Guarantee, Priced, added, check_bound, check_epsilon
+from confrere.kernel.guarantee import Guarantee, added, check_bound, check_epsilon
 from confrere.kernel.release import paying
 from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Budget, Ledger, Receipt, default_ledger, payer
@@ -76,9 +76,20 @@ _Kind = TypeVar("_Kind", bound=type)
 _Model = TypeVar("_Model", bound="PrivateClassifier")
 
 
+def must_be(words: str, fits: Callable[[Any], Any]) -> Check:
+    """Return a check of a parameter: what it must be, and whether it is."""
+
+    def check(value: Any, name: str) -> None:
+        if not fits(value):
+            raise InvalidParameter(f"{name} must be {words}.")
+
+    return check
+
+
 def numbers(
     words: str,  # What they must be
-    fits: Callable[[Any], Any],  # Whether one does
+    least: float,
+    most: float = math.inf,
     *,
     whole: bool = False,
     auto: bool = False,  # Whether a public rule may stand for one
@@ -90,78 +101,64 @@ def numbers(
     def fine(one: Any) -> bool:
         if auto and isinstance(one, str) and one == "auto":
             return True
-        return isinstance(one, kinds) and not isinstance(one, bool) and bool(fits(one))
+        return isinstance(one, kinds) and not isinstance(one, bool) and bool(least <= one <= most)
 
-    def check(value: Any, name: str) -> None:
+    def each(value: Any) -> bool:
         listed = several and isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1
-        each = list(value) if listed else [value]
-        if not each or not all(map(fine, each)):
-            raise InvalidParameter(f"{name} must be {words}.")
+        return all(map(fine, value)) and len(value) > 0 if listed else fine(value)
 
-    return check
+    return must_be(words, each)
 
 
-def _instance(*kinds: type, words: str) -> Check:
-    def check(value: Any, name: str) -> None:
-        if value is not None and not isinstance(value, kinds):
-            raise InvalidParameter(f"{name} must be {words}, or None.")
-
-    return check
-
-
-def _experts(value: Any, name: str) -> None:
-    if isinstance(value, str) and value not in ("auto", "experts", "none"):
-        raise InvalidParameter(f'{name} must be "auto", "experts", None or one number per column.')
-
-
-def _relation(value: Any, name: str) -> None:
-    if not isinstance(value, AddRemove) and value != "replace-one":
-        raise InvalidParameter(
-            f'{name} must be "replace-one" or AddRemove(n_samples), with a public stand-in for the '
-            "number of rows."
-        )
-
-
-def _above(value: Any) -> bool:
-    return bool(np.isfinite(value)) and value > 0
-
-
-def _share(value: Any) -> bool:
-    return bool(0 <= value <= 1)
-
-
-def _from_one(value: Any) -> bool:
-    return bool(value >= 1)
+def one_of(choices: tuple[str, ...]) -> Check:
+    """Return a check that a value is one of these."""
+    words = f"one of {', '.join(map(repr, choices))}"
+    return must_be(words, lambda value: isinstance(value, str) and value in choices)
 
 
 Auto = float | Literal["auto"]
+#: The doubles above zero, and below one.
+_ABOVE, _BELOW = (math.ulp(0.0), sys.float_info.max), math.nextafter(1, 0)
+_BOUND, _COUNT = "a finite number above 0", "a whole number of at least 1"
+_EACH, _RIDGES = (
+    "a number between 0 and 1, or one per group",
+    f"'auto', {_BOUND}, or a list of them",
+)
 #: A price; a probability that it does not hold.
 Epsilon = Annotated[float, check_epsilon]
-Delta = Annotated[float, numbers("in [0, 1); 0 is pure privacy", lambda v: 0 <= v < 1)]
+Delta = Annotated[float, numbers("in [0, 1); 0 is pure privacy", 0, _BELOW)]
 #: A number above zero; one or several.
 Bound = Annotated[float, check_bound]
-Bounds = Annotated[
-    float | Sequence[float], numbers("a finite number above 0, or several", _above, several=True)
-]
+Bounds = Annotated[float | Sequence[float], numbers(f"{_BOUND}, or several", *_ABOVE, several=True)]
 #: A ridge on the mean loss, or the public rule; for all columns or groups, or for each.
-Ridge = Annotated[Auto, numbers("'auto' or a finite number above 0", _above, auto=True)]
-_RIDGES = "'auto', a finite number above 0, or a list of them"
-Ridges = Annotated[Auto | ArrayLike, numbers(_RIDGES, _above, auto=True, several=True)]
+Ridge = Annotated[Auto, numbers(f"'auto' or {_BOUND}", *_ABOVE, auto=True)]
+Ridges = Annotated[Auto | ArrayLike, numbers(_RIDGES, *_ABOVE, auto=True, several=True)]
 #: From 0 to 1; for all groups, or for each.
-Weight = Annotated[float | None, numbers("None or between 0 and 1", _share)]
-_WEIGHTS = "a number between 0 and 1, or one per group"
-Weights = Annotated[float | Sequence[float], numbers(_WEIGHTS, _share, several=True)]
+Weight = Annotated[float | None, numbers("None or between 0 and 1", 0, 1)]
+Weights = Annotated[float | Sequence[float], numbers(_EACH, 0, 1, several=True)]
 #: Coefficients that are known before any data: as given, or as the schema's experts see them.
-Experts = Annotated[ArrayLike | Literal["auto", "experts", "none"] | None, _experts]
-#: A whole number from 1; one that may be zero.
-_COUNT = "a whole number of at least 1"
-Count = Annotated[int, numbers(_COUNT, _from_one, whole=True)]
-AutoCount = Annotated[
-    int | Literal["auto"], numbers(f"'auto' or {_COUNT}", _from_one, whole=True, auto=True)
+_EXPERTS = ("auto", "experts", "none")
+Experts = Annotated[
+    ArrayLike | Literal["auto", "experts", "none"] | None,
+    must_be(
+        '"auto", "experts", None or one number per column',
+        lambda value: not isinstance(value, str) or value in _EXPERTS,
+    ),
 ]
-Spare = Annotated[int, numbers("a whole number of at least 0", lambda v: v >= 0, whole=True)]
+#: A whole number from 1; one that may be zero.
+Count = Annotated[int, numbers(_COUNT, 1, whole=True)]
+AutoCount = Annotated[
+    int | Literal["auto"], numbers(f"'auto' or {_COUNT}", 1, whole=True, auto=True)
+]
+Spare = Annotated[int, numbers("a whole number of at least 0", 0, whole=True)]
 #: Which change of the data is hidden.
-Relation = Annotated[Literal["replace-one"] | AddRemove, _relation]
+Relation = Annotated[
+    Literal["replace-one"] | AddRemove,
+    must_be(
+        '"replace-one" or AddRemove(n_samples), with a public stand-in for the number of rows',
+        lambda value: isinstance(value, AddRemove) or value == "replace-one",
+    ),
+]
 #: A declared label set.
 Labels = ArrayLike | None
 #: Who reads the rows of one organisation.
@@ -169,12 +166,18 @@ RowEngine = Annotated[Any, check_engine]
 #: Where a price is charged; None is the process's own.
 Payer = Annotated[
     Budget | Ledger | None,
-    _instance(Budget, Ledger, words='an account of a ledger, as ledger["patients"]'),
+    must_be(
+        'an account of a ledger, as ledger["patients"], or None',
+        lambda value: isinstance(value, Budget | Ledger | None),
+    ),
 ]
 #: What raw columns mean.
 Meaning = Annotated[
     PublicSchema | SchemaEncoder | None,
-    _instance(PublicSchema, SchemaEncoder, words="a PublicSchema, one of its encoders"),
+    must_be(
+        "a PublicSchema, one of its encoders, or None",
+        lambda value: isinstance(value, PublicSchema | SchemaEncoder | None),
+    ),
 ]
 
 
@@ -317,18 +320,6 @@ def _check_of(hint: Any) -> Check | None:
         check: Check = get_args(hint)[-1]
         return check
     return one_of(get_args(hint)) if get_origin(hint) is Literal else None
-
-
-def one_of(choices: tuple[str, ...], **renamed: str) -> Check:
-    """Return a check that a value is one of these; ``renamed`` has the new name of an old one."""
-
-    def check(value: Any, name: str) -> None:
-        if isinstance(value, str) and value in renamed:
-            raise InvalidParameter(f"{name}: {value!r} is called {renamed[value]!r}.")
-        if not isinstance(value, str) or value not in choices:
-            raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
-
-    return check
 
 
 # --- what is allowed and probably not meant ---
@@ -751,11 +742,8 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             two unless said.
         """
         check_parameters(self)
-        return self._promised(self.plan(self._sizes(n_samples, n_features, n_classes)))
-
-    def _promised(self, priced: Priced) -> Guarantee:
-        price = priced.guarantee()
-        return price if self.schema is None else promised_with(schema_of(self._encoder()), price)
+        price = self.plan(self._sizes(n_samples, n_features, n_classes)).guarantee()
+        return promised_with(schema_of(self._encoder()), price)
 
     def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> PublicFacts:
         """Return the public sizes that a price depends on."""
@@ -777,15 +765,8 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
     def prepare(self, X: Any, y: Any) -> tuple[Plan[Any], Any]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
-        table = self._table(X, y)
-        facts = PublicFacts(
-            n_samples=table.X.shape[0],
-            n_features=table.X.shape[1],
-            n_classes=max(2, len(table.classes)),
-            classes=table.classes,
-            features=table.features,
-        )
-        return self.plan(facts), table
+        asked, table = self._asked(), self._table(X, y)
+        return design(asked, table.facts), table
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Charge the price, then release a model of ``(X, y)``.
@@ -814,32 +795,31 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             return self._pay_and_learn(plan, replace(data, engine=engine))
 
     def _pay_and_learn(self, plan: Plan[Any], data: Any) -> Self:
-        (ledger, account), priced = self._paying, plan.priced
-        guarantee, event = self._promised(priced), priced.event()
+        ledger, account = self._paying
+        if self.random_state is None:
+            warn_about_cap(ledger, account)
+        priced = plan.priced
+        guarantee, event = priced.guarantee(), priced.event()
+        if self.schema is not None:
+            guarantee = promised_with(schema_of(self._encoder()), guarantee)
         if self.budget is None:
             ledger, account = payer(None, guarantee)
-        simulation = simulation_of(self.random_state)
-        if simulation is None:
-            warn_about_cap(ledger, account)
-        how: dict[str, Any] = {"event": event, "simulation": simulation}
+        how: dict[str, Any] = {"event": event, "simulation": simulation_of(self.random_state)}
         purpose = f"fit {type(self).__name__}"
         with paying(ledger, account, guarantee, purpose=purpose, **how) as ticket:
             learned = plan.run(data, ticket)
-            model = self._encoding_model(learned)
+            model = learned if isinstance(learned, Model) else learned[0]
+            if self.schema is not None:
+                model = self._encoding_model(model)
             ticket.made = model.digest()
         self.guarantee_, self.receipt_ = guarantee, ticket.receipt
         self.simulated_ = ticket.simulated
-        self._keep(plan, learned, model)
         tell_owner_about_length(data, getattr(self, "data_norm", None))
+        self._keep(plan, learned, model)
         return self
 
-    def _model_in(self, learned: Any) -> Model:
-        """Return the model in what a plan's run gave."""
-        return learned  # type: ignore[no-any-return]
-
-    def _encoding_model(self, learned: Any) -> Model:
+    def _encoding_model(self, model: Model) -> Model:
         """Return the model with what turns raw rows into its own."""
-        model = self._model_in(learned)
         encoder = self._encoder(model.facts.n_samples)
         return model if encoder is None else encoded_by(model, carried(encoder, model))
 
@@ -943,9 +923,8 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             labels = plain_labels("y", labels)
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
-        if encoder is None or encoder.schema.outcome is None:
-            simulated = self.random_state is not None
-            classes = declared_classes(self.classes, y, simulated=simulated)
+        if encoder is None:
+            classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
         else:
             classes = self._classes(y)
         return LabelledTable(rows, encode_labels(labels, classes), classes, features)

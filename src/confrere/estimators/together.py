@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,6 @@ from confrere.estimators.base import (
     Spare,
     check_parameters,
     estimator,
-    one_of,
 )
 from confrere.kernel.guarantee import Guarantee
 from confrere.methods.asking import Sizes, party_codes
@@ -44,7 +43,7 @@ from confrere.methods.votes import (
     group_rows,
     local_of,
 )
-from confrere.model import Linear, Model
+from confrere.model import Model
 
 
 @estimator
@@ -187,14 +186,8 @@ class CollaborativeClassifier(LinearClassifier):
         table = self._table(X, y)
         self.party_, codes = party_codes(ids, len(table.codes))
         counts = np.bincount(codes, minlength=len(self.party_)).tolist()
-        facts = PublicFacts(
-            n_samples=len(table.codes),
-            n_features=table.X.shape[1],
-            n_classes=max(2, len(table.classes)),
-            sizes=dict(zip(map(str, self.party_), counts, strict=True)),
-            features=table.features,
-        )
-        return self.plan(facts), replace(table, party=codes)
+        sizes = dict(zip(map(str, self.party_), counts, strict=True))
+        return self.plan(replace(table.facts, sizes=sizes)), replace(table, party=codes)
 
     def plan(self, facts: PublicFacts) -> CollaborativePlan:
         """Return everything that is decided before the data are touched."""
@@ -295,7 +288,7 @@ class MultipartyClassifier(LinearClassifier):
 
     _protocol: ClassVar[type[Voting]] = Voting
 
-    method: Annotated[Method, one_of(get_args(Method), average="weights")] = "statistic"
+    method: Method = "statistic"
     alpha: Ridge = "auto"
     local: Any = None
     local_alpha: Bound = 1e-4
@@ -383,9 +376,6 @@ class MultipartyClassifier(LinearClassifier):
         return MultipartyPlan(
             voting=voting, n_parties=facts.n_samples, local=self.local, on_faulty=self.on_faulty
         )
-
-    def _model_in(self, learned: Any) -> Linear:
-        return learned[0]  # type: ignore[no-any-return]
 
     def _keep(self, plan: MultipartyPlan, learned: Any, model: Model) -> None:
         super()._keep(plan, learned, model)

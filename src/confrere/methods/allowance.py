@@ -23,6 +23,7 @@ from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.accountants import (
     Exposure,
     GaussianLoss,
+    Logistic,
     Loss,
     check_delta,
     corners,
@@ -50,6 +51,7 @@ MANY_CLASSES = 10.0
 
 #: By its name: what two classes have.
 LossName = Literal["logistic", "capped"]
+LOSSES: dict[LossName, Logistic] = {"logistic": Logistic(), "capped": Logistic(0.5)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +174,8 @@ def allowance(
     loss: LossName = "capped",
     n_classes: int = 2,
 ) -> Allowance:
-    cap = slope_of(loss)
-    made = loss_of(n_classes, cap)
+    made: Loss = LOSSES[loss] if n_classes == 2 else loss_of(n_classes)
+    cap = LOSSES[loss].slope
     return Allowance(epsilon=epsilon, delta=delta, loss=made, count=n_samples, cap=cap)
 
 
@@ -229,11 +231,6 @@ def alike(sizes: Iterable[int]) -> float:
     """Return how many parties of one size these are worth, weighted by their records."""
     counts = [int(size) for size in sizes]
     return sum(counts) ** 2 / max(1, sum(count**2 for count in counts))
-
-
-def slope_of(loss: LossName, n_classes: int = 2) -> float:
-    """Return the largest slope of the loss; more than two classes have the softmax loss."""
-    return 0.5 if loss == "capped" and n_classes == 2 else 1.0
 
 
 def column_ridges(alpha: ArrayLike, n_features: int) -> tuple[float, Floats]:

@@ -31,6 +31,7 @@ from confrere.methods.allowance import (
     DECLARED,
     DRIFT,
     LOG_ODDS,
+    LOSSES,
     UNKNOWN,
     Allowance,
     Alpha,
@@ -43,7 +44,6 @@ from confrere.methods.allowance import (
     gaussian_rate,
     objective,
     ridge_for,
-    slope_of,
 )
 from confrere.methods.average import Averaging, Collaboration, Expansion
 from confrere.methods.geometry import (
@@ -691,7 +691,7 @@ def design_protocol(
         "delta": asked.delta,
         "n_classes": n_classes,
         "alpha": asked.ridge,
-        "cap": slope_of(asked.loss, n_classes),
+        "cap": LOSSES[asked.loss].slope if n_classes == 2 else 1.0,
         "prior": prior,
     }
     if method == "ofaa":

@@ -64,6 +64,16 @@ class LabelledTable:
         return Names(tuple(self.classes.tolist()), tuple(self.features))
 
     @property
+    def facts(self) -> PublicFacts:
+        return PublicFacts(
+            n_samples=self.X.shape[0],
+            n_features=self.X.shape[1],
+            n_classes=max(2, len(self.classes)),
+            classes=self.classes,
+            features=self.features,
+        )
+
+    @property
     def labels(self) -> NDArray[Any]:
         """Labels as measurements take them: of two classes -1 and +1 in a byte, codes of more."""
         if len(self.classes) > 2:

@@ -38,15 +38,7 @@ from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.kernel.measurements import Objective, Point
 from confrere.ledger import payer
-from confrere.methods.allowance import (
-    CURVATURE,
-    LOG_ODDS,
-    SEEN,
-    LossName,
-    alike,
-    allowance,
-    slope_of,
-)
+from confrere.methods.allowance import CURVATURE, LOG_ODDS, LOSSES, SEEN, LossName, alike, allowance
 from confrere.methods.asking import Colluding, Sizes
 from confrere.methods.average import Averaging
 from confrere.methods.geometry import (
@@ -146,7 +138,7 @@ class Forecast(Shown):
             allowed = allowance(self.epsilon, self.n_samples, delta=self.delta, loss=self.loss)
             return plan_linear(allowed, frame).mechanism.act
         averaging = Averaging(
-            frame=frame, epsilon=self.epsilon, delta=self.delta, cap=slope_of(self.loss)
+            frame=frame, epsilon=self.epsilon, delta=self.delta, cap=LOSSES[self.loss].slope
         )
         sizes = Sizes({f"party {k}": self.n_samples for k in range(self.parties)})
         mechanism = averaging.asked(sizes).mechanism(self.n_samples)

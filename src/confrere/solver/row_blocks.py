@@ -147,6 +147,8 @@ class BlockRows:
     shrink: Any = None
     factors: Floats | float = 1.0
     constant: float = 0.0
+    #: The numbers of rows that are too large, or not numbers, and stand for others.
+    odd: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
     def __init__(self, X: Any) -> None:
         self.sparse = bool(sparse.issparse(X))
@@ -175,7 +177,13 @@ class BlockRows:
             found = sparse_block(self.X, part) if self.sparse else self.X[part]
         if found.shape != (part.stop - part.start, self.X.shape[1]):
             raise InvalidData("the rows changed while they were read: a block has another shape.")
-        return buffer.doubles(found) if isinstance(found, np.ndarray) else found
+        if isinstance(found, np.ndarray):
+            found = buffer.doubles(found)
+        return self.tamed(found, part) if len(self.odd) else found
+
+    def tamed(self, found: Any, part: slice) -> Any:
+        """Return a block with what stands for its odd rows: who measures them says it."""
+        return found
 
     def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
         """Return the rows of every slice; a block is valid until the next is asked for."""
@@ -221,8 +229,7 @@ class BlockRows:
 class Buffer:
     """Room for one block, used again and again: fresh pages cost more than the arithmetic."""
 
-    def __init__(self) -> None:
-        self._room = np.empty((0, 0))
+    _room: Floats = np.empty((0, 0))
 
     def doubles(self, X: NDArray[Any]) -> Floats:
         """Return an array as doubles in C order: itself if it is that."""
