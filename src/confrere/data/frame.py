@@ -179,10 +179,10 @@ class BoundedRows(BlockRows, MeasuredRows):
 
     def _measure(self, precision: type[np.floating[Any]]) -> float:
         """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
-        step, n = self.layout[1], self.shape[0]
+        (block, step), n = self.layout, self.shape[0]
         # What an engine keeps never changes.
         rows = self if self.engine is None else self.engine.keep(self._with(engine=None))
-        work, parts = partial(rows._measured, precision), range(math.ceil(n / step))
+        work, parts = partial(rows._measured, precision, block, step), range(math.ceil(n / step))
         found = map(work, parts) if self.engine is None else self.engine.map(work, parts)
         odd, most = [self.odd], 0.0
         for number, (shrink, strange, longest) in enumerate(found):
@@ -196,9 +196,11 @@ class BoundedRows(BlockRows, MeasuredRows):
         self.odd = np.concatenate(odd)
         return most
 
-    def _measured(self, precision: type[np.floating[Any]], number: int) -> Sums:
+    def _measured(
+        self, precision: type[np.floating[Any]], block: int, step: int, number: int
+    ) -> Sums:
         """Return a partition's factors, none if all are one, its odd rows, and the longest."""
-        bound, (block, step) = self.bound, self.layout
+        bound = self.bound
         first, last = number * step, min((number + 1) * step, self.shape[0])
         shrink = np.ones(last - first, dtype=precision)
         odd, longest, clipped = [np.empty(0, dtype=np.intp)], 0.0, False
