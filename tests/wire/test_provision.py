@@ -17,7 +17,7 @@ from confrere.cli import app
 from confrere.errors import InvalidParameter, OperationRefused, SignatureError, StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.signing import read_private_key
-from confrere_federation.engines.keys import read_authority, read_certificate
+from confrere_federation.engines.keys import read_certificate
 from confrere_federation.kits import (
     _members,
     _write,
@@ -162,7 +162,7 @@ def test_the_coordinators_kit_lets_exactly_the_parties_in(work):
     open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
     study = read_study(work / "coordinator" / "study.toml")
     assert list(read_nodes(work / "coordinator" / "nodes", study)) == list(PARTIES)
-    read_authority(work / "coordinator" / "authority" / "ca.pem")
+    read_certificate(work / "coordinator" / "authority" / "ca.pem")
     key = work / "coordinator" / "authority" / "server.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
 

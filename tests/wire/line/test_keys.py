@@ -12,29 +12,19 @@ from confrere.errors import InvalidParameter
 from confrere_federation.engines.keys import (
     make_authority,
     make_node_key,
-    read_authority,
     read_certificate,
     read_node_key,
 )
 
 
-def test_an_authority_vouches_for_the_server(tmp_path):
+def test_a_server_s_certificate_vouches_for_its_names_and_for_nobody_else(tmp_path):
     made = make_authority(tmp_path / "keys", ["127.0.0.1", "hub.example"])
-    root, server = (
-        x509.load_pem_x509_certificate(path.read_bytes())
-        for path in (made.certificate, made.server_certificate)
-    )
-    server.verify_directly_issued_by(root)
+    server = read_certificate(made.certificate)
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["hub.example"]
     assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
     assert stat.S_IMODE(made.server_key.stat().st_mode) == 0o600
-    # The authority's key is nowhere: nobody can make a second server certificate.
-    assert sorted(p.name for p in (tmp_path / "keys").iterdir()) == [
-        "ca.pem",
-        "server.key",
-        "server.pem",
-    ]
+    assert sorted(p.name for p in (tmp_path / "keys").iterdir()) == ["ca.pem", "server.key"]
 
 
 def test_a_node_key_has_a_certificate_of_its_own_making(tmp_path):
@@ -47,7 +37,7 @@ def test_a_node_key_has_a_certificate_of_its_own_making(tmp_path):
     assert b"PRIVATE KEY" in key.private_pem()
     make_authority(tmp_path / "keys", ["localhost"])
     with pytest.raises(InvalidParameter, match=r"ca\.pem"):
-        read_authority(tmp_path / "node")
+        read_certificate(tmp_path / "node")
 
 
 def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path):
@@ -96,7 +86,7 @@ def test_a_certificate_that_could_vouch_for_others_is_refused(tmp_path):
     }
     for content in wrong.values():
         file.write_bytes(content)
-        with pytest.raises(InvalidParameter, match="not the certificate of a node key"):
+        with pytest.raises(InvalidParameter, match="not the certificate of a server or node key"):
             read_certificate(file)
 
 

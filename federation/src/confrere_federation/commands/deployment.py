@@ -18,12 +18,7 @@ from confrere_federation.commands.key_access import (
     stopped_by_services,
 )
 from confrere_federation.commands.studies import receipt_table, words_of
-from confrere_federation.engines.keys import (
-    authority_in,
-    expiry_warnings,
-    read_authority,
-    read_certificate,
-)
+from confrere_federation.engines.keys import authority_in, expiry_warnings, read_certificate
 from confrere_federation.engines.offline import AtHome
 from confrere_federation.parties.federation import RunSteps
 from confrere_federation.parties.party import check_witness
@@ -163,7 +158,7 @@ def coordinator(
             check_destination(found, place, names)
         tls = authority_in(authority or home / "authority", host)
         ends = {name: read_certificate(path) for name, path in nodes.items()}
-        tell(*expiry_warnings({"the coordinator": read_authority(tls.certificate), **ends}))
+        tell(*expiry_warnings({"the coordinator": read_certificate(tls.certificate), **ends}))
         progress = Progress(home, tell, study=found.sha256, study_id=found.id)
         steps, where = RunSteps(), dict.fromkeys(names, "nobody yet")
 

@@ -60,7 +60,11 @@ def party(
         node_key, passphrase_of(node_key, NODE_PASSPHRASE, locked=keys.is_locked(node_key))
     )
     ends = {"this node": keys.read_certificate(node.certificate)}
-    tell(*keys.expiry_warnings(ends | {"the coordinator": keys.read_authority(authority)}))
+    tell(
+        *keys.expiry_warnings(
+            ends | {"the coordinator": keys.read_certificate(authority, "authority")}
+        )
+    )
 
     def make() -> AtHome:
         # Only here: who has the line reads no tables.

@@ -1,7 +1,8 @@
-"""Keys of a federation: the authority that vouches for the server, and a key per party.
+"""Keys of a federation: one of the server, and one per party.
 
-A party makes a certificate from its own node key and hands that over. The coordinator lets in who
-holds the key of such a certificate; no authority stands between them.
+Each makes a certificate from its own key and hands that over: a party lets itself be asked by who
+holds the key of the coordinator's, and the coordinator lets in who holds the key of a party's. No
+authority stands between them, and none of these certificates vouches for another.
 """
 
 from __future__ import annotations
@@ -38,41 +39,27 @@ WARNING_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Files of the server's certificate and of the authority that signed it."""
+    """Files of what the server proves itself by."""
 
-    certificate: Path  #: The authority's own certificate: the one to give to every party
-    server_certificate: Path  #: What the server shows; the key stays with the coordinator
-    server_key: Path
+    certificate: Path  #: What it shows: the one to give to every party
+    server_key: Path  #: Stays with the coordinator
 
 
 def make_authority(
-    folder: str | os.PathLike[str],  # Where the three files go; nothing is overwritten
+    folder: str | os.PathLike[str],  # Where both files go; nothing is overwritten
     hosts: Sequence[str],  # Names and addresses under which parties reach the server
     *,
-    days: int = 365,  # How long both certificates are valid
+    days: int = 365,  # How long the certificate is valid
 ) -> Authority:
-    """Make an authority and a server certificate; the authority's key is thrown away."""
+    """Make a server's key and certificate."""
     if not hosts:
         raise InvalidParameter("hosts must name how parties reach the server.")
     place = Path(folder).resolve()
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    authority_key, server_key = (ec.generate_private_key(_CURVE) for _ in range(2))
-    vouching = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    issuer = _called("confrere authority")
-    root = _certificate(issuer, authority_key, vouching, days=days, authority=True)
-    server = _certificate(
-        _called(str(hosts[0])[:64]),
-        server_key,
-        vouching,
-        x509.SubjectAlternativeName([_name(host) for host in hosts]),
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
-        days=days,
-        signed_by=(issuer, authority_key),
-    )
-    made = Authority(place / "ca.pem", place / "server.pem", place / "server.key")
-    _write(made.certificate, certificate_text(root).encode(), 0o644)
-    _write(made.server_certificate, certificate_text(server).encode(), 0o644)
-    _write(made.server_key, _private_pem(server_key), 0o600)
+    made = Authority(place / "ca.pem", place / "server.key")
+    names = x509.SubjectAlternativeName([_name(host) for host in hosts])
+    usage = ExtendedKeyUsageOID.SERVER_AUTH
+    _make(made.server_key, made.certificate, "server", usage, names, days=days)
     return made
 
 
@@ -84,7 +71,7 @@ def authority_in(folder: Path, host: str) -> Authority:
         shutil.rmtree(draft, ignore_errors=True)
         make_authority(draft, [host])
         draft.replace(folder)
-    return Authority(folder / "ca.pem", folder / "server.pem", folder / "server.key")
+    return Authority(folder / "ca.pem", folder / "server.key")
 
 
 def make_node_key(
@@ -97,16 +84,8 @@ def make_node_key(
     """
     private = Path(path).resolve()
     certificate = certificate_beside(private)
-    if certificate.exists():
-        raise _taken(certificate)
-    key = ec.generate_private_key(_CURVE)
-    _write(private, _private_pem(key, passphrase), 0o600)
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    # Names differ, so that one certificate is never looked up in place of another.
-    name = _called(f"confrere node {identifier.digest.hex()[:32]}")
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-    made = _certificate(name, key, usage, days=_NODE_DAYS)
-    _write(certificate, certificate_text(made).encode(), 0o644)
+    usage = ExtendedKeyUsageOID.CLIENT_AUTH
+    _make(private, certificate, "node", usage, days=_NODE_DAYS, passphrase=passphrase)
     return certificate
 
 
@@ -151,16 +130,16 @@ def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -
     return NodeKey(key, certificate)
 
 
-def read_certificate(path: str | os.PathLike[str]) -> x509.Certificate:
+def read_certificate(path: str | os.PathLike[str], what: str = "node") -> x509.Certificate:
     place = Path(path)
-    return read_certificate_text(_read(place), f"node: {place.name}")
+    return read_certificate_text(_read(place), f"{what}: {place.name}")
 
 
 def read_certificate_text(content: str | bytes, what: str) -> x509.Certificate:
-    """Read the text of a party's certificate; ``what`` names it in an error."""
+    """Read the text of a certificate that vouches for itself alone; ``what`` names it in errors."""
     wrong = InvalidParameter(
-        f"{what} is not the certificate of a node key; ask the party for the file that confrere "
-        "keys node made."
+        f"{what} is not the certificate of a server or node key; ask whose it is for the file "
+        "that confrere made: a coordinator's ca.pem, a party's node.key.pem."
     )
     try:
         (found,) = x509.load_pem_x509_certificates(
@@ -172,20 +151,6 @@ def read_certificate_text(content: str | bytes, what: str) -> x509.Certificate:
         raise wrong from None
     if limits.ca or not isinstance(found.public_key(), ec.EllipticCurvePublicKey):
         raise wrong
-    return found
-
-
-def read_authority(path: str | os.PathLike[str]) -> x509.Certificate:
-    return read_authority_text(_read(Path(path)))
-
-
-def read_authority_text(content: bytes) -> x509.Certificate:
-    try:
-        (found,) = x509.load_pem_x509_certificates(content)
-    except ValueError:
-        raise InvalidParameter(
-            "authority: it is no certificate; ask the coordinator for ca.pem."
-        ) from None
     return found
 
 
@@ -210,38 +175,40 @@ def expiry_warnings(
     return found
 
 
-def _called(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _certificate(
-    name: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+def _make(
+    private: Path,
+    certificate: Path,
+    whose: str,
+    usage: x509.ObjectIdentifier,
     *more: x509.ExtensionType,
     days: int,
-    authority: bool = False,
-    signed_by: tuple[x509.Name, ec.EllipticCurvePrivateKey] | None = None,
-) -> x509.Certificate:
-    """Return a key's certificate, signed by another's, or by itself."""
-    issuer, signing = signed_by or (name, key)
+    passphrase: str | None = None,
+) -> None:
+    """Write a new key, its owner's alone, and a certificate that it signs itself."""
+    if certificate.exists():
+        raise _taken(certificate)
+    key = ec.generate_private_key(_CURVE)
+    _write(private, _private_pem(key, passphrase), 0o600)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    # Names differ, so that one certificate is never looked up in place of another.
+    called = f"confrere {whose} {identifier.digest.hex()[:32]}"
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
     now = datetime.now(UTC) - timedelta(minutes=5)
-    told = dict.fromkeys(_USES, False)
-    told |= dict.fromkeys(("key_cert_sign", "crl_sign"), authority)
-    usage = x509.KeyUsage(**told, digital_signature=not authority)
+    uses = x509.KeyUsage(**dict.fromkeys(_USES, False), digital_signature=True)
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(issuer)
+        .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now)
         .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(uses, critical=True)
     )
-    for extension in (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), *more):
+    for extension in (identifier, x509.ExtendedKeyUsage([usage]), *more):
         made = made.add_extension(extension, critical=False)
-    return made.sign(signing, hashes.SHA384())
+    _write(certificate, certificate_text(made.sign(key, hashes.SHA384())).encode(), 0o644)
 
 
 def _name(host: str) -> x509.GeneralName:

@@ -37,13 +37,7 @@ from typing import Any
 
 from confrere.errors import EngineFailed, InvalidParameter
 from confrere_federation.engines.carrier import MAX_MESSAGE, Answering
-from confrere_federation.engines.keys import (
-    Authority,
-    NodeKey,
-    certificate_text,
-    read_authority,
-    read_certificate,
-)
+from confrere_federation.engines.keys import Authority, NodeKey, certificate_text, read_certificate
 from confrere_federation.progress import Progress
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what strangers do is not for people's terminals
@@ -251,7 +245,7 @@ def carrying(
     settings = {
         "certificates": {name: certificate_text(one) for name, one in found.items()},
         "key": authority.server_key.read_text(),
-        "shown": authority.server_certificate.read_text(),
+        "shown": authority.certificate.read_text(),
         "address": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "log": None if log is None else str(log),
     }
@@ -491,7 +485,7 @@ class Line:
         stopped: Callable[[], bool] = lambda: False,  # Is asked every second; then it is left
     ) -> None:
         credentials = grpc.ssl_channel_credentials(
-            certificate_text(read_authority(authority)).encode(),
+            certificate_text(read_certificate(authority, "authority")).encode(),
             key.private_pem(),
             key.certificate.read_bytes(),
         )

@@ -48,7 +48,6 @@ from confrere_federation.engines.keys import (
     certificate_text,
     make_authority,
     make_node_key,
-    read_authority_text,
     read_certificate,
     read_certificate_text,
 )
@@ -418,7 +417,7 @@ def _names(participant: str, study: Study) -> set[str]:
     names = {"study.toml", "coordinator.pub", ADDRESS}
     if participant != COORDINATOR:
         return names | {"ca.pem", f"{participant}.request"}
-    tls = {f"authority/{name}" for name in ("ca.pem", "server.pem", "server.key")}
+    tls = {f"authority/{name}" for name in ("ca.pem", "server.key")}
     return names | tls | {f"nodes/{party.name}.pem" for party in study.parties}
 
 
@@ -494,7 +493,7 @@ def _pages(
         "participant": participant,
         **reached.groupdict(),
         "fingerprint": fingerprint(key),
-        "ends": read_authority_text(authority).not_valid_after_utc,
+        "ends": read_certificate_text(authority, "ca.pem").not_valid_after_utc,
         "cost": cost_of(study),
         "trust": trust_of(study),
         "line": public_line(key, COORDINATOR),
