@@ -55,6 +55,16 @@ def test_without_a_lifetime_cap_there_is_no_federation(tmp_path):
 def test_as_many_signatures_are_shared_as_there_are_parties():
     signed = {f"party {k}": bytes([k]) * k for k in range(100)}
     assert unpacked("parties", packed("parties", signed)) == signed
-    for told in ({}, {"parties": ["a"]}, {"parties": "a"}):
+    one = packed("parties", {"a": b"s"})
+    parts = one.arrays["parts"]
+    assert unpacked("parties", Payload({"parties": ["a"]}, {"parts": parts})) == {"a": b"s"}
+    nobody = packed("parties", {}).arrays["parts"]
+    beside = [({}, {}), ({"parties": ["a"]}, {"parts": nobody}), ({"parties": "a"}, one.arrays)]
+    beside += [({"parties": ["a"], more: ["b"]}, one.arrays) for more in ("files", "more")]
+    beside += [
+        ({"parties": ["a"]}, {"parts": parts, "more": parts}),
+        ({"files": ["a"]}, one.arrays),
+    ]
+    for values, arrays in beside:
         with pytest.raises(InvalidMessage):
-            unpacked("parties", Payload(told, packed("parties", {}).arrays if told else None))
+            unpacked("parties", Payload(values, arrays))

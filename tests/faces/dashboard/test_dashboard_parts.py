@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 import time
@@ -155,6 +157,19 @@ def test_a_sign_in_has_to_prove_itself(tmp_path):
     refused("32 characters", secret=secret, **SIGN_IN)
 
 
+def posted(place, length, body):
+    """Send a form of another length than is announced; return the codes of what comes back."""
+    head = b"POST /studies/a/b HTTP/1.1\r\nHost: dashboard\r\nOrigin: http://dashboard\r\n"
+    head += b"X-Remote-User: Dr. Officer\r\nContent-Length: %d\r\n\r\n" % length
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(60)
+        line.connect(str(place))
+        line.sendall(head + body)
+        line.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: line.recv(65536), b""))
+    return re.findall(rb"HTTP/1.1 (\d+)", answer)
+
+
 def test_a_dashboard_at_a_socket_answers_its_front_and_nobody_else_can_connect(tmp_path):
     place = tmp_path / "dashboard.sock"
     (tmp_path / "approvers").write_text("# the office\nDr. Officer\n")
@@ -175,6 +190,10 @@ def test_a_dashboard_at_a_socket_answers_its_front_and_nobody_else_can_connect(t
             assert front.get("/").status_code == 401
             answer = front.get("/", headers={"X-Remote-User": "Dr. Officer"})
             assert (answer.status_code, "Dr. Officer" in answer.text) == (200, True)
+        # Whoever announces a length is held to it: what follows is no part of the form, and what
+        # does not come is not made up.
+        assert posted(place, 4, b"a=b&" + bytes(1000)) == [b"403", b"400"]
+        assert posted(place, 5, b"a=b&") == []
         assert "token=" not in told.read_text()
         assert "1 may decide" in told.read_text()
         family = psutil.Process(process.pid).children(recursive=True)

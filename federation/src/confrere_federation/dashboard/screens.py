@@ -30,13 +30,11 @@ from confrere_federation.dashboard.auth import AccessControl, Guarded
 from confrere_federation.dashboard.state import (
     Book,
     Dashboard,
-    Facts,
     Place,
     changes,
     last_lines,
     metrics,
     over_time,
-    person_totals,
     run_facts,
     share,
 )
@@ -48,11 +46,10 @@ _PAGE = 50
 
 def make_app(dashboard: Dashboard, access: AccessControl) -> Guarded:
     screens = Screens(dashboard, access)
-    routes: list[BaseRoute] = [
-        Route(f"/{name}", getattr(screens, name or "budgets"))
-        for name in ("", "studies", "runs", "releases", "metrics")
-    ]
+    kinds = ("", "studies", "runs", "releases")
+    routes: list[BaseRoute] = [Route(f"/{name}", screens.everything) for name in kinds]
     routes += [
+        Route("/metrics", screens.metrics),
         Route("/ledger/{name}", screens.ledger),
         Route("/ledger/{name}/row/{number:int}", screens.row),
         Route("/studies/{name}/{party}", screens.study),
@@ -62,10 +59,9 @@ def make_app(dashboard: Dashboard, access: AccessControl) -> Guarded:
         Route("/releases/{name}", screens.release),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
-    kinds: tuple[type[Exception], ...] = (HTTPException, ConfrereError, OSError)
-    return Guarded(
-        Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, screens.missing)), access
-    )
+    faults: tuple[type[Exception], ...] = (HTTPException, ConfrereError, OSError)
+    shown = Starlette(routes=routes, exception_handlers=dict.fromkeys(faults, screens.missing))
+    return Guarded(shown, access)
 
 
 class Screens:
@@ -85,7 +81,8 @@ class Screens:
             "moment": lambda time: str(time)[:16].replace("T", " "),
             "day": lambda time: str(time)[:10],
         }
-        self._templates.globals |= {"share": share, "words": OPERATION_WORDS}
+        told = {"share": share, "words": OPERATION_WORDS, "dashboard": dashboard}
+        self._templates.globals |= told
 
     def _page(
         self, request: Request, name: str, title: str, *, status: int = 200, **values: Any
@@ -98,7 +95,6 @@ class Screens:
             visitor=visitor,
             form_key=self.access.form_key(visitor),
             may_decide=self.access.may_decide(visitor),
-            contents=self.dashboard.contents(),
             year=datetime.now(UTC).year,
             **values,
         )
@@ -121,16 +117,10 @@ class Screens:
             what = f"A file or folder cannot be read any more ({error.strerror or 'it is gone'})."
         return self._page(request, "missing", title, status=status, what=what)
 
-    def budgets(self, request: Request) -> Response:
-        books, studies = self.dashboard.books(), self.dashboard.studies()
-        return self._page(
-            request,
-            "budgets",
-            "Budgets",
-            books=books,
-            totals=person_totals(books, self.dashboard.units()),
-            waiting=_states(studies).count("waiting"),
-        )
+    def everything(self, request: Request) -> Response:
+        """Show all of a kind: what stands on such a page its template asks the dashboard for."""
+        name = request.url.path[1:] or "budgets"
+        return self._page(request, name, name.capitalize())
 
     def ledger(self, request: Request) -> Response:
         book, asked = self.dashboard.book(self._place("ledgers", request)), request.query_params
@@ -182,9 +172,6 @@ class Screens:
             study=next(studies, None),
         )
 
-    def studies(self, request: Request) -> Response:
-        return self._page(request, "studies", "Studies", studies=self.dashboard.studies())
-
     def study(
         self, request: Request, form: Mapping[str, str] | None = None, fault: str | None = None
     ) -> Response:
@@ -226,9 +213,6 @@ class Screens:
             return self.study(request, form, wrong)
         return RedirectResponse(request.url.path, status_code=303)
 
-    def runs(self, request: Request) -> Response:
-        return self._page(request, "runs", "Runs", runs=self.dashboard.runs())
-
     def run(self, request: Request) -> Response:
         place = self._place("runs", request)
         facts = run_facts(place)
@@ -246,9 +230,6 @@ class Screens:
         template = self._templates.get_template("run_part.html.j2")
         return template.render(run=facts, lines=last_lines(place.path))
 
-    def releases(self, request: Request) -> Response:
-        return self._page(request, "releases", "Releases", releases=self.dashboard.releases())
-
     def release(self, request: Request) -> Response:
         release = self.dashboard.release(self._place("releases", request))
         return self._page(
@@ -260,19 +241,18 @@ class Screens:
         )
 
     def metrics(self, request: Request) -> Response:
-        books, contents, studies = (
+        books, contents, states = (
             self.dashboard.books(),
             self.dashboard.contents(),
-            self.dashboard.studies(),
+            self.dashboard.states(),
         )
-        states = _states(studies)
         counts = {
             "ledgers": len(books),
             "ledgers_not_verified": sum(book.fault is not None for book in books),
             "ledgers_against_witness": sum(book.witness is not None for book in books),
             "accounts": sum(len(book.accounts) for book in books),
             "charges_total": sum(book.charges for book in books),
-            "studies": len(studies),
+            "studies": len(contents.studies),
             "studies_waiting": states.count("waiting"),
             "studies_agreed": states.count("agreed") + states.count("answered"),
             "studies_refused": states.count("refused"),
@@ -304,10 +284,6 @@ def _number(text: str | None, usual: float) -> float:
     except ValueError:
         return -1.0
     return found if math.isfinite(found) else -1.0
-
-
-def _states(studies: list[Facts]) -> list[str]:
-    return [one["state"] for study in studies for one in study.get("parties", {}).values()]
 
 
 def _form_fault(study: Mapping[str, Any], form: Mapping[str, str], *, agree: bool) -> str | None:

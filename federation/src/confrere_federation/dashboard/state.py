@@ -339,10 +339,6 @@ async def changes(
 
 def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]]) -> str:
     """Return counts in Prometheus' text form; no names, no costs, nothing about data."""
-    lines = []
-    for name, value in counts.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# TYPE confrere_{name} {kind}", f"confrere_{name} {value}"]
     by_role: Counter[tuple[str, str]] = Counter()
     parties: Counter[str] = Counter()
     for run in runs:
@@ -350,14 +346,19 @@ def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]]) -> str
         by_role[run["role"], state] += 1
         if run["role"] == "coordinator":
             parties.update(run["counts"])
-    lines.append("# TYPE confrere_runs gauge")
-    for role in ("coordinator", "party"):
-        for state in ("running", "released", "failed"):
-            labels = f'role="{role}",state="{state}"'
-            lines.append(f"confrere_runs{{{labels}}} {by_role[role, state]}")
-    lines.append("# TYPE confrere_run_parties gauge")
-    for state in ("connected", "asked", "answered", "paid", "dropped"):
-        lines.append(f'confrere_run_parties{{state="{state}"}} {parties[state]}')
+    families = {name: {"": value} for name, value in counts.items()}
+    families["runs"] = {
+        f'{{role="{role}",state="{state}"}}': by_role[role, state]
+        for role in ("coordinator", "party")
+        for state in ("running", "released", "failed")
+    }
+    known = ("connected", "asked", "answered", "paid", "dropped")
+    families["run_parties"] = {f'{{state="{state}"}}': parties[state] for state in known}
+    lines = []
+    for name, values in families.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines.append(f"# TYPE confrere_{name} {kind}")
+        lines += [f"confrere_{name}{labels} {value}" for labels, value in values.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -524,6 +525,13 @@ class Dashboard:
 
     def studies(self) -> list[Facts]:
         return [self.study(place) for place in self.contents().studies]
+
+    def states(self) -> list[str]:
+        """Return how every study stands at every party that is here."""
+        return [one["state"] for each in self.studies() for one in each.get("parties", {}).values()]
+
+    def totals(self) -> list[PersonTotal]:
+        return person_totals(self.books(), self.units())
 
     def release(self, place: Place) -> Facts:
         inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
