@@ -22,9 +22,9 @@ from benchmarks.bench_forms import SHAPES
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from confrere import CollaborativeClassifier
 from confrere.data.features import Feature
-from confrere.kernel.streams import SeededSource
 from confrere.planning import choose
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.simulation import SeededSource
 
 EPSILONS, SPLITS, DRAWS = (0.1, 0.5, 1.0, 3.0), 2, 2
 STATES = ("Ohio", "Arizona", "Maine", "Georgia", "Oklahoma", "Nevada")

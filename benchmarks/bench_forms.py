@@ -28,11 +28,11 @@ from benchmarks.measured import RECORDS, fill, markdown, read_record, write_reco
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.data.features import Feature
 from confrere.demo import ruijin_like
-from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import choose_form
 from confrere.methods.plan import Names
 from confrere.schema import Category, Flag, Number, Ordered
+from confrere.simulation import SeededSource
 from confrere_research.loaders import (
     load_bank_marketing,
     load_brfss2015,

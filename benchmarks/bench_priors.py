@@ -31,8 +31,8 @@ from confrere import (
 )
 from confrere.arrays import Floats
 from confrere.estimators import designed
-from confrere.kernel.streams import SeededSource
 from confrere.methods.plan import Names
+from confrere.simulation import SeededSource
 from confrere_research import loaders
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems import make_problem

@@ -30,8 +30,8 @@ from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.arrays import Floats
 from confrere.estimators import designed
 from confrere.kernel.measurements import SecureSum
-from confrere.kernel.streams import SeededSource
 from confrere.planning import choose
+from confrere.simulation import SeededSource
 from confrere_federation.parties.masks import Masking, SumContext
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems.hospitals import states_as_hospitals

@@ -22,11 +22,12 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_epsilon, check_relation
 from confrere.kernel.measurements import Point, counts
 from confrere.kernel.release import paying
-from confrere.kernel.streams import RandomSource, Seed, simulation_of
+from confrere.kernel.streams import RandomSource
 from confrere.ledger import Budget, Ledger, payer
 from confrere.methods.asking import party_codes
 from confrere.methods.sums import Hides
 from confrere.methods.votes import PartyBudget
+from confrere.simulation import Seed, simulation_of
 
 THEOREM = "docs/proofs/learned_facts.md"
 

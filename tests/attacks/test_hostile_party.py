@@ -11,8 +11,8 @@ import pytest
 
 from confrere.errors import QuorumMissed
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.streams import SeededSource
 from confrere.methods.asking import Sizes
+from confrere.simulation import SeededSource
 from confrere_federation.parties import Averaging, Expansion, Frame, LocalParty, PartyError, Payload
 from confrere_federation.parties.answers import Journal
 from confrere_federation.parties.messages import (

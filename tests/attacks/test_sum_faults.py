@@ -12,9 +12,9 @@ from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpa
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.measurements import UNSOLVED, SecureSum
 from confrere.kernel.release import paying
-from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
 from confrere.methods.sums import Gradient, check_try
+from confrere.simulation import SeededSource
 from confrere_federation.parties import Payload, Policy, requests
 from confrere_federation.parties import masks as masks_module
 from confrere_federation.parties import party as serving

@@ -12,7 +12,7 @@ from confrere.audit.densities import densities
 from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE, PRINTED, find_method
 from confrere.errors import InvalidParameter
-from confrere.kernel.streams import SeededSource
+from confrere.simulation import SeededSource
 from confrere_federation.parties import OPERATIONS
 from confrere_federation.studies import running as protocols
 from tests.contracts.catalogue import FREE, MAKERS, PRIVATE, X, Y, as_is

@@ -8,9 +8,9 @@ import pytest
 
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import SimulatedRelease
-from confrere.kernel.streams import SeededSource
 from confrere.model.strict_json import json_bytes
 from confrere.release import Release
+from confrere.simulation import SeededSource
 from confrere_federation.studies.study_file import estimator_for
 from confrere_federation.studies.template import write_template
 from tests.contracts.test_engines import PARTIES, charged, make_example, run_between, run_here

@@ -32,12 +32,13 @@ from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.measurements import Objective
 from confrere.kernel.norms import L1, L2, Body, Gaussian, LatticeStep, Pure
-from confrere.kernel.streams import RandomSource, SeededSource, simulation_of
+from confrere.kernel.streams import RandomSource
 from confrere.ledger import Ledger
 from confrere.ledger.compose import Then
 from confrere.methods import average, votes
 from confrere.methods.priors import PriorCheck
 from confrere.methods.votes import WHOLE, shares_of_parties
+from confrere.simulation import SeededSource, simulation_of
 from confrere.solver.descent import Descent
 from confrere.solver.row_blocks import SolverRows
 

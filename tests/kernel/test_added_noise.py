@@ -13,11 +13,11 @@ from confrere.kernel import measurements
 from confrere.kernel.accountants import gaussian_delta, loss_of
 from confrere.kernel.measurements import ROUNDING_SHARE
 from confrere.kernel.norms import Gaussian, HiddenSize
-from confrere.kernel.streams import SeededSource
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.methods.votes import PartyBudget, Tally, noised_average, noised_statistic
+from confrere.simulation import SeededSource
 
 EPSILON, DELTA = 1.0, 1e-3
 

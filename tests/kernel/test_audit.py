@@ -20,10 +20,10 @@ from confrere.catalogue import CATALOGUE
 from confrere.data.frame import BoundedRows, into_ball
 from confrere.estimators import designed
 from confrere.kernel.norms import L2
-from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
 from confrere.methods.average import noised_coefficients
 from confrere.methods.votes import WHOLE
+from confrere.simulation import SeededSource
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source

@@ -20,9 +20,9 @@ from confrere.kernel.accountants import Exposure, Logistic, Softmax
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import SOLVER_SHARE, sum_zero_basis
 from confrere.kernel.norms import L2
-from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import pure_rate
+from confrere.simulation import SeededSource
 from tests.world import RELATIONS, forget
 
 ABOVE = 1 + 1e-9

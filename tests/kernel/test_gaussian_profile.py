@@ -26,9 +26,9 @@ from confrere.kernel.accountants import (
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import SOLVER_SHARE, sum_zero_basis
 from confrere.kernel.norms import L1, Gaussian
-from confrere.kernel.streams import SeededSource
 from confrere.methods import allowance
 from confrere.methods.allowance import gaussian_rate
+from confrere.simulation import SeededSource
 from tests.world import RELATIONS, ball, forget, row_count
 
 #: How far the midpoint rule may be off.

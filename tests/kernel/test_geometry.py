@@ -15,11 +15,11 @@ from confrere.kernel.accountants import Exposure, Logistic
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
-from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
 from confrere.methods.average import Weights
 from confrere.methods.geometry import coordinate_variance, schema_frame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.simulation import SeededSource
 from confrere_federation.parties import Payload
 from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
 from tests.world import RELATIONS, forget, objective, row_count

@@ -8,7 +8,6 @@ from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.measurements import ROUNDING_SHARE, Part, Point, counts
 from confrere.kernel.norms import L1, L2, HiddenSize, LatticeStep
-from confrere.kernel.streams import SeededSource
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.votes import (
     PartyBudget,
@@ -17,6 +16,7 @@ from confrere.methods.votes import (
     noised_statistic,
     noised_votes,
 )
+from confrere.simulation import SeededSource
 from tests.kernel.test_geometry import body_of
 from tests.world import ball, groups, paid
 

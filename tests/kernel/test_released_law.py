@@ -6,7 +6,7 @@ from scipy import stats
 
 from confrere.audit.adversary import log_density
 from confrere.kernel.norms import L2
-from confrere.kernel.streams import SeededSource
+from confrere.simulation import SeededSource
 from tests.world import ball, groups
 
 X = np.array([[0.9], [-0.4], [1.0], [0.2]])

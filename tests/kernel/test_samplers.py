@@ -10,7 +10,8 @@ from confrere.errors import InvalidParameter
 from confrere.kernel import streams as noise
 from confrere.kernel.measurements import sum_zero_basis
 from confrere.kernel.norms import L2, Gaussian
-from confrere.kernel.streams import RandomSource, SeededSource, simulation_of
+from confrere.kernel.streams import RandomSource
+from confrere.simulation import SeededSource, simulation_of
 from tests.world import system_stream
 
 # The system's source cannot be seeded, so its tests fail by chance once in a million runs each.

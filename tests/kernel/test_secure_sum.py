@@ -12,7 +12,7 @@ from confrere.kernel import measurements
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.measurements import SecureSum
-from confrere.kernel.streams import SeededSource
+from confrere.simulation import SeededSource
 from tests.world import paid
 
 ACCEPTED = 1e-4

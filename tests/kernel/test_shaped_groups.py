@@ -16,8 +16,8 @@ from confrere.estimators import designed
 from confrere.kernel.accountants import Exposure
 from confrere.kernel.measurements import SOLVER_SHARE, Objective
 from confrere.kernel.norms import L1, L2, Body
-from confrere.kernel.streams import SeededSource
 from confrere.schema import Category, Label, Number, PublicSchema
+from confrere.simulation import SeededSource
 from tests.kernel.test_geometry import ABOVE, body_of
 from tests.world import forget, groups
 

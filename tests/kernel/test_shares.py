@@ -8,7 +8,8 @@ from scipy import stats
 
 from confrere.errors import InvalidParameter
 from confrere.kernel import streams as shares
-from confrere.kernel.streams import RandomSource, SeededSource
+from confrere.kernel.streams import RandomSource
+from confrere.simulation import SeededSource
 
 ACCEPTED = 1e-4  # of a right law's p-values, one in ten thousand is below
 

@@ -16,8 +16,9 @@ from confrere.assurance.evaluation import (
 )
 from confrere.evaluation import evaluate
 from confrere.kernel.measurements import counts
-from confrere.kernel.streams import SeededSource, discrete_laplace
+from confrere.kernel.streams import discrete_laplace
 from confrere.schema import Category, Label, Number
+from confrere.simulation import SeededSource
 
 REPEATS = [300, pytest.param(1_000, marks=pytest.mark.slow)]
 CONFIDENCE = 0.9

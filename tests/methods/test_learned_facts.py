@@ -11,10 +11,10 @@ from confrere.data.fact_counts import STEPS, ColumnSums, FactCounts
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.measurements import Point
-from confrere.kernel.streams import SeededSource
 from confrere.learned_facts import FactsPlan
 from confrere.methods import sums
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.simulation import SeededSource
 
 SCHEMA = PublicSchema(
     [

@@ -6,8 +6,8 @@ from scipy import stats
 
 from confrere.audit import Pair, audit_function
 from confrere.audit.densities import densities
-from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import WHOLE, PartyBudget, Tally, noised_cells
+from confrere.simulation import SeededSource
 from confrere_federation.parties import Frame, Voting
 from tests.world import released
 

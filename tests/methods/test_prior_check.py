@@ -17,9 +17,9 @@ from confrere.errors import CompositionError
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Neighbours, exact
 from confrere.kernel.norms import HiddenSize
-from confrere.kernel.streams import SeededSource
 from confrere.methods import priors
 from confrere.methods.priors import LEVELS, Belief, PriorCheck
+from confrere.simulation import SeededSource
 
 #: Two columns; experts speak for the first.
 PRIOR = np.array([2.0, 0.0])

@@ -9,12 +9,12 @@ from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
 from confrere.kernel.accountants import Logistic
-from confrere.kernel.streams import SeededSource
 from confrere.methods import sums
 from confrere.methods.asking import PartyRows, Sizes, Told, in_process
 from confrere.methods.average import Averaging, Expansion
 from confrere.methods.plan import linear_frame
 from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.simulation import SeededSource
 
 SIZES = Sizes({"a": 5, "b": 40, "c": 400})
 

@@ -7,8 +7,8 @@ from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Unit
-from confrere.kernel.streams import SeededSource
 from confrere.methods.plan import coefficients
+from confrere.simulation import SeededSource
 from confrere_federation.parties import (
     OPERATIONS,
     Answers,

@@ -6,8 +6,8 @@ from scipy import stats
 
 from confrere.audit.densities import densities
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.streams import SeededSource
 from confrere.methods.average import joint_move, noised_coefficients, unpack, worst_angle
+from confrere.simulation import SeededSource
 from confrere_federation.parties import Expansion, Frame, LocalFederation
 from tests.wire.rounds import collaborate
 

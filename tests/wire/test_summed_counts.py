@@ -8,8 +8,8 @@ from scipy import stats
 
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import SecureSum
-from confrere.kernel.streams import SeededSource
 from confrere.methods.sums import CountedSum
+from confrere.simulation import SeededSource
 
 SIZES = (40, 60, 80, 100)
 NAMES = [f"p{k}" for k in range(4)]

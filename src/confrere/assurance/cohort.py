@@ -33,8 +33,8 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, check_relation
 from confrere.kernel.measurements import Point, counts
 from confrere.kernel.release import paying
-from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Budget, Ledger, payer
+from confrere.simulation import Seed, simulation_of
 from confrere.views import Panel, Shown, Table, html
 
 THEOREM = "docs/proofs/cohort.md"

@@ -27,11 +27,11 @@ from confrere.kernel.guarantee import Guarantee, at_most, check_epsilon, exact, 
 from confrere.kernel.ledger import Origin
 from confrere.kernel.measurements import counts
 from confrere.kernel.release import paying
-from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Budget, Ledger, Receipt, payer
 from confrere.ledger.compose import Together
 from confrere.model import Model
 from confrere.release import quality_digest
+from confrere.simulation import Seed, simulation_of
 from confrere.views import Panel, Shown, Span, Table
 
 

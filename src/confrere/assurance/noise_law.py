@@ -18,8 +18,9 @@ from confrere.arrays import Floats
 from confrere.audit.densities import densities, sum_law
 from confrere.kernel.measurements import Objective, SecureSum
 from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
-from confrere.kernel.streams import RandomSource, SeededSource
+from confrere.kernel.streams import RandomSource
 from confrere.methods.plan import Term
+from confrere.simulation import SeededSource
 
 _Part = tuple[str, Floats, Callable[[Floats], Floats]]
 

@@ -23,8 +23,8 @@ from confrere.kernel.accountants import GaussianLoss, Labels, Loss
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import Objective, SecureSum
 from confrere.kernel.norms import HiddenSize, LatticeStep
-from confrere.kernel.streams import SeededSource
 from confrere.methods.sums import check_try
+from confrere.simulation import SeededSource
 
 #: Beyond what floats and a coarse Jacobian at a strong ridge can be off by.
 ABOVE = 1.01

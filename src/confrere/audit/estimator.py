@@ -22,9 +22,9 @@ from confrere.audit.function import audit_function
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.audit.result import AuditResult
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.streams import SeededSource
 from confrere.ledger import Ledger, Receipt
 from confrere.methods import Plan
+from confrere.simulation import SeededSource
 
 #: Runs per data set: where many releases share the passes over the data, and where they do not.
 BULK_RUNS, FIT_RUNS = 100_000, 1_000

@@ -25,9 +25,9 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import TOLERANCE, Act, Objective
 from confrere.kernel.norms import L1, Body, Gaussian, row_norms
-from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import SOLVER
 from confrere.methods.priors import PriorCheck
+from confrere.simulation import SeededSource
 from confrere.solver.descent import smallest_for
 
 #: Log odds that go either way.

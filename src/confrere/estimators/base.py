@@ -56,7 +56,6 @@ from confrere.data.tables import Parquet, RowTable, codes_by, gathered
 from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
 from confrere.kernel.guarantee import Guarantee, added, check_bound, check_epsilon
 from confrere.kernel.release import paying
-from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Budget, Ledger, Receipt, default_ledger, payer
 from confrere.methods.design import AddRemove, Settings, design
 from confrere.methods.geometry import GAIN, OF_EXPERTS, ExpectedArea
@@ -66,6 +65,7 @@ from confrere.model import Encoder, Model
 from confrere.model.summary import summarised
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
+from confrere.simulation import Seed, simulation_of
 
 # --- parameters ---
 

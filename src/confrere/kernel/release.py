@@ -31,7 +31,7 @@ from typing_extensions import override
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
 from confrere.kernel.guarantee import Amount, Guarantee, SharedSums, Split, Unit, check_split
 from confrere.kernel.ledger import Origin, Payment, Receipt, Store, Terms, canonical, held
-from confrere.kernel.streams import Measurement, R, RandomSource, SeededSource, T
+from confrere.kernel.streams import Measurement, R, RandomSource, T
 
 #: Up to so many words, keying a stream costs more than it saves.
 _FEW_WORDS = 1024
@@ -278,7 +278,7 @@ class Ticket(RandomSource):
         self,
         purse: _Purse,
         receipt: Receipt | None,
-        simulation: SeededSource | None = None,
+        simulation: RandomSource | None = None,
         keyed: NoiseKey | None = None,
     ) -> None:
         if not isinstance(purse, _Purse):
@@ -366,7 +366,7 @@ class _Drawn(RandomSource):
     def __init__(
         self,
         purse: _Purse,
-        simulation: SeededSource | None,
+        simulation: RandomSource | None,
         key: bytes | None = None,
         number: int = 0,
     ) -> None:
@@ -410,7 +410,7 @@ class _Drawn(RandomSource):
         told = _told([one() if callable(one) else one for one in values])
         return self._part(None, mac(self.key, b"part", number, purpose.encode(), *told))
 
-    def _part(self, simulation: SeededSource | None, key: bytes | None = None) -> RandomSource:
+    def _part(self, simulation: RandomSource | None, key: bytes | None = None) -> RandomSource:
         part = _Drawn(self._purse, simulation, key)
         part._whole = self._whole  # and ends with it
         return part
@@ -430,7 +430,7 @@ def paying(
     guarantee: Guarantee,
     *,
     # Where noise is seeded, its stream: nothing is protected then, and nothing can be released.
-    simulation: SeededSource | None = None,
+    simulation: RandomSource | None = None,
     # Whether a block that was interrupted is finished later under its key. An interrupt (what is
     # no Exception, as from Ctrl-C) then leaves the charge open, as a kill would.
     resumes: bool = False,
@@ -487,7 +487,7 @@ def _fail(book: Store, receipt: Receipt, purse: _Purse, error: BaseException) ->
 
 @contextmanager
 def paid_by_parties(
-    receipts: Sequence[Receipt], promise: Guarantee, simulation: SeededSource | None = None
+    receipts: Sequence[Receipt], promise: Guarantee, simulation: RandomSource | None = None
 ) -> Iterator[Ticket]:
     """Let whoever adds up answers draw the noise that every party has paid for in whole."""
     purse = _OfParties(receipts, promise, simulation is None)
@@ -497,6 +497,6 @@ def paid_by_parties(
         purse.end()
 
 
-def free_ticket(simulation: SeededSource | None = None) -> Ticket:
+def free_ticket(simulation: RandomSource | None = None) -> Ticket:
     """Return a ticket for what only tells public facts: it draws nothing."""
     return Ticket(_Nothing(), None, simulation)

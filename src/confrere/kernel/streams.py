@@ -1,6 +1,6 @@
 """Where randomness comes from and every law that is drawn from it.
 
-The system's stream is made by :mod:`confrere.kernel.release`, for who has paid; a seeded one is a
+The system's stream is made by :mod:`confrere.kernel.release`, for who has paid; any other is a
 simulation. Laws are built on uniforms of a stream, so that what draws private noise is what
 simulations test: a uniform has 53 significant bits and is at least 2^-105, a draw is a few units in
 the last place from a real one's, and tails end at a probability of about 2^-104. Shares are noise
@@ -11,7 +11,6 @@ comparing floats, which move it a little, and integer noise, which is exact, pay
 from __future__ import annotations
 
 import math
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -26,8 +25,6 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Priced, Split, check_positive
-
-Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomState
 
 #: Nothing between it and 1 is a double.
 _LARGEST = 1 - 2.0**-53
@@ -115,41 +112,6 @@ class RandomSource(ABC):
         """Return the source of one purpose; with a key, noise follows from these values, too."""
         del purpose, values
         return self
-
-
-class SeededSource(RandomSource):
-    """A reproducible stream: whoever knows the seed removes the noise, so nothing is protected."""
-
-    simulated = True
-
-    def __init__(self, seed: Seed) -> None:
-        self._entropy: int | None = None
-        if isinstance(seed, np.random.RandomState):
-            seed = int(seed.randint(np.iinfo(np.int32).max))
-        if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
-            raise InvalidParameter("random_state must be a non-negative integer or a generator.")
-        try:
-            self._generator = np.random.default_rng(seed)
-        except (TypeError, ValueError):
-            raise InvalidParameter(
-                "random_state must be None, a non-negative integer, or a numpy generator."
-            ) from None
-
-    def _words(self, count: int) -> NDArray[np.uint64]:
-        return self._generator.integers(0, 2**64, size=count, dtype=np.uint64)
-
-    def stream(self, label: str, step: int) -> SeededSource:
-        """Return a stream of its own for a label and a number, whatever else was drawn between."""
-        if self._entropy is None:
-            words = self.uniforms(2)
-            self._entropy = int(words[0] * 2**52) << 52 | int(words[1] * 2**52)
-        key = [self._entropy, zlib.crc32(label.encode()), step]
-        return SeededSource(np.random.SeedSequence(key))
-
-
-def simulation_of(random_state: Seed | None) -> SeededSource | None:
-    """Return the simulation that a seed asks for; None where noise is to be real."""
-    return None if random_state is None else SeededSource(random_state)
 
 
 #: Geometrics of a larger scale have their low binary digits drawn, down to this many.

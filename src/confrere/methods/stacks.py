@@ -25,7 +25,7 @@ from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Priced, Split
 from confrere.kernel.measurements import Act, Objective, RowCount, declared_count
 from confrere.kernel.norms import HiddenSize
-from confrere.kernel.streams import RandomSource, SeededSource
+from confrere.kernel.streams import RandomSource
 from confrere.ledger.compose import Apart
 from confrere.methods.allowance import (
     DRIFT,
@@ -41,6 +41,7 @@ from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, 
 from confrere.methods.priors import Prior, Source, score_moments, stated
 from confrere.model import Clip, Facts, Link, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
+from confrere.simulation import SeededSource
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 

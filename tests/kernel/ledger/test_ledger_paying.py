@@ -6,7 +6,7 @@ from confrere.errors import BudgetExceeded, ConfrereError
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import Origin
 from confrere.kernel.release import paying
-from confrere.kernel.streams import SeededSource
+from confrere.simulation import SeededSource
 
 
 def test_what_was_made_is_released(ledger, tenth):

@@ -13,8 +13,8 @@ from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import CELLS, L1, HiddenSize
-from confrere.kernel.streams import SeededSource
 from confrere.methods.average import NoisedMinimiser, Weights, noised_minimiser
+from confrere.simulation import SeededSource
 from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.requests import PartyFacts, request_for

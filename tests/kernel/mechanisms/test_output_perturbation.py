@@ -6,8 +6,8 @@ from scipy import stats
 
 from confrere.errors import InvalidData
 from confrere.kernel.accountants import loss_of
-from confrere.kernel.streams import SeededSource
 from confrere.methods.average import noised_coefficients, noised_minimiser
+from confrere.simulation import SeededSource
 from confrere.solver.descent import minimise
 
 LOGISTIC = loss_of(2)

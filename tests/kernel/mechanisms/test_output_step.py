@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.kernel.norms import LatticeStep
-from confrere.kernel.streams import SeededSource
+from confrere.simulation import SeededSource
 
 steps = st.builds(
     LatticeStep, epsilon=st.floats(1e-3, 1), radius=st.floats(1e-12, 1e-2), size=st.integers(1, 30)

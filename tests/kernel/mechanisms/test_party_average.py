@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
 from confrere.kernel.accountants import Softmax
-from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import PartyBudget, largest_norm, noised_average
+from confrere.simulation import SeededSource
 from confrere.solver.parties import solve_parties
 from tests.world import released
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from confrere import MultipartyClassifier
 from confrere.errors import InvalidData
-from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import WHOLE, PartyBudget, noised_cells, shares_of_parties
+from confrere.simulation import SeededSource
 from tests.world import released
 
 

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import (
     PartyBudget,
     Tally,
@@ -14,6 +13,7 @@ from confrere.methods.votes import (
     noised_statistic,
     vote_statistic,
 )
+from confrere.simulation import SeededSource
 from tests.world import released
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import PartyBudget, Tally, largest_norm, noised_votes, soft_sensitivity
+from confrere.simulation import SeededSource
 from tests.world import released
 
 

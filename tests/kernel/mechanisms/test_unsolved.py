@@ -10,9 +10,9 @@ from confrere.kernel.accountants import loss_of
 from confrere.kernel.measurements import UNSOLVED, Columns
 from confrere.kernel.norms import L1, L2, HiddenSize
 from confrere.kernel.release import free_ticket
-from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import objective
 from confrere.methods.average import noised_minimiser
+from confrere.simulation import SeededSource
 from confrere.solver import descent
 from tests.world import ball
 

@@ -8,7 +8,7 @@ from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
 from confrere.errors import InvalidParameter
 from confrere.kernel.measurements import SecureSum
-from confrere.kernel.streams import SeededSource
+from confrere.simulation import SeededSource
 
 SUMMED = ("statistic", "cells", "weights")
 

@@ -12,11 +12,11 @@ from confrere import (
     TransferClassifier,
 )
 from confrere.errors import InvalidParameter
-from confrere.kernel.streams import SeededSource
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import choose_form, curvature_of
 from confrere.methods.plan import PublicFacts
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.simulation import SeededSource
 
 LABEL = Label("y", positive=1, negative=0)
 SCHEMA = PublicSchema(

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from confrere import MultipartyClassifier
-from confrere.kernel.streams import SeededSource
 from confrere.methods.votes import PartyBudget, Tally, minimise_weighted, noised_votes
 from confrere.planning import choose_votes, plan_votes
+from confrere.simulation import SeededSource
 from tests.world import released
 
 

@@ -9,9 +9,9 @@ import pytest
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.norms import L2, Gaussian, Pure
-from confrere.kernel.streams import SeededSource
 from confrere.methods import PublicFacts
 from confrere.planning import choose, plan, plan_votes, privacy_cost
+from confrere.simulation import SeededSource
 from confrere.solver.descent import minimise
 from tests.world import each
 

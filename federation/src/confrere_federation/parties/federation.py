@@ -46,7 +46,6 @@ from confrere.errors import (
 )
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.kernel.release import paid_by_parties
-from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Receipt
 from confrere.ledger.compose import Together
 from confrere.methods.asking import (
@@ -69,6 +68,7 @@ from confrere.release.signing import (
     read_private_key,
     read_public_key,
 )
+from confrere.simulation import Seed, simulation_of
 from confrere_federation.engines.carrier import Carrier
 from confrere_federation.parties.answers import Answers, Journal, Key
 from confrere_federation.parties.masks import Masking

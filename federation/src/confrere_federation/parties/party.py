@@ -57,11 +57,11 @@ from confrere.files import read_plain, write_new
 from confrere.kernel.guarantee import Guarantee, Neighbours, PrivacyEvent, Unit, exact
 from confrere.kernel.ledger import Origin, canonical
 from confrere.kernel.release import NoiseKey, Ticket, free_ticket, mac, paying
-from confrere.kernel.streams import Seed, SeededSource, simulation_of
 from confrere.ledger import ChargeApproval, Ledger, Limit, Receipt
 from confrere.ledger.witness import shared_storage, witness_folder
 from confrere.methods.sums import check_try
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
+from confrere.simulation import Seed, SeededSource, simulation_of
 from confrere.solver.row_blocks import Engine
 from confrere.trust import OWN_NOISE
 from confrere_federation.parties.answers import Answers, Key

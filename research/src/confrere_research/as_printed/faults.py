@@ -17,7 +17,7 @@ from confrere.arrays import Floats
 from confrere.assurance.audited import Fault
 from confrere.audit import Pair, hardest_case
 from confrere.estimators import PrivateLogisticRegression
-from confrere.kernel.streams import SeededSource
+from confrere.simulation import SeededSource
 from confrere_research.as_printed.ofpa_ofaa import FARTHEST
 from confrere_research.as_printed.regression import scaled_plr
 from confrere_research.as_printed.stacking import psth_source
