@@ -20,6 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from confrere import Guarantee, Ledger
+from confrere.assurance.evaluation import counts
 from confrere.errors import (
     ConfrereError,
     FederationError,
@@ -30,7 +31,7 @@ from confrere.errors import (
     WitnessMismatch,
 )
 from confrere.kernel import release, streams
-from confrere.kernel.measurements import Part, Point, SecureSum, counts
+from confrere.kernel.measurements import Part, Point, SecureSum
 from confrere.kernel.norms import L2, Gaussian
 from confrere.kernel.release import NoiseKey, mac, paying
 from confrere.methods.asking import Sizes

@@ -10,11 +10,11 @@ import pytest
 from scipy import sparse
 
 from confrere import AddRemove, Ledger, PrivateLogisticRegression
+from confrere.assurance.learned_facts import learn_facts
 from confrere.catalogue import CATALOGUE
 from confrere.data.frame import Frame
 from confrere.errors import ConfrereError, InvalidData
 from confrere.estimators import designed
-from confrere.learned_facts import learn_facts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior

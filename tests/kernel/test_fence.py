@@ -17,11 +17,12 @@ import pytest
 
 import confrere
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
+from confrere.assurance.evaluation import counts
 from confrere.errors import CompositionError, InvalidData, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import Payment, Receipt, Store, held
-from confrere.kernel.measurements import Part, Point, SecureSum, counts
+from confrere.kernel.measurements import Part, Point, SecureSum
 from confrere.kernel.norms import L2, HiddenSize
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.assurance.evaluation import (
+    counts,
     noise_law,
     noise_quantile,
     noise_variance,
@@ -15,7 +16,6 @@ from confrere.assurance.evaluation import (
     ratio,
 )
 from confrere.evaluation import evaluate
-from confrere.kernel.measurements import counts
 from confrere.kernel.streams import discrete_laplace
 from confrere.schema import Category, Label, Number
 from confrere.simulation import SeededSource

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from confrere.assurance.learned_facts import FactsPlan
 from confrere.audit import Pair, audit_function
 from confrere.data.fact_counts import STEPS, ColumnSums, FactCounts
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.measurements import Point
-from confrere.learned_facts import FactsPlan
 from confrere.methods import sums
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.simulation import SeededSource

@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.assurance.evaluation import counts
 from confrere.data.cells import as_cells, declared_columns, n_rows_of
 from confrere.data.fact_counts import LEAST_SHARE, STEPS, Integers, rounded
 from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Flag, Number, Ordered
 from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, check_relation
-from confrere.kernel.measurements import Point, counts
+from confrere.kernel.measurements import Point
 from confrere.kernel.release import paying
 from confrere.ledger import Budget, Ledger, payer
 from confrere.simulation import Seed, simulation_of

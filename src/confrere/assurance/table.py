@@ -25,6 +25,7 @@ import pyarrow as pa
 from scipy import optimize, stats
 
 from confrere.accounting import total
+from confrere.assurance.learned_facts import FactsPlan
 from confrere.assurance.noise_law import noise_audit
 from confrere.assurance.theorems import theorem_audit, tries_let_through
 from confrere.audit.densities import densities, densities_of
@@ -45,7 +46,6 @@ from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegres
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
 from confrere.kernel.measurements import Objective, SecureSum
 from confrere.kernel.norms import Law, Pure
-from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
 from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging

@@ -481,7 +481,7 @@ class PublicSchema(Shown):
         docs/proofs/learned_facts.md.
         """
         # Paying is no business of this room, which stands below it: the door is opened when asked.
-        learned: PublicSchema = import_module("confrere.learned_facts").learn_facts(
+        learned: PublicSchema = import_module("confrere.assurance.learned_facts").learn_facts(
             self, table, epsilon=epsilon, **asked
         )
         return learned

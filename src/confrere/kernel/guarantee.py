@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from decimal import Context, Decimal, Inexact
 from enum import Enum, StrEnum
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from types import UnionType
 from typing import (
     Annotated,
@@ -43,14 +44,11 @@ from typing_extensions import override
 from confrere.errors import CompositionError, InvalidParameter
 
 # -- records ---------------------------------------------------------------------------------------
-_LONGEST = 200
 #: Of a tuple; what is longer is data.
 _MOST = 4096
 
-Check = Callable[[object, str], Any]
 
-
-def check_text(value: object, name: str, longest: int = _LONGEST) -> str:
+def check_text(value: object, name: str, longest: int = 200) -> str:
     """Return ``value`` if it is one printable, not too long line."""
     if not isinstance(value, str):
         raise InvalidParameter(f"{name} must be a str, got a {type(value).__name__}.")
@@ -59,11 +57,9 @@ def check_text(value: object, name: str, longest: int = _LONGEST) -> str:
     return str(value)
 
 
-def _pattern(pattern: str, told: str) -> Check:
-    found = re.compile(pattern, re.ASCII)
-
+def _pattern(pattern: str, told: str) -> Callable[[object, str], str]:
     def check(value: object, name: str) -> str:
-        if not isinstance(value, str) or not found.fullmatch(value):
+        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
             raise InvalidParameter(f"{name} must be {told}.")
         return str(value)
 
@@ -74,12 +70,14 @@ def _pattern(pattern: str, told: str) -> Check:
 Line = Annotated[str, check_text]
 LongLine = Annotated[str, lambda value, name: check_text(value, name, 1000)]
 #: It cannot quote data, as the message of an error might.
-check_code = _pattern(
-    r"[A-Za-z][A-Za-z0-9_.:-]{0,63}",
-    "a code such as 'CalibrationError': a letter, then letters, digits, '_', '.', ':' or '-', "
-    "64 at most",
-)
-Code = Annotated[str, check_code]
+Code = Annotated[
+    str,
+    _pattern(
+        r"[A-Za-z][A-Za-z0-9_.:-]{0,63}",
+        "a code such as 'CalibrationError': a letter, then letters, digits, '_', '.', ':' or '-', "
+        "64 at most",
+    ),
+]
 Sha256 = Annotated[str, _pattern(r"[0-9a-f]{64}", "a sha256: 64 hex digits")]
 Time = Annotated[
     str,
@@ -103,10 +101,10 @@ class Record:
         dataclass(frozen=True, kw_only=kw_only)(cls)
 
     def __post_init__(self) -> None:
-        for name, check, default in _fields(type(self)):
+        for name, hint, default in _fields(type(self)):
             value = getattr(self, name)
-            if value is not default and (checked := check(value, self.prefix + name)) is not value:
-                object.__setattr__(self, name, checked)
+            if value is not default:
+                object.__setattr__(self, name, _checked(value, self.prefix + name, hint))
 
     @classmethod
     def accepts(cls, value: object) -> bool:
@@ -135,77 +133,50 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Enum | Decimal) else value
 
 
-_KNOWN: dict[type, tuple[tuple[str, Check, Any], ...]] = {}
+@cache
+def _fields(cls: type[Record]) -> tuple[tuple[str, Any, Any], ...]:
+    """Return name, type and default of every field."""
+    hints, every = get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
+    return tuple((one.name, hints[one.name], one.default) for one in every)
 
 
-def _fields(cls: type[Record]) -> tuple[tuple[str, Check, Any], ...]:
-    """Return name, check and default of every field."""
-    if cls not in _KNOWN:
-        hints, every = get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
-        _KNOWN[cls] = tuple((one.name, _check(hints[one.name]), one.default) for one in every)
-    return _KNOWN[cls]
-
-
-def _check(hint: Any) -> Check:
-    """Return what checks, and reads, values of a type."""
+def _checked(value: Any, name: str, hint: Any) -> Any:
+    """Return a value of a type, read where it is plain; what is none is refused."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return cast(Check, args[1])
+        return args[1](value, name)
     if origin in (Union, UnionType):
-        inner = _check(args[0])
-        return lambda value, name: None if value is None else inner(value, name)
-    if origin is tuple:
-        each = _check(args[0])
-        return lambda value, name: _tuple(value, name, each)
-    if origin is Literal or issubclass(hint, Enum):
-        return _one_of(args, str) if origin is Literal else _one_of(tuple(hint), hint)
-    if issubclass(hint, Record):
-        return lambda value, name: value if hint.accepts(value) else _record(value, name, hint)
-    return _NUMBERS.get(hint) or (lambda value, name: _exactly(value, name, hint))
+        return None if value is None else _checked(value, name, args[0])
+    if origin is tuple and isinstance(value, tuple | list) and len(value) <= _MOST:
+        return tuple([_checked(one, name, args[0]) for one in value])
+    if origin is Literal or (origin is None and issubclass(hint, Enum)):
+        allowed = args or tuple(hint)
+        if value in allowed:
+            return value if origin is Literal or type(value) is hint else hint(value)
+        told = " or ".join(repr(str(one)) for one in allowed)
+    elif origin is None and issubclass(hint, Record):
+        if isinstance(value, tuple):
+            value = dict(zip(hint.__dataclass_fields__, value, strict=False))
+        if isinstance(value, Mapping):
+            return hint.from_dict(value)
+        if hint.accepts(value):
+            return value
+        told = f"a {hint.__name__}"
+    elif hint in (float, Decimal):
+        told = "a finite number"
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        if plain if hint is float else type(value) in (str, Decimal):
+            with suppress(ArithmeticError):
+                number = hint(value)
+                if math.isfinite(number):
+                    return number
+    elif type(value) is hint:
+        return value
+    else:
+        told = f"a {getattr(hint, '__name__', f'list of at most {_MOST} values')}"
+    raise InvalidParameter(f"{name} must be {told}, got a {type(value).__name__}.")
 
 
-def _tuple(value: object, name: str, each: Check) -> tuple[Any, ...]:
-    if not isinstance(value, tuple | list) or len(value) > _MOST:
-        raise InvalidParameter(f"{name} must be a list of at most {_MOST} values.")
-    return tuple([each(one, name) for one in value])
-
-
-def _one_of(allowed: tuple[Any, ...], of: Callable[[Any], Any]) -> Check:
-    def check(value: object, name: str) -> Any:
-        if value not in allowed:
-            told = " or ".join(repr(str(one)) for one in allowed)
-            raise InvalidParameter(f"{name} must be {told}.")
-        return value if type(value) is of else of(value)
-
-    return check
-
-
-def _record(value: Any, name: str, of: type[Record]) -> Record:
-    if not isinstance(value, Mapping):
-        raise InvalidParameter(f"{name} must be a {of.__name__}, got a {type(value).__name__}.")
-    return of.from_dict(value)
-
-
-def _float(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidParameter(f"{name} must be a finite number.")
-    return float(value)
-
-
-def _decimal(value: object, name: str) -> Decimal:
-    number = value if type(value) is Decimal else Decimal(str(_exactly(value, name, str)))
-    if not number.is_finite():
-        raise InvalidParameter(f"{name} must be a finite number.")
-    return number
-
-
-def _exactly(value: object, name: str, of: type) -> object:
-    if type(value) is not of:
-        raise InvalidParameter(f"{name} must be a {of.__name__}, got a {type(value).__name__}.")
-    return value
-
-
-_NUMBERS: dict[type, Check] = {float: _float, Decimal: _decimal}
 _SEEN: dict[tuple[type, str], Any] = {}
 _R = TypeVar("_R", bound=Record)
 
@@ -357,7 +328,8 @@ class Guarantee(Record):
 
     @property
     def amount(self) -> Amount:
-        return Amount.of(self.epsilon, self.delta)
+        # Checked once more, where it is added up: nothing gives budget back.
+        return Amount.of(check_epsilon(self.epsilon), check_delta(self.delta))
 
     @property
     def kind(self) -> tuple[Unit, Neighbours]:

@@ -164,20 +164,6 @@ def smallest_tolerance(
     return HEADROOM * (rounding + UNIT * ridge * weight_norm)
 
 
-class RowBlock(Protocol):
-    """Some rows, as a map on weights."""
-
-    def times(self, W: Floats) -> Floats:
-        """Return every row's product with every row of ``W``."""
-
-    def pull(self, R: Floats) -> Floats:
-        """Return the rows added up with weights ``R``."""
-
-
-#: From a block and its labels to what is summed.
-Work = Callable[[RowBlock, Labels], tuple[Floats, ...]]
-
-
 class RowSums(Protocol):
     """Rows that are read in blocks and added up in the order above."""
 
@@ -185,8 +171,10 @@ class RowSums(Protocol):
     d: int
     row_norm: float  #: The root mean square of their norms is at most this
 
-    def sum(self, labels: object, work: Work) -> tuple[Floats, ...]:
-        """Return what ``work`` makes of every block and its labels, added up."""
+    def pulled(
+        self, labels: object, W: Floats, errors: Callable[[Floats, Labels], Floats]
+    ) -> Floats:
+        """Return all rows added up with weights: what errors are, given their products with W."""
 
     def keep(self, labels: Labels) -> object:
         """Return labels where whoever sums finds them."""
@@ -213,16 +201,13 @@ class Problem:
         return np.array(seen[1])
 
     def pull(self, W: Floats) -> Floats:
-        loss, m = self.loss, len(W)
-        stacked = W.reshape(m * loss.n_scores, -1)
+        shape = len(W), self.loss.n_scores
 
-        def work(block: RowBlock, labels: Labels) -> tuple[Floats, ...]:
-            scores = block.times(stacked).reshape(m, loss.n_scores, -1)
-            errors = loss.residuals(scores, labels).reshape(len(stacked), -1)
-            return (block.pull(errors).reshape(m, -1),)
+        def errors(scores: Floats, labels: Labels) -> Floats:
+            return self.loss.residuals(scores.reshape(*shape, -1), labels).reshape(scores.shape)
 
-        (total,) = self.rows.sum(self.labels, work)
-        return np.asarray(total)
+        stacked = W.reshape(math.prod(shape), -1)
+        return self.rows.pulled(self.labels, stacked, errors).reshape(W.shape)
 
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
@@ -766,27 +751,6 @@ class Point(Measurement[Any, list[Floats]]):
             noised = step.release(total + law.draw(own, len(mine)), stream)
             released.append(from_coordinates(noised, part.n_classes))
         return released
-
-
-def counts(
-    epsilon: float,  # The price of all counts together
-    # Largest sum of absolute changes of the counts when one record is changed: 1 for the number of
-    # records with some property, 2 for a histogram with any number of cells.
-    sensitivity: int,
-    neighbours: Neighbours = Neighbours.REPLACE_ONE,
-    # What is taken to be known, besides what the relation itself makes public.
-    public: tuple[str, ...] = ("label set", "the model", "the grid of scores"),
-) -> Point:
-    """Return integer noise on counts of records: docs/proofs/private_evaluation.md."""
-    sizes = ("number of records",) if neighbours is Neighbours.REPLACE_ONE else ()
-    promise = Guarantee(
-        epsilon=epsilon,
-        neighbours=check_relation(neighbours),
-        theorem="docs/proofs/private_evaluation.md",
-        public=(*sizes, *public),
-        assumptions=ASSUMPTIONS,
-    )
-    return Point(promise=promise, sensitivity=sensitivity)
 
 
 # --- sums that nobody sees into -------------------------------------------------------------------

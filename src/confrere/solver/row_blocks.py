@@ -336,7 +336,11 @@ class SolverRows:
     def sum(self, labels: Any, work: Work) -> Sums:
         """Return what ``work`` makes of every block and its labels, added up in order."""
         checked = self._checked
-        each = work if checked else _with_squares(work)
+
+        def with_squares(block: Block, y: Any) -> Sums:
+            return (*work(block, y), np.array(block.square_norm()))
+
+        each = work if checked else with_squares
         task = _PartSum(self.data, labels, each, self._block, self._partition)
         parts = range(math.ceil(self.n / self._partition))
         total: Sums = ()
@@ -349,6 +353,10 @@ class SolverRows:
         *total_of_work, squares = total
         self._check(float(squares))
         return tuple(total_of_work)
+
+    def pulled(self, labels: Any, W: Floats, errors: Callable[[Floats, Any], Floats]) -> Floats:
+        (total,) = self.sum(labels, lambda block, y: (block.pull(errors(block.times(W), y)),))
+        return total
 
     def written(self, labels: NDArray[Any]) -> list[Floats]:
         """Return every block's rows times their labels, written down: for rows that are few."""
@@ -388,10 +396,3 @@ class SolverRows:
         # Their root mean square norm may be larger than that of all, by the root of how few.
         longest = self.row_norm * math.sqrt(self.n / len(chosen))
         return SolverRows(self.data[chosen], longest)
-
-
-def _with_squares(work: Work) -> Work:
-    def both(block: Block, labels: Any) -> Sums:
-        return (*work(block, labels), np.array(block.square_norm()))
-
-    return both

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.assurance.evaluation import counts
 from confrere.data.cells import n_rows_of, party_column
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_epsilon, check_relation
-from confrere.kernel.measurements import Point, counts
+from confrere.kernel.measurements import Point
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Budget, Ledger, payer
