@@ -8,13 +8,13 @@ from sklearn.metrics import roc_auc_score
 
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.assurance.evaluation import (
-    counts,
     noise_law,
     noise_quantile,
     noise_variance,
     proportion,
     ratio,
 )
+from confrere.assurance.learned_facts import counts
 from confrere.evaluation import evaluate
 from confrere.kernel.streams import discrete_laplace
 from confrere.schema import Category, Label, Number

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.assurance.evaluation import counts
+from confrere.assurance.learned_facts import counts
 from confrere.data.cells import as_cells, declared_columns, n_rows_of
 from confrere.data.fact_counts import LEAST_SHARE, STEPS, Integers, rounded
 from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Flag, Number, Ordered

@@ -19,22 +19,13 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.assurance.cohort import raw_numbers, value_names
+from confrere.assurance.learned_facts import counts
 from confrere.data.cells import declared_columns, encode_labels
 from confrere.data.features import Discrete, Feature, Number
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
-from confrere.kernel.guarantee import (
-    ASSUMPTIONS,
-    Guarantee,
-    Neighbours,
-    at_most,
-    check_epsilon,
-    check_relation,
-    exact,
-    minus,
-)
+from confrere.kernel.guarantee import Guarantee, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
-from confrere.kernel.measurements import Point
 from confrere.kernel.release import paying
 from confrere.ledger import Budget, Ledger, Receipt, payer
 from confrere.ledger.compose import Together
@@ -42,27 +33,6 @@ from confrere.model import Model
 from confrere.release import quality_digest
 from confrere.simulation import Seed, simulation_of
 from confrere.views import Panel, Shown, Span, Table
-
-
-def counts(
-    epsilon: float,  # The price of all counts together
-    # Largest sum of absolute changes of the counts when one record is changed: 1 for the number of
-    # records with some property, 2 for a histogram with any number of cells.
-    sensitivity: int,
-    neighbours: Neighbours = Neighbours.REPLACE_ONE,
-    # What is taken to be known, besides what the relation itself makes public.
-    public: tuple[str, ...] = ("label set", "the model", "the grid of scores"),
-) -> Point:
-    """Return integer noise on counts of records: docs/proofs/private_evaluation.md."""
-    sizes = ("number of records",) if neighbours is Neighbours.REPLACE_ONE else ()
-    promise = Guarantee(
-        epsilon=epsilon,
-        neighbours=check_relation(neighbours),
-        theorem="docs/proofs/private_evaluation.md",
-        public=(*sizes, *public),
-        assumptions=ASSUMPTIONS,
-    )
-    return Point(promise=promise, sensitivity=sensitivity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.assurance.evaluation import counts
 from confrere.data.cells import n_rows_of, party_column
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_epsilon, check_relation
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    Unit,
+    check_epsilon,
+    check_relation,
+)
 from confrere.kernel.measurements import Point
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource
@@ -31,6 +37,27 @@ from confrere.methods.votes import PartyBudget
 from confrere.simulation import Seed, simulation_of
 
 THEOREM = "docs/proofs/learned_facts.md"
+
+
+def counts(
+    epsilon: float,  # The price of all counts together
+    # Largest sum of absolute changes of the counts when one record is changed: 1 for the number of
+    # records with some property, 2 for a histogram with any number of cells.
+    sensitivity: int,
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    # What is taken to be known, besides what the relation itself makes public.
+    public: tuple[str, ...] = ("label set", "the model", "the grid of scores"),
+) -> Point:
+    """Return integer noise on counts of records: docs/proofs/private_evaluation.md."""
+    sizes = ("number of records",) if neighbours is Neighbours.REPLACE_ONE else ()
+    promise = Guarantee(
+        epsilon=epsilon,
+        neighbours=check_relation(neighbours),
+        theorem="docs/proofs/private_evaluation.md",
+        public=(*sizes, *public),
+        assumptions=ASSUMPTIONS,
+    )
+    return Point(promise=promise, sensitivity=sensitivity)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from decimal import Context, Decimal, Inexact
 from enum import Enum, StrEnum
-from functools import cache, lru_cache, reduce
+from functools import lru_cache, reduce
 from types import UnionType
 from typing import (
     Annotated,
@@ -133,11 +133,15 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Enum | Decimal) else value
 
 
-@cache
+_KNOWN: dict[type, tuple[tuple[str, Any, Any], ...]] = {}
+
+
 def _fields(cls: type[Record]) -> tuple[tuple[str, Any, Any], ...]:
     """Return name, type and default of every field."""
-    hints, every = get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
-    return tuple((one.name, hints[one.name], one.default) for one in every)
+    if cls not in _KNOWN:
+        hints, every = get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
+        _KNOWN[cls] = tuple((one.name, hints[one.name], one.default) for one in every)
+    return _KNOWN[cls]
 
 
 def _checked(value: Any, name: str, hint: Any) -> Any:

@@ -337,10 +337,9 @@ class SolverRows:
         """Return what ``work`` makes of every block and its labels, added up in order."""
         checked = self._checked
 
-        def with_squares(block: Block, y: Any) -> Sums:
-            return (*work(block, y), np.array(block.square_norm()))
+        def each(block: Block, y: Any) -> Sums:
+            return work(block, y) + (() if checked else (np.array(block.square_norm()),))
 
-        each = work if checked else with_squares
         task = _PartSum(self.data, labels, each, self._block, self._partition)
         parts = range(math.ceil(self.n / self._partition))
         total: Sums = ()
