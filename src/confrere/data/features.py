@@ -268,7 +268,6 @@ class Feature(Declared, ABC):
 
     # What a kind of feature adds: checks of its facts against each other; which vertex a cell is;
     # what becomes of vertices that have a value.
-
     @abstractmethod
     def _settle(self) -> None: ...
 
@@ -329,15 +328,13 @@ class Feature(Declared, ABC):
     def block(self, form: Form) -> BodyBlock:
         return self.encoded(form).block
 
-    @cached_property
-    def _known_forms(self) -> dict[Form, Encoded]:
-        return {}  # on the object itself: an equal one may mean other texts
-
     def encoded(self, form: Form) -> Encoded:
         """Return what becomes of the column, made once."""
-        if form not in self._known_forms:
-            self._known_forms[form] = self._made(form)
-        return self._known_forms[form]
+        key = f"_{form}"  # on the object itself: an equal one may mean other texts
+        if key not in vars(self):
+            self._set(key, self._made(form))
+        made: Encoded = vars(self)[key]
+        return made
 
     def _made(self, form: Form) -> Encoded:
         """In a body magnitudes of encoded numbers add up to one at most.
@@ -346,45 +343,45 @@ class Feature(Declared, ABC):
         """
         basis, centre, scale, block, more = self._encoded(form)
         own = (basis - np.array(centre)) / np.array(scale)
-        zeros = np.zeros(own.shape[1])
-        missing: Floats | None = zeros
+        missing: Floats | None = np.zeros(own.shape[1])
         if self.has_indicator:
             p = self.missing_share or 0.5
             deviation = float(np.sqrt(p * (1 - p)))
             shaped = form != "standardised"
             absent, present = (1.0, 0.0) if shaped else ((1.0 - p) / deviation, -p / deviation)
-            missing, block = np.append(zeros, absent), replace(block, size=block.size + 1)
+            missing, block = np.append(missing, absent), replace(block, size=block.size + 1)
             own = np.column_stack([own, np.full(len(own), present)])
         elif self.missing is None:
             missing = None
         elif self._stands_in:
             missing = own[self._vertex(self.missing)]
-        unknown = self._unknown(own) if isinstance(self, Category) else None
+        unknown = self._unknown(own)
         table = np.zeros((self.size, own.shape[1]))
         table[: len(own)] = own
-        for last, numbers in enumerate((missing, unknown), start=1):
-            table[-last] = table[-last] if numbers is None else numbers
         told = {
             "column": self.column,
             "centre": list(centre),
             "scale": list(scale),
             "present": own[0, len(centre) :].tolist(),
-            "missing": None if missing is None else missing.tolist(),
+            "missing": None,
             **more,
         }
-        if unknown is not None:
-            told["unknown"] = unknown.tolist()
+        for last, (key, numbers) in enumerate((("missing", missing), ("unknown", unknown)), 1):
+            if numbers is not None:
+                table[-last], told[key] = numbers, numbers.tolist()
         hats = tuple(f"{self.column}~{j + 1}" for j in range(block.smooth))
-        return Encoded((hats or self._own_names()) + self._indicator, block, table, told)
+        return Encoded(self._named(hats or self._own_names()), block, table, told)
 
-    @property
-    def _indicator(self) -> tuple[str, ...]:
-        return (f"{self.column}=missing",) * self.has_indicator
+    def _unknown(self, own: Floats) -> Floats | None:  # noqa: ARG002
+        return None
+
+    def _named(self, own: tuple[str, ...]) -> tuple[str, ...]:
+        return own + (f"{self.column}=missing",) * self.has_indicator
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the standardised columns."""
-        return self._own_names() + self._indicator
+        return self._named(self._own_names())
 
     @property
     def variances(self) -> tuple[float, ...]:
@@ -464,8 +461,8 @@ class Number(Feature):
         self._refuse(not ordered, "the lower bound must be below the upper one")
         self._check_moments(*self.range(), where)
         if self.dates is not None:
-            unit_, _, since = self.dates.partition(" since ")
-            known = unit_ in UNITS and math.isfinite(moment(since))
+            named, _, since = self.dates.partition(" since ")
+            known = named in UNITS and math.isfinite(moment(since))
             told = f'{", ".join(UNITS)} since a day, such as "days since 2020-01-01"'
             self._refuse(not known, f"dates must be {told}")
             unit, start = self._clock()
@@ -478,8 +475,8 @@ class Number(Feature):
             self._refuse(not inside or not rising, f"the knots of a curve must be {many}")
         if self._stands_in:
             missing: Any = self.missing
-            number = not isinstance(missing, str | bool)
-            self._refuse(not number, "missing must be a finite number, or a rule")
+            text = isinstance(missing, str | bool)
+            self._refuse(text, "missing must be a finite number, or a rule")
             self._refuse(not lo <= missing <= hi, "the value for missing lies outside the bounds")
             self._set("missing", float(missing))
 
@@ -498,8 +495,7 @@ class Number(Feature):
     @property
     @override
     def size(self) -> int:
-        grid, steps = self._grid
-        return (len(grid) - 1) * steps + 2
+        return (len(self._grid[0]) - 1) * self._grid[1] + 2
 
     @override
     def places(self, cells: Cells) -> NDArray[np.intp]:
@@ -604,7 +600,16 @@ class Number(Feature):
             else:
                 clip, scale = (bottom, top), max(top - centre, centre - bottom) * (1 + HAIR)
         u = u if self.log else np.clip(u, *clip)
-        told = self._told(clip, knots)
+        told = {
+            "kind": self.kind,
+            "na": [int(token) if isinstance(token, bool) else token for token in self.na],
+            "clip": list(clip),
+            "log": self.log,
+            "grid": list(self._grid[0]),
+            "steps": self._grid[1],
+            "knots": list(knots),
+            **({} if self.dates is None else {"dates": list(self._clock())}),
+        }
         if not knots:
             block = BodyBlock(1, "number", 1.0 if known and not shaped else SPREAD)
             return (u[:, None], (centre,), (scale,), block, told)
@@ -616,18 +621,6 @@ class Number(Feature):
         m, line = len(knots), (cut - middle) / np.abs(cut - middle).max()
         block = BodyBlock(m, "curve", 1 / m, tuple(line.tolist()), known)
         return (_hats(u, knots), (0.0,) * m, (1.0,) * m, block, told)
-
-    def _told(self, clip: tuple[float, float], knots: tuple[float, ...]) -> Told:
-        return {
-            "kind": self.kind,
-            "na": [int(token) if isinstance(token, bool) else token for token in self.na],
-            "clip": list(clip),
-            "log": self.log,
-            "grid": list(self._grid[0]),
-            "steps": self._grid[1],
-            "knots": list(knots),
-            **({} if self.dates is None else {"dates": list(self._clock())}),
-        }
 
 
 def _hats(u: Floats, knots: tuple[float, ...]) -> Floats:
@@ -686,11 +679,8 @@ class Discrete(Feature):
     def places(self, cells: Cells) -> NDArray[np.intp]:
         return read_places(self.column, cells, self.codes)
 
-    def _told(self, kind: str, **more: object) -> Told:
-        return {"codes": self.codes, "unknown": None, "kind": kind, **more}
-
     def _scored(self, scores: Floats, centre: float, scale: float, block: BodyBlock) -> Basis:
-        told = self._told("score", scores=scores.tolist())
+        told = {"codes": self.codes, "unknown": None, "kind": "score", "scores": scores.tolist()}
         return (scores[:, None], (centre,), (scale,), block, told)
 
 
@@ -905,7 +895,8 @@ class Category(Discrete):
 
     @override
     def _encoded(self, form: Form) -> Basis:
-        count, told = len(self._buckets()), self._told("one-hot")
+        count = len(self._buckets())
+        told: Told = {"codes": self.codes, "unknown": None, "kind": "one-hot"}
         if form != "standardised":
             block = BodyBlock(count, "category", 1 / count)
             return (np.eye(count), (0.0,) * count, (1.0,) * count, block, told)
@@ -913,6 +904,7 @@ class Category(Discrete):
         scale = np.sqrt(shares * (1 - shares)).tolist()
         return (np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told)
 
+    @override
     def _unknown(self, own: Floats) -> Floats | None:
         place, count = self.unknown_place(), len(self._buckets())
         if self.unknown is None or place is not None:
