@@ -1,5 +1,4 @@
-"""How good is a model? Answers with a price, and intervals that count sampling and noise."""
+"""How good is a model, and what does it say? Intervals that count sampling and noise."""
 
-from confrere.assurance.evaluation import evaluate
-
-__all__ = ["evaluate"]
+from confrere.assurance.evaluation import evaluate as evaluate
+from confrere.assurance.inference import infer as infer

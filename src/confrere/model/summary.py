@@ -27,8 +27,8 @@ SCORES = (
     "coefficients are scores, not log odds: the loss is capped; purpose='inference' is for log odds"
 )
 LOG_ODDS = (
-    "coefficients are log odds, shrunk by a public ridge and moved by noise; no interval is known "
-    "that is true under the noise, so no odds ratios are printed"
+    "coefficients are log odds, shrunk by a public ridge and moved by noise; "
+    "confrere.evaluation.infer undoes both, with odds ratios and intervals"
 )
 
 

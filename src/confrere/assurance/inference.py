@@ -1,0 +1,588 @@
+"""Odds ratios, intervals and p-values that are true under the noise of a private fit.
+
+A release of ``purpose="inference"`` is inverted, not linearised: its estimating equation is matched
+on public rows. What rows are like is asked of the records, at a price: means, squares and shares of
+every column, then its largest correlation with another. Populations are drawn that have these, and
+how far their answers lie apart is part of every interval.
+
+Proof, and what is asymptotic: docs/proofs/intervals.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product, starmap
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import linalg, special
+
+from confrere.arrays import Floats
+from confrere.assurance.learned_facts import counts
+from confrere.data.cells import declared_columns, n_rows_of
+from confrere.data.encoding import SchemaEncoder, frequencies
+from confrere.data.fact_counts import STEPS, Integers
+from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
+from confrere.kernel.ledger import Origin
+from confrere.kernel.measurements import Point
+from confrere.kernel.release import paying
+from confrere.ledger import Budget, Ledger, Receipt, payer
+from confrere.ledger.compose import Together
+from confrere.methods.geometry import factors_of
+from confrere.methods.plan import PublicFacts
+from confrere.model import Facts, Linear
+from confrere.model.summary import Effect, Summary, TermLine, effects
+from confrere.release import quality_digest
+from confrere.simulation import Seed, simulation_of
+
+THEOREM = "docs/proofs/intervals.md"
+
+#: Part of the price that means, squares and shares have; largest correlations have the rest.
+_FIRST = 0.45
+
+#: Populations that are drawn, and public rows of each.
+_POPULATIONS, _ROWS = 12, 1500
+
+#: Deviation of a column's weight before any data, in log odds from its middle to its end.
+_PRIOR = 3.0
+
+#: Columns are cut so many deviations from their mean where correlations are asked for, in steps.
+_CUT, _FINE = 2.5, 64
+
+#: Rows that are multiplied at a time.
+_BLOCK = 1 << 16
+
+#: Largest correlation that is reckoned with; and what columns tell of one together, beside the one
+#: that is most alike to it: the power of what that leaves open. Chosen on three tables (1.24 to
+#: 1.28), confirmed on others.
+_ALIKE, _TOGETHER = 0.97, 1.4
+
+#: Nothing is printed where noise alone moves a person's log odds by more, in deviations; and no
+#: coefficient whose interval is wider to either side, or that the prior says much of.
+_TAU, _HALF, _OWN = 2.0, 1.5, 0.4
+
+_NOTE = "log odds and odds ratios; intervals count records and noise, each by itself"
+_AHEAD = "before anything is spent: how far intervals will reach around no effect"
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """How one raw column is distributed in a population."""
+
+    mean: Floats
+    cov: Floats
+    #: From numbers that are even between 0 and 1 to rows
+    rows: Callable[[Floats], Floats]
+
+
+def _flag(share: float) -> _Law:
+    cov = np.array([[4 * share * (1 - share)]])
+    return _Law(np.array([2 * share - 1]), cov, lambda at: np.where(at < share, 1.0, -1.0)[:, None])
+
+
+def _corners(shares: Floats, whole: bool) -> _Law:
+    shares = shares / (shares.sum() if whole else max(1.0, float(shares.sum())))
+    ends, places = np.cumsum(shares), np.arange(len(shares))
+    if whole:
+        ends[-1] = 1.0
+
+    def rows(at: Floats) -> Floats:
+        return np.asarray(np.searchsorted(ends, at)[:, None] == places, dtype=np.float64)
+
+    return _Law(shares, np.diag(shares) - np.outer(shares, shares), rows)
+
+
+def _number(mean: float, variance: float, shares: Floats) -> _Law:
+    """Return a beta law from -1 to 1 of a number, beside shares of corners where it is zero."""
+    most = 1 - mean**2
+    variance = float(np.clip(variance, 0.02 * most, 0.9 * most))
+    spread = most / variance - 1
+    both = np.append(mean, shares)
+    cov = np.diag(np.append(variance + mean**2, shares)) - np.outer(both, both)
+
+    def rows(at: Floats) -> Floats:
+        first = 2 * special.betaincinv((1 + mean) / 2 * spread, (1 - mean) / 2 * spread, at) - 1
+        # Any order that is not the number's own will do.
+        turned = (np.argsort(np.argsort(np.modf(1e4 * at)[0])) + 0.5) / len(at)
+        return np.column_stack([first, *(turned < share for share in shares)])
+
+    return _Law(both, cov, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One raw column in the coordinates of the noise, as its schema declares it."""
+
+    feature: Feature
+    table: Floats  #: What every vertex is: magnitudes of a row add up to one at most
+
+    @property
+    def line(self) -> bool:
+        """Whether the first number is told by mean and square; others are shares of corners."""
+        if isinstance(self.feature, Flag):
+            return self.feature.missing in (CENTER, INDICATOR)
+        return not isinstance(self.feature, Category)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every record is at one of the corners."""
+        elsewhere = getattr(self.feature, "unknown", None) == ZEROS
+        return not elsewhere and self.feature.missing != CENTER
+
+    @property
+    def counted(self) -> Integers:
+        """What every vertex adds to the sums that are asked for."""
+        x = self.table
+        if self.line:
+            # Half the square: no vertex is farther from another than the ends are.
+            x = np.column_stack([x[:, 0], x[:, 0] ** 2 / 2, x[:, 1:]])
+        elif isinstance(self.feature, Flag):
+            x = (x + 1) / 2
+        return np.rint(STEPS * x).astype(np.int64)
+
+    def law(self, seen: Floats, scale: float, n: int, draws: np.random.Generator) -> _Law:
+        """Return a law that sums with noise of this scale speak for."""
+        cells = 2 if self.line or isinstance(self.feature, Flag) else len(seen)
+        shares = [_share(float(one), scale, n, cells, draws) for one in seen[2 * self.line :]]
+        if not self.line:
+            return self._of_shares(np.array(shares))
+        first, square = (seen[:2] + scale * draws.laplace(size=2)) / n
+        mean = float(np.clip(first, -0.97, 0.97))
+        return _number(mean, 2 * square - mean**2, np.array(shares))
+
+    def declared(self) -> _Law:
+        """Return the law that declared facts imply."""
+        often = frequencies(self.feature)
+        mean = often @ self.table
+        if self.line:
+            variance = float(often @ (self.table[:, 0] - mean[0]) ** 2)
+            return _number(float(mean[0]), variance, np.clip(mean[1:], 0.001, 0.5))
+        flag = isinstance(self.feature, Flag)
+        return self._of_shares(np.clip((mean + 1) / 2 if flag else mean, 0.001, 0.999))
+
+    def _of_shares(self, shares: Floats) -> _Law:
+        if isinstance(self.feature, Flag):
+            return _flag(float(shares[0]))
+        return _corners(shares, self.whole)
+
+
+def _share(seen: float, scale: float, n: int, cells: int, draws: np.random.Generator) -> float:
+    """Return a share that a noised count speaks for, of so many cells that were alike before."""
+    least = 2 / max(n, 200)
+    grid = np.concatenate([np.geomspace(least, 0.02, 60), np.linspace(0.02, 1 - least, 180)[1:]])
+    told = (cells - 2) * np.log1p(-grid) - np.abs(seen - grid * n) / scale
+    below = np.cumsum(np.exp(told - told.max()) * np.gradient(grid))
+    return float(grid[np.searchsorted(below, draws.random() * below[-1])])
+
+
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """Where a model was learned: its columns, ridge, noise and centre there; all of it public."""
+
+    columns: tuple[_Column, ...]
+    terms: tuple[Effect, ...]  #: What is said, in those columns and the constant
+    ridges: Floats  #: Of every column, the constant's last
+    noises: Floats  #: Variances
+    centre: Floats
+
+    @classmethod
+    def of(cls, encoder: SchemaEncoder, facts: Facts) -> Self:
+        """Return that of an encoder's lines, with ridges and noises of every factor."""
+        factors, turns = factors_of(encoder.blocks())
+        tables = [column.table for column in encoder.columns]
+        maps = turns or [np.eye(table.shape[1]) for table in tables]
+        whole = linalg.block_diag(*maps)
+        terms = [replace(one, moved=whole @ one.moved) for one in effects(encoder)]
+        sizes = [factor.size for factor in factors]
+        ridges, noises = (np.repeat(one or (), sizes) for one in (facts.ridges, facts.noises))
+        outcome, centre = encoder.schema.outcome, np.zeros(len(ridges))
+        if outcome is not None and outcome.base_rate is not None:
+            centre[-1] = special.logit(outcome.base_rate)
+        each = zip(encoder.schema.features, tables, maps, strict=True)
+        columns = tuple(_Column(feature, table @ turn.T) for feature, table, turn in each)
+        return cls(columns, tuple(terms), ridges, noises, centre)
+
+    @property
+    def parts(self) -> list[slice]:
+        ends = np.cumsum([0, *(one.table.shape[1] for one in self.columns)]).tolist()
+        return list(starmap(slice, pairwise(ends)))
+
+    @property
+    def contrasts(self) -> Floats:
+        """A row per term."""
+        return np.array([np.append(one.moved, one.constant) for one in self.terms])
+
+    def weights(self, model: Linear) -> Floats:
+        """Return a model's weights in these columns, the constant's last."""
+        assert model.encoder is not None
+        encoder = model.encoder.transformer()
+        turns = factors_of(encoder.blocks())[1]
+        given, level = model.coef[0] / encoder.norm, float(model.intercept[0])
+        if not turns:
+            return np.append(given, level)
+        found, at = [], 0
+        for turn in turns:
+            # Hats add up to one, so the level of a line's hats is the intercept's.
+            hats = turn.shape[1] - len(turn)
+            map_ = np.vstack([turn, np.ones((int(hats > 0), turn.shape[1]))])
+            own = np.linalg.lstsq(map_.T, given[at : at + turn.shape[1]], rcond=None)[0]
+            found.append(own[: len(turn)])
+            level += float(own[len(turn) :].sum())
+            at += turn.shape[1]
+        return np.append(np.concatenate(found), level)
+
+    # What is asked of the records.
+
+    def sums(self, epsilon: float) -> Point:
+        """Return the first measurement: means, squares and shares of all columns."""
+        return _asked(epsilon, sum(_farthest(one.counted) for one in self.columns))
+
+    def summed(self, codes: Sequence[Any]) -> Integers:
+        pairs = zip(self.columns, codes, strict=True)
+        often = [(one, np.bincount(at, minlength=len(one.table))) for one, at in pairs]
+        return np.concatenate([times @ one.counted for one, times in often])
+
+    def split(self, seen: Floats) -> list[Floats]:
+        """Return the sums of every column."""
+        ends = np.cumsum([one.counted.shape[1] for one in self.columns])
+        return np.split(np.asarray(seen, dtype=np.float64) / STEPS, ends[:-1])
+
+    def scaled(self, seen: Floats, n: int) -> tuple[list[Integers], Floats]:
+        """Return what vertices count as where correlations are asked for, and deviations of it."""
+        tables, deviations = [], []
+        for one, own in zip(self.columns, self.split(seen), strict=True):
+            x = one.table
+            if one.line:
+                mean = np.clip(np.append(own[0], own[2:]) / n, -0.97, 0.97)
+                square = np.clip(np.append(2 * own[1], own[2:]) / n, 0.0, 1.0)
+            elif isinstance(one.feature, Flag):
+                mean, square = np.clip(2 * own / n - 1, -1.0, 1.0), np.ones(1)
+            else:
+                mean = square = np.clip(own / n, 0.0, 1.0)
+            spread = np.sqrt(np.maximum(square - mean**2, 1e-3))
+            far = np.abs(x - mean).max(axis=0)
+            weight = np.minimum(1 / spread, _CUT / far)
+            tables.append(np.rint(_FINE * (x - mean) * weight).astype(np.int64))
+            deviations.append(_FINE * spread * weight)
+        return tables, np.concatenate(deviations)
+
+    def largest(self, epsilon: float, tables: Sequence[Integers]) -> Point:
+        """Return the second measurement: every column's largest product with another's."""
+        longest = max(int(np.abs(table).max()) for table in tables)
+        rows = sum(int(np.abs(table).sum(axis=1).max()) for table in tables)
+        return _asked(epsilon, 2 * longest * rows)
+
+    def products(self, codes: Sequence[Any], tables: Sequence[Integers]) -> Integers:
+        """Return them: whole numbers, exact in doubles."""
+        total: Any = 0.0
+        for begin in range(0, len(codes[0]), _BLOCK):
+            part = slice(begin, begin + _BLOCK)
+            each = zip(tables, codes, strict=True)
+            rows = np.hstack([table[at[part]] for table, at in each]).astype(np.float64)
+            total = total + rows.T @ rows
+        for own in self.parts:
+            total[own, own] = 0.0
+        return np.asarray(np.abs(total).max(axis=1), dtype=np.int64)
+
+    # What populations follow from it.
+
+    def population(self, laws: Sequence[_Law], alike: Floats, draws: np.random.Generator) -> Floats:
+        """Return public rows of columns with these laws and these largest correlations.
+
+        Every column hangs on an earlier one, drawn among those that are as much alike to others: a
+        tree, in which the product along a path is the correlation.
+        """
+        cov, parts = linalg.block_diag(*(law.cov for law in laws)), self.parts
+        deviations = np.sqrt(np.maximum(np.diag(cov), 1e-12))
+        order = sorted(range(len(parts)), key=lambda f: -float(alike[parts[f]].max()))
+        before = np.empty(0, dtype=np.intp)
+        for f in order:
+            own = np.arange(parts[f].start, parts[f].stop)
+            if len(before):
+                wanted = float(alike[own].max())
+                near = before[alike[before] >= 0.8 * wanted]
+                parent = int(draws.choice(near if len(near) else before))
+                top = own[int(np.argmax(alike[own]))]
+                # Corners of one column move together: it depends on the parent by one of them.
+                along = cov[own, top] / deviations[top] * wanted * draws.choice([-1.0, 1.0])
+                cross = np.outer(along / deviations[parent], cov[parent, before])
+                cov[np.ix_(own, before)], cov[np.ix_(before, own)] = cross, cross.T
+            before = np.append(before, own)
+        even = (np.arange(_ROWS) + 0.5) / _ROWS
+        rows = np.hstack([law.rows(draws.permutation(even)) for law in laws])
+        rows -= rows.mean(axis=0)
+        coloured = rows @ _root(rows.T @ rows / _ROWS, -0.5) @ _root(cov, 0.5)
+        mean = np.concatenate([law.mean for law in laws])
+        return np.column_stack([mean + coloured, np.ones(_ROWS)])
+
+    def inverted(self, weights: Floats, rows: Floats, n: int) -> _Answer:
+        """Return what log odds these weights are the release of, if records are such rows."""
+        each, own = n / len(rows), 1 / _PRIOR**2
+        target = each * (rows.T @ special.expit(rows @ weights))
+        target += self.ridges * (weights - self.centre)
+        theta = np.array(weights)
+        for _ in range(12):
+            share = special.expit(rows @ theta)
+            curved = each * (rows.T * (share * (1 - share))) @ rows
+            seen = np.linalg.solve(curved + np.diag(self.noises), curved).T
+            precision = seen @ curved + own * np.eye(len(theta))
+            left = seen @ (target - each * (rows.T @ share)) - own * (theta - self.centre)
+            step = np.linalg.solve(precision, left)
+            step *= min(1.0, 2.0 / max(float(np.abs(rows @ step).max()), 1e-12))
+            theta = theta + step
+            if float(np.abs(step).max()) < 1e-5:
+                break
+        clear = np.linalg.inv(curved + own * np.eye(len(theta)))
+        moved = np.square(clear @ rows.T).mean(axis=1)
+
+        def spread(cov: Any) -> Floats:
+            return np.asarray(np.einsum("ij,jk,ik->i", self.contrasts, cov, self.contrasts))
+
+        variances = spread(np.linalg.inv(precision)), spread(clear)
+        return _Answer(self.contrasts @ theta, *variances, math.sqrt(float(self.noises @ moved)))
+
+
+class _Answer(NamedTuple):
+    """What one population says of every term."""
+
+    estimates: Floats
+    variances: Floats
+    clear: Floats  #: What records alone would leave of them
+    tau: float  #: How far noise alone moves a person's log odds, in deviations
+
+
+def _asked(epsilon: float, sensitivity: int) -> Point:
+    public = ("bounds", "declared values", "the model")
+    made = counts(epsilon, 1, Neighbours.REPLACE_ONE, public)
+    return Point(promise=replace(made.promise, theorem=THEOREM), sensitivity=sensitivity)
+
+
+def _farthest(table: Integers) -> int:
+    """Return the largest L1 distance of two rows, or a bound on it where there are many columns."""
+    if table.shape[1] > 6:
+        return 2 * int(np.abs(table).sum(axis=1).max())
+    signs = np.array(list(product((-1, 1), repeat=table.shape[1])), dtype=np.int64)
+    return int(np.ptp(table @ signs.T, axis=0).max())
+
+
+def _root(cov: Floats, power: float) -> Floats:
+    values, vectors = np.linalg.eigh(cov)
+    kept = values > 1e-7 * max(float(values[-1]), 1e-12)
+    return np.asarray((vectors[:, kept] * values[kept] ** power) @ vectors[:, kept].T)
+
+
+def _alike(seen: Floats | None, scale: float, whole: Floats, draws: np.random.Generator) -> Floats:
+    """Return largest correlations that noised products speak for; most columns' are moderate."""
+    grid = (np.arange(200) + 0.5) / 200
+    told = np.tile(np.log(grid) + 2 * np.log1p(-grid), (len(whole), 1))
+    if seen is not None:
+        told -= np.abs(seen[:, None] - grid * whole[:, None]) / scale
+    below = np.cumsum(np.exp(told - told.max(axis=1, keepdims=True)), axis=1)
+    place = (below < draws.random((len(whole), 1)) * below[:, -1:]).sum(axis=1)
+    return np.asarray(np.minimum(np.sqrt(1 - (1 - grid[place] ** 2) ** _TOGETHER), _ALIKE))
+
+
+@dataclass(frozen=True)
+class Inference(Summary):
+    """The terms of a linear model with odds ratios, intervals and p-values, and what they cost."""
+
+    records: int  #: Their public number
+    #: Of what is not estimable at this epsilon: so many times the records would do.
+    more_records: Mapping[str, float]
+    confidence: float  #: Of every interval
+    guarantee: Guarantee  #: Of what was asked of the records beside the fit
+    receipt: Receipt | None = None  #: The ledger entry that paid; None of a forecast
+    simulated: bool = False  #: Whether the noise came from a seed
+
+    def quality(self) -> dict[str, Any]:
+        """Return the odds ratios as plain values: what a release's card can hold."""
+        found = [
+            {
+                "name": f"odds ratio, {one.term}, {one.unit:g} {one.unit_name}".strip(),
+                "value": one.odds_ratio,
+                "low": one.or_low,
+                "high": one.or_high,
+            }
+            for one in self.lines
+            if not math.isnan(one.odds_ratio)
+        ]
+        return {
+            "records": self.records,
+            "confidence": self.confidence,
+            "positive": None,
+            "measures": found,
+            "calibration": [],
+        }
+
+
+def infer(
+    model: Any,
+    table: Any = None,
+    *,
+    epsilon: float,
+    n_samples: int | None = None,
+    confidence: float = 0.95,
+    budget: Budget | Ledger | None = None,
+    random_state: Seed | None = None,
+) -> Inference:
+    """Return odds ratios, intervals and p-values of a private fit for inference.
+
+    Parameters
+    ----------
+    model : PrivateLogisticRegression or Release
+        Of ``purpose="inference"`` and a schema: straight lines, the logistic loss, pure privacy.
+    table : table, optional
+        The records that the model was learned from, once more.
+    epsilon : float
+        What means, shares and largest correlations of the columns cost, beside the fit: a sixth of
+        the fit's is about right.
+    n_samples : int, optional
+        A public number of records, in place of ``table``: nothing is spent, and how wide intervals
+        will be follows from declared facts. The model need not be fitted.
+    confidence : float, default=0.95
+        Of every interval, by itself.
+    budget, random_state
+        As in :class:`confrere.PrivateLogisticRegression`.
+
+    Returns
+    -------
+    Inference
+        ``frame()`` is the table: ``term, unit, unit_name, coefficient, low, high, odds_ratio,
+        or_low, or_high, p``. What is not estimable has none; ``more_records`` says what would do.
+
+    Notes
+    -----
+    Unit : record. Neighbours : replace one row. Guarantee : ``epsilon``-DP, pure. Spends :
+    ``epsilon`` of ``budget`` before noise is drawn. Proof : docs/proofs/intervals.md.
+    """
+    check_epsilon(epsilon)
+    if not 0 < confidence < 1:
+        raise InvalidParameter("confidence must lie strictly between 0 and 1.")
+    if (table is None) == (n_samples is None):
+        raise InvalidParameter("table: give the records, or n_samples to see what to expect.")
+    first = float(_FIRST * epsilon)
+    rest = at_most(minus(exact(epsilon), exact(first)))
+    if n_samples is not None:
+        return _forecast(model, n_samples, epsilon, confidence)
+    fitted, space, n = _opened(model)
+    names = [column.feature.column for column in space.columns]
+    if n_rows_of(table) != n:
+        raise InvalidData("table must hold the records that the model was learned from, all.")
+    cells = declared_columns(table, names)
+    codes = [one.feature.vertices(cells[one.feature.column]) for one in space.columns]
+    exactly, asked = space.summed(codes), space.sums(first)
+    guarantee = Together((asked, _asked(rest, 1)), THEOREM).guarantee()
+    book, account = payer(budget, guarantee)
+    with paying(
+        book,
+        account,
+        guarantee,
+        purpose="intervals of coefficients",
+        origin=Origin(model=fitted.digest()),
+        simulation=simulation_of(random_state),
+    ) as ticket:
+        seen = ticket.draw(asked, exactly)[0][0].astype(np.float64)
+        tables, deviations = space.scaled(seen, n)
+        then = space.largest(rest, tables)
+        products = ticket.draw(then, space.products(codes, tables))[0][0].astype(np.float64)
+        # Public from here on: draws of populations hide nothing.
+        draws = np.random.default_rng(0)
+        weights, drawn = space.weights(fitted), []
+        for _ in range(_POPULATIONS):
+            each = zip(space.columns, space.split(seen), strict=True)
+            laws = [one.law(own, asked.scale / STEPS, n, draws) for one, own in each]
+            alike = _alike(products, then.scale, n * _FINE * deviations, draws)
+            drawn.append(space.inverted(weights, space.population(laws, alike, draws), n))
+        paid = {"receipt": ticket.receipt, "simulated": ticket.simulated}
+        found = _told(space, drawn, n, confidence, guarantee=guarantee, **paid)
+        ticket.made = quality_digest(found.quality())
+    return found
+
+
+def _told(
+    space: _Space, drawn: Sequence[_Answer], n: int, confidence: float, **paid: Any
+) -> Inference:
+    """Return what populations say together, as far as it is estimable."""
+    z = float(special.ndtri((1 + confidence) / 2))
+    values = np.array([one.estimates for one in drawn])
+    estimates, apart = np.median(values, axis=0), values.var(axis=0, ddof=1)
+    clear = np.mean([one.clear for one in drawn], axis=0)
+    noise = np.mean([one.variances for one in drawn], axis=0) + apart - clear
+    ahead = paid.get("receipt") is None
+    most = np.minimum(_HALF / z, _OWN * _PRIOR * np.linalg.norm(space.contrasts, axis=1))
+    # Of so many times the records noise has its square less, and what is left open once.
+    noise = np.maximum(noise, 1e-12)
+    needed = 2 * noise / (np.sqrt(clear**2 + 4 * noise * most**2) - clear)
+    needed = np.maximum(needed, float(np.median([one.tau for one in drawn])) / _TAU)
+    lines, more = [], {}
+    for j, term in enumerate(space.terms):
+        value, error = float(estimates[j]), math.sqrt(float(clear[j] + noise[j]))
+        told: dict[str, Any] = {"coefficient": math.nan if ahead else value}
+        if needed[j] > 1:
+            more[term.term] = float(needed[j])
+            told["coefficient"] = math.nan
+        else:
+            ends = (0.0 if ahead else value) + z * error * np.array([-1.0, 1.0])
+            told |= dict(zip(("low", "high"), ends.tolist(), strict=True))
+            if not ahead:
+                told["p"] = float(2 * special.ndtr(-abs(value) / error))
+            if not term.constant:
+                ratios = np.exp(np.append(told["coefficient"], ends)).tolist()
+                told |= dict(zip(("odds_ratio", "or_low", "or_high"), ratios, strict=True))
+        lines.append(TermLine(term=term.term, unit=term.unit, unit_name=term.unit_name, **told))
+    note = f"{confidence:.0%} intervals. {_AHEAD if ahead else _NOTE}"
+    refused = (f"{name} ({math.ceil(k)} times the records would do)" for name, k in more.items())
+    if more:
+        note += f". Not estimable at this epsilon: {', '.join(refused)}"
+    return Inference(tuple(lines), f"{note}.", n, more, confidence, **paid)
+
+
+def _opened(model: Any) -> tuple[Linear, _Space, int]:
+    """Return a fit for inference, and where it was learned; refuse any other."""
+    fitted = getattr(model, "model_", getattr(model, "model", None))
+    promise = getattr(model, "guarantee_", getattr(model, "guarantee", None))
+    if not isinstance(fitted, Linear) or not isinstance(promise, Guarantee):
+        raise InvalidParameter(_REFUSED)
+    facts, n = fitted.facts, fitted.facts.n_samples
+    alone = facts.parties is None and facts.method is None and facts.prior is None
+    pure = facts.noises is not None and promise.neighbours is Neighbours.REPLACE_ONE
+    if facts.loss != "logistic" or fitted.encoder is None or n is None or not alone or not pure:
+        raise InvalidParameter(_REFUSED)
+    encoder = fitted.encoder.transformer()
+    if not _straight(encoder):
+        raise InvalidParameter(_REFUSED)
+    return fitted, _Space.of(encoder, facts), n
+
+
+_REFUSED = (
+    'model must be a fit of one organisation with purpose="inference" and a schema, in its '
+    "geometry, without experts or AddRemove: others' intervals are not known to be true."
+)
+
+
+def _straight(encoder: SchemaEncoder) -> bool:
+    return encoder.form == "linear" and all(one.smooth <= 2 for one in encoder.blocks())
+
+
+def _forecast(model: Any, n: int, epsilon: float, confidence: float) -> Inference:
+    """Return how wide intervals will be, by declared facts and moderate correlations."""
+    if getattr(model, "purpose", None) != "inference":
+        raise InvalidParameter(_REFUSED)
+    encoder = model.encoder_for({"": n})
+    if encoder is None or not _straight(encoder):
+        raise InvalidParameter(_REFUSED)
+    names = encoder.names
+    plan = model.plan(PublicFacts(n_samples=n, n_features=len(names), features=names))
+    if plan.facts().noises is None:
+        raise InvalidParameter(_REFUSED)
+    space, draws = _Space.of(encoder, plan.facts()), np.random.default_rng(0)
+    drawn = []
+    for _ in range(_POPULATIONS):
+        laws = [one.declared() for one in space.columns]
+        alike = _alike(None, 1.0, space.ridges[:-1], draws)
+        drawn.append(space.inverted(space.centre, space.population(laws, alike, draws), n))
+    return _told(space, drawn, n, confidence, guarantee=_asked(epsilon, 1).guarantee())

@@ -1,0 +1,140 @@
+"""Odds ratios with intervals: what they cost, when they cover, and what is refused."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special
+
+from confrere import AddRemove, Ledger, PrivateLogisticRegression, PublicSchema
+from confrere.assurance.inference import _farthest, _opened
+from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
+from confrere.evaluation import infer
+from confrere.schema import Category, Flag, Label, Number, Ordered
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(18, 100), mean=50, sd=15),
+        Number("days", bounds=(0, 400), mean=3, sd=1, log=True),
+        Number("bmi", bounds=(12, 60), missing="indicator"),
+        Flag("male"),
+        Flag("insured", missing="center"),
+        Category("smoker", values=["never", "former", "current"]),
+        Ordered("stage", levels=["i", "ii", "iii"]),
+    ],
+    outcome=Label("ill", positive=[1], negative=[0], base_rate=0.3),
+)
+N = 20_000
+#: Per 10 years, against no, against never; and what has no effect.
+TRUTH = {"age": 0.3, "male": -0.6, "smoker=current": 0.8, "days": 0.0, "bmi": 0.0, "stage": 0.0}
+
+
+def cohort(seed, n=N):
+    rng = np.random.default_rng(seed)
+    age = rng.normal(50, 15, n).clip(28, 72)  # inside of what is cut
+    table = pd.DataFrame({"age": age, "days": rng.exponential(25, n).round()})
+    table["bmi"] = np.where(rng.random(n) < 0.1, np.nan, rng.normal(26, 4, n) + 0.05 * age)
+    table["male"], table["insured"] = rng.random(n) < 0.5, rng.random(n) < 0.8
+    table["smoker"] = rng.choice(["never", "former", "current"], n, p=[0.5, 0.3, 0.2])
+    table["stage"] = rng.choice(["i", "ii", "iii"], n, p=[0.6, 0.3, 0.1])
+    score = 0.03 * (age - 50) - 0.6 * table["male"] + 0.8 * (table["smoker"] == "current") - 0.8
+    return table.assign(ill=(rng.random(n) < special.expit(score)).astype(int))
+
+
+def fitted(table, epsilon=1.7, **more):
+    more = {"purpose": "inference", "schema": SCHEMA, "random_state": 0, **more}
+    return PrivateLogisticRegression(epsilon=epsilon, **more).fit(table)
+
+
+TABLE = cohort(0)
+MODEL = fitted(TABLE)
+
+
+def test_intervals_cover_what_records_were_drawn_from():
+    inside = []
+    for seed in range(10):
+        table = cohort(seed)
+        found = infer(fitted(table, random_state=seed), table, epsilon=0.3, random_state=seed)
+        told = {line.term: line for line in found.lines}
+        inside += [told[term].low <= value <= told[term].high for term, value in TRUTH.items()]
+    assert 0.9 <= np.mean(inside) <= 1
+
+
+def test_the_table_is_the_one_that_statisticians_know():
+    found = infer(fitted(TABLE, 1e4), TABLE, epsilon=1e4, random_state=1)
+    frame = found.frame().set_index("term")
+    assert " ".join(frame) == "unit unit_name coefficient low high odds_ratio or_low or_high p"
+    for term in ("age", "male", "smoker=current"):  # with hardly any noise, maximum likelihood
+        assert frame.loc[term, "coefficient"] == pytest.approx(TRUTH[term], abs=0.12)
+    line = frame.loc["male"]
+    assert line["odds_ratio"] == pytest.approx(math.exp(line["coefficient"]))
+    assert line["low"] < line["coefficient"] < line["high"] < 0
+    assert line["p"] < 0.05
+    assert found.quality()["measures"][0]["name"].startswith("odds ratio, age, 10")
+
+
+def test_weights_are_read_off_a_release_with_lines_of_hats():
+    model, space, _ = _opened(MODEL)
+    cells = [one.table[one.feature.size // 3] for one in space.columns]
+    row = [one.feature.encoded("linear").table[one.feature.size // 3] for one in space.columns]
+    score = np.concatenate(row) / model.encoder.transformer().norm @ model.coef[0]
+    assert np.append(np.concatenate(cells), 1.0) @ space.weights(model) == pytest.approx(
+        score + model.intercept[0]
+    )
+
+
+def test_no_two_records_are_farther_apart_than_is_paid_for():
+    _, space, _ = _opened(MODEL)
+    for one in space.columns:
+        rows = one.counted[:: max(1, len(one.counted) // 60)]
+        apart = np.abs(rows[:, None] - rows[None]).sum(axis=2).max()
+        assert apart <= _farthest(one.counted)
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, len(one.table), 500) for one in space.columns]
+    tables, _ = space.scaled(space.summed(codes).astype(float), 500)
+    before = space.products(codes, tables)
+    for _ in range(20):
+        other = [np.append(rng.integers(0, at.max() + 1), at[1:]) for at in codes]
+        moved = np.abs(space.products(other, tables) - before).sum()
+        assert moved <= space.largest(1.0, tables).sensitivity
+
+
+def test_it_is_paid_for_before_noise_is_drawn():
+    ledger = Ledger()
+    ledger.open_account("people", epsilon=1.0)
+    found = infer(MODEL, TABLE, epsilon=0.3, budget=ledger["people"], random_state=1)
+    assert (found.guarantee.epsilon, found.simulated) == (pytest.approx(0.3), True)
+    with pytest.raises(BudgetExceeded):
+        infer(MODEL, TABLE, epsilon=1.1, budget=ledger["people"])
+
+
+def test_what_noise_hides_is_refused_with_how_many_records_would_do():
+    few = cohort(1, 600)
+    found = infer(fitted(few, 0.5), few, epsilon=0.1, random_state=1)
+    assert all(math.isnan(line.odds_ratio) for line in found.lines)
+    assert min(found.more_records.values()) > 1
+    assert "times the records would do" in found.note
+    asked = PrivateLogisticRegression(epsilon=1.7, purpose="inference", schema=SCHEMA)
+    assert infer(asked, n_samples=100, epsilon=0.3).more_records.keys() >= {"age", "male"}
+    ahead, then = infer(asked, n_samples=N, epsilon=0.3), infer(MODEL, TABLE, epsilon=0.3)
+    assert ahead.receipt is None
+    pairs = zip(ahead.lines, then.lines, strict=True)
+    wider = [2 * x.high / (y.high - y.low) for x, y in pairs]
+    assert 0.5 < np.nanmedian(wider) < 2
+
+
+@pytest.mark.parametrize(
+    "other", [{"purpose": "prediction"}, {"geometry": "l2"}, {"neighbours": AddRemove(N)}]
+)
+def test_other_fits_have_no_intervals(other):
+    with pytest.raises(InvalidParameter, match="model"):
+        infer(fitted(TABLE, **other), TABLE, epsilon=0.3)
+
+
+def test_other_records_than_those_of_the_fit_are_refused():
+    with pytest.raises(InvalidData, match="table"):
+        infer(MODEL, TABLE[:-1], epsilon=0.3)
+    for wrong in ({"confidence": 1}, {"n_samples": 9}):
+        with pytest.raises(InvalidParameter):
+            infer(MODEL, TABLE, epsilon=1.0, **wrong)
