@@ -92,8 +92,9 @@ def without_network(make: Callable[[], AtHome], tell: Callable[[str], None]) -> 
     try:
         _set(_DUMPABLE, 0)  # the child, of the same user, may not look into what has the network
         line.send_bytes(_GO)
-        facts = _receive(line)["facts"]
-        yield _Elsewhere(line, facts, child)
+        told, _ = _receive(line)
+        _check(told)
+        yield _Elsewhere(line, told["facts"], child)
     finally:
         line.close()
         with suppress(ChildProcessError):
@@ -119,36 +120,34 @@ class _Elsewhere(AtHome):
 
     @override
     def handle(self, question: bytes) -> bytes:
-        self._ask(_ASK + question)
-        return self._line.recv_bytes()
+        return self._ask(_ASK + question)
 
     @override
     def end(self) -> None:
         self._ask(_END)
 
-    def _ask(self, question: bytes) -> None:
-        try:
+    def _ask(self, question: bytes) -> bytes:
+        with suppress(OSError):  # what ended it may be there to be heard
             self._line.send_bytes(question)
-        except OSError:
-            raise EngineFailed(_GONE) from None
-        told = _receive(self._line)
-        self.finished, self.state = bool(told["finished"]), str(told["state"])
-        self.told = list(told["told"])
-        _raise(told)
+        told, reply = _receive(self._line)
+        if "state" in told:
+            self.finished, self.state = bool(told["finished"]), str(told["state"])
+            self.told = list(told["told"])
+        _check(told)
+        return reply
 
 
-def _receive(line: Connection) -> _Told:
-    """Return what the other process says, or raise what ended it: plain values, no objects."""
+def _receive(line: Connection) -> tuple[_Told, bytes]:
+    """Return what the other process says, plain values, and a reply; or say that it is gone."""
     try:
-        told: _Told = json.loads(line.recv_bytes())
+        told, _, reply = line.recv_bytes().partition(b"\n")
     except (EOFError, OSError):
         raise EngineFailed(_GONE) from None
-    if "state" not in told:
-        _raise(told)
-    return told
+    return json.loads(told), reply
 
 
-def _raise(told: _Told) -> None:
+def _check(told: _Told) -> None:
+    """Raise what the other process says that has failed."""
     if "error" not in told:
         return
     kind = getattr(errors, told["error"], None)
@@ -245,9 +244,7 @@ def _answer(line: Connection, make: Callable[[], AtHome]) -> NoReturn:
             except ConfrereError as error:
                 failed = _failure(error)
             now = {"finished": session.finished, "state": session.state, "told": session.told}
-            _say(line, **now, **failed)
-            if asked != _END and not failed:
-                line.send_bytes(reply)
+            _say(line, reply, **now, **failed)
     except (EOFError, ConnectionError, KeyboardInterrupt):
         pass
     except BaseException as error:
@@ -266,5 +263,5 @@ def _failure(error: BaseException) -> _Told:
     return {"error": name, "args": told, "trace": trace, "hint": getattr(error, "hint", "")}
 
 
-def _say(line: Connection, **told: object) -> None:
-    line.send_bytes(json.dumps(told, default=str).encode())
+def _say(line: Connection, reply: bytes = b"", **told: object) -> None:
+    line.send_bytes(json.dumps(told, default=str).encode() + b"\n" + reply)

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar, final
@@ -110,9 +110,8 @@ class Claim(NamedTuple):
 class _Asked:
     question: str
     epsilon: Decimal
-    answered: bool = False
+    row: int = 0  #: Of its answer, or of why there is none
     failure: str | None = None
-    row: int = 0  #: Of the answer
 
 
 class _AnswerLog(_Log):
@@ -129,18 +128,18 @@ class _AnswerLog(_Log):
             one = _Asked(facts["question"], Decimal(facts["epsilon"]))
             if self.asked.setdefault(key, one) is not one:
                 raise ValueError("a question is claimed once")
-        elif self.asked[key].answered:
+        elif self.asked[key].row:
             raise ValueError("an answer does not change")
         elif row.kind == "withdrawn":
             del self.asked[key]
         else:
-            code, at = facts.get("code"), row.seq if row.kind == "answered" else 0
-            self.asked[key] = replace(self.asked[key], answered=True, failure=code, row=at)
+            self.asked[key] = replace(self.asked[key], row=row.seq, failure=facts.get("code"))
 
     def claim(self, key: Key) -> Claim:
         one = self.asked[key]
-        answer = b64decode(self.row(one.row).facts["answer"]) if one.row else None
-        return Claim(answer, one.failure)
+        if not one.row or one.failure is not None:
+            return Claim(failure=one.failure)
+        return Claim(b64decode(self.row(one.row).facts["answer"]))
 
 
 @final
@@ -200,7 +199,7 @@ class Answers(_File[_AnswerLog]):
     def withdraw(self, key: Key) -> None:
         """Forget a claim that nothing was paid for."""
         with self._opened(exclusive=True) as log:
-            if key in log.asked and not log.asked[key].answered:
+            if key in log.asked and not log.asked[key].row:
                 self._append(log, "withdrawn", key=[*key])
 
     def keep(self, key: Key, answer: bytes) -> bytes:
@@ -217,7 +216,7 @@ class Answers(_File[_AnswerLog]):
         with self._opened(exclusive=True) as log:
             if key not in log.asked:
                 raise FederationError("the question was withdrawn while it was answered.")
-            if not log.asked[key].answered:
+            if not log.asked[key].row:
                 self._append(log, kind, key=[*key], **facts)
             return log.claim(key).answer
 
@@ -230,11 +229,6 @@ class Answers(_File[_AnswerLog]):
         with self._opened() as log:
             found = {key[1:]: log.claim(key).answer for key in log.asked if key.run == run}
         return {at: one for at, one in found.items() if one is not None}
-
-    def entries(self) -> list[Values]:
-        """Return what was asked, at which price, and whether it was answered."""
-        with self._opened() as log:
-            return [key._asdict() | asdict(one) for key, one in log.asked.items()]
 
 
 class _JournalLog(_Log):
