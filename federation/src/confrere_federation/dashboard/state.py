@@ -52,39 +52,38 @@ class Place:
         return hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Contents:
-    ledgers: tuple[Place, ...] = ()
-    studies: tuple[Place, ...] = ()
-    releases: tuple[Place, ...] = ()
-    runs: tuple[Place, ...] = ()
-    gone: tuple[Path, ...] = ()  #: Folders that were given and cannot be read
+    ledgers: list[Place] = field(default_factory=list)
+    studies: list[Place] = field(default_factory=list)
+    releases: list[Place] = field(default_factory=list)
+    runs: list[Place] = field(default_factory=list)
+    gone: list[Path] = field(default_factory=list)  #: Given folders that cannot be read
     cut: bool = False  #: Whether there was more than is looked at
 
 
 def look_through(folders: Sequence[Path]) -> Contents:
-    found: dict[str, dict[Path, Place]] = {"ledgers": {}, "studies": {}, "releases": {}, "runs": {}}
-    gone, looked = [], 0
+    found, seen = Contents(), set[Path]()
     for folder in folders:
         root = folder.resolve()
         if not os.access(root, os.R_OK | os.X_OK) or not root.is_dir():
-            gone.append(folder)
+            found.gone.append(folder)
             continue
         for path, kind in _walk(root):
-            looked += 1
-            if looked > _MOST:
+            found.cut = found.cut or len(seen) >= _MOST
+            if found.cut:
                 break
-            if kind is not None:
+            if kind is not None and path not in seen:
                 shown = Path(root.name) / path.relative_to(root)
-                found[kind].setdefault(path, Place(path, str(shown)))
-    kinds = {kind: tuple(sorted(x.values(), key=lambda p: p.path)) for kind, x in found.items()}
-    return Contents(gone=tuple(gone), cut=looked > _MOST, **kinds)
+                getattr(found, kind).append(Place(path, str(shown)))
+            seen.add(path)
+    return found
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, str | None]]:
     """Yield everything below a folder with the kind that it is of; links are not followed."""
-    for folder, inside, files in os.walk(root, onerror=lambda _: None):
-        here = Path(folder)
+    for folder, inside, unsorted in os.walk(root, onerror=lambda _: None):
+        here, files = Path(folder), sorted(unsorted)
         if "SHA256SUMS" in files and {"card.json", "rehearsal.json"} & set(files):
             yield here, "releases"
             inside.clear()
@@ -134,109 +133,85 @@ def state_of(*paths: Path) -> tuple[tuple[str, int, int], ...]:
 SMALL = 2_000
 
 
-@dataclass(frozen=True)
 class Book:
-    place: Place
-    fault: str | None = None  #: Why it cannot be believed: then nothing else is shown of it
+    """A ledger as it stands; of one that cannot be believed nothing is shown but why."""
+
+    fault: str | None = None
     witness: str | None = None  #: What speaks against it elsewhere
-    ledger_id: str = ""
-    head: str = ""
-    charges: int = 0
+    ledger_id = head = ""
+    charges = 0
     #: Rows whose sums were checked just now; None where there are many, which takes longer.
     verified: int | None = None
-    accounts: tuple[Account, ...] = ()
-    #: Epsilon spent by account, study id and study hash.
-    by_study: Mapping[tuple[str, str, str], Decimal] = field(default_factory=dict)
+    accounts: Sequence[Account] = ()
+    by_study: Mapping[tuple[str, str, str], Decimal] = {}  #: By account, study id and hash
 
-    @property
-    def name(self) -> str:
-        return self.place.path.name
+    def __init__(self, place: Place) -> None:
+        self.place, self.name = place, place.path.name
+        try:
+            reader = self.reader
+            charges, accounts, studies = reader.count(), reader.accounts(), reader.by_study()
+            self.verified = reader.verify() if charges <= SMALL else None
+            self.witness = witnessed(place.path)["complaint"]
+            self.ledger_id, self.head, self.charges = reader.ledger_id, reader.head(), charges
+            self.accounts, self.by_study = accounts, studies
+        except (ConfrereError, OSError) as error:
+            self.fault = " ".join(str(error).split()) or type(error).__name__
 
     @property
     def reader(self) -> LedgerReader:
         return LedgerReader.look(self.place.path)
 
 
-def read_book(place: Place) -> Book:
-    try:
-        reader = LedgerReader.look(place.path)
-        charges = reader.count()
-        verified = reader.verify() if charges <= SMALL else None
-        told = witnessed(place.path)
-        return Book(
-            place=place,
-            witness=told["complaint"],
-            ledger_id=reader.ledger_id,
-            head=reader.head(),
-            charges=charges,
-            verified=verified,
-            accounts=tuple(reader.accounts()),
-            by_study=reader.by_study(),
-        )
-    except (ConfrereError, OSError) as error:
-        return Book(place=place, fault=" ".join(str(error).split()) or type(error).__name__)
-
-
-@dataclass(frozen=True)
-class StudyUnit:
-    unit: str  #: What one record is about: "patient"
-    rows: int = 1  #: Records of one unit at most: it pays for each of them
-
-
-@dataclass(frozen=True)
+@dataclass
 class PersonTotal:
     """What one unit has paid in all accounts that count the same way, were it in all of them."""
 
-    #: ``unit``, ``neighbours``: what the accounts count.
-    unit: str
+    unit: str  #: What the accounts count, with ``neighbours``
     neighbours: str
-    people: str  #: What studies call one of them: "patient"
-    #: ``paid``, ``this_year``: epsilon in all, and since the year began.
-    paid: float
-    this_year: float
-    accounts: int
+    exact: Decimal = Decimal(0)  #: Epsilon in all
+    recent: Decimal = Decimal(0)  #: and since the year began
+    accounts: int = 0
     #: Accounts of which some charges name no study that is here: a record is then taken to be one
     #: person's only one.
-    unknown: int
+    unknown: int = 0
+    names: set[str] = field(default_factory=set)  #: What studies call one of them: "patient"
+
+    @property
+    def people(self) -> str:
+        return next(iter(self.names)) if len(self.names) == 1 else self.unit
+
+    @property
+    def paid(self) -> float:
+        return at_least(self.exact)
+
+    @property
+    def this_year(self) -> float:
+        return at_least(min(self.recent, self.exact))
 
 
 def person_totals(
     books: Iterable[Book],
-    # Mapping of study hash to StudyUnit. A unit with several records has paid for each of them.
-    studies: Mapping[str, StudyUnit],
+    # From a study's hash to what one unit is called, and its most records: it paid for each.
+    studies: Mapping[str, tuple[str, int]],
     year: int | None = None,  # By default this one, in UTC
 ) -> list[PersonTotal]:
     """Add up what one unit has paid over all accounts of the same unit and relation."""
     this = year or datetime.now(UTC).year
-    groups: dict[tuple[str, str], list[tuple[Book, Account]]] = {}
-    for book in books:
-        for account in book.accounts:
-            kind = (str(account.unit or "not said"), str(account.neighbours or "not said"))
-            groups.setdefault(kind, []).append((book, account))
-    return [_total(kind, members, studies, this) for kind, members in groups.items()]
-
-
-def _total(
-    kind: tuple[str, str],
-    members: list[tuple[Book, Account]],
-    studies: Mapping[str, StudyUnit],
-    year: int,
-) -> PersonTotal:
-    paid, recent, unknown, names = Decimal(0), Decimal(0), 0, set[str]()
-    for book, account in members:
-        own = [(sha, e) for (name, _, sha), e in book.by_study.items() if name == account.name]
-        known = {sha: studies[sha] for sha, _ in own if sha in studies}
-        rows = {sha: known[sha].rows if sha in known else 1 for sha, _ in own}
-        for sha, epsilon in own:
-            paid = plus(paid, epsilon * rows[sha])
-        names |= {one.unit for one in known.values()}
+    found: dict[tuple[str, str], PersonTotal] = {}
+    for book, account in ((one, account) for one in books for account in one.accounts):
+        kind = str(account.unit), str(account.neighbours)
+        total = found.setdefault(kind, PersonTotal(*kind))
+        own = {sha: e for (name, _, sha), e in book.by_study.items() if name == account.name}
+        rows = {sha: studies[sha][1] if sha in studies else 1 for sha in own}
+        for sha, epsilon in own.items():
+            total.exact = plus(total.exact, epsilon * rows[sha])
+        total.names |= {studies[sha][0] for sha in own if sha in studies}
         # Which of a year's charges were whose study's is not kept: the largest factor is safe.
-        spent = Decimal(repr(account.years.get(year, 0.0)))
-        recent = plus(recent, spent * max(rows.values(), default=1))
-        unknown += len(known) < len(rows)
-    people = next(iter(names)) if len(names) == 1 else kind[0]
-    amounts = at_least(paid), at_least(min(recent, paid))
-    return PersonTotal(*kind, people, *amounts, len(members), unknown)
+        spent = Decimal(repr(account.years.get(this, 0.0)))
+        total.recent = plus(total.recent, spent * max(rows.values(), default=1))
+        total.accounts += 1
+        total.unknown += not own.keys() <= studies.keys()
+    return list(found.values())
 
 
 def share(account: Account) -> float | None:
@@ -492,7 +467,7 @@ class Dashboard:
             return self._looked[1]
 
     def place(self, kind: str, name: str) -> Place | None:
-        places: tuple[Place, ...] = getattr(self.contents(), kind)
+        places: list[Place] = getattr(self.contents(), kind)
         return next((one for one in places if one.id == name), None)
 
     def books(self) -> list[Book]:
@@ -503,7 +478,7 @@ class Dashboard:
         state = (state_of(place.path), datetime.now(UTC).date())
         known = self._books.get(place.id)
         if known is None or known[0] != state:
-            known = self._books[place.id] = (state, read_book(place))
+            known = self._books[place.id] = (state, Book(place))
         return known[1]
 
     def verified(self, book: Book) -> Facts | None:
@@ -553,19 +528,16 @@ class Dashboard:
             for receipt in one.get("receipts", ())
         }
 
-    def units(self) -> dict[str, StudyUnit]:
-        """Return whom known studies are about, by their hashes."""
-        found = {
-            one["sha256"]: StudyUnit(one["unit"], one["rows"])
-            for one in self.studies()
-            if "fault" not in one
-        }
+    def units(self) -> dict[str, tuple[str, int]]:
+        """Return whom known studies are about, and how many rows one has, by their hashes."""
+        known = (one for one in self.studies() if "fault" not in one)
+        found = {one["sha256"]: (one["unit"], one["rows"]) for one in known}
         for one in self.releases():
             card = one.get("card")
             if card is not None and card["study_sha256"]:
                 unit = card["guarantee"]["unit_detail"].removeprefix("one ")
                 rows = card["guarantee"]["max_rows_per_unit"]
-                found.setdefault(card["study_sha256"], StudyUnit(unit, rows))
+                found.setdefault(card["study_sha256"], (unit, rows))
         return found
 
     def decide(
