@@ -248,9 +248,7 @@ def test_killed_before_it_was_kept_nothing_was_published(tmp_path, monkeypatch):
         patch.setattr(type(releases), "keep", stop)
         with pytest.raises(KeyboardInterrupt):
             poll(LocalFederation(made, run="r1"), plan(), releases=releases)
-    for party in made:
-        assert party.books.answers.entries()  # they keep first: the interrupt came in their place
-        break
+    assert made[0].books.answers.asked()  # they keep first: the interrupt came in their place
     once = poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
     again = poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
     assert told(once) == told(again)

@@ -128,7 +128,7 @@ def check(party, codes):
     assert strange == []
     assert {"InvalidMessage", "OperationRefused:study", "BudgetExceeded"} <= codes.keys()
     assert party.books.ledger.entries() == []
-    assert party.books.answers.entries() == []
+    assert party.books.answers.asked() == set()
 
 
 def test_3000_mutated_messages(tmp_path):

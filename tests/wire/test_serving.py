@@ -79,7 +79,7 @@ def test_the_policy_refuses(make_party, policy, asked, reason):
         serve("objective", release(), party, run="r1", **asked)
     assert caught.value.reason == reason
     assert states(party) == []
-    assert party.books.answers.entries() == []
+    assert party.books.answers.asked() == set()
 
 
 def test_a_delta_that_was_not_agreed_to_is_refused(make_party):
@@ -196,7 +196,7 @@ def test_the_coordinator_does_not_choose_the_relation(party):
         serve("objective", release(neighbours="add-remove", declared=50), party, run="r1")
     assert caught.value.reason == "relation"
     assert states(party) == []
-    assert party.books.answers.entries() == []
+    assert party.books.answers.asked() == set()
 
 
 def test_nor_the_unit(make_party):

@@ -191,10 +191,10 @@ class Answers(_File[_AnswerLog]):
             self._append(log, "asked", key=[*key], question=question, epsilon=price)
         return Claim()
 
-    def asked(self, key: Key) -> bool:
-        """Whether a question has been claimed, whatever became of it."""
+    def asked(self) -> set[Key]:
+        """Return which questions have been claimed, whatever became of them."""
         with self._opened() as log:
-            return key in log.asked
+            return set(log.asked)
 
     def withdraw(self, key: Key) -> None:
         """Forget a claim that nothing was paid for."""

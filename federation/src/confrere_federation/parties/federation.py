@@ -94,6 +94,7 @@ from confrere_federation.parties.party import (
     Request,
     SignedApproval,
     answer,
+    check_agreed,
     check_names,
     digests,
     serve,
@@ -205,7 +206,8 @@ class Round:
     step: int = 0
     timeout: float | None = None
     quorum: float = 1.0
-    expect: Expect | None = None  #: From a party's name to what its answer must be
+    #: From a party's name to what its answer must be; by default its word that it is ready
+    expect: Expect = lambda _: READY
     #: Is given all answers together before they are kept, and raises if they are not to be
     whole: Callable[[Mapping[str, Payload]], object] | None = None
     later: int = 0  #: Of a sum: how many more of the run need a try of their own
@@ -310,8 +312,7 @@ class Federation(ABC):
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         operation, step = asked.operation, asked.step
         answers = self._asked(asked)
-        if asked.expect is not None:
-            answers = {name: checked(a, name, asked.expect) for name, a in answers.items()}
+        answers = {name: checked(a, name, asked.expect) for name, a in answers.items()}
         bad = {n: a.code for n, a in answers.items() if isinstance(a, PartyError)}
         for name, code in bad.items():
             logger.warning("%s is left out of %s step %d: %s", name, operation, step, code)
@@ -376,7 +377,7 @@ class Federation(ABC):
         """Return the keys of those who are ready for a try, of those who are to be in it."""
         fewest = request.mechanism.roster
         chosen = self._lost.roster(asked.to, fewest=fewest, tries=tries)
-        asked = replace(asked, step=step, roster={}, expect=lambda _: READY)
+        asked = replace(asked, step=step, roster={})
         for to in (tuple(chosen), asked.to):
             try:
                 quorum = min(1.0, fewest / len(to))
@@ -446,7 +447,7 @@ class LocalFederation(Federation):
         books = {name: self._parties[name].books.answers for name in to}
         while to and (step := self._tries.get(operation, 0)) < mechanism.releases:
             key = Key(self.run, operation, step)
-            if not books[to[0]].asked(key):
+            if key not in books[to[0]].asked():
                 break
             self._tries[operation] = step + 1
             kept = {name: one.answer_to(key) for name, one in books.items()}
@@ -574,8 +575,6 @@ class _DryRun(Federation):
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         self._asked(asked)
-        if asked.expect is None:
-            raise InvalidMessage(f"{asked.operation}: nobody says what its answers must be.")
         made = {name: asked.expect(name).made_up(self._rng, self._size) for name in asked.to}
         if installed(asked.operation).noised:
             self._keep(asked, sum(len(answer.encode()) for answer in made.values()))
@@ -669,13 +668,8 @@ class Replay(Federation, Generic[T]):
         if not agree(found.question.payload, asked.payload):
             raise OperationRefused("an earlier question was not the agreed one.", "evidence")
         answers = {n: found.answers[n].payload for n in asked.to if n in found.answers}
-        faults = [
-            name
-            for name, answer in answers.items()
-            if asked.expect is not None
-            and isinstance(checked(answer, name, asked.expect), PartyError)
-        ]
-        if faults or len(answers) < len(found.answers):
+        sent = [checked(answer, name, asked.expect) for name, answer in answers.items()]
+        if len(answers) < len(found.answers) or any(isinstance(a, PartyError) for a in sent):
             raise OperationRefused("the evidence holds an answer that is not valid.", "evidence")
         if not answers or len(answers) < asked.quorum * len(asked.to):
             raise OperationRefused("the evidence is of too few parties.", "evidence")
@@ -818,7 +812,6 @@ class SignedFederation(Federation):
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it, and keep what is valid."""
         operation, step, expect = asked.operation, asked.step, asked.expect
-        assert expect is not None
         digest = self._question(asked).digest
         entry = f"ready {operation}" if asked.roster == {} else operation
         kept = self._journal.kept(entry, step, digest)
@@ -1197,11 +1190,7 @@ class PartySession(Generic[T]):
     def _handled(self, content: bytes) -> bytes:
         question, evidence = Question.open(content, self._coordinator)
         self.state = self.state if self.finished or self._released else "asked"
-        if question.study != self._approval.study_sha256:
-            raise OperationRefused("the question is about another study.", "study")
-        if question.run not in self._approval.runs:
-            raise OperationRefused("the run is not one that was agreed to.", "run")
-        self._local.books.ledger.check_agreed(question.study, self._approval.approval)
+        check_agreed(question, self._local.books)
         self._opened = {
             one: self._opened.get(one) or Step.open(one, self._coordinator, self._keys)
             for one in evidence

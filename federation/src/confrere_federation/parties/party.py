@@ -164,11 +164,9 @@ class Policy(Stated):
         """Allow whatever is installed, for one unit and relation: for simulations."""
         return cls(operations=frozenset(OPERATIONS), unit=unit, neighbours=neighbours, **facts)
 
-    def check(self, operation: str, step: int, payload: Payload, run: str) -> None:
+    def check(self, operation: str, step: int, payload: Payload) -> None:
         if operation not in self.operations:
             raise OperationRefused("the operation is not allowed here.", "operation")
-        if self.runs is not None and run not in self.runs:
-            raise OperationRefused("the run is not one that was agreed to.", "run")
         if self.requests is None:
             return
         known = [r for r in self.requests if r.is_about(operation, step)]
@@ -615,7 +613,8 @@ def answer(question: Question, local: LocalParty) -> Payload:
     BudgetExceeded if the account does not cover the price. Nothing was spent then.
     """
     policy, answers = local.books.policy, local.books.answers
-    _check_agreed(question, local.books)
+    check_agreed(question, local.books)
+    policy.check(question.operation, question.step, question.payload)
     asked = installed(question.operation).read(question.payload, local.facts)
     price = asked.cost(local.facts.n_samples)
     policy.check_cost(price)
@@ -681,8 +680,8 @@ def answer(question: Question, local: LocalParty) -> Payload:
         return _sent(kept, local, key, asked, again=False)
 
 
-def _check_agreed(question: Question, books: PartyAccounts) -> None:
-    """Refuse a question that nobody here has agreed to, whatever it costs."""
+def check_agreed(question: Question, books: PartyAccounts) -> None:
+    """Refuse a question of a study or run that nobody here has agreed to, whatever it asks."""
     policy = books.policy
     if question.study != policy.study:
         raise OperationRefused("the question is about another study or schema.", "study")
@@ -690,14 +689,15 @@ def _check_agreed(question: Question, books: PartyAccounts) -> None:
         books.ledger.check_agreed(question.study, policy.approval)
     if type(question.step) is not int or not 0 <= question.step <= _MAX_STEP:
         raise OperationRefused(f"step must be an int from 0 to {_MAX_STEP}.", "step")
-    check_run(question.run)
-    policy.check(question.operation, question.step, question.payload, question.run)
+    run = check_run(question.run)
+    if policy.runs is not None and run not in policy.runs:
+        raise OperationRefused("the run is not one that was agreed to.", "run")
 
 
 def _ready(question: Question, asked: SumOperation, key: Key, local: LocalParty) -> Payload:
     """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
     check_try(asked.mechanism, question.step)
-    if local.books.answers.asked(key):
+    if key in local.books.answers.asked():
         raise OperationRefused("this try of the run is over; take the next one.", "repeated")
     one = _masking(local).ready(asked.operation, sum_context(asked, question))
     told = np.frombuffer(one.key + one.signature, dtype=np.uint8)
