@@ -73,7 +73,7 @@ def write_long(path: Path) -> int:
     ledger.open_account("study")
     ledger.mark_released(ledger.charge("study", Guarantee(0.1), purpose="fit"))
     with ledger._store.reading() as log:
-        *_, charge, mark = log.rows()
+        charge, mark = log.row(log.tail.seq - 1), log.tail
     lines = []
     while mark.seq < LONG:
         spent = {"epsilon": str(Decimal("0.1") * (mark.seq // 2))}

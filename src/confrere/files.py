@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
@@ -78,3 +79,24 @@ def file_stamp(path: Path) -> tuple[int, int, int]:
     except OSError as error:
         raise InvalidData(f"{path.name} cannot be read ({error.strerror}).") from error
     return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def mounts() -> list[tuple[str, Path, str]]:
+    """Return device, place and file system of every mount, where the system tells."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    halves = ([part.split(" ") for part in line.split(" - ", 1)] for line in lines)
+    return [(left[2], Path(_plain(left[4])), right[0]) for left, right in halves]
+
+
+def _plain(place: str) -> str:
+    """Return a path whose blanks are written as that list writes them."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), place)
+
+
+def file_system(device: int) -> str | None:
+    """Return the name of a device's file system, where the system tells."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return next((kind for one, _, kind in mounts() if one == number), None)

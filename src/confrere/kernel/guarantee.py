@@ -159,8 +159,8 @@ def _checked(value: Any, name: str, hint: Any) -> Any:
             return value if origin is Literal or type(value) is hint else hint(value)
         told = " or ".join(repr(str(one)) for one in allowed)
     elif origin is None and issubclass(hint, Record):
-        if isinstance(value, tuple):
-            value = dict(zip(hint.__dataclass_fields__, value, strict=False))
+        if isinstance(value, tuple) and len(value) == len(names := _fields(hint)):
+            value = {name: one for (name, _, _), one in zip(names, value, strict=True)}
         if isinstance(value, Mapping):
             return hint.from_dict(value)
         if hint.accepts(value):

@@ -61,11 +61,10 @@ from confrere.errors import (
     LedgerError,
     LedgerTampered,
     NotALedger,
-    StudyRefused,
     UnknownAccount,
     WitnessMismatch,
 )
-from confrere.files import write_new
+from confrere.files import file_system, write_new
 from confrere.kernel.guarantee import (
     Amount,
     Code,
@@ -293,14 +292,6 @@ class LogFile(ABC):
             raise rolled_back(seq)
         return found
 
-    def rows(self, after: int = 0) -> Iterator[Row]:
-        """Yield every row after a number from the disk, in its order, trusting no index."""
-        start = self._offsets[after] if after < len(self._offsets) else self._end
-        for number, (line, _) in enumerate(_lines(self._descriptor, start), start=after + 1):
-            if number > len(self._offsets):
-                return
-            yield Row.parse(line, number)
-
     def _line(self, seq: int) -> bytes:
         start = self._offsets[seq - 1]
         end = self._offsets[seq] if seq < len(self._offsets) else self._end
@@ -407,7 +398,7 @@ def _identity(path: Path) -> tuple[int, int, int]:
 def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
     log = _kept.get(identity)
     if log is None:
-        kind = _file_system(identity[1])
+        kind = file_system(identity[1])
         if kind in _NETWORKED:
             raise NotALedger(
                 f"it lies on {kind}, whose locks do not hold between machines: a cap could be "
@@ -426,20 +417,6 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
     if not isinstance(log, of):
         raise NotALedger("it is a file of another kind.")
     return log
-
-
-def _file_system(device: int) -> str | None:
-    """Return the name of a device's file system, where the system tells."""
-    number = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        if left.split()[2] == number:
-            return right.split()[0]
-    return None
 
 
 def _lock(descriptor: int, how: int) -> None:
@@ -584,16 +561,6 @@ class Charge(Record):
         return replace(self, spent=None, uncapped=False, approval=None)
 
 
-class Verdict(Record):
-    """No to a study; or a no is lifted, for what is approved from ``since`` on."""
-
-    study: StudyName
-    name: Line
-    reason: Line
-    withdrawn: bool = False  #: Whether it had been agreed to before
-    since: Time | None = None
-
-
 class End(Record):
     """How a charge ended, and what was made of it, together with others' answers or alone."""
 
@@ -608,8 +575,11 @@ _KINDS: dict[str, type[Record]] = {
     **dict.fromkeys(("raised", "frozen"), AccountChange),
     "charge": Charge,
     **dict.fromkeys(("released", "failed", "model"), End),
-    **dict.fromkeys(("refused", "agreed"), Verdict),
 }
+
+
+#: Kept for who reads them: they move no balance.
+_NOTES = ("refused", "agreed", "witness")
 
 
 def said_by(row: Row) -> Any:
@@ -756,14 +726,6 @@ class Balance(NamedTuple):
         return Total(*self.paid, self.year, Total(*self.earlier))
 
 
-def stopped(study: str | None, how: str, time: str, row: int) -> StudyRefused:
-    """Say that a no to a study stands."""
-    return StudyRefused(
-        f"study {study} was {how} on {time[:16]}Z (row {row}): nothing more is charged or answered "
-        "for it. A new approval lifts that: confrere approve."
-    )
-
-
 # -- what the rows say together --------------------------------------------------------------------
 class Pages(LogFile):
     """A ledger's rows, each held against those before it; rows that count are read again."""
@@ -778,8 +740,7 @@ class Pages(LogFile):
         self.keys: dict[str, int] = {}
         self.marks: dict[int, int] = {}
         self.models: dict[int, list[int]] = {}
-        self.verdicts: dict[str, list[int]] = {}
-        self.resets: list[int] = []
+        self.notes: list[int] = []
 
     @override
     def enter(self, row: Row) -> None:
@@ -788,8 +749,8 @@ class Pages(LogFile):
         if row.kind == "charge":
             self._charge(row)
             return
-        if row.kind == "witness":  # kept for who reads it, and moves no balance
-            self.resets.append(row.seq)
+        if row.kind in _NOTES:
+            self.notes.append(row.seq)
             return
         said = said_by(row)
         if isinstance(said, End):
@@ -799,8 +760,6 @@ class Pages(LogFile):
                 self.models.setdefault(said.charge, []).append(row.seq)
             elif self.marks.setdefault(said.charge, row.seq) != row.seq:
                 raise ValueError("a charge ends once")
-        elif isinstance(said, Verdict):
-            self.verdicts.setdefault(said.study.sha256, []).append(row.seq)
         elif isinstance(said, Opened):
             if said.name in self.balances:
                 raise ValueError("an account opens once")
@@ -859,21 +818,6 @@ class Pages(LogFile):
             return list(self.paid)
         self.known(account)
         return self.charges[account]
-
-    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
-        """Refuse a study whose last word is no, or what was approved before a no was lifted."""
-        for row in map(self.row, self.verdicts.get(study_sha256, ())[-1:]):
-            last: Verdict = said_by(row)
-            if row.kind == "refused" or last.since is None:
-                how = "withdrawn" if last.withdrawn else row.kind
-                raise stopped(last.study.id, f"{how} by {last.name}", row.time, row.seq)
-            instant = datetime.fromisoformat
-            if approval is None or instant(approval.time) < instant(last.since):
-                raise StudyRefused(
-                    f"study {last.study.id} was refused, and agreed to again by {last.name} (row "
-                    f"{row.seq}); what was approved before that does not count any more: use the "
-                    "new approval."
-                )
 
     def charge_of(self, receipt: Receipt) -> Charge:
         row = self.at(receipt.row)
@@ -1034,18 +978,24 @@ Condition = Callable[[Pages, Charge], None]
 class Store:
     """The ledger in one file, compared with its witness; without one it does not last."""
 
-    __slots__ = ("_accounts", "_seen", "lasts", "ledger_id", "path", "witness")
+    __slots__ = ("_accounts", "_seen", "agreed", "lasts", "ledger_id", "path", "witness")
 
     def __init__(
-        self, path: Path, witness: Witness | None, lasts: bool = True, ledger_id: str | None = None
+        self,
+        path: Path,
+        witness: Witness | None,
+        lasts: bool = True,
+        agreed: Condition | None = None,  # Looked at whenever something is charged
+        ledger_id: str | None = None,
     ) -> None:
-        self.path, self.witness, self.lasts, self.ledger_id = path, witness, lasts, ledger_id
+        self.path, self.witness, self.lasts = path, witness, lasts
+        self.agreed, self.ledger_id = agreed, ledger_id
         self._seen: Row | None = None
         self._accounts: set[str] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Nothing is opened: what was pickled with its ledger can be read where that is not.
-        return Store, (self.path, self.witness, self.lasts, self.ledger_id)
+        return Store, (self.path, self.witness, self.lasts, self.agreed, self.ledger_id)
 
     def create(self) -> None:
         with self._named():
@@ -1137,14 +1087,13 @@ class Store:
         """
         if isinstance(guarantee, Guarantee):
             check_relation(guarantee.neighbours)
-        limit, study = terms.pop("limit", None), terms.pop("study", None)
-        facts = {"guarantee": guarantee, "simulated": simulated, **terms}
+        limit = terms.pop("limit", None)
         with self.writing() as log:
             name, key = self.payer(log, account), terms.get("key")
-            known = None if study is None else study_of(study)
-            charge = Charge.from_dict({"account": name, "study": known, **facts})
-            if charge.study is not None:
-                log.check_agreed(charge.study.sha256, charge.approval)
+            facts = {"account": name, "guarantee": guarantee, "simulated": simulated}
+            charge = Charge.from_dict({**facts, **terms})
+            if self.agreed is not None:
+                self.agreed(log, charge)
             if name not in log.balances:
                 self.append(log, "account", Opened(name, None, 0.0, *guarantee.kind))
             if key is None or key not in log.keys:
@@ -1190,28 +1139,14 @@ class Store:
                     f"{earlier.seq}; how it ended does not change."
                 )
 
-    def note_draw(self, receipt: Receipt, number: int, digest: str) -> bool:
-        """Note what a keyed draw gave; return False if something else is noted of it."""
-        begins = f"draw {number} "
+    def note_model(self, receipt: Receipt, digest: str, *, first: str = "") -> bool:
+        """Note what was made of what was paid for; not, if something else began ``first``."""
+        made = End(receipt.row, first + check_text(digest, "digest"))
         with self.writing() as log:
             log.charge_of(receipt)
-            told = (log.said(seq).digest for seq in log.models.get(receipt.row, ()))
-            noted = [one for one in told if one.startswith(begins)]
-            if not noted:
-                self.append(log, "model", End(receipt.row, begins + digest))
-        return noted in ([], [begins + digest])
-
-    def note_model(self, receipt: Receipt, digest: str) -> None:
-        """Note a model that was made of what was paid for, by which releases are verified."""
-        made = End(receipt.row, check_text(digest, "digest"))
-        with self.writing() as log:
-            log.charge_of(receipt)
-            if made not in map(log.said, log.models.get(receipt.row, ())):
+            told = [log.said(seq) for seq in log.models.get(receipt.row, ())]
+            told = [one for one in told if one.digest.startswith(first)]
+            fits = made in told or not (first and told)
+            if fits and made not in told:
                 self.append(log, "model", made)
-
-
-def study_of(study: tuple[str | None, str]) -> StudyName:
-    """Say which study, by its id and the sha256 of its text."""
-    if not isinstance(study, tuple) or len(study) != 2:
-        raise InvalidParameter("study must be a pair: the study's id and its sha256.")
-    return StudyName(*study)
+        return fits

@@ -196,7 +196,7 @@ class _Purse:
     def bind(self, receipt: Receipt, number: int, digest: str) -> None:
         """Have the ledger hold what a draw gave before it is handed out; it gives nothing else."""
         assert self._book is not None
-        if not self._book.note_draw(receipt, number, digest):
+        if not self._book.note_model(receipt, digest, first=f"draw {number} "):
             raise Unpaid(
                 "what was drawn for this charge was something else: other rows, another question, "
                 "or another version of confrere. What was drawn once is all that it pays for."

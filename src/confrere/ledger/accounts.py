@@ -9,14 +9,18 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, Self
 
 from confrere.errors import BudgetExceeded, StudyRefused
 from confrere.kernel.guarantee import (
     Guarantee,
+    Line,
     Neighbours,
     PrivacyEvent,
+    Record,
+    Time,
     Unit,
     at_least,
     at_most,
@@ -28,16 +32,16 @@ from confrere.kernel.ledger import (
     FORMAT,
     Balance,
     Charge,
+    ChargeApproval,
     End,
     Origin,
     Pages,
     Receipt,
     Row,
+    StudyName,
     Total,
-    Verdict,
     canonical,
     said_by,
-    stopped,
 )
 from confrere.views import Table, Word, amount, cost, moment, share, shown, shown_down
 
@@ -192,6 +196,16 @@ class Entry(Receipt, kw_only=True):
         )
 
 
+class Verdict(Record):
+    """No to a study; or a no is lifted, for what is approved from ``since`` on."""
+
+    study: StudyName
+    name: Line
+    reason: Line
+    withdrawn: bool = False  #: Whether it had been agreed to before
+    since: Time | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One row that says no to a study, or takes that back. The last word stands.
@@ -212,7 +226,7 @@ class Decision:
     @classmethod
     def of(cls, row: Row) -> Self:
         """Read the row."""
-        told: Verdict = said_by(row)
+        told = Verdict.from_dict(row.facts)
         said: Any = "withdrawn" if told.withdrawn else row.kind
         study = (told.study.id or "", told.study.sha256)
         return cls(row.seq, row.time, said, *study, told.name, told.reason, told.since)
@@ -228,7 +242,10 @@ class Decision:
 
     def error(self) -> StudyRefused:
         """Return what is raised as long as this is the last word."""
-        return stopped(self.study, str(self), self.time, self.row)
+        return StudyRefused(
+            f"study {self.study} was {self} on {self.time[:16]}Z (row {self.row}): nothing more is "
+            "charged or answered for it. A new approval lifts that: confrere approve."
+        )
 
     def __str__(self) -> str:
         return f"{self.said} by {self.name}"
@@ -236,9 +253,29 @@ class Decision:
 
 def decisions(log: Pages, study_sha256: str | None = None) -> list[Decision]:
     """Return who said no to a study, or took that back; of all studies by default."""
-    asked = log.verdicts if study_sha256 is None else (study_sha256,)
-    rows = sorted(row for study in asked for row in log.verdicts.get(study, ()))
-    return [Decision.of(log.row(row)) for row in rows]
+    rows = (row for row in map(log.row, log.notes) if row.kind != "witness")
+    every = map(Decision.of, rows)
+    return [one for one in every if study_sha256 in (None, one.study_sha256)]
+
+
+def check_agreed(log: Pages, study_sha256: str, approval: ChargeApproval | None) -> None:
+    """Refuse a study whose last word is no, or what was approved before a no was lifted."""
+    for last in decisions(log, study_sha256)[-1:]:
+        if last.stops or last.since is None:
+            raise last.error()
+        instant = datetime.fromisoformat
+        if approval is None or instant(approval.time) < instant(last.since):
+            raise StudyRefused(
+                f"study {last.study} was refused, and agreed to again by {last.name} (row "
+                f"{last.row}); what was approved before that does not count any more: use the "
+                "new approval."
+            )
+
+
+def agreed(log: Pages, charge: Charge) -> None:
+    """Refuse a charge for a study that its owner has said no to."""
+    if charge.study is not None:
+        check_agreed(log, charge.study.sha256, charge.approval)
 
 
 _COLUMNS = (

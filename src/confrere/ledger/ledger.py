@@ -34,10 +34,7 @@ from confrere.kernel.ledger import (
     Receipt,
     Store,
     Terms,
-    Verdict,
     now,
-    said_by,
-    study_of,
 )
 from confrere.ledger import accounts as views
 from confrere.ledger.witness import store_at
@@ -92,7 +89,7 @@ class LedgerReader(Shown):
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
         """Refuse a study that its owner has said no to since."""
         with self._store.reading() as log:
-            log.check_agreed(study_sha256, approval)
+            views.check_agreed(log, study_sha256, approval)
 
     def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
         """Say which account would be charged, and refuse one that counts something else."""
@@ -141,7 +138,8 @@ class LedgerReader(Shown):
         with self._store.reading(), self.path.open("rb") as file:
             log = Pages(file.fileno())  # of what was read before nothing is believed
             log.catch_up()
-            if head not in (None, *(row.hash for row in log.rows())):
+            hashes = (log.row(seq).hash for seq in range(1, log.tail.seq + 1))
+            if head is not None and head not in hashes:
                 raise LedgerTampered(
                     f"{self.path}: the given head is not in the chain: rows were removed from its "
                     "end, or the whole file was rewritten."
@@ -193,19 +191,18 @@ class LedgerReader(Shown):
     def resets(self) -> list[dict[str, Any]]:
         """Return when and why the owner went on from a file that was not as it was left."""
         with self._store.reading() as log:
-            rows = map(log.row, log.resets)
+            rows = (row for row in map(log.row, log.notes) if row.kind == "witness")
             return [{"since": row.seq, "time": row.time} | row.facts for row in rows]
 
     def by_study(self) -> dict[tuple[str, str, str], Decimal]:
         """Return the epsilon spent by account, study id and study hash; "" where none."""
         with self._store.reading() as log:
             read, spent = _studies.get(log, (0, {}))
-            for row in log.rows(read):
-                if row.kind == "charge":
-                    said: Charge = said_by(row)
-                    study = ("", "") if said.study is None else (said.study.id, said.study.sha256)
-                    asked = (said.account, study[0] or "", study[1])
-                    spent[asked] = plus(spent.get(asked, Decimal(0)), said.guarantee.amount.epsilon)
+            for seq in (seq for seq in log.paid if seq > read):
+                said: Charge = log.said(seq)
+                study = ("", "") if said.study is None else (said.study.id, said.study.sha256)
+                asked = (said.account, study[0] or "", study[1])
+                spent[asked] = plus(spent.get(asked, Decimal(0)), said.guarantee.amount.epsilon)
             _studies[log] = log.tail.seq, spent
             return dict(spent)
 
@@ -382,13 +379,13 @@ class Ledger(LedgerReader):
         ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
         ``withdrawn`` whether it had been agreed to before.
         """
-        said = Verdict(study_of(study), name, reason, withdrawn)
+        said = views.Verdict(study, name, reason, withdrawn)
         with self._store.writing() as log:
             self._store.append(log, "refused", said)
 
     def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
         """Lift the no to a study, if one stands, for what is approved from this approval on."""
-        said = Verdict(study_of(study), approval.name, approval.reason, since=approval.time)
+        said = views.Verdict(study, approval.name, approval.reason, since=approval.time)
         with self._store.writing() as log:
             if [last.stops for last in views.decisions(log, study[1])[-1:]] == [True]:
                 self._store.append(log, "agreed", said)

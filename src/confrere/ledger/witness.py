@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from dataclasses import replace
@@ -12,8 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confrere.errors import InvalidParameter, NotALedger, WitnessMismatch
+from confrere.files import mounts
 from confrere.kernel.guarantee import Amount, Guarantee, Line, Record, at_least
 from confrere.kernel.ledger import Charge, End, Head, LedgerPlace, Pages, Spent, Store, Witness, now
+from confrere.ledger.accounts import agreed
 
 
 class Reset(Record):
@@ -23,10 +24,6 @@ class Reset(Record):
     ledger_id: Line | None = None
     row: int | None = None
     hash: Line | None = None
-
-
-#: How blanks are written in the system's list of mounts.
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -50,9 +47,10 @@ def store_at(
         folder = tempfile.mkdtemp(prefix="confrere-")
         # Unlike atexit this runs where workers of a pool end, too, and not in forked children.
         Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
-        return Store(Path(folder).resolve() / "ephemeral.ledger", None, lasts=False)
+        path = Path(folder).resolve() / "ephemeral.ledger"
+        return Store(path, None, lasts=False, agreed=agreed)
     try:
-        return Store(Path(path).resolve(), Witness(witness_folder(witness)))
+        return Store(Path(path).resolve(), Witness(witness_folder(witness)), agreed=agreed)
     except (TypeError, ValueError) as error:
         raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
 
@@ -195,10 +193,6 @@ def _there(folder: Path) -> Path:
 def _mount_of(folder: Path) -> Path:
     """Return the mount point of a folder; on Linux mounts of one device differ by their place."""
     real = folder.resolve()
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return next(one for one in (real, *real.parents) if one.is_mount())
-    points = [Path(_OCTAL.sub(lambda m: chr(int(m[1], 8)), line.split(" ")[4])) for line in lines]
-    inside = [one for one in points if real.is_relative_to(one)]
-    return max(inside, key=lambda one: len(one.parts), default=Path(real.anchor))
+    inside = [one for _, one, _ in mounts() if real.is_relative_to(one)]
+    inside = inside or [one for one in (real, *real.parents) if one.is_mount()]
+    return max(inside, key=lambda one: len(one.parts))

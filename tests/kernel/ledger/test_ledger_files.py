@@ -102,7 +102,7 @@ class TestWhatCannotBeWritten:
     @pytest.mark.parametrize("kind", ["nfs4", "cifs", "virtiofs", "fuse.sshfs"])
     def test_a_file_system_of_several_machines(self, path, one_account, monkeypatch, kind):
         path.write_bytes(one_account)
-        monkeypatch.setattr(logfile, "_file_system", lambda device: kind)
+        monkeypatch.setattr(logfile, "file_system", lambda device: kind)
         with pytest.raises(NotALedger, match=f"lies on {kind}, whose locks do not hold"):
             Ledger(path)
 

@@ -67,7 +67,7 @@ class TestWhatIsNoticed:
 
     def test_a_rebuilt_chain(self, spent, path):
         with spent._store.reading() as log:
-            genesis, account, charge = log.rows()
+            genesis, account, charge = map(log.row, (1, 2, 3))
         cheaper = charge.facts | {"purpose": "something harmless"}
         forged = Row.sealed("charge", cheaper, after=account)
         put_back(path, genesis.line + account.line + forged.line)
