@@ -67,6 +67,19 @@ class LedgerTampered(LedgerError):
 class WitnessMismatch(LedgerTampered):
     """Rows that were there, as a witness kept elsewhere remembers, are gone."""
 
+    @classmethod
+    def of(cls, folder: str, file: str, head: tuple[int, str, str] | None, found: str) -> Self:
+        """Say what a folder remembers of a ledger, what was found, and what its owner can do."""
+        had = "it held a ledger"
+        if head is not None:
+            had = f"the ledger had row {head[0]} ({head[1][:12]}) on {head[2][:19]}"
+        return cls(
+            f"{had}, as {folder} remembers; {found}. What was charged in between would be "
+            "forgotten. Put the newest copy back. Only if its owner knows why: `confrere ledger "
+            f"witness {file} --reset --reason ...` goes on from here, writes that down in the "
+            "chain, and books what is missing as spent."
+        )
+
 
 class Unpaid(LedgerError):
     """A draw was asked for that no payment covers; nothing was drawn."""

@@ -31,8 +31,8 @@ import uuid
 from abc import ABC, abstractmethod
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -123,12 +123,9 @@ _decoder = json.JSONDecoder(parse_constant=_no_number)
 def read(text: str) -> Any:
     """Read one JSON value, and nothing that JSON does not have."""
     try:
-        value, end = _decoder.raw_decode(text)
+        return _decoder.decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if end != len(text):
-        raise ValueError("more than one value")
-    return value
 
 
 def now() -> str:
@@ -192,17 +189,6 @@ def write_all(descriptor: int, content: bytes, start: int) -> None:
     while content:
         written = os.pwrite(descriptor, content, start)
         content, start = content[written:], start + written
-
-
-def create(path: Path, facts: Mapping[str, Any]) -> None:
-    """Make a file of one row, readable by its owner only, unless it is there."""
-    try:
-        with suppress(FileExistsError):  # Another process was quicker: its file it is.
-            write_new(path, Row.sealed("genesis", facts, after=None).line)
-    except OSError as error:
-        raise NotALedger(
-            f"cannot be created ({error}); its folder must exist and be writable."
-        ) from error
 
 
 _CONTRADICTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -813,12 +799,6 @@ class Pages(LogFile):
             self.row(seq)
         return self.balances[account].at(now())
 
-    def charged(self, account: str | None = None) -> Sequence[int]:
-        if account is None:
-            return list(self.paid)
-        self.known(account)
-        return self.charges[account]
-
     def charge_of(self, receipt: Receipt) -> Charge:
         row = self.at(receipt.row)
         if row is not None and row.kind == "charge":
@@ -959,15 +939,8 @@ class Witness:
             ) from error
 
     def _mismatch(self, path: Path, head: Head | None, found: str) -> WitnessMismatch:
-        had = "it held a ledger"
-        if head is not None:
-            had = f"the ledger had row {head.row} ({head.hash[:12]}) on {head.time[:19]}"
-        return WitnessMismatch(
-            f"{had}, as {self.folder} remembers; {found}. What was charged in between would be "
-            "forgotten. Put the newest copy back. Only if its owner knows why: `confrere ledger "
-            f"witness {path.name} --reset --reason ...` goes on from here, writes that down in "
-            "the chain, and books what is missing as spent."
-        )
+        had = None if head is None else (head.row, head.hash, head.time)
+        return WitnessMismatch.of(str(self.folder), path.name, had, found)
 
 
 # -- the ledger ------------------------------------------------------------------------------------
@@ -998,8 +971,14 @@ class Store:
         return Store, (self.path, self.witness, self.lasts, self.agreed, self.ledger_id)
 
     def create(self) -> None:
-        with self._named():
-            create(self.path, Genesis(FORMAT, uuid.uuid4().hex).to_dict())
+        first = Row.sealed("genesis", Genesis(FORMAT, uuid.uuid4().hex).to_dict(), after=None)
+        try:
+            with suppress(FileExistsError):  # Another process was quicker: its file it is.
+                write_new(self.path, first.line)
+        except OSError as error:
+            raise NotALedger(
+                f"{self.path}: cannot be created ({error}); its folder must exist and be writable."
+            ) from error
 
     def open(self) -> Self:
         """Make the file unless it is or was there; refuse what is not as it was left."""
@@ -1015,14 +994,10 @@ class Store:
                 kept.keep_place(log, self.path)
         return self
 
-    def reading(self) -> AbstractContextManager[Pages]:
-        """Show one consistent state of the rows."""
-        return self._transaction(exclusive=False)
-
     @contextmanager
     def writing(self, *, checked: bool = True) -> Iterator[Pages]:
         """Be the only writer of a file that is as its witness remembers, unless that is reset."""
-        with self._transaction(exclusive=True) as log:
+        with self.reading(exclusive=True) as log:
             if checked and self.witness is not None:
                 self.witness.check(log, self.path)
             before, self._accounts = log.tail.seq, set()
@@ -1032,7 +1007,8 @@ class Store:
                 self.witness.keep(log, self._accounts)
 
     @contextmanager
-    def _transaction(self, *, exclusive: bool) -> Iterator[Pages]:
+    def reading(self, *, exclusive: bool = False) -> Iterator[Pages]:
+        """Show one consistent state of the rows."""
         with self._named(), transaction(self.path, Pages, exclusive=exclusive) as log:
             if self.ledger_id not in (None, log.ledger_id):
                 raise LedgerTampered("another ledger was put in its place.")
@@ -1092,7 +1068,7 @@ class Store:
             name, key = self.payer(log, account), terms.get("key")
             facts = {"account": name, "guarantee": guarantee, "simulated": simulated}
             charge = Charge.from_dict({**facts, **terms})
-            if self.agreed is not None:
+            if self.agreed is not None and charge.study is not None:
                 self.agreed(log, charge)
             if name not in log.balances:
                 self.append(log, "account", Opened(name, None, 0.0, *guarantee.kind))

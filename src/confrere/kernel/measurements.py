@@ -343,11 +343,6 @@ def row_patterns(n_samples: RowCount, n_rows: int, source: RandomSource, count: 
     return [(np.flatnonzero(rows), which.ravel() == k) for k, rows in enumerate(patterns)]
 
 
-def picking(stream: RandomSource) -> Picked:
-    """Return what draws which rows are used, and can draw nothing else."""
-    return lambda n_samples, n_rows: row_patterns(n_samples, n_rows, stream, 1)[0][0]
-
-
 def some_rows(X: Rows, y: Labels, which: NDArray[np.intp] | slice) -> tuple[Any, Labels]:
     """Return some rows; where none are left, one of zeros, which no objective notices."""
     if isinstance(which, slice):
@@ -451,10 +446,6 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
     def act(self) -> Act:
         (one,) = self.acts
         return one
-
-    @override
-    def guarantee(self) -> Guarantee:
-        return self.promise
 
     @override
     def event(self) -> PrivacyEvent:
@@ -625,10 +616,6 @@ class Point(Measurement[Any, list[Floats]]):
         check_positive(self.sensitivity, "sensitivity")
         check_relation(self.promise.neighbours)
         theorem("point", "L2" if self.parts else "L1", self.promise.delta)
-
-    @override
-    def guarantee(self) -> Guarantee:
-        return self.promise
 
     @cached_property
     def _gaussian(self) -> tuple[float, float]:
@@ -1060,7 +1047,10 @@ class Share(Measurement[Vectors, Words]):
 
     @override
     def sample(self, rows: Vectors, stream: RandomSource, count: int = 1) -> Words:
-        vector = np.asarray(rows(picking(stream)) if callable(rows) else rows, np.float64)
+        def picked(n_samples: RowCount, n_rows: int) -> NDArray[np.intp] | slice:
+            return row_patterns(n_samples, n_rows, stream, 1)[0][0]
+
+        vector = np.asarray(rows(picked) if callable(rows) else rows, np.float64)
         if vector.shape != (self.summed.size,):  # more of them would be shares for nothing
             raise InvalidData(f"a party adds one vector of {self.summed.size} entries.")
         return self.summed.uploads(np.tile(vector, (count, 1)), source=stream)

@@ -33,9 +33,6 @@ from confrere.kernel.guarantee import Amount, Guarantee, SharedSums, Split, Unit
 from confrere.kernel.ledger import Origin, Payment, Receipt, Store, Terms, canonical, held
 from confrere.kernel.streams import Measurement, R, RandomSource, T
 
-#: Up to so many words, keying a stream costs more than it saves.
-_FEW_WORDS = 1024
-
 #: Payments that are being drawn for in this process, by ledger and row, and who does it.
 _UNDER_WAY: dict[tuple[str, int], int] = {}
 _CHANGED = threading.Condition()
@@ -125,7 +122,7 @@ class _Purse:
     def __init__(self, ledger: HasStore, receipt: Receipt, seal: str | None = None) -> None:
         if type(receipt) is not Receipt:
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
-        self._book = book = _own(ledger)
+        self.store = book = _own(ledger)
         self._place = (receipt.ledger_id, receipt.row)
         with _CHANGED:
             while _UNDER_WAY.get(self._place, threading.get_ident()) != threading.get_ident():
@@ -151,7 +148,7 @@ class _Purse:
 
     #: Which payment; of purses that no charge of this ledger is behind, none.
     _place: tuple[str, int] = ("", -1)
-    _book: Store | None = None
+    store: Store
     #: What keeps other processes from drawing for it.
     _held: ExitStack | None = None
 
@@ -193,15 +190,6 @@ class _Purse:
                 self._take(guarantee)
             self.draws[mechanism] = used + 1
 
-    def bind(self, receipt: Receipt, number: int, digest: str) -> None:
-        """Have the ledger hold what a draw gave before it is handed out; it gives nothing else."""
-        assert self._book is not None
-        if not self._book.note_model(receipt, digest, first=f"draw {number} "):
-            raise Unpaid(
-                "what was drawn for this charge was something else: other rows, another question, "
-                "or another version of confrere. What was drawn once is all that it pays for."
-            )
-
     def _take(self, guarantee: Guarantee) -> None:
         if self.over:
             raise Unpaid("the payment is over; what is drawn after it has a price of its own.")
@@ -230,7 +218,7 @@ class _Part(_Purse):
             raise Unpaid("a part is of something that was paid.")
         self.whole, self.largest = whole, largest
         self._begin(whole.promise, whole.payment)
-        self.numbers, self._book = whole.numbers, whole._book
+        self.numbers, self.store = whole.numbers, whole.store
         if whole.payment is not None and whole.payment.sums is not None:
             self.draws = whole.draws
 
@@ -306,8 +294,13 @@ class Ticket(RandomSource):
         finally:
             stream.end()  # whoever keeps it has nothing
         if stream.key is not None and made.several is None:
-            digest = mac(stream.key, b"given", *_told(found)).hex()
-            self._purse.bind(self.receipt, stream.number, digest)
+            # The ledger holds what a draw gave before it is handed out: it gives nothing else.
+            digest, book = mac(stream.key, b"given", *_told(found)).hex(), self._purse.store
+            if not book.note_model(self.receipt, digest, first=f"draw {stream.number} "):
+                raise Unpaid(
+                    "what was drawn for this charge was something else: other rows, another "
+                    "question, or another version of confrere. It pays for what was drawn once."
+                )
         return found
 
     def _book(
@@ -361,7 +354,7 @@ class Ticket(RandomSource):
 
 @final
 class _Drawn(RandomSource):
-    """The stream behind one booked draw; without a key AES-256 is keyed afresh at every call."""
+    """The stream behind one booked draw: the system's, or what follows from a key."""
 
     def __init__(
         self,
@@ -390,10 +383,7 @@ class _Drawn(RandomSource):
         if self.key is not None:
             self._drawn += count
             return _counted_words(mac(self.key, b"words"), self._drawn - count, count)
-        if count <= _FEW_WORDS:
-            return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-        stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
-        return np.frombuffer(stream.update(bytes(8 * count)), dtype=np.uint64)
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
     @override
     def stream(self, label: str, step: int) -> RandomSource:

@@ -36,10 +36,11 @@ T = TypeVar("T")
 class Measurement(Priced, ABC, Generic[R, T]):
     """What can be released: what it costs, and the one draw that it costs that for."""
 
-    @abstractmethod
+    promise: Guarantee  #: What one draw costs, without touching data
+
     @override
     def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
+        return self.promise
 
     @property
     def several(self) -> tuple[str, int] | None:
@@ -210,7 +211,7 @@ def box_muller(count: int, size: int, *, source: RandomSource) -> Floats:
 def l2_shares(rho: float, size: int, parts: int, count: int, *, source: RandomSource) -> Floats:
     """Return ``(count, size)`` shares; any ``parts`` of them add up to ``exp(-rho ||b||_2)``."""
     check_positive(rho, "rho")
-    mixing = gammas(Fraction(size + 1, 2 * _checked_parts(parts)), count, source=source)
+    mixing = gammas(Fraction(size + 1, 2 * parts), count, source=source)
     normal = box_muller(count, size, source=source)
     return np.asarray(np.sqrt(2 * mixing)[:, None] / rho * normal)
 
@@ -220,7 +221,7 @@ def gaussian_shares(
 ) -> Floats:
     """Return ``(count, size)`` shares; any ``parts`` of them add up to ``N(0, sigma^2 I)``."""
     check_positive(sigma, "sigma")
-    scale = sigma / math.sqrt(_checked_parts(parts))
+    scale = sigma / math.sqrt(parts)
     return np.asarray(scale * box_muller(count, size, source=source))
 
 
@@ -228,7 +229,6 @@ def integer_shares(
     scale: int, size: int, parts: int, count: int, *, source: RandomSource
 ) -> NDArray[np.int64]:
     """Return integer shares; ``parts`` add up to ``exp(-|z|/scale)`` per entry, exactly."""
-    _checked_parts(parts)
     check_scale(scale)
     blocks = (_FARTHEST * scale - 1).bit_length()
     events = _poisson(Fraction(2 * size * blocks * count, parts), source)
@@ -249,12 +249,6 @@ def check_scale(scale: int) -> None:
         raise InvalidParameter("scale must be an int of at least 1.")
     if scale >= _LARGEST_SCALE:
         raise InvalidParameter("epsilon is too small: noise would not fit into whole numbers.")
-
-
-def _checked_parts(parts: int) -> int:
-    if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
-        raise InvalidParameter("parts must be an int of at least 1: how many shares make the law.")
-    return parts
 
 
 def _bit_length(words: NDArray[np.uint64]) -> NDArray[np.int64]:

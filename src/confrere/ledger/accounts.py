@@ -119,7 +119,7 @@ def _years(log: Pages, account: str) -> dict[int, float]:
     def year(row: int) -> int:
         return int(log.said(row).spent.year or log.row(row).time[:4])
 
-    rows, found, start, last, before = log.charged(account), {}, 0, 0, Decimal(0)
+    rows, found, start, last, before = log.charges[account], {}, 0, 0, Decimal(0)
     while start < len(rows):
         # As caps count them: a clock that is set back does not bring a year back.
         last = max(last, year(rows[start]))
@@ -258,6 +258,12 @@ def decisions(log: Pages, study_sha256: str | None = None) -> list[Decision]:
     return [one for one in every if study_sha256 in (None, one.study_sha256)]
 
 
+def agreed(log: Pages, charge: Charge) -> None:
+    """Refuse a charge for a study that its owner has said no to."""
+    assert charge.study is not None
+    check_agreed(log, charge.study.sha256, charge.approval)
+
+
 def check_agreed(log: Pages, study_sha256: str, approval: ChargeApproval | None) -> None:
     """Refuse a study whose last word is no, or what was approved before a no was lifted."""
     for last in decisions(log, study_sha256)[-1:]:
@@ -270,12 +276,6 @@ def check_agreed(log: Pages, study_sha256: str, approval: ChargeApproval | None)
                 f"{last.row}); what was approved before that does not count any more: use the "
                 "new approval."
             )
-
-
-def agreed(log: Pages, charge: Charge) -> None:
-    """Refuse a charge for a study that its owner has said no to."""
-    if charge.study is not None:
-        check_agreed(log, charge.study.sha256, charge.approval)
 
 
 _COLUMNS = (
@@ -312,7 +312,7 @@ def to_json(log: Pages) -> str:
         "head": log.tail.hash,
         "accounts": [Account.of(log, name).to_dict() for name in log.balances],
         "decisions": [one.to_dict() for one in decisions(log)],
-        "entries": [Entry.read(log, charge).to_dict() for charge in log.charged()],
+        "entries": [Entry.read(log, charge).to_dict() for charge in log.paid],
     }
     return json.dumps(document, indent=2, allow_nan=False)
 

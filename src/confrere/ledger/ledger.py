@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -172,7 +173,7 @@ class LedgerReader(Shown):
     ) -> list[views.Entry]:
         """Return the charges of one account, or of all, with how they ended."""
         with self._store.reading() as log:
-            rows = log.charged(account)
+            rows = _charged(log, account)
             if last is not None:
                 rows = rows[::-1][skip : skip + last : step]
             return [views.Entry.read(log, row) for row in rows]
@@ -186,7 +187,7 @@ class LedgerReader(Shown):
     def count(self, account: str | None = None) -> int:
         """Return the number of charges of one account, or of all."""
         with self._store.reading() as log:
-            return len(log.charged(account))
+            return len(_charged(log, account))
 
     def resets(self) -> list[dict[str, Any]]:
         """Return when and why the owner went on from a file that was not as it was left."""
@@ -389,6 +390,10 @@ class Ledger(LedgerReader):
         with self._store.writing() as log:
             if [last.stops for last in views.decisions(log, study[1])[-1:]] == [True]:
                 self._store.append(log, "agreed", said)
+
+
+def _charged(log: Pages, account: str | None) -> Sequence[int]:
+    return list(log.paid) if account is None else log.charges[log.known(account) or ""]
 
 
 def default_ledger() -> Ledger:
