@@ -30,6 +30,7 @@ from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.arrays import Floats
 from confrere.estimators import designed
 from confrere.kernel.measurements import SecureSum
+from confrere.methods.asking import colluders_of
 from confrere.planning import choose
 from confrere.simulation import SeededSource
 from confrere_federation.parties.masks import Masking, SumContext
@@ -170,7 +171,13 @@ def costs() -> list[dict[str, Any]]:
     found = []
     for parties, size in ((17, 50), (200, 5000)):
         mechanism = SecureSum(
-            epsilon=1.0, size=size, sensitivity=1.0, n_parties=parties, largest=100.0
+            epsilon=1.0,
+            size=size,
+            sensitivity=1.0,
+            n_parties=parties,
+            fewest=parties,
+            colluding=colluders_of("auto", parties, 1.0),
+            largest=100.0,
         )
         digest = hashlib.sha256(b"benchmark").hexdigest()
         context = SumContext(study=digest, run="r", attempt=0, question=digest)

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from confrere.errors import InvalidData
 
@@ -100,3 +100,28 @@ def file_system(device: int) -> str | None:
     """Return the name of a device's file system, where the system tells."""
     number = f"{os.major(device)}:{os.minor(device)}"
     return next((kind for one, _, kind in mounts() if one == number), None)
+
+
+def shared_storage(first: Path, second: Path) -> Literal["mount", "device"] | None:
+    """Say what two folders, of a ledger and of its witness, have in common.
+
+    On one mount, whoever puts back a volume puts back both, and nothing is noticed. Two mounts of
+    one device (two volumes on a disk) are put back apart, but for a snapshot of all of it. A folder
+    that is not there yet is where its nearest parent is.
+    """
+    first, second = _there(first), _there(second)
+    if _mount_of(first) == _mount_of(second):
+        return "mount"
+    return "device" if first.stat().st_dev == second.stat().st_dev else None
+
+
+def _there(folder: Path) -> Path:
+    return next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+
+
+def _mount_of(folder: Path) -> Path:
+    """Return the mount point of a folder; on Linux mounts of one device differ by their place."""
+    real = folder.resolve()
+    inside = [one for _, one, _ in mounts() if real.is_relative_to(one)]
+    inside = inside or [one for one in (real, *real.parents) if one.is_mount()]
+    return max(inside, key=lambda one: len(one.parts))

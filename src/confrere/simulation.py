@@ -43,8 +43,3 @@ class SeededSource(RandomSource):
             self._entropy = int(words[0] * 2**52) << 52 | int(words[1] * 2**52)
         key = [self._entropy, zlib.crc32(label.encode()), step]
         return SeededSource(np.random.SeedSequence(key))
-
-
-def simulation_of(random_state: Seed | None) -> SeededSource | None:
-    """Return the simulation that a seed asks for; None where noise is to be real."""
-    return None if random_state is None else SeededSource(random_state)

@@ -323,9 +323,8 @@ def test_an_objective_s_noise_follows_from_version_ridge_centre_and_rows(ledger,
         assert np.abs(first / np.linalg.norm(first) - other / np.linalg.norm(other)).max() > 1e-3
 
 
-SUM = SecureSum(
-    epsilon=1.0, size=3, sensitivity=1.0, n_parties=4, fewest=3, largest=10.0, releases=2
-)
+_SHAPE = {"epsilon": 1.0, "size": 3, "sensitivity": 1.0, "largest": 10.0, "releases": 2}
+SUM = SecureSum(**_SHAPE, n_parties=4, fewest=3, colluding=1)
 
 
 def upload(book, party, roster, secret=SECRET):

@@ -86,9 +86,8 @@ def test_an_upload_of_the_wrong_length_loses_the_try_and_is_not_kept(tmp_path, l
 
 def test_vectors_at_their_bound_do_not_wrap_and_longer_ones_are_cut(tmp_path):
     for more in ({}, {"delta": 1e-6}, {"law": "integer"}):
-        sums = SecureSum(
-            epsilon=1.0, size=2, sensitivity=1.0, n_parties=200, largest=2.0**30, **more
-        )
+        given = {"epsilon": 1.0, "size": 2, "sensitivity": 1.0, "largest": 2.0**30}
+        sums = SecureSum(**given, n_parties=200, fewest=200, colluding=99, **more)
         most = np.full((200, 2), 2.0**30)
         for vectors in (most, 1e290 * most, -most):
             ((value,),) = sums.sample(vectors, SeededSource(0))

@@ -38,7 +38,7 @@ from confrere.ledger.compose import Then
 from confrere.methods import average, votes
 from confrere.methods.priors import PriorCheck
 from confrere.methods.votes import WHOLE, shares_of_parties
-from confrere.simulation import SeededSource, simulation_of
+from confrere.simulation import SeededSource
 from confrere.solver.descent import Descent
 from confrere.solver.row_blocks import SolverRows
 
@@ -310,7 +310,7 @@ def _draw_before_paying(patch: Patch) -> None:
 
     def drawn(self: Any, X: Any, y: Any, **public: Any) -> Any:
         plan, data = self.prepare(X, y, **public)
-        plan.run(data, simulation_of(self.random_state))
+        plan.run(data, None if self.random_state is None else SeededSource(self.random_state))
         return fit(self, X, y, **public)
 
     patch(PrivateClassifier, "_fit", drawn)

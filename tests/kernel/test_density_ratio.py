@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere import PrivateLogisticRegression
+from confrere.arrays import sum_zero_basis
 from confrere.audit.adversary import (
     log_density,
     log_density_softmax,
@@ -18,7 +19,7 @@ from confrere.estimators import designed
 from confrere.kernel import accountants, norms
 from confrere.kernel.accountants import Exposure, Logistic, Softmax
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.measurements import SOLVER_SHARE, sum_zero_basis
+from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L2
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import pure_rate

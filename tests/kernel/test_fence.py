@@ -28,7 +28,7 @@ from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.kernel.streams import Measurement
 from confrere.ledger import LedgerReader
 from confrere.ledger.witness import store_at
-from confrere.simulation import SeededSource, simulation_of
+from confrere.simulation import SeededSource
 from tests.world import ball, paid
 
 RNG = np.random.default_rng(0)
@@ -36,6 +36,7 @@ X = RNG.normal(size=(60, 3)) / 6
 Y = (X[:, 0] > 0).astype(int)
 ONE = Guarantee(1.0)
 HALF = Guarantee(0.5)
+SUM = {"epsilon": 1.0, "size": 1, "sensitivity": 1.0, "n_parties": 3, "fewest": 3, "colluding": 1}
 
 
 @pytest.fixture
@@ -65,7 +66,6 @@ class TestWithoutPaying:
         assert ledger.spent("a") == 1.0
 
     def test_there_is_no_system_source_to_ask(self):
-        assert simulation_of(None) is None
         real = [
             each
             for each in vars(streams).values()
@@ -261,14 +261,14 @@ class TestOneSampleForOnePrice:
     def test_a_stream_that_it_hands_on_ends_with_it(self, seed):
         """Seeded ones went on after their draw."""
         made = Coin()
-        simulation = simulation_of(seed)
+        simulation = None if seed is None else SeededSource(seed)
         with paying(Ledger(), None, ONE, purpose="x", simulation=simulation) as ticket:
             ticket.draw(made, 3)
             with pytest.raises(Unpaid):
                 made.part.words(1)
 
     def test_what_a_sum_is_computed_from_sees_no_stream(self):
-        sums = SecureSum(epsilon=1.0, size=1, sensitivity=1.0, n_parties=3, largest=1.0)
+        sums = SecureSum(**SUM, largest=1.0)
         seen = []
 
         def vector(picked):
@@ -292,7 +292,7 @@ class TestOneSampleForOnePrice:
 
     def test_a_party_has_one_share_and_every_number_noise_of_its_own(self):
         """Attacks: a thousand shares at the price of one; three numbers under one draw."""
-        sums = SecureSum(epsilon=1.0, size=1, sensitivity=1.0, n_parties=3, largest=1.0)
+        sums = SecureSum(**SUM, largest=1.0)
         point = Point(promise=ONE, sensitivity=1.0, parts=(Part(1, 9.0),))
         for made, rows in (
             (sums.share, np.ones((1000, 1))),
@@ -383,7 +383,7 @@ class TestMoreThanWasPaid:
             next(ticket.apart(Split.BY_INDEX))
 
     def test_several_draws_of_one_mechanism_and_no_other(self):
-        sums = SecureSum(epsilon=1.0, size=1, sensitivity=1.0, n_parties=3, largest=5.0, releases=2)
+        sums = SecureSum(**SUM, largest=5.0, releases=2)
         other = replace(sums, largest=6.0)
         with paid(sums.guarantee()) as ticket:
             ticket.draw(sums.share, np.zeros(1))

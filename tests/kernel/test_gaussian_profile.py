@@ -11,6 +11,7 @@ from scipy import optimize, special, stats
 
 from confrere import PrivateLogisticRegression, accounting
 from confrere.accounting import profile
+from confrere.arrays import sum_zero_basis
 from confrere.audit import audit, exact_audit
 from confrere.audit.densities import densities
 from confrere.estimators import designed
@@ -24,7 +25,7 @@ from confrere.kernel.accountants import (
     loss_of,
 )
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.measurements import SOLVER_SHARE, sum_zero_basis
+from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1, Gaussian
 from confrere.methods import allowance
 from confrere.methods.allowance import gaussian_rate

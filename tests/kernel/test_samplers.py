@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from confrere.arrays import sum_zero_basis
 from confrere.errors import InvalidParameter
 from confrere.kernel import streams as noise
-from confrere.kernel.measurements import sum_zero_basis
 from confrere.kernel.norms import L2, Gaussian
 from confrere.kernel.streams import RandomSource
-from confrere.simulation import SeededSource, simulation_of
+from confrere.simulation import SeededSource
 from tests.world import system_stream
 
 # The system's source cannot be seeded, so its tests fail by chance once in a million runs each.
@@ -153,17 +153,16 @@ def test_system_source_never_repeats():
 
 
 def test_a_seed_repeats_and_confesses():
-    first, second = (simulation_of(3) for _ in range(2))
+    first, second = (SeededSource(3) for _ in range(2))
     np.testing.assert_array_equal(first.uniforms(4), second.uniforms(4))
     assert first.simulated
-    assert simulation_of(None) is None
-    assert simulation_of(np.random.RandomState(0)).simulated
+    assert SeededSource(np.random.RandomState(0)).simulated
 
 
 @pytest.mark.parametrize("bad", [-1, True, "seed"])
 def test_bad_seeds(bad):
     with pytest.raises(InvalidParameter, match="random_state"):
-        simulation_of(bad)
+        SeededSource(bad)
 
 
 def test_bad_rates():

@@ -12,15 +12,18 @@ from confrere.kernel import measurements
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.measurements import SecureSum
+from confrere.methods.asking import colluders_of
 from confrere.simulation import SeededSource
 from tests.world import paid
 
 ACCEPTED = 1e-4
 
 
-def mechanism(**settings):
+def mechanism(of=SecureSum, **settings):
     given = {"epsilon": 1.0, "size": 1, "sensitivity": 1.0, "n_parties": 4, "largest": 10.0}
-    return SecureSum(**(given | settings))
+    given |= {name: one for name, one in settings.items() if one is not None}
+    given = {"fewest": given["n_parties"]} | given
+    return of(**({"colluding": colluders_of("auto", given["fewest"], 1.0)} | given))
 
 
 def worst_slope(rate, size, parts, shares):
@@ -50,8 +53,8 @@ def test_what_colluders_leave_still_keeps_the_promise(size, colluding):
 def test_by_default_a_majority_is_honest_and_the_noise_hardly_louder(fewest):
     sums = mechanism(size=3, n_parties=fewest)
     assert sums.parts == max(1, min(fewest // 2 + 1, fewest - 1))
-    assert sums.parts + sums.colluders == fewest
-    assert sums.colluders < fewest / 2 or fewest == 2  # of two each adds all of the noise
+    assert sums.parts + sums.colluding == fewest
+    assert sums.colluding < fewest / 2 or fewest == 2  # of two each adds all of the noise
     loudest = mechanism(size=3, n_parties=fewest, colluding=1)
     assert sums.rate == loudest.rate  # the price is the same
     assert sums.deviation <= math.sqrt(2) * loudest.deviation
@@ -62,7 +65,7 @@ def test_counting_on_everyones_share_is_found(size, monkeypatch):
     """Mutation: m = M. One colluder subtracts its share, and the promise is broken."""
     monkeypatch.setattr(SecureSum, "parts", property(lambda self: self.n_parties))
     sums = mechanism(size=size, n_parties=12, colluding=1)
-    left = sums.n_parties - sums.colluders
+    left = sums.n_parties - sums.colluding
     assert worst_slope(sums.rate, size, sums.parts, left) > 1.1 * sums.epsilon
 
 
@@ -119,9 +122,7 @@ def exact_loss(sums, shares, *, integer_noise=True):
 
 @pytest.mark.parametrize("colluding", [1, 2])
 def test_the_rounded_sum_keeps_the_whole_promise(colluding):
-    sums = OnACoarseLattice(
-        epsilon=1.0, size=1, sensitivity=1.0, n_parties=4, largest=10.0, colluding=colluding
-    )
+    sums = mechanism(OnACoarseLattice, colluding=colluding)
     for shares in range(sums.parts, sums.n_parties + 1):
         assert exact_loss(sums, shares) <= sums.epsilon
     assert exact_loss(sums, sums.parts) >= 0.9 * sums.epsilon
@@ -195,7 +196,7 @@ def own_law(sums, rounded=True):
 
 @pytest.mark.parametrize(("n_parties", "exactly"), [(3, 1.88), (5, 3.13), (17, 9.5)])
 def test_all_others_together_learn_no_more_than_the_second_price(n_parties, exactly):
-    sums = OnACoarseLattice(epsilon=1.0, size=1, sensitivity=1.0, n_parties=n_parties, largest=9.0)
+    sums = mechanism(OnACoarseLattice, n_parties=n_parties, largest=9.0)
     assert sums.alone == pytest.approx(math.sqrt(10 * n_parties))
     density, step = own_law(sums, rounded=False)
     seen = density > 1e-9 * density.max()

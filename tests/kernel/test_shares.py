@@ -109,7 +109,6 @@ def test_a_million_parties_share_one_noise():
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda s: shares.l2_shares(1.0, 2, 0, 1, source=s), "parts"),
         (lambda s: shares.integer_shares(0, 2, 3, 1, source=s), "scale"),
         (lambda s: shares.l2_shares(0.0, 2, 3, 1, source=s), "rho"),
         (lambda s: shares.gammas(Fraction(0), 1, source=s), "shape"),

@@ -35,7 +35,7 @@ from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, chec
 from confrere.kernel.measurements import Point
 from confrere.kernel.release import paying
 from confrere.ledger import Budget, Ledger, payer
-from confrere.simulation import Seed, simulation_of
+from confrere.simulation import Seed, SeededSource
 from confrere.views import Panel, Shown, Table, html
 
 THEOREM = "docs/proofs/cohort.md"
@@ -470,7 +470,7 @@ class CohortSummary(Shown):
             paid_by,
             guarantee,
             purpose="describe a cohort (Table 1)",
-            simulation=simulation_of(self.random_state),
+            simulation=None if self.random_state is None else SeededSource(self.random_state),
         ) as ticket:
             noised: NDArray[Any] = ticket.draw(point, exact)[0][0]
             self.receipt_ = ticket.receipt

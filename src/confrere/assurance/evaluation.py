@@ -31,7 +31,7 @@ from confrere.ledger import Budget, Ledger, Receipt, payer
 from confrere.ledger.compose import Together
 from confrere.model import Model
 from confrere.release import quality_digest
-from confrere.simulation import Seed, simulation_of
+from confrere.simulation import Seed, SeededSource
 from confrere.views import Panel, Shown, Span, Table
 
 
@@ -487,7 +487,7 @@ def evaluate(
         guarantee,
         purpose=f"evaluate {type(model).__name__}",
         origin=Origin(model=learned.digest()) if isinstance(learned, Model) else None,
-        simulation=simulation_of(random_state),
+        simulation=None if random_state is None else SeededSource(random_state),
     ) as ticket:
         drawn = {name: ticket.draw(counters[name], truths[name])[0] for name in queries}
         noisy = {name: each.reshape(truths[name].shape).astype(int) for name, each in drawn.items()}

@@ -34,7 +34,7 @@ from confrere.ledger import Budget, Ledger, payer
 from confrere.methods.asking import party_codes
 from confrere.methods.sums import Hides
 from confrere.methods.votes import PartyBudget
-from confrere.simulation import Seed, simulation_of
+from confrere.simulation import Seed, SeededSource
 
 THEOREM = "docs/proofs/learned_facts.md"
 
@@ -163,7 +163,7 @@ def learn_facts(
         paid_by,
         guarantee,
         purpose="learn facts of a schema",
-        simulation=simulation_of(random_state),
+        simulation=None if random_state is None else SeededSource(random_state),
     ) as ticket:
         learned, what = plan.run(sums, n_samples, ticket)
         paid = PaidFacts(what, {ticket.receipt.account: ticket.receipt.to_dict()})

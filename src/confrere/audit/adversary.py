@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from confrere.arrays import Floats
+from confrere.arrays import Floats, sum_zero_basis
 from confrere.audit.densities import norms_of
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.measurements import sum_zero_basis
 from confrere.kernel.norms import L1, Body, Norm
 from confrere.solver.descent import curvature, residual
 

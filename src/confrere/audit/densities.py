@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from confrere.arrays import Floats
+from confrere.arrays import Floats, coordinates
 from confrere.kernel.accountants import Labels, Logistic, Loss
-from confrere.kernel.measurements import Act, Objective, Point, SecureSum, coordinates
+from confrere.kernel.measurements import Act, Objective, Point, SecureSum
 from confrere.kernel.norms import L1, L2, Body, Gaussian, LatticeStep, Law, Norm, Pure
 from confrere.methods.plan import Term
 
@@ -131,7 +131,7 @@ def densities(made: Any, rows: Any) -> list[Density]:
         (point,) = points
         return [NoisedPoint(point, Pure(L1(point.size), 1 / made.scale))]
     parts = zip(points, made.laws, made.steps, made.parts, strict=True)
-    return [NoisedPoint(point, law, step, part.n_classes) for point, law, step, part in parts]
+    return [NoisedPoint(point, law, step, part.told.n_classes) for point, law, step, part in parts]
 
 
 def sum_law(made: SecureSum) -> Law:

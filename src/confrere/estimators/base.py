@@ -65,7 +65,7 @@ from confrere.model import Encoder, Model
 from confrere.model.summary import summarised
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
-from confrere.simulation import Seed, simulation_of
+from confrere.simulation import Seed, SeededSource
 
 # --- parameters ---
 
@@ -804,7 +804,10 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             guarantee = promised_with(schema_of(self._encoder()), guarantee)
         if self.budget is None:
             ledger, account = payer(None, guarantee)
-        how: dict[str, Any] = {"event": event, "simulation": simulation_of(self.random_state)}
+        how: dict[str, Any] = {
+            "event": event,
+            "simulation": None if self.random_state is None else SeededSource(self.random_state),
+        }
         purpose = f"fit {type(self).__name__}"
         with paying(ledger, account, guarantee, purpose=purpose, **how) as ticket:
             learned = plan.run(data, ticket)

@@ -22,10 +22,9 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse, stats
-from scipy.linalg import helmert
 from typing_extensions import override
 
-from confrere.arrays import Floats
+from confrere.arrays import ClassRows, Floats
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.accountants import (
     Exposure,
@@ -559,29 +558,6 @@ class Act(Columns):
 # --- noise on a computed vector -------------------------------------------------------------------
 
 
-def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
-    """Return ``(K, K-1)`` orthonormal columns, each summing to zero."""
-    return np.asarray(helmert(n_classes).T)
-
-
-def coordinates(point: Numbers) -> Floats:
-    """Return a vector as it is, and a matrix by its coordinates where columns sum to zero."""
-    flat = point if point.ndim == 1 else (sum_zero_basis(len(point)).T @ point).ravel()
-    return np.asarray(flat, dtype=np.float64)
-
-
-def from_coordinates(released: Floats, n_classes: int) -> Floats:
-    """Return vectors, or matrices whose columns sum to zero, from one row of coordinates each."""
-    if n_classes == 2:
-        return released
-    basis = sum_zero_basis(n_classes)
-    return np.stack([basis @ each.reshape(n_classes - 1, -1) for each in released])
-
-
-def coordinate_rounding(reach: float, n_classes: int) -> float:
-    return 0.0 if n_classes == 2 else 4 * n_classes * 2.0**-52 * reach
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """One of the vectors that a point consists of, with noise of its own."""
@@ -590,8 +566,8 @@ class Part:
     reach: float  #: No computed one is longer, in L2
     share: float = 1.0  #: What it weighs in the norm, and of the budget
     move: float = 1.0  #: Its own largest move, which its part of the norm is measured in
-    #: Of more than two it is a matrix with a row per class, whose columns sum to zero.
-    n_classes: int = 2
+    #: From its released coordinates to what is told of them.
+    told: ClassRows = field(default_factory=ClassRows)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -705,7 +681,7 @@ class Point(Measurement[Any, list[Floats]]):
             values = rows if len(self.parts) > 1 else (rows,)
         if not self.parts:
             return [np.ravel(values[0])]
-        points: list[Numbers] = [coordinates(np.asarray(value)) for value in values]
+        points: list[Numbers] = [np.asarray(value, dtype=np.float64) for value in values]
         if [len(point) for point in points] != [part.size for part in self.parts]:
             raise InvalidData("what is noised does not have the declared number of coordinates.")
         return points
@@ -736,7 +712,7 @@ class Point(Measurement[Any, list[Floats]]):
             # On the lattice: within one of its steps the output step hides what moves.
             own = stream.bound("point", np.rint(total / step.spacing), step.spacing, law.rate)
             noised = step.release(total + law.draw(own, len(mine)), stream)
-            released.append(from_coordinates(noised, part.n_classes))
+            released.append(part.told(noised))
         return released
 
 
@@ -768,11 +744,8 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
     n_parties: int  #: Public number M of parties, all of whom may be on the roster
     #: Public bound on the absolute entries of one party's vector; what exceeds it is clipped.
     largest: float
-    #: The shortest roster that is allowed; all parties by default. The fewer, the louder everyone.
-    fewest: int | None = None
-    #: How many may pool what they know, at least one: every party knows its own share. By default
-    #: :func:`honest_majority`'s.
-    colluding: int | None = None
+    fewest: int  #: The shortest roster that is allowed: the fewer, the louder everyone
+    colluding: int  #: How many may pool what they know, at least one: each knows its own share
     law: ShareLaw = "l2"
     delta: float = 0.0  #: With one the noise is Gaussian
     releases: int = 1  #: How many sums, one after the other, the price is for
@@ -792,9 +765,9 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
             (self.law not in get_args(ShareLaw), "law must be 'l2' or 'integer'."),
             (not 0 <= self.delta < 1, "delta must be a number in [0, 1)."),
             (self.size < 1 or self.releases < 1, "size and releases must be at least 1."),
-            (self.colluders < 1, "collusion_threshold must be at least 1: all know their share."),
+            (self.colluding < 1, "collusion_threshold must be at least 1: all know their share."),
             (self.parts < 1, "fewest and n_parties must exceed collusion_threshold."),
-            (self.roster > self.n_parties, "fewest must be at most n_parties."),
+            (self.fewest > self.n_parties, "fewest must be at most n_parties."),
             (not 0 <= self.error < math.inf, "error must be a finite number of at least 0."),
             (
                 not self.largest * self.n_parties < 2.0 ** (40 if whole else 900),
@@ -805,23 +778,15 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
                 raise InvalidParameter(why)
         check_scale(self.scale)  # and not when everybody has paid
 
-    @property
-    def roster(self) -> int:
-        return self.n_parties if self.fewest is None else self.fewest
-
     @cached_property
     def digest(self) -> str:
         """The name of the mechanism: of all numbers that its promise depends on."""
         return hashlib.sha256(repr(sorted(asdict(self).items())).encode()).hexdigest()
 
     @property
-    def colluders(self) -> int:
-        return honest_majority(self.roster) if self.colluding is None else self.colluding
-
-    @property
     def parts(self) -> int:
         """How many shares make the law of the noise."""
-        return self.roster - self.colluders
+        return self.fewest - self.colluding
 
     @property
     def continuous_epsilon(self) -> float:
@@ -923,7 +888,7 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
             neighbours=self.neighbours,
             theorem=_SUMS,
             public=("who takes part", *sizes, "bounds", "every parameter"),
-            assumptions=sum_assumptions(self.colluders, self.n_parties, self.alone),
+            assumptions=sum_assumptions(self.colluding, self.n_parties, self.alone),
         )
 
     @override
@@ -993,7 +958,7 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
         if count != 1:
             raise InvalidParameter("count must be 1: a sum is released once.")
         parties = list(rows)  # who is there is public, and known before anything is drawn
-        if not self.roster <= len(dict(parties)) <= self.n_parties:
+        if not self.fewest <= len(dict(parties)) <= self.n_parties:
             raise InvalidData("a sum needs every party on the roster: their shares make the noise.")
         total = np.zeros((1, self.size), dtype=np.uint64)
         for name, vector in parties:
@@ -1070,8 +1035,3 @@ def sum_assumptions(
         "floats move a share of the noise by less than one lattice step (measured)",
         "nothing about truth: one party that lies moves the sum as far as all could together",
     )
-
-
-def honest_majority(fewest: int) -> int:
-    """Return how many may collude where nobody says it: a minority, and at least one."""
-    return fewest - min(fewest // 2 + 1, fewest - 1)

@@ -34,6 +34,7 @@ from confrere.kernel.ledger import (
     Pages,
     Receipt,
     Store,
+    StudyName,
     Terms,
     now,
 )
@@ -380,13 +381,13 @@ class Ledger(LedgerReader):
         ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
         ``withdrawn`` whether it had been agreed to before.
         """
-        said = views.Verdict(study, name, reason, withdrawn)
+        said = views.Verdict(StudyName(*study), name, reason, withdrawn)
         with self._store.writing() as log:
             self._store.append(log, "refused", said)
 
     def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
         """Lift the no to a study, if one stands, for what is approved from this approval on."""
-        said = views.Verdict(study, approval.name, approval.reason, since=approval.time)
+        said = views.Verdict(StudyName(*study), approval.name, approval.reason, since=approval.time)
         with self._store.writing() as log:
             if [last.stops for last in views.decisions(log, study[1])[-1:]] == [True]:
                 self._store.append(log, "agreed", said)

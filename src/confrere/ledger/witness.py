@@ -8,10 +8,9 @@ import tempfile
 from dataclasses import replace
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from confrere.errors import InvalidParameter, NotALedger, WitnessMismatch
-from confrere.files import mounts
 from confrere.kernel.guarantee import Amount, Guarantee, Line, Record, at_least
 from confrere.kernel.ledger import Charge, End, Head, LedgerPlace, Pages, Spent, Store, Witness, now
 from confrere.ledger.accounts import agreed
@@ -171,28 +170,3 @@ def no_ledger(path: Path) -> NotALedger:
         f"give the path of one, or make it: confrere ledger open {path} ACCOUNT --epsilon CAP "
         "--unit record --neighbours replace-one --reason WHY"
     )
-
-
-def shared_storage(ledger: Path, witness: Path) -> Literal["mount", "device"] | None:
-    """Say what a ledger's folder and its witness have in common.
-
-    On one mount, whoever puts back a volume puts back both, and nothing is noticed. Two mounts of
-    one device (two volumes on a disk) are put back apart, but for a snapshot of all of it. A folder
-    that is not there yet is where its nearest parent is.
-    """
-    first, second = (_there(folder) for folder in (ledger, witness))
-    if _mount_of(first) == _mount_of(second):
-        return "mount"
-    return "device" if first.stat().st_dev == second.stat().st_dev else None
-
-
-def _there(folder: Path) -> Path:
-    return next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
-
-
-def _mount_of(folder: Path) -> Path:
-    """Return the mount point of a folder; on Linux mounts of one device differ by their place."""
-    real = folder.resolve()
-    inside = [one for _, one, _ in mounts() if real.is_relative_to(one)]
-    inside = inside or [one for one in (real, *real.parents) if one.is_mount()]
-    return max(inside, key=lambda one: len(one.parts))

@@ -24,7 +24,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt
-from confrere.kernel.measurements import Picked, RowCount, SecureSum, honest_majority
+from confrere.kernel.measurements import Picked, RowCount, SecureSum
 from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import RandomSource
 from confrere.ledger.compose import Apart
@@ -272,7 +272,9 @@ def quorum_of_sums(n_parties: int) -> float:
 
 
 def colluders_of(said: Colluding, n_parties: int, quorum: float) -> int:
-    return honest_majority(fewest_of(n_parties, quorum)) if said == "auto" else said
+    """Return how many may collude: where nobody says it a minority, and at least one."""
+    fewest = fewest_of(n_parties, quorum)
+    return fewest - min(fewest // 2 + 1, fewest - 1) if said == "auto" else said
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
-from confrere.arrays import Floats
+from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidParameter
@@ -34,7 +34,6 @@ from confrere.kernel.measurements import (
     RowCount,
     certified,
     check_centre,
-    coordinate_rounding,
     largest_count,
     relation_of,
     row_promise,
@@ -313,7 +312,7 @@ def noised_minimiser(
 ) -> Point:
     """Return noise on the minimiser: docs/proofs/output_perturbation.md."""
     check_positive(ridge, "ridge")
-    shape = (n_features,) if loss.n_scores == 1 else (loss.n_scores, n_features)
+    k, shape = loss.n_classes, (n_features,) if loss.n_scores == 1 else (loss.n_scores, n_features)
     check_centre(centre, shape)
     far = 0.0 if centre is None else float(np.linalg.norm(centre))
     how: dict[str, Any] = {"ridge": ridge, "centre_norm": far, "n_classes": loss.n_classes}
@@ -331,12 +330,12 @@ def noised_minimiser(
         rows, nothing = SOLVER.rows(X), np.zeros((1, math.prod(shape)))
         towards = nothing if centre is None else centre.reshape(1, -1)
         problem = Problem(rows, rows.keep(y), loss, ridge, nothing, towards)
-        return (certified(SOLVER, problem, tolerance).reshape(shape),)
+        return (coordinates(certified(SOLVER, problem, tolerance).reshape(shape)),)
 
     return Point(
         promise=row_promise(epsilon, n_samples, _OUTPUT, delta=delta),
-        sensitivity=moved + 2 * coordinate_rounding(reach, loss.n_classes),
-        parts=(Part(n_features * (loss.n_classes - 1), reach, n_classes=loss.n_classes),),
+        sensitivity=moved + 2 * coordinate_rounding(reach, k),
+        parts=(Part(n_features * (k - 1), reach, told=ClassRows(k)),),
         value=value,
         n_samples=n_samples,
         rows=L2(n_features),
@@ -602,13 +601,13 @@ def noised_coefficients(
             return -0.5 * row_products(X, y), quadratic
         errors = np.full((len(y), n_classes), 1 / n_classes)
         errors[np.arange(len(y)), np.asarray(y, dtype=np.intp)] -= 1
-        return row_products(errors, X), quadratic
+        return coordinates(row_products(errors, X)), quadratic
 
     return Point(
         promise=row_promise(epsilon, n_samples, _EXPANDED, delta=delta),
         sensitivity=together + off,
         parts=tuple(
-            Part(size, most * length + rounding, share, move, classes)
+            Part(size, most * length + rounding, share, move, ClassRows(classes))
             for size, length, share, move, classes in zip(
                 sizes, lengths, shares, moves, (n_classes, 2), strict=True
             )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from confrere.arrays import Floats
+from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.accountants import Labels, loss_of
@@ -26,9 +26,6 @@ from confrere.kernel.measurements import (
     UNSOLVED,
     Picked,
     SecureSum,
-    coordinate_rounding,
-    coordinates,
-    from_coordinates,
     largest_count,
     smallest_tolerance,
     some_rows,
@@ -76,7 +73,7 @@ _SMALLEST = 1e-9
 
 def as_weights(released: Floats, n_classes: int) -> Floats:
     """Return what a sum told as weights: a matrix, of more than two classes."""
-    return np.asarray(from_coordinates(released[None], n_classes)[0])
+    return np.asarray(ClassRows(n_classes)(released[None])[0])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

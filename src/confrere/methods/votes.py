@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 from scipy.special import lambertw
 from sklearn.base import clone
 
-from confrere.arrays import Floats
+from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame, into_ball
 from confrere.errors import InvalidData, InvalidParameter
@@ -49,9 +49,6 @@ from confrere.kernel.measurements import (
     Part,
     Point,
     SecureSum,
-    coordinate_rounding,
-    coordinates,
-    from_coordinates,
     smallest_tolerance,
     sum_assumptions,
 )
@@ -449,7 +446,7 @@ class PartyTotal:
             size=self.size,
             sensitivity=self.sensitivity,
             n_parties=budget.n_parties,
-            fewest=budget.fewest,
+            fewest=budget.fewest or budget.n_parties,
             colluding=budget.colluding,
             releases=budget.releases,
             largest=self.largest,
@@ -510,7 +507,7 @@ def noised_average(budget: PartyBudget, *, n_features: int, alpha: float) -> Par
         part=lambda upload: coordinates(clipped(upload[None])[0] / count),
         clipped=clipped,
         shape=shape,
-        turned=lambda released: from_coordinates(released, k),
+        turned=ClassRows(k),
         alpha=alpha,
     )
 
@@ -589,7 +586,7 @@ def noised_statistic(budget: PartyBudget, *, rows: Floats) -> PartyTotal:
         return coordinates(vote_statistic(rows, votes - 1 / k) @ inverse) / budget.n_parties
 
     def turned(released: Floats) -> Floats:
-        statistics = np.asarray(from_coordinates(released, k) @ root)
+        statistics = np.asarray(ClassRows(k)(released) @ root)
         # Of more classes the columns' sums are the mean of x, public.
         return statistics if k == 2 else statistics + even
 
@@ -675,7 +672,7 @@ def noised_votes(
         rounding=2 * coordinate_rounding(reach, k),
         reach=reach,
         jointly=auxiliary_private,
-        turned=lambda released: from_coordinates(released, k),
+        turned=ClassRows(k),
         alpha=alpha,
         tolerance=tolerance,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere.ledger.witness import shared_storage
+from confrere.files import shared_storage
 
 
 def test_folders_of_one_mount_are_put_back_together(tmp_path):
@@ -28,7 +28,7 @@ def test_two_volumes_of_one_disk_are_two_mounts(tmp_path):
     for name in ("disk a", "disk b", "books", "seen elsewhere"):
         (tmp_path / name).mkdir()
     program = (
-        "from pathlib import Path; from confrere.ledger.witness import shared_storage; "
+        "from pathlib import Path; from confrere.files import shared_storage; "
         "print(shared_storage(Path('books'), Path('seen elsewhere') / 'deep'))"
     )
     script = (

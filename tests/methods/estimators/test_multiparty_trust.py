@@ -55,7 +55,9 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
 
 
 def test_a_sum_that_is_added_up_already_has_the_same_law():
-    summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
+    summed = SecureSum(
+        epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, fewest=4, colluding=1, largest=2.0
+    )
     vectors = np.tile([0.5, -0.25], (4, 1))
     (each,) = summed.sample(vectors, SeededSource(0), 3000)
     (total,) = summed.sample(vectors.sum(axis=0), SeededSource(1), 1000)

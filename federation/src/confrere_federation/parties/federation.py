@@ -68,7 +68,7 @@ from confrere.release.signing import (
     read_private_key,
     read_public_key,
 )
-from confrere.simulation import Seed, simulation_of
+from confrere.simulation import Seed, SeededSource
 from confrere_federation.engines.carrier import Carrier
 from confrere_federation.parties.answers import Answers, Journal, Key
 from confrere_federation.parties.masks import Masking
@@ -375,7 +375,7 @@ class Federation(ABC):
         self, asked: Round, request: SumOperation, step: int, tries: int
     ) -> dict[str, list[str]]:
         """Return the keys of those who are ready for a try, of those who are to be in it."""
-        fewest = request.mechanism.roster
+        fewest = request.mechanism.fewest
         chosen = self._lost.roster(asked.to, fewest=fewest, tries=tries)
         asked = replace(asked, step=step, roster={})
         for to in (tuple(chosen), asked.to):
@@ -689,7 +689,7 @@ class Replay(Federation, Generic[T]):
         answers = {name: step.answers[name].payload for name in roster if name in step.answers}
         whole = set(roster) == set(step.answers) <= set(asked.to)
         faulty = any(request.response(0).fault(answer) for answer in answers.values())
-        paid = len(roster) >= mechanism.roster and found[0][1] < mechanism.releases
+        paid = len(roster) >= mechanism.fewest and found[0][1] < mechanism.releases
         if not (whole and paid) or faulty:
             raise OperationRefused("the evidence holds a sum that is not valid.", "evidence")
         return added(mechanism, answers)
@@ -1077,7 +1077,7 @@ class Trusted:
         receipts = {name: receipts_of(answer) for name, answer in valid.items()}
         paid = [receipt for each in receipts.values() for receipt in each]
         sent = [answer.arrays[request.answers[0]] for answer in valid.values()]
-        simulation = simulation_of(self.random_state)
+        simulation = None if self.random_state is None else SeededSource(self.random_state)
         with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
             noised = plan.noised(_total(plan, sent, count), count, source=ticket)
         values = {

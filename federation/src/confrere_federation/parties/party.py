@@ -53,15 +53,15 @@ from confrere.errors import (
     StudyError,
     Unpaid,
 )
-from confrere.files import read_plain, write_new
+from confrere.files import read_plain, shared_storage, write_new
 from confrere.kernel.guarantee import Guarantee, Neighbours, PrivacyEvent, Unit, exact
 from confrere.kernel.ledger import Origin, canonical
 from confrere.kernel.release import NoiseKey, Ticket, free_ticket, mac, paying
 from confrere.ledger import ChargeApproval, Ledger, Limit, Receipt
-from confrere.ledger.witness import shared_storage, witness_folder
+from confrere.ledger.witness import witness_folder
 from confrere.methods.sums import check_try
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
-from confrere.simulation import Seed, SeededSource, simulation_of
+from confrere.simulation import Seed, SeededSource
 from confrere.solver.row_blocks import Engine
 from confrere.trust import OWN_NOISE
 from confrere_federation.parties.answers import Answers, Key
@@ -527,7 +527,7 @@ class LocalParty:
     @cached_property
     def _seeded(self) -> SeededSource | None:
         # A generator is asked once, so that asking for a stream has no side effects.
-        return simulation_of(self.random_state)
+        return None if self.random_state is None else SeededSource(self.random_state)
 
     def simulation(self, operation: str, step: int) -> SeededSource | None:
         """Return the seeded stream of one answer, where noise is not real."""
@@ -648,7 +648,7 @@ def answer(question: Question, local: LocalParty) -> Payload:
                     summed.operation,
                     sum_context(summed, question),
                     [Announcement.read(*one) for one in question.keys.items()],
-                    fewest=summed.mechanism.roster,
+                    fewest=summed.mechanism.fewest,
                     most=summed.mechanism.n_parties,
                 )
             local, noise = _settled(question, asked, key, price, local)
@@ -789,7 +789,7 @@ def _settled(
     assert masking is not None  # it has agreed on masks with all of the roster
     own = masking.identity.public_key().public_bytes_raw()
     others = (masking.identities[name] for name in question.keys)
-    numbers = f"try {question.step} shares {made.parts} fewest {made.roster}".encode()
+    numbers = f"try {question.step} shares {made.parts} fewest {made.fewest}".encode()
     drawn = [request, numbers, own, *sorted(one.public_bytes_raw() for one in others)]
     return settled, NoiseKey(snapshots.secret, [b"sum", question.run.encode(), *about], drawn)
 

@@ -372,15 +372,7 @@ def _released(made: Any) -> list[Numbers]:
     if not isinstance(made, Point):
         return [Numbers((1,), longest=made.longest)]
     each = zip(made.parts, made.longest, strict=True)
-    return [
-        Numbers(
-            (part.size,)
-            if part.n_classes == 2
-            else (part.n_classes, part.size // (part.n_classes - 1)),
-            longest=far,
-        )
-        for part, far in each
-    ]
+    return [Numbers(part.told.shape(part.size), longest=far) for part, far in each]
 
 
 class SumOperation(Operation):
@@ -514,7 +506,7 @@ class _Addend(SumOperation):
             "sizes": asked.sizes.counts,
             "neighbours": asked.sizes.neighbours,
             "spacing": mechanism.spacing,
-            "collusion_threshold": mechanism.colluders,
+            "collusion_threshold": mechanism.colluding,
             "weights": getattr(asked, "weights", plan.told),
             "round": getattr(asked, "round", 0),
         }
@@ -710,7 +702,7 @@ class _PartyShare(SumOperation, _Polled):
     @override
     def special(self) -> Values:
         plan, count, made = self.asked.voting, self.asked.n_parties, self.mechanism
-        told = {"collusion_threshold": made.colluders, "spacing": made.spacing, "n_parties": count}
+        told = {"collusion_threshold": made.colluding, "spacing": made.spacing, "n_parties": count}
         return super().special() | told | _ridge(plan, count)
 
     @property
