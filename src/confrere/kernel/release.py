@@ -148,7 +148,7 @@ class _Purse:
 
     #: Which payment; of purses that no charge of this ledger is behind, none.
     _place: tuple[str, int] = ("", -1)
-    store: Store
+    store: Store | None = None
     #: What keeps other processes from drawing for it.
     _held: ExitStack | None = None
 
@@ -296,6 +296,7 @@ class Ticket(RandomSource):
         if stream.key is not None and made.several is None:
             # The ledger holds what a draw gave before it is handed out: it gives nothing else.
             digest, book = mac(stream.key, b"given", *_told(found)).hex(), self._purse.store
+            assert book is not None  # who has a key has a charge
             if not book.note_model(self.receipt, digest, first=f"draw {stream.number} "):
                 raise Unpaid(
                     "what was drawn for this charge was something else: other rows, another "
