@@ -37,7 +37,7 @@ from confrere.methods.plan import PublicFacts
 from confrere.model import Facts, Linear
 from confrere.model.summary import Effect, Summary, TermLine, effects
 from confrere.release import quality_digest
-from confrere.simulation import Seed, simulation_of
+from confrere.simulation import Seed, SeededSource
 
 THEOREM = "docs/proofs/intervals.md"
 
@@ -483,7 +483,7 @@ def infer(
         guarantee,
         purpose="intervals of coefficients",
         origin=Origin(model=fitted.digest()),
-        simulation=simulation_of(random_state),
+        simulation=None if random_state is None else SeededSource(random_state),
     ) as ticket:
         seen = ticket.draw(asked, exactly)[0][0].astype(np.float64)
         tables, deviations = space.scaled(seen, n)
