@@ -353,23 +353,15 @@ class WorkerProcess:
         self._end_later = threading.Timer(_IDLE_SECONDS, self._end)
         self._known: OrderedDict[Hashable, Future[Facts]] = OrderedDict()
 
-    def ask(
+    def begun(
         self,
         function: str,  # Such as ``"study_facts"``, of :mod:`confrere_federation.dashboard.worker`
         # ``*args``, ``**facts``: plain values.
         *args: Any,
         state: Hashable = None,  # What the answer depends on besides; None remembers nothing
         **facts: Any,
-    ) -> Facts:
-        """Call a function of the worker there, unless it is known what it says in this state."""
-        return self._begun(function, args, facts, state).result()
-
-    def known(self, function: str, *args: Any, state: Hashable) -> Facts | None:
-        """Return what :meth:`ask` would, if it is known; else None, and find it out meanwhile."""
-        begun = self._begun(function, args, {}, state)
-        return begun.result() if begun.done() else None
-
-    def _begun(self, function: str, args: Any, facts: Any, state: Hashable) -> Future[Facts]:
+    ) -> Future[Facts]:
+        """Have a function of the worker called, unless it is known what it says in this state."""
         key = (function, repr(args), state)
         found = None if state is None else self._known.get(key)
         if found is None or (found.done() and found.result() is _GONE):
@@ -380,9 +372,8 @@ class WorkerProcess:
                 self._known.popitem(last=False)
         return found
 
-    def warm_up(self) -> None:
-        """Begin to load what a first question would wait for."""
-        self._one_at_a_time.submit(self._asked, "verified", ("",), {})
+    def ask(self, *args: Any, **facts: Any) -> Facts:
+        return self.begun(*args, **facts).result()
 
     def close(self) -> None:
         self._end_later.cancel()
@@ -485,7 +476,8 @@ class Dashboard:
         """Return whether every row and sum of a ledger is right; None while that is worked out."""
         if book.verified is not None:
             return {"rows": book.verified}
-        return self.worker.known("verified", str(book.place.path), state=book.head)
+        begun = self.worker.begun("verified", str(book.place.path), state=book.head)
+        return begun.result() if begun.done() else None
 
     def composed(self, book: Book, account: str | None, delta: float) -> Facts:
         return self.worker.ask("composed", str(book.place.path), account, delta, state=book.head)
