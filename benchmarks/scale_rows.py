@@ -177,9 +177,9 @@ def raw_schema() -> PublicSchema:
     return PublicSchema((*numbers, *words, *flags), outcome=Label("y", positive=1, negative=0))
 
 
-def raw_table(n: int) -> pa.Table:
+def raw_table(n: int, seed: int = 0) -> pa.Table:
     """Rows of that schema, as Arrow has them."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     raw: dict[str, Any] = {f"n{j}": rng.normal(50, 10, n).round(3) for j in range(8)}
     raw |= {f"c{j}": rng.choice(["alpha", "beta", "gamma", "delta"], n) for j in range(6)}
     raw |= {f"f{j}": rng.choice(["yes", "no"], n) for j in range(4)}

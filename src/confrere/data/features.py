@@ -349,7 +349,8 @@ class Feature(Declared, ABC):
             deviation = float(np.sqrt(p * (1 - p)))
             shaped = form != "standardised"
             absent, present = (1.0, 0.0) if shaped else ((1.0 - p) / deviation, -p / deviation)
-            missing, block = np.append(missing, absent), replace(block, size=block.size + 1)
+            missing = np.append(np.zeros(own.shape[1]), absent)
+            block = replace(block, size=block.size + 1)
             own = np.column_stack([own, np.full(len(own), present)])
         elif self.missing is None:
             missing = None
@@ -524,8 +525,8 @@ class Number(Feature):
             share /= np.diff(grid)[at]
             np.clip(share, 0.0, 1.0, out=share)
             share *= steps
-            places = np.rint(share, out=share).astype(np.intp)
-        return places if len(ends) == 2 else places + at * steps
+            places: NDArray[np.intp] = np.rint(share, out=share).astype(np.intp)
+        return places if len(ends) == 2 else np.asarray(places + at * steps)
 
     def read(self, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
         """Return numbers, NaN where one is missing, and where there is none but something else."""
