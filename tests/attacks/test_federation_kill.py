@@ -76,7 +76,7 @@ PLACES = [
         ("answers", "claim"),
         ("snapshots", "_read"),
         ("ledger", "charge"),
-        ("ledger", "note_draw"),
+        ("ledger", "note_model"),
         ("answers", "keep"),
         ("ledger", "mark"),
     )
