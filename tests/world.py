@@ -1,10 +1,13 @@
 """What tests have in common."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import combinations
 from typing import Any
+
+import pytest
 
 from confrere import Guarantee, Ledger
 from confrere.kernel.accountants import loss_of
@@ -16,6 +19,7 @@ from confrere.kernel.streams import RandomSource
 from confrere.methods import allowance
 from confrere.methods.votes import PartyTotal
 
+SLOW = pytest.mark.slow
 #: Which changes are hidden.
 RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
 
@@ -39,6 +43,30 @@ def system_stream() -> Iterator[RandomSource]:
 def each(**wrong: Iterable[Any]) -> list[dict[str, Any]]:
     """One change at a time: ``each(a=(1, 2), b=(3,))`` is ``[{"a": 1}, {"a": 2}, {"b": 3}]``."""
     return [{name: value} for name, values in wrong.items() for value in values]
+
+
+def covering(cases: Iterable[Any], strength: int = 2) -> list[Any]:
+    """Cases among which any values of so many dimensions meet wherever they do among all."""
+    met = {
+        case: {
+            (places, tuple(case[place] for place in places))
+            for places in combinations(range(len(case)), strength)
+        }
+        for case in map(tuple, cases)
+    }
+    left, kept = set().union(*met.values()), []
+    while left:
+        kept.append(max(met, key=lambda case: len(met[case] & left)))
+        left -= met[kept[-1]]
+    return kept
+
+
+def rest_slow(cases: Iterable[Any], kept: Collection[Any]) -> list[Any]:
+    """Parameters, of which all but those that are kept are for ``make test-slow``."""
+    return [
+        pytest.param(case, id="-".join(map(str, case)), marks=[] if case in kept else [SLOW])
+        for case in cases
+    ]
 
 
 def forget() -> None:

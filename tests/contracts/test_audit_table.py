@@ -102,7 +102,9 @@ def test_no_row_is_refuted(row):
 
 
 def test_a_relation_that_only_old_ledgers_have_is_refused_by_every_mechanism_and_accountant():
-    found = {type(one): one for row in ROWS if row.method != "total" for one in made_by(row)}
+    plain = [row for row in ROWS if row.geometry in ("ball", "joint") and row.classes == 2]
+    made = (sides_of(row).mechanisms for row in plain if row.method != "total")
+    found = {type(one): one for one in itertools.chain(*made) if is_dataclass(one)}
     related = [one for one in found.values() if "neighbours" in {f.name for f in fields(one)}]
     promised = [
         one for one in found.values() if "promise" in {f.name for f in fields(one) if f.init}
@@ -123,10 +125,6 @@ def test_a_relation_that_only_old_ledgers_have_is_refused_by_every_mechanism_and
         with pytest.raises(InvalidParameter, match="neighbours"):
             price(Neighbours.LABEL_ONLY)
         price(Neighbours.REPLACE_ONE)
-
-
-def made_by(row):
-    return [one for one in sides_of(row).mechanisms if is_dataclass(one)]
 
 
 def test_a_law_that_is_not_the_declared_one_is_refuted():

@@ -146,8 +146,7 @@ def test_without_a_cap_on_delta_only_pure_fits_are_covered(tmp_path):
     assert ledger.spent("study") == 0.25
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
-@pytest.mark.parametrize("seed", [None, 0])
+@pytest.mark.parametrize(("n_jobs", "seed"), [(None, None), (2, 0)])
 def test_a_search_that_the_cap_does_not_cover_spends_nothing(ledger, n_jobs, seed):
     model = PrivateLogisticRegression(epsilon=0.5, budget=ledger["study"], random_state=seed)
     told = pytest.warns(PrivacyWarning) if seed is None else nullcontext()

@@ -14,6 +14,7 @@ from confrere.simulation import SeededSource
 from confrere_federation.studies.study_file import estimator_for
 from confrere_federation.studies.template import write_template
 from tests.contracts.test_engines import PARTIES, charged, make_example, run_between, run_here
+from tests.world import rest_slow
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +74,20 @@ def each(study, method, tables, _):
 
 #: Who votes hides whole parties: the number of a party's records is nobody's business there.
 DOORS = [
-    pytest.param(method, schema, id=f"{method.name}-{schema}")
-    for method in CATALOGUE.values()
+    (name, schema)
     for schema in SCHEMAS
-    if (schema, method.shape) != ("hidden", "votes")
+    for name in CATALOGUE
+    if (schema, CATALOGUE[name].shape) != ("hidden", "votes")
 ]
+#: Each method once, and every schema for one method of each shape: which rows there are, is a
+#: question of the schema, and what is asked of them one of the shape.
+FIRST = {(CATALOGUE[name].shape, schema): (name, schema) for name, schema in reversed(DOORS)}
+KEPT = {*FIRST.values(), *((name, "ball") for name in CATALOGUE)}
 
 
-@pytest.mark.parametrize(("method", "schema"), DOORS)
-def test_every_door_opens_on_the_same_model(example, tmp_path, method, schema):
+@pytest.mark.parametrize("door", rest_slow(DOORS, KEPT))
+def test_every_door_opens_on_the_same_model(example, tmp_path, door):
+    method, schema = CATALOGUE[door[0]], door[1]
     how = {"rewritten": SCHEMAS[schema]}
     study, here = run_here(example, tmp_path / "here", method, **how)
     _, there = run_between(example, tmp_path / "there", method, **how)

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from confrere.errors import InvalidRelease
 from confrere.ledger import Ledger
 from confrere.model import Linear
 from confrere.release import CardNotes, generate_key, load_release, verify_release
+from confrere_federation.studies import running
 from confrere_federation.studies.running import (
     CoordinatorSession,
     make_approval,
@@ -111,6 +113,23 @@ def run_here(example, folder, method, **how):
 
 def run_between(example, folder, method, **how):
     """Run the signed protocol, with everything but the network."""
+    with patch.object(running, "requests_of", kept_by_study(running.requests_of)):
+        return _run_between(example, folder, method, **how)
+
+
+def kept_by_study(requests_of):
+    """What parties work out in a process each, twice, of the same study: here once for all."""
+    kept = {}
+
+    def once(study, given, *among):
+        if study.sha256 not in kept:
+            kept[study.sha256] = requests_of(study, given, *among)
+        return kept[study.sha256]
+
+    return once
+
+
+def _run_between(example, folder, method, **how):
     study = set_up(example, folder, method, "line", **how)
     sessions = {}
     for party in study.payers:

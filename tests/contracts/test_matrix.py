@@ -1,8 +1,8 @@
 """Every dimension is a value: whatever goes together works, and the rest says which page tells why.
 
 Ten methods by geometry, law, classes, prior and relation, each from a data frame and from a Parquet
-file, with equal bits. What a cell means for a method is in docs/matrix.md, whose table is compared
-with what is found here.
+file, with equal bits: any three values together, all of them in ``make test-slow``. What a cell
+means for a method is in docs/matrix.md, whose table is compared with what is found here.
 """
 
 import functools
@@ -22,6 +22,7 @@ from confrere.errors import ConfrereError
 from confrere.estimators import designed
 from confrere.rows import Parquet
 from confrere.schema import Category, Label, Number, PublicSchema
+from tests.world import covering, rest_slow
 
 METHODS = (
     "plr",
@@ -48,9 +49,6 @@ class Cell(NamedTuple):
     classes: int
     prior: str
     relation: str
-
-    def __str__(self):
-        return "-".join(map(str, self))
 
 
 CELLS = [
@@ -152,7 +150,7 @@ def fit(cell, folder=None, *, plain=False):
         return designed(method.make(), **asked).fit(**data)
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=str)
+@pytest.mark.parametrize("cell", rest_slow(CELLS, covering(CELLS, 3)))
 def test_a_combination_works_or_names_the_page_that_says_why_not(cell, folder):
     if cell not in IMPOSSIBLE:
         models = [fit(cell), fit(cell, folder)]

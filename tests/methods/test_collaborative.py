@@ -109,8 +109,9 @@ def l1_log_density(w, X, y, *, rho, ridge, cap):
 
 
 class TestSound:
-    @pytest.mark.parametrize("cap", [1.0, 0.5])
-    @pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 2.2), (1.0, 0.6), (3.0, 0.3)])
+    @pytest.mark.parametrize(
+        ("cap", "epsilon", "ridge"), [(1.0, 1.0, 2.2), (0.5, 1.0, 0.6), (1.0, 3.0, 0.3)]
+    )
     def test_laplace_objective_keeps_its_epsilon(self, cap, epsilon, ridge):
         mechanism = ball(3, kind=L1, epsilon=epsilon, n_samples=4, ridge=ridge, cap=cap)
         budget = epsilon * (1 - SOLVER_SHARE)

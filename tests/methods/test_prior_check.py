@@ -62,8 +62,7 @@ def joint_loss(pair, belief_step, **settings):
     return check + best
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("intercept", [0.0, -1.9])
+@pytest.mark.parametrize(("epsilon", "intercept"), [(0.3, 0.0), (1.0, -1.9), (3.0, 0.0)])
 def test_check_and_fit_together_never_exceed_epsilon_and_reach_it(epsilon, intercept):
     found = [
         joint_loss(neighbours(other), step, epsilon=epsilon, prior_intercept=intercept)
@@ -243,7 +242,7 @@ def losses_of_three_classes(epsilon, steps=(48, 70, 96)):
     return plan.check.epsilon, found
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_near_a_source_of_three_classes_check_and_fit_keep_epsilon(epsilon):
     spent, found = losses_of_three_classes(epsilon)
     for check, fit in found:

@@ -228,8 +228,9 @@ def _background(n: int, d: int) -> tuple[Any, Any]:
 
 _GROUPS: dict[str, Any] = {"groups": [[0], [1]], "importance": _LOPSIDED}
 
-#: Settings of made-up sources: hardly any noise, whatever the epsilon.
+#: Settings of made-up sources: hardly any noise, whatever the epsilon, and the same every time.
 _SURE: dict[str, Any] = {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": 1e4}
+_SURE |= {"random_state": 0}
 
 _BOTH_GROUPS = _turned_row("a misfit turned round in both groups", np.full(2, 0.5**0.5), 8)
 
