@@ -1,7 +1,4 @@
-"""Files that are there whole or not at all, and on disk once they are there; and reads that end.
-
-TOML that somebody else wrote is looked at before it is parsed, so that it takes no hour to.
-"""
+"""Files that are there whole or not at all, and on disk once they are there; and reads that end."""
 
 from __future__ import annotations
 
@@ -9,11 +6,10 @@ import os
 import re
 import secrets
 import stat
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 from confrere.errors import InvalidData
 
@@ -129,43 +125,3 @@ def _mount_of(folder: Path) -> Path:
     inside = [one for _, one, _ in mounts() if real.is_relative_to(one)]
     inside = inside or [one for one in (real, *real.parents) if one.is_mount()]
     return max(inside, key=lambda one: len(one.parts))
-
-
-#: Parts of dotted keys in a line, and tables within tables.
-_DEEPEST = 32
-#: Tables of a file: a thousand parties, and columns.
-_MOST_TABLES = 20_000
-
-_SEPARATED = re.compile(r"[^\s,\[\]{}=#]+")
-#: A number with a point, or one whole quoted word: no part of a dotted key. Were its first quote
-#: the end of a key's part, a dot would follow; of a string, what follows would be no TOML.
-_NO_KEY = re.compile(r"""[-+]?\d+\.\d+(?:[eE][-+]?\d+)?|"[^".\\][^"\\]*"|'[^'.][^']*'""")
-
-
-class TooDeep(ValueError):
-    """A file that nobody needs; says which bound it breaks."""
-
-
-def parse_bounded(text: str) -> dict[str, Any]:
-    """Return what a TOML text holds, or raise TooDeep if it breaks a bound."""
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        words = _SEPARATED.findall(line) if line.count(".") > _DEEPEST else ()
-        if sum(word.count(".") for word in words if not _NO_KEY.fullmatch(word)) > _DEEPEST:
-            raise TooDeep(f"line {number} has a key of more than {_DEEPEST} parts")
-    if sum(line.lstrip().startswith("[") for line in lines) > _MOST_TABLES:
-        raise TooDeep(f"it has more than {_MOST_TABLES} tables")
-    try:
-        found = tomllib.loads(text)
-        _check_depth(found, _DEEPEST)
-    except RecursionError:
-        raise TooDeep(f"it has more than {_DEEPEST} values within one another") from None
-    return found
-
-
-def _check_depth(value: object, left: int) -> None:
-    if not left:
-        raise RecursionError
-    inside = value.values() if isinstance(value, dict) else value
-    for one in inside if isinstance(value, dict | list) else ():  # type: ignore[attr-defined]
-        _check_depth(one, left - 1)

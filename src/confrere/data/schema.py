@@ -1,9 +1,10 @@
 """The public schema: everything that encoding needs, declared before anyone looks at data.
 
-It is written as plain values and as the ``[data]`` tables of a study file. A schema carries the
-receipts of facts that were learned from records wherever it goes: what was paid for once is public
-from then on, and counts in the total of everything that is learned with it. The experts' score,
-which needs no data, is what a private classifier must beat.
+It is written as plain values and as the ``[data]`` tables of a study file; TOML that somebody else
+wrote is looked at before it is parsed, so that it takes no hour to. A schema carries the receipts
+of facts that were learned from records wherever it goes: what was paid for once is public from then
+on, and counts in the total of everything that is learned with it. The experts' score, which needs
+no data, is what a private classifier must beat.
 """
 
 from __future__ import annotations
@@ -29,8 +30,47 @@ from confrere.data.cells import Value, is_table
 from confrere.data.encoding import SchemaEncoder, check_clip_norm
 from confrere.data.features import Category, Feature, Flag, Label, Number, Ordered
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
-from confrere.files import TooDeep, parse_bounded
 from confrere.views import Pairs, Panel, Shown, Table
+
+#: Parts of dotted keys in a line, and tables within tables.
+_DEEPEST = 32
+#: Tables of a file: a thousand parties, and columns.
+_MOST_TABLES = 20_000
+
+_SEPARATED = re.compile(r"[^\s,\[\]{}=#]+")
+#: A number with a point, or one whole quoted word: no part of a dotted key. Were its first quote
+#: the end of a key's part, a dot would follow; of a string, what follows would be no TOML.
+_NO_KEY = re.compile(r"""[-+]?\d+\.\d+(?:[eE][-+]?\d+)?|"[^".\\][^"\\]*"|'[^'.][^']*'""")
+
+
+class TooDeep(ValueError):
+    """A file that nobody needs; says which bound it breaks."""
+
+
+def parse_bounded(text: str) -> dict[str, Any]:
+    """Return what a TOML text holds, or raise TooDeep if it breaks a bound."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        words = _SEPARATED.findall(line) if line.count(".") > _DEEPEST else ()
+        if sum(word.count(".") for word in words if not _NO_KEY.fullmatch(word)) > _DEEPEST:
+            raise TooDeep(f"line {number} has a key of more than {_DEEPEST} parts")
+    if sum(line.lstrip().startswith("[") for line in lines) > _MOST_TABLES:
+        raise TooDeep(f"it has more than {_MOST_TABLES} tables")
+    try:
+        found = tomllib.loads(text)
+        _check_depth(found, _DEEPEST)
+    except RecursionError:
+        raise TooDeep(f"it has more than {_DEEPEST} values within one another") from None
+    return found
+
+
+def _check_depth(value: object, left: int) -> None:
+    if not left:
+        raise RecursionError
+    inside = value.values() if isinstance(value, dict) else value
+    for one in inside if isinstance(value, dict | list) else ():  # type: ignore[attr-defined]
+        _check_depth(one, left - 1)
+
 
 #: What a receipt must say for a price to be known.
 _NEEDED = {"ledger_id", "row", "account", "guarantee", "hash", "simulated"}

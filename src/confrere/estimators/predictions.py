@@ -19,9 +19,9 @@ from confrere.data.cells import (
     plain_labels,
     read_numbers,
 )
+from confrere.data.schema import parse_bounded
 from confrere.data.tables import Batch, RowTable, open_table
 from confrere.errors import ConfrereError, InvalidData, InvalidRelease
-from confrere.files import parse_bounded
 from confrere.model import Model
 from confrere.release import Release, read_folder
 

@@ -4,9 +4,9 @@ import tomllib
 
 import pytest
 
-from confrere import files
+from confrere.data import schema as public_schema
+from confrere.data.schema import TooDeep, parse_bounded
 from confrere.errors import SchemaError, StudyError
-from confrere.files import TooDeep, parse_bounded
 from confrere.schema import PublicSchema
 from confrere_federation.studies.study_file import study_from_bytes
 
@@ -29,7 +29,7 @@ NESTED = {"lists": "a = " + "[" * 300 + "]" * 300, "tables": "a = " + "{a=" * 80
 
 @pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS)
 def test_long_keys_never_reach_the_parser(text, monkeypatch):
-    monkeypatch.setattr(files.tomllib, "loads", lambda _: pytest.fail("parsed"))
+    monkeypatch.setattr(public_schema.tomllib, "loads", lambda _: pytest.fail("parsed"))
     with pytest.raises(TooDeep, match="more than 32 parts"):
         parse_bounded(f"x = 1\n{text}\n")
 
@@ -41,7 +41,7 @@ def test_what_lies_deep_within_itself_is_refused(text):
 
 
 def test_so_are_too_many_tables(monkeypatch):
-    monkeypatch.setattr(files.tomllib, "loads", lambda _: pytest.fail("parsed"))
+    monkeypatch.setattr(public_schema.tomllib, "loads", lambda _: pytest.fail("parsed"))
     with pytest.raises(TooDeep, match="tables"):
         parse_bounded("[[a]]\n" * 20_001)
 

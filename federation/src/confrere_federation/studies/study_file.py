@@ -45,7 +45,7 @@ from pydantic_core import PydanticCustomError
 from confrere.catalogue import Method, find_method
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.fact_counts import FactCounts
-from confrere.data.schema import PublicSchema
+from confrere.data.schema import PublicSchema, TooDeep, parse_bounded
 from confrere.data.tables import Dialect, RowTable, Sql, open_table
 from confrere.errors import (
     CalibrationError,
@@ -56,7 +56,7 @@ from confrere.errors import (
     SchemaError,
     StudyError,
 )
-from confrere.files import TooDeep, parse_bounded, write_new, write_whole
+from confrere.files import write_new, write_whole
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, check_relation
 from confrere.ledger import Decision, LedgerReader
 from confrere.methods.asking import colluders_of, fewest_of, quorum_of_sums
