@@ -200,10 +200,10 @@ class Problem:
         return np.array(seen[1])
 
     def pull(self, W: Floats) -> Floats:
-        shape = len(W), self.loss.n_scores
+        loss, shape = self.loss, (len(W), self.loss.n_scores)  # what workers get: not these rows
 
         def errors(scores: Floats, labels: Labels) -> Floats:
-            return self.loss.residuals(scores.reshape(*shape, -1), labels).reshape(scores.shape)
+            return loss.residuals(scores.reshape(*shape, -1), labels).reshape(scores.shape)
 
         stacked = W.reshape(math.prod(shape), -1)
         return self.rows.pulled(self.labels, stacked, errors).reshape(W.shape)
