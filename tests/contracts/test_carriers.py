@@ -102,7 +102,7 @@ def test_a_run_gives_the_bytes_that_it_gives_in_one_process(tmp_path, engine, pl
             engine.send(name, session)
         weights = released(there, carrier)
         for thread in engine.threads.values():
-            thread.join(120)
+            thread.join()
     assert engine.errors == {}
     assert all(session.finished for session in there.sessions.values())
     # Asked again without a carrier, the same parties send the same bytes.
@@ -146,7 +146,7 @@ def test_a_party_that_is_killed_after_it_paid_pays_once_and_sends_the_same(tmp_p
             engine.send(name, there.sessions[name])
         weights = released(there, carrier)
         for thread in engine.threads.values():
-            thread.join(120)
+            thread.join()
     assert isinstance(engine.errors["a"], Killed)
     assert there.learn(there.federation(journal="another")).weights.tobytes() == weights
     assert [there.spent(name) for name in there.names] == pytest.approx([1.0] * 3)
@@ -161,7 +161,7 @@ def test_a_coordinator_that_is_started_again_is_found_again(tmp_path, engine):
     with engine.open(end=False) as carrier:
         assert released(there, carrier) == weights
         for thread in engine.threads.values():
-            thread.join(120)
+            thread.join()
     assert engine.errors == {}
     assert [there.spent(name) for name in there.names] == pytest.approx([1.0] * 3)
 
@@ -179,7 +179,7 @@ def test_any_bytes_arrive_as_they_are(engine):
     with engine.open() as carrier:
         engine.send("a", Echo())
         for words, content in BYTES.items():
-            assert carrier.exchange({"a": content}, 120)["a"] == content, words
+            assert carrier.exchange({"a": content}, None)["a"] == content, words
 
 
 def test_hostile_bytes_are_answered_with_a_code_and_cost_nothing(tmp_path, engine):
@@ -187,7 +187,7 @@ def test_hostile_bytes_are_answered_with_a_code_and_cost_nothing(tmp_path, engin
     with engine.open(end=False) as carrier:
         for name, session in there.sessions.items():
             engine.send(name, session)
-        replies = carrier.exchange(dict.fromkeys(NAMES, BYTES["noise"]), 120)
+        replies = carrier.exchange(dict.fromkeys(NAMES, BYTES["noise"]), None)
         assert all(isinstance(reply, bytes) for reply in replies.values())
         assert [there.spent(name) for name in there.names] == [0.0] * 3
         released(there, carrier)
@@ -207,7 +207,7 @@ def test_a_party_that_is_late_or_lost_is_asked_when_it_is_here(engine):
             target=lambda: (taken.wait(), [engine.send(name, Echo()) for name in "ac"])
         )
         again.start()
-        assert carrier.exchange({"a": b"1", "c": b"2"}, 120) == {"a": b"1", "c": b"2"}
+        assert carrier.exchange({"a": b"1", "c": b"2"}, None) == {"a": b"1", "c": b"2"}
         again.join()
 
 
@@ -221,5 +221,5 @@ def test_a_reply_that_comes_too_late_is_no_reply_to_the_next_question(engine):
         codes = {"a": "Timeout", "b": engine.away}
         assert carrier.exchange(dict.fromkeys("ab", b"1"), engine.soon) == codes
         slow.set()
-        assert carrier.exchange({"a": b"2"}, 120) == {"a": b"2"}
+        assert carrier.exchange({"a": b"2"}, None) == {"a": b"2"}
         assert late.asked == [b"1", b"2"]

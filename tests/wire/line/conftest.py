@@ -37,7 +37,7 @@ class Wire:
     """A coordinator that listens, and parties that can be sent to it."""
 
     #: Within how many seconds a question is there for sure; the code for who has not come.
-    soon, away = 1, "Unreachable"
+    soon, away = 5, "Unreachable"
 
     def __init__(self, folder, names):
         self.folder = folder

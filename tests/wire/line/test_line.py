@@ -25,7 +25,7 @@ def test_what_goes_wrong_has_a_code(wire):
     with wire.open() as carrier:
         wire.send("a", Echo())
         until(lambda: carrier.connected() == ["a"])
-        answers = carrier.exchange({"a": b"1", "c": b"2"}, 2)
+        answers = carrier.exchange({"a": b"1", "c": b"2"}, wire.soon)
         assert answers == {"a": b"1", "c": "Unreachable"}
         assert wire.states[-1] == {"a": "answered", "b": "nobody yet", "c": "nobody yet"}
         with pytest.raises(InvalidParameter, match="beyond"):
