@@ -282,6 +282,7 @@ def test_the_price_says_who_must_not_collude():
     ("settings", "word"),
     [
         ({"colluding": 0}, "collusion_threshold"),
+        ({"colluding": 1.5, "delta": 1e-6}, "whole numbers"),
         ({"n_parties": 1}, "n_parties"),
         ({"delta": 1.0}, "delta"),
         ({"law": "integer", "delta": 1e-6}, "delta"),

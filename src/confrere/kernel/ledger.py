@@ -396,6 +396,10 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
             raise NotALedger(
                 f"it cannot be opened for writing ({error.strerror}); a ledger must be writable."
             ) from error
+        opened = os.fstat(descriptor)
+        if (opened.st_dev, opened.st_ino) != identity[1:]:
+            os.close(descriptor)
+            raise NotALedger("it was replaced while it was opened; try again.")
         log = _kept[identity] = of(descriptor)
         for key in [key for key, one in _kept.items() if not one._depth][:-_MOST_KEPT]:
             os.close(_kept.pop(key)._descriptor)

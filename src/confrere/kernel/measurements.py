@@ -766,7 +766,10 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
             (not 0 <= self.delta < 1, "delta must be a number in [0, 1)."),
             (self.size < 1 or self.releases < 1, "size and releases must be at least 1."),
             (self.colluding < 1, "collusion_threshold must be at least 1: all know their share."),
-            (self.parts < 1, "fewest and n_parties must exceed collusion_threshold."),
+            (
+                not isinstance(self.parts, int) or self.parts < 1,
+                "fewest and n_parties must exceed collusion_threshold, in whole numbers.",
+            ),
             (self.fewest > self.n_parties, "fewest must be at most n_parties."),
             (not 0 <= self.error < math.inf, "error must be a finite number of at least 0."),
             (

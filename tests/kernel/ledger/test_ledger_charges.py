@@ -116,6 +116,15 @@ class TestWhatMayBeWritten:
         assert ledger.spent("study") == 0.0
 
 
+@pytest.mark.parametrize("forged", [{"epsilon": -5.0}, {"delta": -0.1}, {"epsilon": math.nan}])
+def test_a_forged_price_gives_no_budget_back(ledger, forged):
+    price = Guarantee(0.1)
+    vars(price).update(forged)
+    with pytest.raises(InvalidParameter):
+        ledger.charge("study", price, purpose="fit")
+    assert ledger.spent("study") == 0.0
+
+
 def test_a_limit_beside_the_cap_is_looked_at_with_the_charge(ledger):
     ledger.open_account("wide", epsilon=10.0)
     half, limited = Guarantee(0.5), {"purpose": "fit", "limit": Limit(1.5, "study")}

@@ -106,6 +106,13 @@ class TestWhatCannotBeWritten:
         with pytest.raises(NotALedger, match=f"lies on {kind}, whose locks do not hold"):
             Ledger(path)
 
+    def test_a_file_that_is_put_in_its_place_while_it_is_opened(self, ledger, tmp_path):
+        """Attack: rows of one ledger would go into another, which its own caps do not see."""
+        (tmp_path / "other").write_bytes(ledger.path.read_bytes())
+        other = logfile._identity(tmp_path / "other")
+        with pytest.raises(NotALedger, match="replaced"):
+            logfile._opened(ledger.path, other, logfile.Pages)
+
     def test_a_file_system_without_locks(self, ledger, tenth, monkeypatch):
         def refuse(descriptor, how):
             raise OSError(errno.ENOLCK, "No locks available")
