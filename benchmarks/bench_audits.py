@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measured import fill, markdown, write_record
-from confrere.assurance import COMPARED
 from confrere.assurance.audited import audit_all
+from confrere.assurance.table import COMPARED
 from confrere_research.as_printed.faults import FAULTS
 
 

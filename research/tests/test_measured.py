@@ -18,8 +18,8 @@ from benchmarks import (
     reproduced,
 )
 from benchmarks.measured import DOCS, read_record, with_table
-from confrere.assurance import ROWS, AuditCase
 from confrere.assurance.audited import AUDITED, IN_TABLE
+from confrere.assurance.table import ROWS, AuditCase
 from confrere_research import load_specs
 from confrere_research.as_printed.faults import FAULTS
 from tests.kernel.mutations import MUTATIONS

@@ -19,11 +19,12 @@ from confrere.estimators import (
     TransferClassifier,
     TransferStackingClassifier,
 )
+from confrere.estimators.base import check_parameters
 from confrere.methods.design import UNWEIGHTED
 
 #: Who takes part: each organisation by itself; a source, then targets; all at once; many small
-#: ones that vote on auxiliary rows; nobody.
-Shape = Literal["alone", "transfer", "together", "votes", "as-is"]
+#: ones that vote on auxiliary rows; nobody; all at once, and what comes of it is no model.
+Shape = Literal["alone", "transfer", "together", "votes", "as-is", "table"]
 
 _STACKING = "Yao et al. (2019), Privacy-preserving Stacking"
 _TRANSFER = "Guo et al. (2018), Privacy-preserving Transfer Learning"
@@ -73,6 +74,11 @@ class Method:
     def make(self, **parameters: Any) -> Any:
         """Return the estimator with these parameters."""
         return self.estimator(**{**self.settings, **parameters})
+
+    @staticmethod
+    def check(estimator: Any) -> None:
+        """Refuse a parameter of what was made, by its name; touches no data."""
+        check_parameters(estimator)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

@@ -5,8 +5,8 @@ from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
-from confrere.assurance import COMPARED, ROWS, AuditCase, audit_row, sides_of
 from confrere.assurance.audited import AUDITED, IN_TABLE
+from confrere.assurance.table import COMPARED, ROWS, AuditCase, audit_row, sides_of
 from confrere.audit.densities import densities_of
 from confrere.audit.exact import loss_between
 from confrere.errors import InvalidParameter

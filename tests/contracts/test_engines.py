@@ -22,7 +22,7 @@ from confrere_federation.studies.running import (
     party_session,
     prepare,
 )
-from confrere_federation.studies.study_file import gather_locals, read_local, read_study
+from confrere_federation.studies.study_file import TABLE1, gather_locals, read_local, read_study
 from tests.contracts.catalogue import parameters
 from tests.examples import write_plain_example
 from tests.wire.signed_run import Loopback, confirm_all
@@ -241,24 +241,22 @@ def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, t
         assert target.release.parties["target"].hash == target.release.receipt.hash
 
 
-@pytest.mark.parametrize("name", ["statistic", "cells", "weights", "sums"])
-def test_facts_are_learned_before_a_sum_over_both_engines(example, tmp_path, name):
-    """Rows, and the public ones that are voted on, are encoded by what all have counted."""
-    changes = {", base_rate = 0.12": "", ", mean = 52, sd = 16": ""}
-    how = {"more": "\n[facts]\nepsilon = 0.5\n", "rewritten": changes}
-    method = CATALOGUE[name]
-    study, (one,) = run_here(example, tmp_path / "here", method, **how)
-    _, there = run_between(example, tmp_path / "there", method, **how)
+@pytest.mark.parametrize("trust", ["own noise", "sum"])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_a_table_is_the_same_over_both_engines_and_signed(example, tmp_path, trust, relation):
+    named = f'name = "table1"\ntrust = "{trust}"'
+    hidden = {'"replace-one"': '"add-remove"\nrecords = 400'} if relation == "add-remove" else {}
+    how = {"named": named, "rewritten": hidden}
+    study, (one,) = run_here(example, tmp_path / "here", TABLE1, **how)
+    _, there = run_between(example, tmp_path / "there", TABLE1, **how)
     (other,) = there.made
-    assert one.release.model.coef.tobytes() == other.release.model.coef.tobytes()
-    schema = one.release.model.encoder.schema
-    assert schema.outcome.base_rate is not None
-    assert schema.paid[0].receipts.keys() == set(PARTIES)
-    assert one.release.guarantee.unit == ("record" if name == "sums" else "party")
+    assert one.table.estimates_ == other.table.estimates_
+    assert one.table.schema_.features == other.table.schema_.features
+    assert not there.unsigned
+    assert (there.folders[study.id] / "rehearsal.csv").exists()  # seeded: no table that could leave
     paid = charged(tmp_path / "here", study)
     assert paid == charged(tmp_path / "there", study)
-    spent = [[float(one[1]) for one in rows] for rows in paid.values()]
-    assert spent == [[0.5, 1.5]] * 3  # the facts, then all of it
+    assert [[float(row[1]) for row in rows] for rows in paid.values()] == [[1.0]] * 3
 
 
 def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):

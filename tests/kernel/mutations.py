@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from confrere.assurance import COMPARED, ROWS, audit_row
 from confrere.assurance.audited import WHOLE_FITS
+from confrere.assurance.table import COMPARED, ROWS, audit_row
 from confrere.audit import audit, audit_cases, exact_audit, lattice_audit
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.data import frame as rows_body

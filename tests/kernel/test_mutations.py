@@ -5,8 +5,8 @@ The table of mutations and tools is in docs/audit.md, made by ``python -m benchm
 
 import pytest
 
-from confrere.assurance import COMPARED
 from confrere.assurance.audited import AUDITED
+from confrere.assurance.table import COMPARED
 from tests.kernel.mutations import MUTATIONS, TOOLS, broken, draws_before_paying, verdict
 
 #: Tools that need a second or less for most methods, cheapest first.

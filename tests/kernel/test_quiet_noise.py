@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from confrere.assurance import ROWS, sides_of
 from confrere.assurance.noise_law import noise_audit
+from confrere.assurance.table import ROWS, sides_of
 from confrere.kernel import streams
 from confrere.kernel.norms import Gaussian, Pure
 

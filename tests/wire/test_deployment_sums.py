@@ -60,7 +60,7 @@ def test_two_of_five_are_killed_and_the_others_finish(tmp_path):
             asked = 'trust = "1 of 5"\noperations = ["size", "minimiser", "gradient"]'
             local.write_text(
                 local.read_text().replace(
-                    'operations = ["size", "check", "objective", "learn"]', asked
+                    'operations = ["size", "check", "objective", "learn", "cohort"]', asked
                 )
             )
         asking = deployment.commands["coordinator"]

@@ -21,7 +21,8 @@ from confrere_federation.parties import (
     Payload,
     Voting,
 )
-from confrere_federation.parties.requests import FactsOfAll, request_for, sent_schema
+from confrere_federation.parties.cohort import Cohort, CohortOfAll
+from confrere_federation.parties.requests import request_for
 from confrere_federation.studies.running import Learning
 
 D, FACTS = 3, PartyFacts(40, 3)
@@ -43,7 +44,9 @@ def examples():
     one, rounds = OneMessage(**common), GradientRounds(**common, delta=1e-6, rounds=3)
     yield Minimiser(replace(one, prior=np.ones(D + 1)), SIZES)
     yield Gradient(rounds, SIZES, rounds.centre, 1)
-    yield FactsOfAll.among(3, **COUNTED, hides="record", schema=sent_schema(SCHEMA))
+    cohort = {"neighbours": "replace-one", "schema": SCHEMA}
+    yield Cohort(epsilon=1.0, **cohort)
+    yield CohortOfAll(**COUNTED, n_parties=3, max_retries=1, **cohort)
     rows = np.random.default_rng(0).normal(size=(40, D)) / 3
     for method in ("statistic", "weights", "cells"):
         voting = Voting(**common, method=method, auxiliary=None if method == "weights" else rows)

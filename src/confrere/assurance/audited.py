@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.assurance import ROWS, RowAudit, audit_row
+from confrere.assurance.table import ROWS, RowAudit, audit_row
 from confrere.audit import Pair, audit, audit_cases, audit_function, exact_audit, lattice_audit
 from confrere.audit.result import AuditResult
 from confrere.catalogue import CATALOGUE, find_method

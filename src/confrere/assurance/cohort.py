@@ -30,11 +30,14 @@ from confrere.data.cells import as_cells, declared_columns, n_rows_of
 from confrere.data.fact_counts import LEAST_SHARE, STEPS, Integers, rounded
 from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Flag, Number, Ordered
 from confrere.data.schema import PaidFacts, PublicSchema
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaError
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, check_relation
 from confrere.kernel.measurements import Point
 from confrere.kernel.release import paying
 from confrere.ledger import Budget, Ledger, payer
+from confrere.release.folder import TABLE, VerifiedFolder
+from confrere.release.release import check_receipt
+from confrere.release.spending import receipts_for_facts
 from confrere.simulation import Seed, SeededSource
 from confrere.views import Panel, Shown, Table, html
 
@@ -172,12 +175,21 @@ class CohortCounts:
         """
         return STEPS * (len(self.columns) + 1)
 
+    @property
+    def size(self) -> int:
+        """How many sums there are."""
+        cells = 1 + sum(int(one.table.shape[1]) for one in self.columns)
+        return len(self.places) * len(self.groups) * cells
+
+    def moved(self, neighbours: Neighbours) -> int:
+        """How far one record moves all sums together, in L1, under a relation."""
+        return self.longest * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+
     def point(self, epsilon: float, neighbours: Neighbours) -> Point:
         """Return the measurement: integer noise on all sums at once."""
-        moved = self.longest * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
         public = ("bounds", "declared values", "sites", "outcomes")
         promise = replace(counts(epsilon, 1, neighbours, public).promise, theorem=THEOREM)
-        return Point(promise=promise, sensitivity=moved)
+        return Point(promise=promise, sensitivity=self.moved(neighbours))
 
     def sums(self, table: Any) -> Integers:
         """Return the exact sums, site by site and outcome by outcome; for the owner alone.
@@ -474,14 +486,37 @@ class CohortSummary(Shown):
         ) as ticket:
             noised: NDArray[Any] = ticket.draw(point, exact)[0][0]
             self.receipt_ = ticket.receipt
-            deviation = point.deviations[0]
-            self.estimates_ = list(counted.estimates(noised.astype(np.float64), deviation))
-            self.schema_ = self._learned()
+            receipts = {self.receipt_.account: self.receipt_.to_dict()}
+            self._describe(counted, noised, point.deviations[0], receipts)
             paid = self.schema_.paid[-1]
             book.mark_released(ticket.receipt, digest=paid.digest(self.schema_))
         return self
 
-    def _learned(self) -> PublicSchema:
+    @classmethod
+    def counted(
+        cls,
+        epsilon: float,
+        counts: CohortCounts,
+        noised: NDArray[Any],  # What organisations have released, as the counts' sums are ordered
+        deviation: float,
+        receipts: Mapping[str, Mapping[str, Any]],  # Who paid for it, as plain values
+    ) -> Self:
+        """Return the table of what organisations have counted, each with noise, or all together."""
+        made = cls(epsilon, counts.schema, sites=counts.sites)
+        made._describe(counts, noised, deviation, receipts)
+        return made
+
+    def _describe(
+        self,
+        counts: CohortCounts,
+        noised: NDArray[Any],
+        deviation: float,
+        receipts: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.estimates_ = list(counts.estimates(noised.astype(np.float64), deviation))
+        self.schema_ = self._learned(receipts)
+
+    def _learned(self, receipts: Mapping[str, Mapping[str, Any]]) -> PublicSchema:
         """Return the schema with what was counted where it declares nothing."""
         assert self.schema is not None
         told: dict[str, dict[str, float]] = {}
@@ -498,7 +533,7 @@ class CohortSummary(Shown):
         if outcome is not None and outcome.positive is not None and outcome.base_rate is None:
             outcome = replace(outcome, base_rate=self._base_rate(str(outcome.names[1])))
             what[outcome.column] = ("base_rate",)
-        paid = PaidFacts(what, {self.receipt_.account: self.receipt_.to_dict()})
+        paid = PaidFacts(what, receipts)
         made = replace(self.schema, features=tuple(features), outcome=outcome)
         return replace(made, paid=(*self.schema.paid, paid))
 
@@ -516,7 +551,9 @@ class CohortSummary(Shown):
         file = io.StringIO()
         writer = csv.DictWriter(file, list(vars(self.estimates_[0])))
         writer.writeheader()
-        writer.writerows(self.table())
+        for row in self.table():  # the same text from the last bits of any machine
+            floats = {key: f"{one:.6g}" for key, one in row.items() if isinstance(one, float)}
+            writer.writerow(row | floats)
         return file.getvalue()
 
     def files(self) -> dict[str, str]:
@@ -581,3 +618,32 @@ def _cell(one: CohortEstimate) -> str:
         return f"{one.value:.0f} [{one.low:.0f}, {one.high:.0f}]"
     mark = " !" if one.differs else ""
     return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]{mark}"
+
+
+def verify_table(
+    whole: VerifiedFolder, *, ledgers: Sequence[Ledger] = (), study: bytes | None = None
+) -> tuple[PublicSchema, tuple[str, ...]]:
+    """Return the schema of a table of a cohort, and what was found to be right.
+
+    Raises InvalidRelease, as :func:`verify_release` does.
+    """
+    try:
+        schema = PublicSchema.from_toml(whole.files[f"{TABLE}.toml"].decode())
+        receipts = receipts_for_facts(schema)
+    except (SchemaError, UnicodeDecodeError) as error:
+        raise InvalidRelease(f"{TABLE}.toml: {error}") from None
+    checked = ["every file is the one that SHA256SUMS lists"]
+    if study is not None:
+        if whole.files.get("study.toml") != study:
+            raise InvalidRelease("the table is of another study, or of another version of it.")
+        checked.append("it is of this study")
+    for ledger in ledgers:
+        entries = {entry.row: entry for entry in ledger.entries()}
+        own = [one for one in receipts if one.ledger_id == ledger.ledger_id]
+        if not own or not all(one.row in entries for one in own):
+            raise InvalidRelease("the ledger has no charge of this table.")
+        for one in own:
+            check_receipt(one, entries[one.row])
+    if ledgers:
+        checked.append("the ledger has its charge, word for word")
+    return schema, tuple(checked)

@@ -383,14 +383,15 @@ class CountedSum:
             neighbours=neighbours,
         )
 
+    def steps(self, neighbours: Neighbours, size: int, moved: int) -> SecureSum:
+        """Return sums of whole steps, which one record moves so far together, in L1."""
+        largest = float(self.largest * STEPS)
+        counts = self.records(neighbours)
+        return replace(counts, size=size, sensitivity=float(moved), largest=largest)
+
     def facts(self, counts: FactCounts, hides: Hides) -> SecureSum:
-        return replace(
-            self.records(hides.neighbours),
-            size=counts.size + (hides is Hides.PRESENCE),
-            sensitivity=float(hides.moved(counts)),
-            largest=float(self.largest * STEPS),
-            unit=hides.unit,
-        )
+        size, moved = counts.size + (hides is Hides.PRESENCE), hides.moved(counts)
+        return replace(self.steps(hides.neighbours, size, moved), unit=hides.unit)
 
 
 def check_try(mechanism: SecureSum, step: int) -> None:

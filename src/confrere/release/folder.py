@@ -29,7 +29,10 @@ REQUIRED = frozenset({"card.json", "model.json", "model.npz", "README.md"})
 OPTIONAL = frozenset({"study.toml"})
 #: In the card's place in what was rehearsed, so that no reader of releases takes it for one.
 REHEARSAL = "rehearsal.json"
-_KNOWN = REQUIRED | OPTIONAL | {REHEARSAL}
+#: What the files of a table of a cohort are called, and those of one that was rehearsed.
+TABLE, REHEARSED = "table1", "rehearsal"
+_TABLES = tuple(frozenset({f"{one}.csv", f"{one}.toml"}) for one in (TABLE, REHEARSED))
+_KNOWN = REQUIRED.union(OPTIONAL, {REHEARSAL}, *_TABLES)
 PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 _LIMITS = {SUMS: 1 << 12}
@@ -152,6 +155,7 @@ def _names(root: Path) -> set[str]:
 
 def _check_names(listed: set[str], found: set[str]) -> None:
     required = REQUIRED ^ {"card.json", REHEARSAL} if REHEARSAL in listed else REQUIRED
+    required = next((table for table in _TABLES if table & listed), required)
     strange = found - listed | listed - required - OPTIONAL
     if strange:
         raise InvalidRelease(

@@ -380,7 +380,7 @@ def _check_additions(
         entry = entries.get(addition.receipt.row)
         if entry is None:
             raise InvalidRelease("the ledger has no charge of an evaluation; do not rely on it.")
-        _check_receipt(addition.paid, entry)
+        check_receipt(addition.paid, entry)
         digest = release.model.digest()
         check_addition(addition, entry.digest, entry.origin.model, digest)
     return [addition.paid for addition in own]
@@ -390,6 +390,8 @@ def _consistent(folder: VerifiedFolder, *, rehearsal: bool = False) -> Release:
     """Return the release if every part of the folder follows from the others."""
     files = folder.files
     described = REHEARSAL if REHEARSAL in files else "card.json"
+    if described not in files:
+        raise InvalidRelease("it is a table of a cohort, and no model; confrere verify checks it.")
     card = Card.from_dict(read_json(files[described], described))
     if not (rehearsal is card.simulated is (REHEARSAL in files)):
         raise SimulatedRelease(
@@ -437,7 +439,7 @@ def _check_ledger(release: Release, ledger: Ledger) -> None:
         entry = entries.get(receipt.row)
         if entry is None:
             raise InvalidRelease(f"the ledger has no charge in row {receipt.row}; do not use it.")
-        _check_receipt(receipt, entry)
+        check_receipt(receipt, entry)
         # In a transfer the sources' receipts are of what they released before, for whatever study;
         # so are those of facts.
         if release.receipt in (None, receipt) and receipt in own_model:
@@ -481,7 +483,7 @@ def _own_receipts(release: Release, ledger: Ledger) -> list[Receipt]:
     return [one for one in release.spending.receipts() if one.ledger_id == ledger.ledger_id]
 
 
-def _check_receipt(receipt: Receipt, entry: Entry) -> None:
+def check_receipt(receipt: Receipt, entry: Entry) -> None:
     """Compare a receipt with the row of the ledger, word for word."""
     promised, paid = receipt.guarantee.to_dict(), entry.guarantee.to_dict()
     differing = [f"guarantee.{name}" for name in paid if promised[name] != paid[name]]

@@ -225,7 +225,7 @@ def _count(value: object, name: str) -> int:
 NOT_STATED = "not stated"
 
 #: What ledgers call charges for facts that a schema carries from then on.
-FACTS_PURPOSES = ("learn facts of a schema", "answer facts_of_all in a federation")
+FACTS_PURPOSES = ("learn facts of a schema", "describe a cohort", "answer cohort")
 
 #: How proofs name the number of rows, which add-remove neighbours hide.
 COUNTED = "number of records"

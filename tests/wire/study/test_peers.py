@@ -1,7 +1,7 @@
 """A coordinator that invents the other parties, and what a party must know before it adds up.
 
 The attack: whoever writes a study makes up all parties but one, and subtracts their shares of the
-noise and their masks. The one that is left is asked for a sum, or for facts of the schema.
+noise and their masks. The one that is left is asked for a sum, of a model or of a table.
 """
 
 import re
@@ -22,7 +22,7 @@ from confrere_federation.studies.study_file import (
 from tests.wire.study.conftest import OLD
 
 SUMS = {OLD["name"]: 'name = "sums"'}
-FACTS = {"mean = 52, sd = 16, ": "", "[federation]": "[facts]\nepsilon = 0.5\n\n[federation]"}
+TABLE = {OLD["name"]: 'name = "table1"\ntrust = "sum"'}
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def approve(study, folder):
     return approve_study(study, own(study, folder), **where, name="officer", reason="x")
 
 
-@pytest.mark.parametrize("changes", [SUMS, FACTS], ids=["sums", "facts"])
+@pytest.mark.parametrize("changes", [SUMS, TABLE], ids=["sums", "table"])
 def test_made_up_parties_get_no_part_of_a_sum(invented, folder, changes):
     study = invented(20, changes)
     with pytest.raises(StudyError, match="11 more of them must be known"):

@@ -666,12 +666,11 @@ def test_an_approval_of_before_the_policy_was_made_stricter_is_not_served(place)
         session(place, "main")
 
 
-def test_facts_that_are_learned_by_a_sum_first_need_the_sum_s_trust(place):
-    """The way in that 0.2 left open: any study, with [facts] added to it."""
-    text = (place / "study.toml").read_text()
+def test_a_table_by_secure_aggregation_needs_the_sum_s_trust(place):
     study, _ = locals_of(place)
     assert trust_of(study) == OWN_NOISE
-    (place / "study.toml").write_text(f"{text}\n[facts]\nepsilon = 0.5\ncollusion_threshold = 1\n")
+    table = 'name = "table1"\ntrust = "sum"\ncollusion_threshold = 1'
+    rewrite(place, {'name = "average"': table})
     learned, locals_ = locals_of(place)
     assert str(trust_of(learned)) == "1 of 3"
     with pytest.raises(OperationRefused, match="trust"):

@@ -208,7 +208,7 @@ def coordinator(
         f"released; next: confrere verify {first}",
         {
             "folder": str(first),
-            "release_id": finished.made[0].release.release_id,
+            "release_id": finished.made[0].told()["release_id"],
             "parties": list(dict.fromkeys(n for one in finished.made for n in one.receipts)),
             "folders": {name: str(folder) for name, folder in finished.folders.items()},
             "left_out": dict(finished.left_out),

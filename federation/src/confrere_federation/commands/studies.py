@@ -21,7 +21,7 @@ from confrere.views import Pairs, Table
 from confrere.views import cost as shown_cost
 from confrere_federation.progress import OPERATION_WORDS, read_progress, summary
 from confrere_federation.studies.running import (
-    StudyResult,
+    Made,
     approval_of,
     check_destination,
     check_table,
@@ -258,7 +258,7 @@ def _sources(
 
 
 def _answer(
-    study: Study, made: list[StudyResult], places: dict[str, Path], locals_: dict[str, Local]
+    study: Study, made: list[Made], places: dict[str, Path], locals_: dict[str, Local]
 ) -> Answer:
     signed = [name for one in made for name in one.receipts if locals_[name].key_path]
     releases = [
@@ -266,9 +266,7 @@ def _answer(
             "name": one.name,
             "folder": str(places[one.name]),
             "page": str(places[one.name].with_name(f"{one.name}.html")),
-            "release_id": one.release.release_id,
-            "status": one.release.card.status,
-            "epsilon": one.release.card.epsilon,
+            **one.told(),
             "receipts": [
                 {"party": name, **receipt.to_dict()}
                 for name, receipts in one.receipts.items()
@@ -302,7 +300,7 @@ def words_of(
     }
 
 
-def receipt_table(made: Collection[StudyResult], asked: Iterable[str] = ()) -> Table:
+def receipt_table(made: Collection[Made], asked: Iterable[str] = ()) -> Table:
     """Show what was paid, and who was asked for nothing because its source is its model."""
     rows: list[tuple[Any, ...]] = [
         (

@@ -9,7 +9,7 @@ for itself that it is asked what was agreed, and that what is released is what e
 the pinned key signed, that the party's own approval contains, and that follows from what all
 have signed so far; asked again it sends the same bytes, after a crash too, and nothing is spent.
 
-Proofs: docs/proofs/secure_sums.md, docs/proofs/learned_facts.md, docs/proofs/multiparty.md.
+Proofs: docs/proofs/secure_sums.md, docs/proofs/multiparty.md.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.fact_counts import STEPS
-from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import (
     ConfrereError,
     FederationError,
@@ -44,21 +42,11 @@ from confrere.errors import (
     SignatureError,
     StudyRefused,
 )
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.release import paid_by_parties
 from confrere.ledger import Receipt
 from confrere.ledger.compose import Together
-from confrere.methods.asking import (
-    Ask,
-    Protocol,
-    Receipts,
-    Told,
-    drive,
-    known_sizes,
-    over_parties,
-    stacked,
-)
-from confrere.methods.sums import Hides
+from confrere.methods.asking import Ask, Protocol, Receipts, Told, drive, over_parties, stacked
 from confrere.methods.votes import OnFaulty, Polled, Tally, Voting, accumulate_votes
 from confrere.release.card import presentable
 from confrere.release.signing import (
@@ -101,7 +89,6 @@ from confrere_federation.parties.party import (
 )
 from confrere_federation.parties.requests import (
     READY,
-    FactsOfAll,
     Operation,
     PartyFacts,
     SpoiledSum,
@@ -110,7 +97,6 @@ from confrere_federation.parties.requests import (
     added,
     installed,
     request_for,
-    sent_schema,
 )
 
 T = TypeVar("T")
@@ -917,13 +903,6 @@ class SignedFederation(Federation):
         return "ledger"
 
 
-#: Sizes are asked for once by facts, and by what comes after in its own steps.
-_SIZES_STEP = 1
-
-#: A party's number of records at most, where it is not public and nothing else is said.
-MOST_HIDDEN = 1 << 20
-
-
 def changed(protocol: Protocol[T], change: Callable[[Ask], Ask]) -> Protocol[T]:
     """Run a protocol as part of another, whose questions are changed before they are asked."""
     found, _ = yield from _followed(protocol, change)
@@ -972,51 +951,6 @@ def guarantee_of(receipts: Receipts) -> Guarantee:
     distinct = {tuple((r.ledger_id, r.row) for r in paid): paid for paid in receipts.values()}
     totals = [Together([one.guarantee for one in paid]).guarantee() for paid in distinct.values()]
     return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
-
-
-def facts_together(
-    parties: Sequence[str],
-    schema: PublicSchema,  # What it declares is not learned again
-    *,
-    epsilon: float,  # What each party spends
-    # What is hidden: a record that is replaced, or that comes or goes, in which case the number of
-    # records is counted with the rest; or all records of a party, in which case facts are means
-    # over parties of their means, and nobody tells how many records it has.
-    unit: Unit = Unit.RECORD,
-    neighbours: Neighbours = Neighbours.REPLACE_ONE,
-    # Where records may come or go, a public bound on a party's number of them: sums beyond it are
-    # cut.
-    most_records: int = MOST_HIDDEN,
-    quorum: float = 1.0,
-    # ``collusion_threshold``: how many parties may pool what they know, by default a minority of
-    # those of a sum; ``max_retries``: how many lost sums are paid for.
-    **tries: Any,
-) -> Protocol[PublicSchema]:
-    """Learn the facts that a schema lacks from the records of all; receipts are in ``paid``."""
-    hides = Hides.of(unit, neighbours)
-    sizes = dict.fromkeys(parties, 1 if hides is Hides.PARTY else most_records)
-    if hides is Hides.RECORD:
-        known = yield from known_sizes(parties, step=_SIZES_STEP)
-        sizes = dict(known.counts)
-    asked = FactsOfAll.among(
-        len(parties),
-        quorum=quorum,
-        epsilon=epsilon,
-        largest=max(sizes.values()),
-        hides=str(hides),
-        schema=sent_schema(schema),
-        **tries,
-    )
-    told = yield Ask(asked, sizes)
-    n_samples, summed = float(sum(sizes[name] for name in told.names)), told.arrays["sum"]
-    if hides is Hides.PRESENCE:
-        n_samples = max(1.0, float(summed[-1]) / STEPS)
-    total = summed[: asked.counts.size]
-    learned, what = asked.counts.learned(total, n_samples, asked.mechanism.deviation)
-    receipts = {name: paid[0].to_dict() for name, paid in told.receipts.items() if paid}
-    if receipts:  # in a dry run nobody has paid
-        learned = replace(learned, paid=(*schema.paid, PaidFacts(what, receipts)))
-    return learned
 
 
 @dataclass(frozen=True, eq=False)

@@ -424,7 +424,7 @@ def _arrays(party: LocalParty) -> Arrays:
     order = np.lexsort([column for one in codes for column in np.atleast_2d(one.T)])
     arrays = {f"rows{k}": one[order] for k, one in enumerate(codes)}
     if party.raw is not None:
-        arrays |= {"sums": party.raw.sums, "count": np.array(party.raw.n_samples)}
+        arrays |= {"sums": party.raw.sums}
     return arrays
 
 
@@ -435,9 +435,7 @@ def _with(party: LocalParty, arrays: Arrays) -> LocalParty:
         raise FederationError("the rows of the snapshot were kept by another version of confrere.")
     left = iter(codes)
     X = party.X.kept(lambda _: next(left)) if isinstance(party.X, Coded) else codes[0]
-    raw = party.raw
-    if raw is not None:
-        raw = replace(raw, sums=arrays["sums"], n_samples=int(arrays["count"]))
+    raw = party.raw and replace(party.raw, sums=arrays["sums"])
     return replace(party, X=X, y=y, raw=raw)
 
 
@@ -480,7 +478,7 @@ class LocalParty:
     masking: Masking | None = None  #: Its keys, for sums that nobody sees into
     n_classes: int = 2
     engine: str | None = None  #: Who reads its rows, where an answer takes many passes over them
-    raw: RawRows | None = None  #: What it can count, where facts of the schema are learned first
+    raw: RawRows | None = None  #: What it can count, for a table of the cohort
     #: From an encoder to its rows and labels, encoded by it, where that is known only in the run.
     encode: Callable[[SchemaEncoder], tuple[Floats | Coded, Floats]] | None = None
     encoding: Values | None = None

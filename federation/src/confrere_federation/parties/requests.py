@@ -11,7 +11,7 @@ sum of all undoes. A try is used once, and there are as many as the price was ca
 
 Proofs: docs/proofs/prior_check.md, averaging.md,
 objective_perturbation.md, output_perturbation.md, functional_mechanism.md, secure_sums.md,
-learned_facts.md, multiparty.md.
+cohort.md, multiparty.md.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.data.frame import FACTS, LARGEST, BodyFrame, Frame
 from confrere.data.schema import PublicSchema
 from confrere.errors import (
@@ -42,25 +41,14 @@ from confrere.errors import (
     SchemaError,
 )
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours
-from confrere.kernel.measurements import Objective, Picked, Point, SecureSum
+from confrere.kernel.measurements import Objective, Point, SecureSum
 from confrere.kernel.streams import RandomSource
 from confrere.methods import average, votes
-from confrere.methods.asking import (
-    Arrays,
-    Asked,
-    AskedSum,
-    Colluding,
-    Labels,
-    Rows,
-    Size,
-    Sizes,
-    Told,
-    colluders_of,
-)
+from confrere.methods.asking import Arrays, Asked, Size, Sizes, Told
 from confrere.methods.plan import Coordinates
 from confrere.methods.priors import Prior
 from confrere.methods.public_cells import Cells
-from confrere.methods.sums import CountedSum, Gradient, GradientRounds, Hides, Minimiser, OneMessage
+from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
 from confrere.methods.votes import WHOLE
 from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import (
@@ -240,9 +228,9 @@ _RECORDS = FieldKind(
 )
 SCHEMA = numbers(1, dtype="|u1", lowest=0)
 
-_RELATION = {"neighbours": one_of(*RELATIONS)}
+RELATION = {"neighbours": one_of(*RELATIONS)}
 #: Of rows that are hidden by a relation, under add-remove a number that stands for theirs.
-_RELATED = {**_RELATION, "declared": number(int, 0, LARGEST_DECLARED)}
+_RELATED = {**RELATION, "declared": number(int, 0, LARGEST_DECLARED)}
 _MODEL = {"coef": numbers(1), "intercept": number(float)}  # public, of two classes
 _TRIES = {"collusion_threshold": _WHOLE_NUMBER, "max_retries": _WHOLE_NUMBER, "quorum": _SHARE}
 _SPENT = {"frame": _COORDINATES, "epsilon": EPSILON}
@@ -531,7 +519,7 @@ _ADDEND = {
     **_TRIES,
     "sizes": _RECORDS,
     "spacing": _POSITIVE,
-    **_RELATION,
+    **RELATION,
     "weights": numbers(1, 2, default=None),
 }
 _ANY_RIDGE = number(float, above=0.0, highest=LARGEST, others=("auto",))
@@ -543,80 +531,19 @@ install(Gradient, {**_ADDEND, "delta": DELTA, **_ROUND}, _Addend)
 
 @dataclass(frozen=True, eq=False)
 class RawRows:
-    """What a party can count where facts are learned before a model is."""
+    """What a party can count for a table of the cohort."""
 
-    counts: FactCounts  #: What is counted
+    schema: NDArray[np.uint8]  #: By which it is counted, as messages have it
     sums: NDArray[np.int64]  #: The sums of its own records, without noise
-    n_samples: int  #: How many records those are
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FactsOfAll(CountedSum, AskedSum):
-    """Everybody's sums, which one record moves by the counts' sensitivity.
-
-    Where a record may come or go the number of records is one more sum; where whole parties are
-    hidden everybody adds means.
-    """
-
-    operation: ClassVar[str] = "facts_of_all"
-    hides: str
-    schema: NDArray[np.uint8]
-    n_classes: int = 2
-
-    @classmethod
-    def among(cls, n_parties: int, *, collusion_threshold: Colluding = "auto", **told: Any) -> Self:
-        """Return the request to so many parties, of which by default a minority may collude."""
-        known = colluders_of(collusion_threshold, n_parties, told["quorum"])
-        told = {"max_retries": 1, "collusion_threshold": known, "n_parties": n_parties, **told}
-        return cls(**told)
-
-    def __post_init__(self) -> None:
-        if self.hides == Hides.PARTY and self.largest != 1:
-            raise InvalidMessage("largest must be 1: whole parties add means.")
-
-    @cached_property
-    def counts(self) -> FactCounts:
-        """What is counted: the sensitivity follows from the schema, and is nobody's word."""
-        try:
-            return FactCounts(received_schema(self.schema))
-        except UNREADABLE:
-            raise InvalidMessage("schema is not one whose facts can be learned.") from None
-
-    @cached_property
-    @override
-    def mechanism(self) -> SecureSum:
-        return self.facts(self.counts, Hides(self.hides))
-
-    def sums_of(self, raw: RawRows | None) -> Floats:
-        if raw is None or not np.array_equal(sent_schema(raw.counts.schema), self.schema):
-            raise InvalidMessage("this party has no raw rows of that schema to count.")
-        sums = raw.sums
-        if self.hides == Hides.PARTY:
-            sums = raw.counts.means(sums, raw.n_samples)
-        elif self.hides == Hides.PRESENCE:
-            sums = np.append(sums, STEPS * raw.n_samples)
-        return sums.astype(np.float64)
-
-    @override
-    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> NoReturn:
-        raise InvalidMessage("facts are counted of raw rows.")
-
-
-class _Facts(SumOperation):
-    @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        asked: FactsOfAll = self.asked
-        return asked.upload(asked.sums_of(party.raw), source)
-
-
-_COUNTED = {
+#: Of counts that are added up.
+COUNTED = {
     "epsilon": EPSILON,
     "n_parties": _WHOLE_NUMBER,
     **_TRIES,
     "largest": number(int, 1, MOST_RECORDS),
 }
-
-install(FactsOfAll, {**_COUNTED, "hides": one_of(*Hides), "schema": SCHEMA}, _Facts)
 
 
 def sent_schema(schema: PublicSchema) -> NDArray[np.uint8]:

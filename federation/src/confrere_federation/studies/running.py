@@ -36,7 +36,6 @@ from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
 from confrere.data.cells import Coded, PackedCodes, UnitCounts, encode_labels
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.fact_counts import FactCounts
 from confrere.data.report import DataReport, data_report
 from confrere.data.schema import PublicSchema
 from confrere.data.tables import RowTable, gathered, open_table
@@ -52,7 +51,7 @@ from confrere.errors import (
     StudyError,
 )
 from confrere.files import write_new, write_whole
-from confrere.kernel.guarantee import Guarantee, Unit, at_least, at_most, exact, minus, plus
+from confrere.kernel.guarantee import Guarantee, at_least, at_most, exact, minus, plus
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Account, ChargeApproval, Decision, Ledger, LedgerReader, Limit, Receipt
 from confrere.ledger.compose import Together
@@ -74,7 +73,7 @@ from confrere.methods.asking import Rows as AnyRows
 from confrere.methods.design import AddRemove
 from confrere.methods.plan import ModelPlan, Names
 from confrere.methods.priors import check_sources, encoded_by
-from confrere.methods.sums import Hides, Sums
+from confrere.methods.sums import Sums
 from confrere.model import Encoder, Model
 from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
@@ -94,7 +93,16 @@ from confrere.release import (
     verify_signature,
 )
 from confrere.release.card import Text as CardText
-from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
+from confrere.release.folder import (
+    REHEARSED,
+    SIGNATURES,
+    SUMS,
+    TABLE,
+    add_file,
+    read_folder,
+    sums_of,
+    write_folder,
+)
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
 from confrere.release.spending import receipts_for_facts, seeded_facts, with_facts
 from confrere.trust import Trust, TrustKind
@@ -102,6 +110,7 @@ from confrere.views import Panel, Shown, Table, Word, amount, share, shown
 from confrere.views import cost as shown_cost
 from confrere_federation.engines.carrier import MAX_MESSAGE, Carrier
 from confrere_federation.parties.answers import Answers, Journal
+from confrere_federation.parties.cohort import CohortCounts, CohortSummary
 from confrere_federation.parties.federation import (
     LocalFederation,
     PartySession,
@@ -110,9 +119,7 @@ from confrere_federation.parties.federation import (
     Trusted,
     changed,
     dry_run,
-    facts_together,
     guarantee_of,
-    joined,
     with_quorum,
     with_receipts,
 )
@@ -135,7 +142,6 @@ from confrere_federation.parties.party import (
 from confrere_federation.parties.requests import (
     EPSILON,
     SCHEMA,
-    FactsOfAll,
     FieldKind,
     Operation,
     PartyFacts,
@@ -390,14 +396,9 @@ class Given:
 
     #: Mapping of party to Release. In a transfer, what sources elsewhere have released.
     releases: Mapping[str, Release] = field(default_factory=dict)
-    #: From a study to the rows that parties vote on, encoded by its schema: facts of it may be
-    #: learned first.
-    auxiliary: Callable[[Study], Floats] | None = None
+    auxiliary: Floats | None = None  #: The rows that parties vote on, encoded by the schema
     #: Where a coordinator that adds noise keeps what it released, once and for all.
     kept: Answers | None = None
-
-    def rows(self, study: Study) -> Floats | None:
-        return None if self.auxiliary is None else self.auxiliary(study)
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,8 +413,6 @@ class TrainedModel:
     #: What stands behind the models that it started from.
     starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
     seeded: bool = False  #: Whether a coordinator's noise was seeded
-    #: Mapping of party to tuple of Receipt. Who paid, in the same run, for facts of the schema.
-    facts: Receipts = field(default_factory=dict)
 
     @property
     def schema(self) -> PublicSchema:
@@ -442,44 +441,42 @@ class TrainedModel:
         )
 
 
-Models = tuple[TrainedModel, ...]
+@dataclass(frozen=True, eq=False)
+class CountedTable:
+    """Table 1 of all organisations, and who paid for it."""
+
+    name: str  #: The study's
+    table: CohortSummary
+    receipts: Receipts
+
+    def told(self) -> Values:
+        status = "simulated" if self.table.schema_.paid[-1].simulated else "released"
+        return {"release_id": self.name, "status": status, "epsilon": self.table.epsilon}
+
+    def page(self) -> str:
+        return self.table.files()[".html"]
+
+    def files(self, study: Study) -> dict[str, bytes]:
+        made, name = self.table.files(), REHEARSED if study.simulated else TABLE
+        texts = {f"{name}{end}": made[end].encode() for end in (".csv", ".toml")}
+        return texts | {"study.toml": study.content}
+
+    def write(self, study: Study, place: Path) -> Path:
+        return write_folder(place, self.files(study), {})
+
+    def is_in(self, study: Study, place: Path) -> bool:
+        return read_folder(place).files == self.files(study)
+
+
+Models = tuple[TrainedModel | CountedTable, ...]
 #: A study's protocol: from whom to ask to its questions.
 Run = Callable[[Sequence[str]], Protocol[Models]]
 
 
 def protocol_of(study: Study, given: Given | None = None) -> Run:
     """Return the coordinator's side of the study's method, for those who are asked."""
-    have = given or Given()
-
-    def steps(parties: Sequence[str]) -> Protocol[Models]:
-        facts, known, learned = study.file.facts, study, None
-        receipts: dict[str, tuple[Receipt, ...]] = {}
-        if facts is not None:
-            learning = facts_together(
-                parties,
-                study.schema,
-                unit=study.privacy.privacy_unit,
-                neighbours=study.privacy.neighbours,
-                quorum=study.quorum_of_sums,
-                **dict(facts),
-            )
-            schema = yield from with_quorum(learning, study.quorum_of_sums)
-            known = replace(study, schema=schema)
-            learned = known.encoder
-            for new in schema.paid[len(study.schema.paid) :]:
-                receipts |= {n: (Receipt.from_dict(one),) for n, one in new.receipts.items()}
-
-        def asked(ask: Ask) -> Ask:
-            return replace(ask, quorum=study.quorum, encoder=ask.encoder or learned)
-
-        models = _MODELS.get(study.method.shape, _learned)(known, have, parties)
-        found = yield from changed(models, asked)
-        return tuple(
-            replace(one, facts={n: paid for n, paid in receipts.items() if n in one.receipts})
-            for one in found
-        )
-
-    return steps
+    asked, have = _MODELS.get(study.method.shape, _learned), given or Given()
+    return lambda parties: with_quorum(asked(study, have, parties), study.quorum)
 
 
 def _together(
@@ -511,7 +508,7 @@ def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Model
     """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
     encoder = study.encoder
     names = Names(tuple(study.classes), encoder.names)
-    facts = public_facts(names, len(parties), given.rows(study))
+    facts = public_facts(names, len(parties), given.auxiliary)
     plan = estimator_for(study, study.method).plan(facts)
     voting = replace(plan.voting, quorum=study.quorum)
     voting.check(len(parties))
@@ -587,7 +584,18 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
     return tuple(made)
 
 
-_MODELS = {"together": _together, "votes": _voted}
+def _counted(
+    study: Study,
+    given: Given,  # noqa: ARG001
+    parties: Sequence[str],
+) -> Protocol[Models]:
+    """Have everyone count its records for one table."""
+    asked = replace(estimator_for(study, study.method), quorum=study.quorum_of_sums)
+    table, receipts = yield from with_receipts(asked.steps(parties))
+    return () if table is None else (CountedTable(study.id, table, receipts),)
+
+
+_MODELS = {"together": _together, "votes": _voted, "table": _counted}
 
 
 def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) -> Learning:
@@ -878,23 +886,9 @@ def make_plan(
 
 
 def cost_of(study: Study) -> Guarantee:
-    """Return what a run costs one party: the study's method, or its source, which costs the same.
-
-    And, where the study says so, learning facts of the schema first.
-    """
+    """Return what a run costs one party: of the method, or its source, which costs the same."""
     method = find_method(study.method.source) if study.method.source else study.method
-    cost, facts = cost_for(study, estimator_for(study, method)), study.file.facts
-    if facts is None:
-        return cost
-    asked = FactsOfAll.among(
-        len(study.payers),
-        quorum=study.quorum_of_sums,
-        **dict(facts),
-        largest=1 if study.privacy.privacy_unit is Unit.PARTY else NOMINAL_ROWS,
-        hides=str(Hides.of(study.privacy.privacy_unit, study.privacy.neighbours)),
-        schema=sent_schema(study.schema),
-    )
-    return Together([asked.mechanism.guarantee(), cost]).guarantee()
+    return cost_for(study, estimator_for(study, method))
 
 
 def _with_earlier(cost: PartyCost, study: Study) -> Guarantee:
@@ -912,14 +906,14 @@ class Rows:
     """What a method learns from: bounded rows, and labels.
 
     Codes that are many lie in a private file, which the system reads when they are touched.
-    ``sums`` are those of the raw rows, where the study learns facts of its schema first.
+    ``sums`` are those of the raw rows, for a table of the cohort, which has no bounded ones.
     """
 
-    X: Coded
+    X: Coded | Floats
     y: NDArray[Any]
     sums: NDArray[np.int64] | None = None
 
-    def coded(self, study: Study) -> tuple[Coded, NDArray[np.float64]]:
+    def coded(self, study: Study) -> tuple[Coded | Floats, NDArray[np.float64]]:
         """Return rows, and labels as parties hold them: -1 and +1, or codes of more classes."""
         codes = encode_labels(self.y, np.array(study.classes))
         return self.X, codes.astype(np.float64) if study.n_classes > 2 else 2.0 * (codes == 1) - 1.0
@@ -930,7 +924,7 @@ def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = Non
     schema, unit = study.schema, study.privacy.unit_column
     assert schema.outcome is not None
     columns = dict.fromkeys([*schema.columns, schema.outcome.column, *([unit] if unit else [])])
-    counts = FactCounts(schema) if encoder is None and study.file.facts is not None else None
+    counts = CohortCounts(schema) if study.method.shape == "table" else None
     encoder, seen = encoder or study.encoder, UnitCounts(unit, study.privacy.max_rows_per_unit)
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
@@ -940,11 +934,13 @@ def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = Non
             if len(kept):
                 if counts is not None:
                     sums[:] += counts.sums(kept)
-                yield encoder.codes(kept), schema.label(kept)
+                yield [] if counts else encoder.codes(kept), schema.label(kept)
 
     codes, labels = gathered(blocks(), table.rows)
     assert labels is not None
-    return Rows(encoder.coded(codes), labels, None if counts is None else sums)
+    if counts is not None:  # cells that no model could be learned from are counted, too
+        return Rows(np.broadcast_to(0.0, (len(labels), 1)), labels, sums)
+    return Rows(encoder.coded(codes), labels)
 
 
 def check_table(study: Study, table: RowTable) -> DataReport:
@@ -987,8 +983,7 @@ def described(
     if privacy.unit_column is None:
         bounded = f"that a {privacy.unit} has {privacy.max_rows_per_unit} row at most is assumed"
     # Which organisations of the study have no part in what all made together.
-    together = study.method.shape in ("together", "votes")
-    away = [one.name for one in study.payers if together and one.name not in learned.receipts]
+    away = [one.name for one in study.payers if study.joint and one.name not in learned.receipts]
     without = f"without {', '.join(away)}: in the study, and no answer of theirs was used"
     operator = Adversary(
         who="whoever ran the study on one machine",
@@ -1067,12 +1062,41 @@ class StudyResult:
     #: Mapping of party to tuple of Receipt. One for each of its answers.
     receipts: Mapping[str, tuple[Receipt, ...]]
 
+    def told(self) -> Values:
+        """Return what a command says of it."""
+        card = self.release.card
+        return {"release_id": card.release_id, "status": card.status, "epsilon": card.epsilon}
+
+    def page(self) -> str:
+        return card_page(self.release)
+
+    def write(self, study: Study, place: Path) -> Path:
+        # The study's bytes that were read, whatever became of the file.
+        if isinstance(self.release, Simulated):
+            return self.release.rehearse(place, study=study.content)
+        # Who goes without a cap has said so before anything was spent, and the card says it.
+        return self.release.save(place, study=study.content, allow_uncapped=True)
+
+    def is_in(self, study: Study, place: Path) -> bool:
+        """Whether a folder holds it already."""
+        kept = reader_for(study)(place)
+        return np.array_equal(released_numbers_of(kept), released_numbers_of(self.release))
+
+
+Made = StudyResult | CountedTable
+
 
 def result_of(
-    study: Study, learned: TrainedModel, *, ledger: Ledger | None = None, n_here: int = 1
-) -> StudyResult:
+    study: Study,
+    learned: TrainedModel | CountedTable,
+    *,
+    ledger: Ledger | None = None,
+    n_here: int = 1,
+) -> Made:
+    if isinstance(learned, CountedTable):
+        return learned
     release = described(study, learned, ledger=ledger, n_here=n_here)
-    return StudyResult(learned.name, release, joined(learned.facts, learned.receipts))
+    return StudyResult(learned.name, release, learned.receipts)
 
 
 @dataclass(frozen=True)
@@ -1089,7 +1113,7 @@ class Runner:
     given: Given
     requests: Mapping[str, tuple[Request, ...]]
 
-    def run(self, approval: ChargeApproval | None = None) -> list[StudyResult]:
+    def run(self, approval: ChargeApproval | None = None) -> list[Made]:
         """Ask every party here, and describe what comes of it; each pays before it answers.
 
         ``approval`` says who agreed to the cost, and why.
@@ -1125,13 +1149,14 @@ class Runner:
             requests=requests,
         )
 
-    def _made(self, learned: TrainedModel) -> StudyResult:
+    def _made(self, learned: TrainedModel | CountedTable) -> Made:
         ledgers = {name: Ledger(self.locals_[name].ledger_path) for name in learned.receipts}
         alone = next(iter(ledgers.values())) if len(ledgers) == 1 else None
         made = result_of(self.study, learned, ledger=alone, n_here=len(ledgers))
-        for name, receipts in learned.receipts.items():
-            for receipt in receipts:
-                ledgers[name].note_model(receipt, digest=made.release.model.digest())
+        if isinstance(made, StudyResult):
+            for name, receipts in learned.receipts.items():
+                for receipt in receipts:
+                    ledgers[name].note_model(receipt, digest=made.release.model.digest())
         return made
 
 
@@ -1238,7 +1263,7 @@ def local_party(
         study.seed,
         n_classes=study.n_classes,
         engine=local.engine,
-        raw=None if sums is None else RawRows(FactCounts(study.schema), sums, len(y)),
+        raw=None if sums is None else RawRows(sent_schema(study.schema), sums),
         encode=lambda encoder: read_rows(study, local.table(), encoder).coded(study),
         encoding=study.encoder.told(),
     )
@@ -1258,10 +1283,8 @@ def _answer_file(local: Local) -> Path:
     return local.ledger_path.with_name(f"{local.ledger_path.name}.{local.party}.answers")
 
 
-def auxiliary_rows(
-    study: Study, path: Path | None, locals_: Mapping[str, Local]
-) -> Callable[[Study], NDArray[np.float64]] | None:
-    """Return what encodes the public rows that the study names by their hash, if it does."""
+def auxiliary_rows(study: Study, path: Path | None, locals_: Mapping[str, Local]) -> Floats | None:
+    """Return the public rows that the study names by their hash, if it does, encoded."""
     if study.file.auxiliary is None:
         return None
     own = [local.auxiliary_path for local in locals_.values() if local.auxiliary_path is not None]
@@ -1274,13 +1297,12 @@ def auxiliary_rows(
     content = read_bytes(place, "the auxiliary file", largest=1 << 28)
     if hashlib.sha256(content).hexdigest() != study.file.auxiliary.sha256:
         raise StudyError("auxiliary.sha256: the file is not the one that the study names.")
-    table = open_table(place).whole(study.schema.columns)
-    return lambda known: known.encoder.transform(table)
+    rows: Floats = study.encoder.transform(open_table(place).whole(study.schema.columns))
+    return rows
 
 
 def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, Release]) -> None:
-    together = study.method.shape in ("together", "votes")
-    if together and len(here) < study.quorum * len(study.parties):
+    if study.joint and len(here) < study.quorum * len(study.parties):
         away = [party.name for party in study.parties if party.name not in here]
         raise QuorumMissed(
             f"{len(here)} of {len(study.parties)} parties are here, the quorum is "
@@ -1303,7 +1325,7 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
 
 def check_destination(study: Study, folder: Path, parties: list[str]) -> None:
     """Refuse, before anything is spent, a place where releases could not be written."""
-    names = [study.id] if study.method.shape in ("together", "votes") else parties
+    names = [study.id] if study.joint else parties
     taken = [name for name in names if (folder / name).exists()]
     if taken:
         raise StudyError(f"out: {folder.name} holds {', '.join(taken)} already.").hinting(
@@ -1320,25 +1342,18 @@ def reader_for(study: Study) -> Callable[..., Release]:
     return load_rehearsal if study.simulated else load_release
 
 
-def save_result(
-    study: Study, made: StudyResult, folder: Path, locals_: Mapping[str, Local]
-) -> Path:
+def save_result(study: Study, made: Made, folder: Path, locals_: Mapping[str, Local]) -> Path:
     """Write a release with its study, signed by every party here that has a key, and its page.
 
-    Returns the release's folder; the card as a page lies beside it.
+    Returns the release's folder; the page lies beside it.
     """
-    # The study's bytes that were read, whatever became of the file.
-    if isinstance(made.release, Simulated):
-        place = made.release.rehearse(folder / made.name, study=study.content)
-    else:
-        # Who goes without a cap has said so before anything was spent, and the card says it.
-        place = made.release.save(folder / made.name, study=study.content, allow_uncapped=True)
+    place = made.write(study, folder / made.name)
     for name in made.receipts:
         local = locals_.get(name)
         if local is not None and local.key_path is not None:
             sign_release(place, local.key_path, name)
     page = folder / f"{made.name}.html"
-    page.write_text(card_page(made.release), encoding="utf-8")
+    page.write_text(made.page(), encoding="utf-8")
     return place
 
 
@@ -1371,7 +1386,7 @@ _VERSION = re.compile(r"[A-Za-z0-9.+_-]{1,40}")
 def accept_releases(
     study: Study,
     files: Mapping[str, bytes],
-    found: tuple[TrainedModel, ...] | None,
+    found: Models | None,
     out: Path,
     key: PrivateKey,
     local: LocalParty,
@@ -1386,14 +1401,13 @@ def accept_releases(
         raise _unlike()
     signatures: dict[str, str] = {}
     for name, inside in releases.items():
-        with tempfile.TemporaryDirectory() as aside:
-            place = write_folder(Path(aside) / "release", inside, {})
-            release = reader_for(study)(place)
         own = next((one for one in found or () if one.name == name), None)
-        _compare_release(study, release, own, local)
-        paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
-        for receipt in paid:
-            local.books.ledger.note_model(receipt, digest=release.model.digest())
+        if isinstance(own, CountedTable):
+            if inside != own.files(study):
+                raise _unlike()
+            paid = own.receipts.get(local.name, ())
+        else:
+            paid = _accepted(study, inside, own, local)
         signature = sign_sums(sums_of(inside), key) if paid else None
         if signature is not None:
             signatures[name] = signature.decode()
@@ -1403,6 +1417,19 @@ def accept_releases(
         elif (target / SUMS).read_bytes() != sums_of(inside):
             raise OperationRefused("another release lies where this one should go.", "release")
     return json.dumps(signatures).encode()
+
+
+def _accepted(
+    study: Study, files: Mapping[str, bytes], own: TrainedModel | None, local: LocalParty
+) -> tuple[Receipt, ...]:
+    """Compare a model's release, note it in the ledger and return what was paid here for it."""
+    with tempfile.TemporaryDirectory() as aside:
+        release = reader_for(study)(write_folder(Path(aside) / "release", files, {}))
+    _compare_release(study, release, own, local)
+    paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
+    for receipt in paid:
+        local.books.ledger.note_model(receipt, digest=release.model.digest())
+    return paid
 
 
 def keep_signatures(study: Study, name: str, reply: bytes, folders: Mapping[str, Path]) -> bool:
@@ -1594,7 +1621,7 @@ def party_session(
     out: Path,  # Where the release goes once it is checked
     # The party's, opened already if its file has a passphrase; by default ``local.key_path``.
     key: PrivateKey | None = None,
-) -> PartySession[tuple[TrainedModel, ...]]:
+) -> PartySession[Models]:
     """Return what answers for a party: its rows read, its account open, its approval checked.
 
     Raises ApprovalRefused, SignatureError if it is of another study, another version of this
@@ -1628,7 +1655,7 @@ def party_session(
 
 @dataclass(frozen=True)
 class Finished:
-    made: tuple[StudyResult, ...]  #: The releases
+    made: tuple[Made, ...]  #: The releases
     folders: Mapping[str, Path]  #: Where each of them lies, with the signatures of those who signed
     left_out: Mapping[str, str]  #: Parties whose answers were not used, and why
     unsigned: Mapping[str, str]  #: Parties that did not sign what they paid for, and why
@@ -1682,7 +1709,7 @@ class CoordinatorSession:
         free = [n for n in _keys(study) if n not in taken and n not in left_out]
         return Finished(made, folders, left_out, self._hand_out(made, folders), free)
 
-    def _hand_out(self, made: Sequence[StudyResult], folders: Mapping[str, Path]) -> dict[str, str]:
+    def _hand_out(self, made: Sequence[Made], folders: Mapping[str, Path]) -> dict[str, str]:
         """Give everyone all releases; keep who signed, and return who did not, and why."""
         files = {name: read_folder(folder).files for name, folder in folders.items()}
         whole = {f"{n}/{f}": c for n, inside in files.items() for f, c in inside.items()}
@@ -1713,12 +1740,11 @@ class CoordinatorSession:
                 unsigned[name] = "InvalidReply:signature"
         return unsigned
 
-    def _saved(self, made: StudyResult) -> Path:
+    def _saved(self, made: Made) -> Path:
         place = self.out / made.name
         if not place.exists():
             return save_result(self.study, made, self.out, {})
-        kept = reader_for(self.study)(place)
-        if not np.array_equal(released_numbers_of(kept), released_numbers_of(made.release)):
+        if not made.is_in(self.study, place):
             raise StudyError(f"out: {place.name} holds another release; give another folder.")
         return place.resolve()
 

@@ -44,12 +44,10 @@ from pydantic_core import PydanticCustomError
 
 from confrere.catalogue import Method, find_method
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.fact_counts import FactCounts
 from confrere.data.schema import PublicSchema, TooDeep, parse_bounded
 from confrere.data.tables import Dialect, RowTable, Sql, open_table
 from confrere.errors import (
     CalibrationError,
-    ConfrereError,
     InvalidData,
     InvalidParameter,
     OperationRefused,
@@ -61,11 +59,11 @@ from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, ch
 from confrere.ledger import Decision, LedgerReader
 from confrere.methods.asking import colluders_of, fewest_of, quorum_of_sums
 from confrere.methods.design import AddRemove
-from confrere.methods.sums import Hides
 from confrere.release.signing import fingerprint, public_line, read_key_line, read_public_key
 from confrere.trust import OWN_NOISE, Trust, TrustKind
+from confrere_federation.parties.cohort import ALL, CohortProtocol
 from confrere_federation.parties.party import Snapshots
-from confrere_federation.parties.requests import OPERATIONS, FactsOfAll, SumOperation
+from confrere_federation.parties.requests import OPERATIONS, SumOperation
 
 _LARGEST_FILE = 1 << 20
 # Cards refuse the word; better to hear it before anything is spent.
@@ -109,6 +107,7 @@ INSTEAD = {
     "high_fraction": "leave it out: the rows of the model over the groups follow from their number",
     "high_alpha": "leave it out: alpha is for the groups, and the model over them has its own",
     "prior_check": 'leave it out: a prior is checked where that pays; prior = "none" has none',
+    "facts": 'learn them before, by method.name = "table1": its table1.toml is the [data] here',
     "evaluation": "measure a release with confrere evaluate, at every party",
 }
 
@@ -229,16 +228,13 @@ def _public_key(line: str) -> str:
     return line
 
 
-def _fingerprint(text: str) -> str:
-    if not re.fullmatch("SHA256:[A-Za-z0-9+/]{43}", text):
-        raise fault("must be a fingerprint, 'SHA256:...', as confrere keys show prints it")
-    return text
+def _like(pattern: str, what: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise fault(what)
+        return text
 
-
-def _digest(text: str) -> str:
-    if not re.fullmatch("[0-9a-f]{64}", text):
-        raise fault("must be a SHA-256: 64 of 0-9 and a-f")
-    return text
+    return AfterValidator(check)
 
 
 def _number(value: Any) -> Any:
@@ -264,8 +260,10 @@ Relation = Annotated[
     AfterValidator(lambda one: one if one in RELATIONS else check_relation(one, "neighbours")),
 ]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
-Digest = Annotated[str, AfterValidator(_digest)]
-Fingerprint = Annotated[str, AfterValidator(_fingerprint)]
+Digest = Annotated[str, _like("[0-9a-f]{64}", "must be a SHA-256: 64 of 0-9 and a-f")]
+Fingerprint = Annotated[
+    str, _like("SHA256:[A-Za-z0-9+/]{43}", "must be as confrere keys show prints it: 'SHA256:...'")
+]
 PublicKeyLine = Annotated[Text, AfterValidator(_public_key)]
 
 
@@ -304,6 +302,24 @@ class PrivacyTable(FileTable):
     justification: Text | None = None
 
 
+TABLE1 = Method(
+    name="table1",
+    title="who the records are about: counts, means and shares (Table 1)",
+    estimator=CohortProtocol,
+    paper="this library",
+    algorithm="",
+    proof="docs/proofs/cohort.md",
+    shape="table",
+    operations=("cohort",),
+    summed=("size", "cohort_of_all"),
+)
+
+
+def study_method(name: str) -> Method:
+    """Return a method of the catalogue, or the table."""
+    return TABLE1 if name.lower() == TABLE1.name else find_method(name)
+
+
 class MethodTable(FileTable):
     """``[method]``: its name, what every party spends, and further arguments."""
 
@@ -316,7 +332,7 @@ class MethodTable(FileTable):
     @classmethod
     def _known(cls, name: str) -> str:
         try:
-            find_method(name)
+            study_method(name)
         except InvalidParameter as error:
             raise fault(str(error).removeprefix("name: ").rstrip(".")) from None
         return name
@@ -356,18 +372,6 @@ class RandomTable(FileTable):
     noise_seed: Seed | None = None
 
 
-class FactsTable(FileTable):
-    """``[facts]``: what every party spends on facts that the schema lacks, before anything else.
-
-    They are sums over all parties that nobody sees into.
-    """
-
-    epsilon: Positive
-    #: How many parties may pool what they know; by default a minority of those of a sum.
-    collusion_threshold: Count | Literal["auto"] = "auto"
-    max_retries: Annotated[int, Field(ge=0)] = RESERVE  #: How many lost sums are paid for
-
-
 class AuxiliaryTable(FileTable):
     sha256: Digest
 
@@ -382,7 +386,6 @@ class StudyFile(FileTable):
     federation: FederationTable = FederationTable()
     random: RandomTable = RandomTable()
     auxiliary: AuxiliaryTable | None = None
-    facts: FactsTable | None = None
     #: What columns and the label are called before people.
     titles: dict[Text, Text] = Field(default_factory=dict)
 
@@ -430,7 +433,7 @@ def cost_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarant
     In a schema's body their number decides whether a delta is spent: a study's cost has all of it.
     """
     shape, count = study.method.shape, len(study.parties)
-    more = {"n_parties": count} if shape == "together" else {}
+    more = {"n_parties": count} if shape in ("together", "table") else {}
     sized = count if shape == "votes" else n_samples
     cost: Guarantee = model.privacy_cost(sized, **more)
     return replace(cost, delta=max(cost.delta, float(study.parameters.get("delta", 0.0))))
@@ -451,15 +454,22 @@ def check_parameters(study: Study) -> None:
             raise StudyError(
                 f"method.{name}: {study.method.name} does not know it; {hint.rstrip('.')}."
             )
-        if name == "alpha" and isinstance(value, dict | list):
-            _check_ridges(value)
-        else:
-            _check_kind(name, value, known[name].default)
+        # Whole numbers count groups, rounds or parties: reading a stranger's study takes no hour.
+        most = 10**6 if type(known[name].default) is int else 1e12
+        if isinstance(value, int | float) and not abs(value) <= most:
+            raise StudyError(f"method.{name}: is too large; give a smaller number.")
+        if name == "prior" and value not in ("auto", "experts", "none"):
+            raise StudyError('method.prior: must be "auto", "experts" (the schema\'s) or "none".')
     for method in methods:
+        try:
+            model = estimator_for(study, method)
+            method.check(model)
+        except InvalidParameter as error:
+            raise StudyError(f"method.{error}") from None
         if method.shape in ("transfer", "as-is"):
             continue  # its cost is asked once there is a source; the source's comes first
         try:
-            cost = cost_for(study, estimator_for(study, method))
+            cost = cost_for(study, model)
         except (InvalidParameter, InvalidData, CalibrationError) as error:
             raise StudyError(f"method: {error}") from None
         except (TypeError, ValueError, ArithmeticError) as error:
@@ -475,35 +485,6 @@ def check_parameters(study: Study) -> None:
 def _arguments(method: Method) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(method.estimator).parameters
     return {name: value for name, value in parameters.items() if name not in method.settings}
-
-
-def _check_ridges(alpha: dict[str, Any] | list[Any]) -> None:
-    plain = all(isinstance(one, int | float) and not isinstance(one, bool) for one in alpha)
-    if isinstance(alpha, dict) or not alpha or not plain or not all(0 < a <= 1e12 for a in alpha):
-        raise StudyError(
-            "method.alpha: must be a list of numbers above 0, one per encoded column or group."
-        )
-
-
-def _check_kind(name: str, value: Any, default: Any) -> None:
-    if name == "prior":
-        if value not in ("auto", "experts", "none"):
-            raise StudyError('method.prior: must be "auto", "experts" (the schema\'s) or "none".')
-        return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = {
-        bool: isinstance(value, bool),
-        int: type(value) is int,
-        float: number,
-        str: isinstance(value, str) or (default == "auto" and number),
-    }.get(type(default), number)
-    if not fits or (number and not math.isfinite(value)):
-        kinds = {bool: "true or false", int: "a whole number", str: "a text"}
-        kind = '"auto" or a number' if default == "auto" else kinds.get(type(default), "a number")
-        raise StudyError(f"method.{name}: must be {kind}.")
-    # Whole numbers count groups, rounds or parties: reading a stranger's study must take no hour.
-    if number and abs(value) > (10**6 if type(value) is type(default) is int else 1e12):
-        raise StudyError(f"method.{name}: is too large; give a smaller number.")
 
 
 def _settled(study: Study) -> dict[str, Any]:
@@ -557,6 +538,11 @@ class Study:
         return self.mode == "simulation"
 
     @property
+    def joint(self) -> bool:
+        """Whether one thing comes of it, which all make together."""
+        return self.method.shape in ("together", "votes", "table")
+
+    @property
     def alone(self) -> str:
         """The only party's name; empty where there are more."""
         return self.parties[0].name if len(self.parties) == 1 else ""
@@ -571,14 +557,14 @@ class Study:
 
     @property
     def quorum_of_sums(self) -> float:
-        """Share of the parties that must be in a sum, of the method or of facts."""
+        """Share of the parties that must be in a sum."""
         given = self.file.federation.quorum
         return quorum_of_sums(len(self.payers)) if given is None else given
 
     @property
     def adds_up(self) -> bool:
         """Whether the method's answers are added up where nobody sees into the sum."""
-        return any(issubclass(OPERATIONS[one], SumOperation) for one in self._asked)
+        return any(issubclass(OPERATIONS[one], SumOperation) for one in self.operations)
 
     @property
     def collusion_threshold(self) -> int:
@@ -620,41 +606,21 @@ class Study:
     def trust(self) -> str:
         """Who sees what parties of a vote send: nobody, unless the method or the study says so."""
         default = "sum" if self.method.summed else "coordinator"
+        default = "own noise" if self.method.shape == "table" else default
         return str(self.parameters.get("trust", default))
 
     @property
     def operations(self) -> tuple[str, ...]:
         """What parties are asked, and their policies must allow."""
-        asked = self._asked
-        if self.file.facts is not None:
-            # Where whole parties are hidden, so is how many records they have.
-            public = self.privacy.privacy_unit is Unit.RECORD and self.privacy.records is None
-            sized = ("size",) if public else ()
-            more = (*sized, FactsOfAll.operation)
-            asked = tuple(dict.fromkeys((*more, *asked)))
-        return asked
-
-    @property
-    def _asked(self) -> tuple[str, ...]:
         by_sum = self.method.summed if self.trust == "sum" else ()
         known = by_sum or self.method.operations
         return tuple(one for one in known if one != "size" or self.privacy.records is None)
 
     @property
-    def colluders(self) -> list[int]:
-        """How many parties may pool what they know, in each of the sums that there are."""
-        facts = self.file.facts
-        said = [self.collusion_threshold] if self.adds_up else []
-        if facts is not None:
-            known = facts.collusion_threshold
-            said.append(colluders_of(known, len(self.payers), self.quorum_of_sums))
-        return said
-
-    @property
     def peers_needed(self) -> int:
         """How many of the others a party must know, so that made-up ones hide nobody's absence."""
-        said, count = self.colluders, len(self.payers)
-        return min(count - 1, count - min(said)) if said else 0
+        count = len(self.payers)
+        return min(count - 1, count - self.collusion_threshold) if self.adds_up else 0
 
     @property
     def seed(self) -> int | None:
@@ -695,7 +661,7 @@ def read_study(path: str | Path) -> Study:
 
 def study_from_bytes(content: bytes) -> Study:
     file = StudyFile.read(parse_toml(content, "the study"), "the study")
-    method, schema = find_method(file.method.name), _schema(file.data)
+    method, schema = study_method(file.method.name), _schema(file.data)
     study = Study(
         file=file,
         content=content,
@@ -754,29 +720,11 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
     wrong = hidden != (privacy.records is not None)
     why = "add it under add-remove, a public number for every party's own; elsewhere delete it"
     yield "privacy.records", wrong, why
-    if file.facts is not None:
-        yield from _refused_facts(study, file.facts)
-
-
-def _refused_facts(study: Study, facts: FactsTable) -> Iterator[tuple[str, object, str]]:
-    """Yield why there is nothing to learn first, or no cost that would add up."""
-    yield (
-        "facts",
-        study.method.shape == "votes" and study.trust != "sum",
-        "where a coordinator adds the noise parties cannot tell what was made of them; use trust = "
-        "'sum', or declare the facts",
-    )
-    try:
-        Hides.of(study.privacy.privacy_unit, study.privacy.neighbours)
-        FactCounts(study.schema)
-    except ConfrereError as error:
-        yield "facts", True, str(error).rstrip(".")
-    yield (
-        "facts",
-        len(study.payers) <= (1 if (most := facts.collusion_threshold) == "auto" else most),
-        "a sum needs more parties than may collude; one party alone learns facts with confrere "
-        "table1",
-    )
+    called = [*names, *map(str, outcome.names if outcome else ())]
+    everybody = shape == "table" and ALL in called
+    yield "party.name, data.label", everybody, f"{ALL!r} names everybody; call it otherwise"
+    alone = shape == "table" and study.adds_up and count <= study.collusion_threshold
+    yield "party", alone, "a sum needs more parties than may collude"
 
 
 def _schema(facts: dict[str, Any]) -> PublicSchema:
@@ -800,8 +748,9 @@ def trust_of(
     voted = study.method.shape == "votes"
     if n_here > 1 or (voted and study.trust == "coordinator"):
         return Trust(TrustKind.COORDINATOR)
-    summed = study.colluders
-    return Trust.sum_of(min(summed), len(study.payers)) if summed else OWN_NOISE
+    if not study.adds_up:
+        return OWN_NOISE
+    return Trust.sum_of(study.collusion_threshold, len(study.payers))
 
 
 def trust_words(study: Study) -> str:
@@ -810,12 +759,10 @@ def trust_words(study: Study) -> str:
     Pure sums have a closed form of it: own noise makes it ``sqrt(10 M)`` times epsilon; that of a
     sum with a delta is on the card.
     """
-    needed, facts = trust_of(study), study.file.facts
+    needed = trust_of(study)
     if needed.kind is not TrustKind.SUM or "delta" in study.parameters:
         return needed.words
-    summed, own = (study.epsilon, 0.0) if study.adds_up else (0.0, study.epsilon)
-    summed += 0.0 if facts is None else facts.epsilon
-    alone = math.sqrt(10 * needed.parties) * summed + own
+    alone = math.sqrt(10 * needed.parties) * study.epsilon
     return f"{needed.words}; if all of them do, epsilon is at most {math.ceil(100 * alone) / 100:g}"
 
 

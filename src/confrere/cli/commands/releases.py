@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+from confrere.assurance.cohort import verify_table
 from confrere.cli.app import Answer, Option, command, pairs, wrote
 from confrere.cli.commands.ledgers import agreed_payer, existing_ledger
 from confrere.data.tables import WRITERS, open_table, written
@@ -31,6 +32,7 @@ from confrere.release import (
     verify_release,
 )
 from confrere.release.additions import check_words
+from confrere.release.folder import TABLE
 from confrere.views import Word, amount, shown
 
 
@@ -73,11 +75,18 @@ def verify(
 ) -> Answer:
     """Check that a release is whole, signed by whom you say, and consistent with itself."""
     keys = pairs(key, "--key")
+    books = list(map(existing_ledger, ledger or ()))
+    text = None if study is None else _content(study)
+    whole = read_folder(release, require_signature_from=keys or None)
+    if f"{TABLE}.toml" in whole.files:
+        schema, checked = verify_table(whole, ledgers=books, study=text)
+        told = {"epsilon": max(one.epsilon for one in schema.paid), "checked": list(checked)}
+        return Answer("verified", told, [Word("ok", "good", f" {line}") for line in checked])
     found = verify_release(
         release,
         require_signature_from=keys or None,
-        ledgers=[existing_ledger(path) for path in ledger or ()],
-        study=None if study is None else _content(study),
+        ledgers=books,
+        study=text,
         release_id=release_id,
     )
     if study is not None:
@@ -89,11 +98,11 @@ def verify(
     if not keys:
         signed = "signatures not looked at" if found.signers else "unsigned"
         message = f"consistent, {signed}: who made it is not shown; give --key PARTY=FILE"
-    told = {"release_id": card.release_id, "status": card.status, "epsilon": card.epsilon}
+    said = {"release_id": card.release_id, "status": card.status, "epsilon": card.epsilon}
     signers = {"signers": dict(found.signers), "verified_signers": list(keys)}
     return Answer(
         message,
-        {**told, **signers, "checked": list(found.checked)},
+        {**said, **signers, "checked": list(found.checked)},
         [Word("ok", "good", f" {line}") for line in found.checked],
     )
 

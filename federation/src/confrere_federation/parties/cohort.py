@@ -1,0 +1,219 @@
+"""Table 1: what a party is asked for.
+
+Proof: docs/proofs/cohort.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NoReturn
+
+import numpy as np
+from typing_extensions import override
+
+from confrere.assurance.cohort import ALL, CohortCounts, CohortSummary
+from confrere.data.fact_counts import STEPS
+from confrere.data.schema import PublicSchema
+from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.kernel.guarantee import Guarantee, Neighbours
+from confrere.kernel.measurements import Picked, Point, SecureSum
+from confrere.kernel.streams import RandomSource
+from confrere.methods.asking import (
+    Arrays,
+    Ask,
+    AskedSum,
+    Colluding,
+    Labels,
+    Measured,
+    Protocol,
+    Rows,
+    colluders_of,
+    known_sizes,
+)
+from confrere.methods.design import AddRemove
+from confrere.methods.sums import CountedSum
+from confrere_federation.parties.messages import MOST_RECORDS, Numbers, ResponseSpec, Values
+from confrere_federation.parties.party import LocalParty
+from confrere_federation.parties.requests import (
+    COUNTED,
+    EPSILON,
+    RELATION,
+    SCHEMA,
+    UNREADABLE,
+    Operation,
+    SumOperation,
+    install,
+    received_schema,
+    sent_schema,
+)
+
+__all__ = ["ALL", "CohortCounts", "CohortProtocol", "CohortSummary"]
+
+#: No sum of records lies farther out.
+_FARTHEST = MOST_RECORDS * STEPS
+
+
+#: A party's number of records at most, where it is not public: what lies beyond is cut.
+_MOST_HIDDEN = 1 << 20
+
+
+class _OfCohort(Measured):
+    schema: PublicSchema
+
+    @cached_property
+    def counts(self) -> CohortCounts:
+        return CohortCounts(self.schema)
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Any = None) -> NoReturn:
+        raise InvalidParameter("a cohort is counted of raw rows.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cohort(_OfCohort):
+    """A party's own histograms, with noise of its own."""
+
+    operation: ClassVar[str] = "cohort"
+    epsilon: float
+    neighbours: str
+    schema: PublicSchema
+    n_classes: int = 2
+
+    @cached_property
+    def mechanism(self) -> Point:
+        return self.counts.point(self.epsilon, Neighbours(self.neighbours))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CohortOfAll(CountedSum, _OfCohort, AskedSum):
+    """Everybody's histograms, added up by secure aggregation."""
+
+    operation: ClassVar[str] = "cohort_of_all"
+    neighbours: str
+    schema: PublicSchema
+    n_classes: int = 2
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        relation = Neighbours(self.neighbours)
+        return self.steps(relation, self.counts.size, self.counts.moved(relation))
+
+    @override
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> NoReturn:
+        raise InvalidParameter("a cohort is counted of raw rows.")
+
+
+@dataclass(frozen=True)
+class CohortProtocol:
+    """One table of several organisations: side by side and in all, or by a sum in all alone."""
+
+    epsilon: float
+    schema: PublicSchema
+    _: KW_ONLY
+    neighbours: AddRemove | Literal["replace-one"] = "replace-one"
+    trust: str = "own noise"
+    collusion_threshold: Colluding = "auto"
+    max_retries: int = 1
+    quorum: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.trust not in ("own noise", "sum"):
+            raise InvalidParameter('trust must be "own noise", or "sum" for secure aggregation.')
+
+    @staticmethod
+    def instead_of(name: str, known: Sequence[str]) -> str:  # noqa: ARG004
+        return f"it knows {', '.join(known)}"
+
+    @property
+    def _relation(self) -> Neighbours:
+        hidden = isinstance(self.neighbours, AddRemove)
+        return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
+
+    def asked(self, n_parties: int, largest: int) -> Cohort | CohortOfAll:
+        """Return the question to so many parties, of which none has more records."""
+        told: Values = {"epsilon": self.epsilon, "schema": self.schema}
+        told["neighbours"] = str(self._relation)
+        if self.trust == "own noise":
+            return Cohort(**told)
+        return CohortOfAll(
+            **told,
+            n_parties=n_parties,
+            collusion_threshold=colluders_of(self.collusion_threshold, n_parties, self.quorum),
+            max_retries=self.max_retries,
+            quorum=self.quorum,
+            largest=largest,
+        )
+
+    def privacy_cost(self, n_samples: int, n_parties: int) -> Guarantee:
+        return self.asked(n_parties, n_samples).mechanism.guarantee()
+
+    def steps(self, parties: Sequence[str]) -> Protocol[CohortSummary | None]:
+        """Ask everyone; what is described is post-processing. None where nobody has paid."""
+        sizes = dict.fromkeys(sorted(parties), 0)
+        if self.trust == "sum":
+            sizes = dict.fromkeys(sizes, _MOST_HIDDEN)
+            if self._relation is Neighbours.REPLACE_ONE:
+                known = yield from known_sizes(list(sizes))
+                sizes = dict(known.counts)
+        asked = self.asked(len(parties), max(sizes.values()))
+        told = yield Ask(asked, sizes)
+        receipts = {name: paid[0].to_dict() for name, paid in told.receipts.items() if paid}
+        if not receipts:
+            return None
+        counts, made = asked.counts, asked.mechanism
+        deviation = made.deviation if isinstance(made, SecureSum) else made.deviations[0]
+        (noised,) = told.arrays.values()
+        if isinstance(asked, Cohort) and len(parties) > 1:
+            counts = CohortCounts(self.schema, told.names)
+        return CohortSummary.counted(self.epsilon, counts, np.ravel(noised), deviation, receipts)
+
+
+class _Counted(Operation):
+    """Counts of raw rows: the sensitivity follows from the schema, and is nobody's word."""
+
+    @override
+    def special(self) -> Values:
+        return {"schema": sent_schema(self.asked.schema)}
+
+    @classmethod
+    @override
+    def made(cls, told: Values) -> Any:
+        try:
+            made = super().made(told | {"schema": received_schema(told["schema"])})
+            _ = made.counts.size
+        except UNREADABLE:
+            raise InvalidMessage("schema is not one whose columns can be counted.") from None
+        return made
+
+    def sums_of(self, party: LocalParty) -> Any:
+        raw = party.raw
+        if raw is None or not np.array_equal(raw.schema, sent_schema(self.asked.schema)):
+            raise InvalidMessage("this party has no raw rows of that schema to count.")
+        return raw.sums
+
+
+class _Cohort(_Counted):
+    @override
+    def response(self, n_samples: int) -> ResponseSpec:
+        size = (self.asked.counts.size,)
+        counts = Numbers(size, "<i8", lowest=-_FARTHEST, highest=_FARTHEST)
+        return ResponseSpec({"counts": counts}, self.asked.mechanism.guarantee())
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        ((noised,),) = source.draw(self.asked.mechanism, self.sums_of(party))
+        return {"counts": np.clip(noised, -_FARTHEST, _FARTHEST)}
+
+
+class _CohortOfAll(_Counted, SumOperation):
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        found: Arrays = self.asked.upload(self.sums_of(party).astype(np.float64), source)
+        return found
+
+
+install(Cohort, {"epsilon": EPSILON, **RELATION, "schema": SCHEMA}, _Cohort)
+install(CohortOfAll, {**COUNTED, **RELATION, "schema": SCHEMA}, _CohortOfAll)

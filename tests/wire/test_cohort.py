@@ -1,0 +1,135 @@
+"""Counts of raw rows for Table 1, asked of parties: what moves them, and who may ask for which."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.assurance.cohort import CohortCounts
+from confrere.errors import InvalidMessage
+from confrere.kernel.guarantee import Neighbours, Unit
+from confrere.ledger import Ledger
+from confrere.methods.design import AddRemove
+from confrere.schema import Category, Label, Number, PublicSchema
+from confrere.simulation import SeededSource
+from confrere_federation.parties import LocalFederation, LocalParty, PartyAccounts, Policy
+from confrere_federation.parties.cohort import CohortProtocol
+from confrere_federation.parties.federation import dry_run
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.requests import (
+    PartyFacts,
+    RawRows,
+    installed,
+    request_for,
+    sent_schema,
+)
+
+SCHEMA = PublicSchema(
+    [Number("age", bounds=(0, 120)), Category("job", values=["a", "b"])],
+    outcome=Label("ill", positive=1),
+)
+EPSILON = 2.0
+HIDDEN = {"neighbours": AddRemove(3_000)}
+trusts = pytest.mark.parametrize("trust", ["own noise", "sum"])
+relations = pytest.mark.parametrize("told", [{}, HIDDEN], ids=["replace-one", "add-remove"])
+
+
+def people(seed, n=3_000):
+    rng = np.random.default_rng(seed)
+    jobs = rng.choice(["a", "b"], n, p=[0.7, 0.3])
+    ages = rng.normal(40 + 10 * seed, 10, n)
+    return pd.DataFrame({"age": ages, "job": jobs, "ill": rng.choice([0, 1], n, p=[0.8, 0.2])})
+
+
+def federation(neighbours):
+    parties = []
+    for seed, name in enumerate("pqr"):
+        table, ledger = people(seed), Ledger()
+        ledger.open_account(name, neighbours=neighbours)
+        policy = Policy.anything(unit=Unit.RECORD, neighbours=neighbours)
+        books = PartyAccounts(ledger=ledger, account=name, policy=policy)
+        raw = RawRows(sent_schema(SCHEMA), CohortCounts(SCHEMA).sums(table))
+        parties.append(
+            LocalParty(name, np.zeros((3_000, 1)), SCHEMA.label(table), books, 7, raw=raw)
+        )
+    return LocalFederation(parties, on_error="raise"), parties
+
+
+@trusts
+@relations
+def test_what_all_count_together_is_what_one_table_holds(trust, told):
+    study = CohortProtocol(EPSILON, SCHEMA, trust=trust, **told)
+    relation = Neighbours.ADD_REMOVE if told else Neighbours.REPLACE_ONE
+    asked, parties = federation(relation)
+    table = asked.run_protocol(study.steps("pqr"))
+    everyone = pd.concat([people(seed) for seed in range(3)])
+    found = {(e.site, e.group, e.column, e.statistic): e for e in table.estimates_}
+    mean = found["all", "all", "age", "mean"]
+    assert mean.low <= everyone["age"].mean() <= mean.high
+    assert ("q", "all", "age", "mean") in found or trust == "sum"
+    assert table.schema_.outcome.base_rate == pytest.approx(0.2, abs=0.02)
+    for one in parties:
+        (entry,) = one.books.ledger.entries()
+        assert (entry.guarantee.epsilon, entry.guarantee.neighbours) == (EPSILON, relation)
+    sized = ["size"] if trust == "sum" and not told else []
+    steps = dry_run(study.steps, "pqr", "5" * 64, 3)["p"]
+    named = "cohort_of_all" if trust == "sum" else "cohort"
+    assert [one.operation for one in steps] == [*sized, named]
+
+
+def test_with_noise_of_their_own_the_study_draws_what_python_would():
+    asked, _ = federation(Neighbours.REPLACE_ONE)
+    table = asked.run_protocol(CohortProtocol(EPSILON, SCHEMA).steps("pqr"))
+    alone, point = CohortCounts(SCHEMA), CohortCounts(SCHEMA).point(EPSILON, Neighbours.REPLACE_ONE)
+    streams = {name: SeededSource(7).stream("cohort", 0).stream(name, 0) for name in "pqr"}
+    noised = np.concatenate(
+        [
+            streams[name].draw(point, alone.sums(people(seed)))[0][0]
+            for seed, name in enumerate("pqr")
+        ]
+    )
+    counts = CohortCounts(SCHEMA, tuple("pqr"))
+    assert table.estimates_ == list(counts.estimates(noised, point.deviations[0]))
+
+
+@trusts
+@relations
+def test_the_noise_follows_from_the_schema_and_from_nobody_s_word(trust, told):
+    asked = CohortProtocol(EPSILON, SCHEMA, trust=trust, max_retries=0, **told).asked(3, 3_000)
+    # One record is replaced by its opposite, or is there.
+    worst = pd.DataFrame({"age": [120.0, 10.0], "job": ["a", "b"], "ill": [1, 0]})
+    sums = [
+        CohortCounts(SCHEMA).sums(table) for table in (worst[:1], worst[:0] if told else worst[1:])
+    ]
+    steps = np.abs(sums[0] - sums[1]).sum() / getattr(asked.mechanism, "spacing", 1.0)
+    assert 0.99 <= steps / asked.mechanism.scale / EPSILON <= 1.0
+    request, facts = request_for(asked).write(), PartyFacts(3_000, 1)
+    operation = installed(asked.operation)
+    read, made = operation.read(request, facts).asked.mechanism, asked.mechanism
+    assert (read.scale, read.guarantee()) == (made.scale, made.guarantee())
+    values, arrays = request.values, request.arrays
+    for wrong in (
+        Payload(values, {"schema": np.frombuffer(b"{}", dtype=np.uint8)}),
+        Payload(values, {"schema": np.frombuffer(b"[" * 100_000, dtype=np.uint8)}),
+        Payload(values, {"schema": np.ones(3)}),
+        Payload(values | {"sensitivity": 1}, arrays),
+        Payload(values | {"neighbours": "nobody"}, arrays),
+        Payload(values, arrays | {"more": np.ones(1)}),
+    ):
+        with pytest.raises(InvalidMessage):
+            operation.read(wrong, facts)
+
+
+@trusts
+def test_a_party_counts_its_own_schema_only(trust):
+    other = PublicSchema([Number("age", bounds=(0, 1))], Label("ill", positive=1))
+    asked, _ = federation(Neighbours.REPLACE_ONE)
+    with pytest.raises(InvalidMessage, match="no raw rows of that schema"):
+        asked.run_protocol(CohortProtocol(EPSILON, other, trust=trust).steps("pqr"))
+
+
+@relations
+def test_a_sensitivity_that_is_too_small_is_found(monkeypatch, told):
+    right = CohortCounts.longest.fget
+    monkeypatch.setattr(CohortCounts, "longest", property(lambda self: int(0.95 * right(self))))
+    with pytest.raises(AssertionError):
+        test_the_noise_follows_from_the_schema_and_from_nobody_s_word("sum", told)
