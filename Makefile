@@ -13,7 +13,10 @@ demo: .venv/.ready
 test: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
+# R is installed where that is allowed, as the browser below.
 test-slow: .venv/.ready
+	@command -v Rscript >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends r-base-core >/dev/null; } || true
 	$(PIP) --editable "./federation[flare]"
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
 	$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default -n 2

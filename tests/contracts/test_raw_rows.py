@@ -9,6 +9,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
+from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -142,6 +144,21 @@ def test_four_readers_agree(name, seed, released):
     np.testing.assert_array_equal(again.predict_proba(table), expected)
     assert again.score(table) == model.score(table, table["outcome"])
     assert len(order) == len(model.classes_)
+
+
+@pytest.mark.slow  # it needs R, which `make test-slow` installs
+@pytest.mark.parametrize("seed", TABLES)
+def test_base_r_agrees(seed, released):
+    program = Path(__file__).parents[2] / "examples" / "predict.R"
+    for model, folder, table in (made for (_, one), made in released.items() if one == seed):
+        command = ["Rscript", program, folder / "model.json"]
+        subprocess.run(command, check=True)  # by its own test vectors
+        command.append(folder.parent / "table.csv")
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found = pd.read_csv(StringIO(text), dtype={"label": str})
+        expected = named(model, model.predict_proba(table))
+        np.testing.assert_allclose(found.iloc[:, 1:], expected, rtol=0, atol=1e-12)
+        assert [*found["label"]] == [str(label) for label in model.predict(table)]
 
 
 def test_rows_of_a_body_are_among_them(released):
