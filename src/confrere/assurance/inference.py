@@ -47,6 +47,9 @@ _FIRST = 0.45
 #: Populations that are drawn, and public rows of each.
 _POPULATIONS, _ROWS = 12, 1500
 
+#: Where quantiles are computed; between them is a line.
+_EVEN = (np.arange(100) + 0.5) / 100
+
 #: Deviation of a column's weight before any data, in log odds from its middle to its end.
 _PRIOR = 3.0
 
@@ -57,13 +60,17 @@ _CUT, _FINE = 2.5, 64
 _BLOCK = 1 << 16
 
 #: Largest correlation that is reckoned with; and what columns tell of one together, beside the one
-#: that is most alike to it: the power of what that leaves open. Chosen on three tables (1.24 to
-#: 1.28), confirmed on others.
-_ALIKE, _TOGETHER = 0.97, 1.4
+#: that is most alike to it: the power of what that leaves open. About 1.3 on the tables that it was
+#: chosen on, but not for every column alike.
+_ALIKE, _TOGETHER = 0.97, 2.5
 
 #: Nothing is printed where noise alone moves a person's log odds by more, in deviations; and no
 #: coefficient whose interval is wider to either side, or that the prior says much of.
 _TAU, _HALF, _OWN = 2.0, 1.5, 0.4
+
+#: Nor anything where log odds of the people who are drawn deviate by more: columns nearly decide
+#: the outcome, and who is left undecided does not follow from means and correlations.
+_DECIDED = 1.5
 
 _NOTE = "log odds and odds ratios; intervals count records and noise, each by itself"
 _AHEAD = "before anything is spent: how far intervals will reach around no effect"
@@ -105,10 +112,11 @@ def _number(mean: float, variance: float, shares: Floats) -> _Law:
     cov = np.diag(np.append(variance + mean**2, shares)) - np.outer(both, both)
 
     def rows(at: Floats) -> Floats:
-        first = 2 * special.betaincinv((1 + mean) / 2 * spread, (1 - mean) / 2 * spread, at) - 1
+        sides = (1 + mean) / 2 * spread, (1 - mean) / 2 * spread
+        first = 2 * np.interp(at, _EVEN, special.betaincinv(*sides, _EVEN)) - 1
         # Any order that is not the number's own will do.
-        turned = (np.argsort(np.argsort(np.modf(1e4 * at)[0])) + 0.5) / len(at)
-        return np.column_stack([first, *(turned < share for share in shares)])
+        other = np.modf(997 * at)[0]
+        return np.column_stack([first, *(other < share for share in shares)])
 
     return _Law(both, cov, rows)
 
@@ -334,7 +342,7 @@ class _Space:
             step = np.linalg.solve(precision, left)
             step *= min(1.0, 2.0 / max(float(np.abs(rows @ step).max()), 1e-12))
             theta = theta + step
-            if float(np.abs(step).max()) < 1e-5:
+            if float(np.abs(step).max()) < 1e-4:
                 break
         clear = np.linalg.inv(curved + own * np.eye(len(theta)))
         moved = np.square(clear @ rows.T).mean(axis=1)
@@ -343,7 +351,8 @@ class _Space:
             return np.asarray(np.einsum("ij,jk,ik->i", self.contrasts, cov, self.contrasts))
 
         variances = spread(np.linalg.inv(precision)), spread(clear)
-        return _Answer(self.contrasts @ theta, *variances, math.sqrt(float(self.noises @ moved)))
+        tau, decided = math.sqrt(float(self.noises @ moved)), float(np.std(rows @ weights))
+        return _Answer(self.contrasts @ theta, *variances, tau, decided)
 
 
 class _Answer(NamedTuple):
@@ -353,6 +362,7 @@ class _Answer(NamedTuple):
     variances: Floats
     clear: Floats  #: What records alone would leave of them
     tau: float  #: How far noise alone moves a person's log odds, in deviations
+    decided: float  #: How far log odds of people are apart, in deviations
 
 
 def _asked(epsilon: float, sensitivity: int) -> Point:
@@ -391,7 +401,8 @@ class Inference(Summary):
     """The terms of a linear model with odds ratios, intervals and p-values, and what they cost."""
 
     records: int  #: Their public number
-    #: Of what is not estimable at this epsilon: so many times the records would do.
+    #: Of what is not estimable at this epsilon: so many times the records would do; infinite where
+    #: none would.
     more_records: Mapping[str, float]
     confidence: float  #: Of every interval
     guarantee: Guarantee  #: Of what was asked of the records beside the fit
@@ -518,12 +529,14 @@ def _told(
     noise = np.maximum(noise, 1e-12)
     needed = 2 * noise / (np.sqrt(clear**2 + 4 * noise * most**2) - clear)
     needed = np.maximum(needed, float(np.median([one.tau for one in drawn])) / _TAU)
+    if float(np.median([one.decided for one in drawn])) > _DECIDED:
+        needed[:] = math.inf
     lines, more = [], {}
     for j, term in enumerate(space.terms):
         value, error = float(estimates[j]), math.sqrt(float(clear[j] + noise[j]))
         told: dict[str, Any] = {"coefficient": math.nan if ahead else value}
         if needed[j] > 1:
-            more[term.term] = float(needed[j])
+            more[term.term] = float(np.ceil(needed[j]))
             told["coefficient"] = math.nan
         else:
             ends = (0.0 if ahead else value) + z * error * np.array([-1.0, 1.0])
@@ -535,8 +548,10 @@ def _told(
                 told |= dict(zip(("odds_ratio", "or_low", "or_high"), ratios, strict=True))
         lines.append(TermLine(term=term.term, unit=term.unit, unit_name=term.unit_name, **told))
     note = f"{confidence:.0%} intervals. {_AHEAD if ahead else _NOTE}"
-    refused = (f"{name} ({math.ceil(k)} times the records would do)" for name, k in more.items())
-    if more:
+    refused = [f"{name} ({k:.0f} times the records would do)" for name, k in more.items()]
+    if math.inf in more.values():
+        note = "no intervals are known to be true where columns nearly decide the outcome"
+    elif more:
         note += f". Not estimable at this epsilon: {', '.join(refused)}"
     return Inference(tuple(lines), f"{note}.", n, more, confidence, **paid)
 

@@ -124,6 +124,14 @@ def test_what_noise_hides_is_refused_with_how_many_records_would_do():
     assert 0.5 < np.nanmedian(wider) < 2
 
 
+def test_nothing_is_said_where_columns_nearly_decide_the_outcome():
+    table = cohort(2)
+    table["ill"] = table["male"].astype(int)
+    found = infer(fitted(table, 1e3), table, epsilon=100.0, random_state=1)
+    assert {*found.more_records.values()} == {math.inf}
+    assert not found.quality()["measures"]
+
+
 @pytest.mark.parametrize(
     "other", [{"purpose": "prediction"}, {"geometry": "l2"}, {"neighbours": AddRemove(N)}]
 )
