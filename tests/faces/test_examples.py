@@ -2,14 +2,19 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from confrere.cli import app
 from confrere_federation.studies.study_file import read_local, read_study
+from confrere_federation.studies.template import write_template
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
@@ -34,10 +39,19 @@ def blocks_of(page, language):
     return blocks
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder to be in, where a program of ours may run without a process of its own."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield tmp_path
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example(example, tmp_path):
-    done = run([str(example)], tmp_path)
-    assert done.returncode == 0, done.stderr[-2000:]
+def test_example(example, here):
+    runpy.run_path(str(example), run_name="__main__")
 
 
 @pytest.mark.parametrize(
@@ -82,22 +96,21 @@ PAPERS = sorted((ROOT / "examples" / "papers").glob("*.py"))
 
 
 @pytest.fixture
-def example(tmp_path):
-    done = run(["-m", "confrere.cli", "init", "study", "--example"], tmp_path)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return tmp_path / "study"
+def example(here, monkeypatch):
+    write_template(here / "study", seed=0)
+    monkeypatch.chdir(here / "study")
+    return here / "study"
 
 
 @pytest.mark.parametrize("script", PAPERS, ids=lambda path: path.stem)
-def test_a_papers_methods_on_a_table_of_ones_own(script, example):
+def test_a_papers_methods_on_a_table_of_ones_own(script, example, capsys):
     code = [line for line in script.read_text().split('"""')[2].splitlines() if line]
     assert len(code) <= 15
     for name, own in (("main.csv", "people.csv"), ("branch-1.csv", "branch.csv")):
         (example / "local" / name).rename(example / own)
     (example / "study.toml").rename(example / "schema.toml")
-    done = run([str(script)], example)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("1-DP per") >= 2
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out.count("1-DP per") >= 2
 
 
 @pytest.mark.parametrize("script", PAPERS, ids=lambda path: path.stem)
@@ -110,9 +123,9 @@ def test_a_papers_method_by_a_study_file(script, example):
         lines = [one for one in local.read_text().splitlines() if not one.startswith("operations")]
         text = "\n".join(lines).replace('privacy_unit = "record"', f'privacy_unit = "{unit}"')
         local.write_text(text)
-    done = run(["-m", "confrere.cli", "fit", "study.toml", "--yes"], example)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "release(s)" in done.stdout + done.stderr
+    done = CliRunner().invoke(app, ["fit", "study.toml", "--yes"])
+    assert done.exit_code == 0, done.output
+    assert "release(s)" in done.output
 
 
 def test_every_cell_of_the_notebook_page_runs_and_shows_something(tmp_path):
