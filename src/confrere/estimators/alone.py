@@ -57,14 +57,6 @@ class PrivateLogisticRegression(LinearClassifier):
 
     Notes
     -----
-    **Privacy**
-
-    :Unit: record
-    :Neighbours: ``neighbours``; by default replace one row of ``(X, y)``
-    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP if ``delta`` is set
-    :Spends: ``epsilon`` and ``delta`` of ``budget``, once per ``fit``, before noise is drawn
-    :Public: n_samples, n_features, the label set, every parameter
-    :Releases: ``coef_``, ``intercept_``
     :Proof: docs/proofs/objective_perturbation.md and, for ``delta``, docs/proofs/gaussian.md; for
         noise that is shaped by a schema docs/proofs/geometry.md
 
@@ -93,20 +85,22 @@ class PrivateLogisticRegression(LinearClassifier):
 SourceLike: TypeAlias = Release | str | os.PathLike[str]
 
 
-def refuse_model(source: object) -> None:
-    """Say what to give instead of nothing, or of a fitted classifier, which is not a release."""
-    if source is None:
+def opened(source: Any, keys: Any, *, simulation: bool = False) -> tuple[Release, ...]:
+    """Return releases, verified where they are read; only a simulation reads rehearsals."""
+    listed = isinstance(source, Sequence) and not isinstance(source, str)
+    read = load_rehearsal if simulation else load_release
+    found = []
+    for item in source if listed else [source]:
+        paths = isinstance(item, str | os.PathLike)
+        found.append(read(item, require_signature_from=keys) if paths else item)
+        if not isinstance(found[-1], Release):
+            raise InvalidParameter(
+                "source must be a confrere.release.Release, a path to one, or several of them: of "
+                "a classifier model.to_release(), or the folder that its save() wrote."
+            )
+    if not found:
         raise InvalidParameter("source must be given: a release, or its path.")
-    if hasattr(source, "to_release"):
-        raise InvalidParameter(
-            "source is a classifier; give what it released: source=model.to_release(), or the "
-            "folder that its save() wrote."
-        )
-    if not isinstance(source, Release | str | os.PathLike | Sequence):
-        raise InvalidParameter(
-            f"source must be a confrere.release.Release or a path to one, got a "
-            f"{type(source).__name__}."
-        )
+    return tuple(found)
 
 
 @estimator
@@ -135,11 +129,7 @@ class ReleasedClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstim
 
     def fit(self, X: Any = None, y: Any = None) -> ReleasedClassifier:  # noqa: ARG002
         """Read the release; the data are not looked at."""
-        refuse_model(self.source)
-        release = self.source
-        if not isinstance(release, Release):
-            path = os.fspath(release or "")
-            release = load_release(path, require_signature_from=self.source_keys)
+        release, *_ = opened(self.source, self.source_keys)
         self._opened = (self.source, release.model)
         return self
 
@@ -182,6 +172,14 @@ class FromSources(PrivateClassifier):
         What was started from, each with its own guarantee.
     expected_gain_ : float or None
         How much area the target's records are expected to add to the sources, of two classes.
+
+    Notes
+    -----
+    :Neighbours: replace one row of the target's ``(X, y)``; with :class:`AddRemove` one comes or
+        goes
+    :Guarantee: ``epsilon``-DP, pure, for the target's records (with a ``delta``
+        ``(epsilon, delta)``-DP); the sources' hold as released
+    :Proof: docs/proofs/transfer.md
     """
 
     source: SourceLike | Sequence[SourceLike] | None = None
@@ -190,48 +188,41 @@ class FromSources(PrivateClassifier):
     _source_kinds: ClassVar[tuple[str, ...]]
 
     def _pay_and_learn(self, plan: Any, data: Any) -> Self:
-        self._forecast(plan)
-        return super()._pay_and_learn(plan, data)
-
-    def _forecast(self, plan: Any) -> None:
         """Keep what records are expected to add to the sources, and warn where that is little."""
         fit = getattr(plan, "likely", plan)
         gain = None if fit.expected is None else fit.expected.gain(fit.known)
-        self.expected_gain_ = gain
-        if self.random_state is not None or gain is None or gain >= GAIN:
-            return
-        free = "the source as it is would be the model for nothing."
-        charged = getattr(fit, "instead", None) is None
-        told = free if charged else "that is the model, and nothing is charged."
-        added = f"{gain:.4f} is what these records are expected to add to the source"
-        warnings.warn(f"{added}; {told}", PrivacyWarning, stacklevel=5)
+        self.expected_gain_, self._instead = gain, fit.instead
+        if self.random_state is None and gain is not None and gain < GAIN:
+            told = "the source as it is would be the model for nothing."
+            if fit.instead is not None:
+                told = "that is the model, and nothing is charged."
+            added = f"{gain:.4f} is what these records are expected to add to the source"
+            warnings.warn(f"{added}; {told}", PrivacyWarning, stacklevel=4)
+        if fit.instead is None:
+            return super()._pay_and_learn(plan, data)
+        self.guarantee_, self.simulated_ = fit.instead.guarantee, fit.instead.simulated
+        self.receipt_ = None  # type: ignore[assignment]
+        self._keep(plan, None, fit.instead.model)
+        return self
+
+    def to_release(self, encoder: SchemaEncoder | None = None) -> Release:
+        """Return what may leave; where a source is the model as it is, its very release."""
+        check_is_fitted(self)
+        return super().to_release(encoder) if self._instead is None else self._instead
 
     def _sources(self) -> tuple[Release, ...]:
-        refuse_model(self.source)
-        single = isinstance(self.source, Release | str | os.PathLike)
-        items: Sequence[Any] = [self.source] if single else list(self.source or ())  # type: ignore[arg-type]
-        if not items:
-            raise InvalidParameter("source must be a release, a path to one, or several of them.")
-        return tuple(map(self._open, items))
-
-    def _open(self, item: Any) -> Release:
-        """Return a release, verified: only a simulation may start from a simulated one."""
         simulation, kinds = self.random_state is not None, self._source_kinds
-        if isinstance(item, str | os.PathLike):
-            read = load_rehearsal if simulation else load_release
-            item = read(item, require_signature_from=self.source_keys)
-        if not isinstance(item, Release):
-            raise InvalidParameter("source must be a confrere.release.Release or a path to one.")
-        if item.simulated and not simulation:
-            raise SimulatedRelease(
-                "source was made with seeded noise, which protects nobody; ask for a real release, "
-                "or give random_state to simulate the target as well."
-            )
-        if item.kind not in kinds:
-            raise InvalidParameter(
-                f"source is of kind {item.kind!r}; this needs {' or '.join(map(repr, kinds))}."
-            )
-        return item
+        found = opened(self.source, self.source_keys, simulation=simulation)
+        for item in found:
+            if item.simulated and not simulation:
+                raise SimulatedRelease(
+                    "source was made with seeded noise, which protects nobody; ask for a real "
+                    "release, or give random_state to simulate the target as well."
+                )
+            if item.kind not in kinds:
+                told = " or ".join(map(repr, kinds))
+                raise InvalidParameter(f"source is of kind {item.kind!r}; this needs {told}.")
+        return found
 
 
 @estimator
@@ -263,17 +254,8 @@ class TransferClassifier(FromSources, LinearClassifier):
 
     Notes
     -----
-    **Privacy**
-
-    :Unit: record
-    :Neighbours: replace one row of the target's ``(X, y)``; with :class:`AddRemove` one row comes
-        or goes
-    :Guarantee: ``epsilon``-DP, pure, for the target's records (with a ``delta``
-        ``(epsilon, delta)``-DP); the sources' hold as released
     :Spends: ``epsilon`` of ``budget``, once per ``fit``, before noise is drawn; or nothing
     :Public: n_samples, n_features, the label set, the sources, every parameter
-    :Releases: ``coef_``, ``intercept_``
-    :Proof: docs/proofs/transfer.md
     """
 
     eta: Weight = None
@@ -285,21 +267,6 @@ class TransferClassifier(FromSources, LinearClassifier):
     _kind = "transfer"
     _source_kinds = ("plr", "transfer", "simcomb", "collaborative", "multiparty")
     _sparse = False
-
-    def _pay_and_learn(self, plan: Any, data: Any) -> Self:
-        self._instead = getattr(plan, "likely", plan).instead
-        if self._instead is None:
-            return super()._pay_and_learn(plan, data)
-        self._forecast(plan)
-        self.guarantee_, self.simulated_ = self._instead.guarantee, self._instead.simulated
-        self.receipt_ = None  # type: ignore[assignment]
-        self._keep(plan, None, self._instead.model)
-        return self
-
-    def to_release(self, encoder: SchemaEncoder | None = None) -> Release:
-        """Return what may leave; where a source is the model as it is, its very release."""
-        check_is_fitted(self)
-        return super().to_release(encoder) if self._instead is None else self._instead
 
 
 class HighLevelModel(NamedTuple):
@@ -337,6 +304,10 @@ class StackingClassifier(PrivateClassifier):
         Released models with their groups or parts, importances and shares.
     high_level_ : HighLevelModel or None
         The released combination; None for votes and for a single model.
+
+    Notes
+    -----
+    :Releases: ``low_level_``, ``high_level_``
     """
 
     combiner: Literal["stack", "vote", "weighted_vote"] = "stack"
@@ -370,14 +341,7 @@ class SampleStackingClassifier(StackingClassifier):
 
     Notes
     -----
-    **Privacy**
-
-    :Unit: record
-    :Neighbours: replace one row of ``(X, y)``; with :class:`AddRemove` one comes or goes
-    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
-    :Spends: ``epsilon`` of ``budget``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, the split, every parameter
-    :Releases: ``low_level_``, ``high_level_``
     :Proof: docs/proofs/sample_stacking.md
     """
 
@@ -416,14 +380,7 @@ class FeatureStackingClassifier(StackingClassifier):
 
     Notes
     -----
-    **Privacy**
-
-    :Unit: record
-    :Neighbours: replace one row of ``(X, y)``; with :class:`AddRemove` one comes or goes
-    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
-    :Spends: ``epsilon`` of ``budget``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, groups, importances, every parameter
-    :Releases: ``low_level_``, ``high_level_``
     :Proof: docs/proofs/feature_groups.md
     """
 
@@ -457,17 +414,7 @@ class TransferStackingClassifier(FromSources, StackingClassifier):
 
     Notes
     -----
-    **Privacy**
-
-    :Unit: record
-    :Neighbours: replace one row of the target's ``(X, y)``; with :class:`AddRemove` one
-        comes or goes
-    :Guarantee: ``epsilon``-DP, pure, for the target's records (with a ``delta``
-        ``(epsilon, delta)``-DP); the sources' hold as released
-    :Spends: ``epsilon`` of ``budget``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, groups, importances, the sources, every parameter
-    :Releases: ``low_level_``, ``high_level_``
-    :Proof: docs/proofs/transfer.md
     """
 
     eta: Weights = 0.0

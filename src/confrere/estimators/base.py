@@ -262,7 +262,7 @@ def estimator(kind: _Kind) -> _Kind:
     own = dict(made.own_doc)
     bases = [getattr(base, "own_doc", {}) for base in made.__mro__]
     parameters = made.__dataclass_fields__
-    for title in ("Parameters", "Attributes"):
+    for title in _INHERITED:
         said: dict[str, str] = {}
         for base in reversed(bases):
             said |= dict(re.findall(_ENTRY, base.get(title, ""), re.MULTILINE))
@@ -270,8 +270,10 @@ def estimator(kind: _Kind) -> _Kind:
         texts = [f"    {name}{said[name].rstrip()}" for name in names if name in said]
         if title == "Parameters":
             texts = [_with_default(text, parameters[text.split()[0]].default) for text in texts]
+        elif title == "Notes" and texts:
+            texts = ["    **Privacy**", "", *texts]
         own[title] = "\n".join(texts) + "\n"
-    order = ("", "Parameters", "Attributes", *own)
+    order = ("", *_INHERITED, *own)
     made.__doc__ = "\n".join(
         (f"    {title}\n    {'-' * len(title)}\n" if title else "") + own[title].strip("\n") + "\n"
         for title in dict.fromkeys(order)
@@ -280,8 +282,9 @@ def estimator(kind: _Kind) -> _Kind:
     return made  # type: ignore[no-any-return]
 
 
-#: One entry of a section of a docstring: its name, and the rest.
-_ENTRY = r"^    (\w+)( : .*\n(?:        .*\n?)*)"
+#: Sections of a docstring to which every base adds, and an entry: its name, and the rest.
+_INHERITED = ("Parameters", "Attributes", "Notes")
+_ENTRY = r"^    (\w+|:\w+:)( .*\n(?:        .*\n?)*)"
 
 
 def _sections(doc: str) -> dict[str, str]:
@@ -693,6 +696,14 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         The ledger entry that paid for it.
     simulated_ : bool
         Whether the noise came from a seed.
+
+    Notes
+    -----
+    :Unit: record
+    :Neighbours: replace one row of ``(X, y)``; with :class:`AddRemove` one comes or goes
+    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
+    :Spends: ``epsilon`` and ``delta`` of ``budget``, once per ``fit``, before noise is drawn
+    :Public: n_samples, n_features, the label set, every parameter
     """
 
     epsilon: Epsilon = field(default=1.0, kw_only=False)
@@ -1026,6 +1037,10 @@ class LinearClassifier(PrivateClassifier):
         Released weights, for rows as given to ``fit``.
     intercept_ : array of shape (1,) or (n_classes,)
         Released intercepts.
+
+    Notes
+    -----
+    :Releases: ``coef_``, ``intercept_``
     """
 
     @property

@@ -91,21 +91,14 @@ class CollaborativeClassifier(LinearClassifier):
 
     Notes
     -----
-    **Privacy**
-
-    :Unit: record
     :Neighbours: replace one row of ``(X, y)``, within its party; with :class:`AddRemove` one
         row comes or goes
-    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP if ``delta`` is set
-    :Spends: ``epsilon`` of ``budget``, once per ``fit``, before noise is drawn
     :Public: n_samples of every party, n_features, the label set, every parameter
     :Releases: ``coef_``, ``intercept_``, and every party's own release behind them
-    :Proof: docs/proofs/averaging.md
-
-    ``"ofaa"`` rests on docs/proofs/functional_mechanism.md and ``"laplace"`` on
-    docs/proofs/output_perturbation.md, ``"sums"`` on docs/proofs/secure_sums.md, where the
-    guarantee is ``(epsilon, delta)`` and towards the coordinator computational. A person with rows
-    at several parties pays epsilon at each.
+    :Proof: docs/proofs/averaging.md and, of ``"ofaa"``, docs/proofs/functional_mechanism.md, of
+        ``"laplace"`` docs/proofs/output_perturbation.md, of ``"sums"`` docs/proofs/secure_sums.md,
+        where the guarantee is ``(epsilon, delta)`` and towards the coordinator computational. A
+        person with rows at several parties pays epsilon at each
 
     Examples
     --------
@@ -258,20 +251,14 @@ class MultipartyClassifier(LinearClassifier):
 
     Notes
     -----
-    **Privacy**
-
     :Unit: party
     :Neighbours: replace all rows of one party, and how many they are
-    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
-    :Spends: ``epsilon`` of ``budget``, once per ``fit``, before noise is drawn
     :Public: the number of parties, n_features, the label set, the auxiliary rows, every parameter
     :Releases: ``coef_``, ``intercept_``, ``statistic_``
-    :Proof: docs/proofs/multiparty.md
-
-    ``"statistic"`` rests on docs/proofs/statistic.md, ``"cells"`` on docs/proofs/cells.md and
-    ``"weights"`` on docs/proofs/party_average.md. With ``trust="coordinator"`` whoever runs ``fit``
-    is trusted with what parties send and with adding the noise. Local classifiers must learn from
-    their party's rows alone.
+    :Proof: docs/proofs/multiparty.md and, of ``"statistic"``, docs/proofs/statistic.md, of
+        ``"cells"`` docs/proofs/cells.md, of ``"weights"`` docs/proofs/party_average.md. With
+        ``trust="coordinator"`` whoever runs ``fit`` is trusted with what parties send and with
+        adding the noise. Local classifiers must learn from their party's rows alone
 
     Examples
     --------
