@@ -21,7 +21,8 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
-from confrere.solver.descent import minimise, residual
+from confrere.solver.descent import residual
+from confrere_research.as_printed.minimiser import minimise
 
 #: Rows, columns, rounds, and the target for the ratio of times.
 SIZES = [

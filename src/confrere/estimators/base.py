@@ -198,14 +198,10 @@ RENAMED = {
     "stop_below": "gone: more rounds only divide epsilon, so give fewer",
     "feature_scale": _SCHEMA.format("importance of its columns", "multiply columns before fit"),
     "prior_intercept": _SCHEMA.format("base_rate of its label", "none"),
-    **{
-        name: _DESIGN.format(name)
-        for name in (
-            *("fit_intercept", "intercept_scale", "ridge_floor", "prior_check", "rows", "clipping"),
-            *("high_alpha", "high_fraction"),
-        )
-    },
 }
+for _name in ("fit_intercept", "intercept_scale", "ridge_floor", "prior_check", "rows"):
+    RENAMED[_name] = _DESIGN.format(_name)
+RENAMED |= {_name: _DESIGN.format(_name) for _name in ("clipping", "high_alpha", "high_fraction")}
 
 
 #: Parameters that are shown behind all others, in this order.
@@ -216,19 +212,10 @@ def _in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: _LAST.index(name) if name in _LAST else -1)
 
 
-class _OwnSignature:
-    """The parameters of a class, as its constructor has them."""
-
-    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
-        _, *own = (whole := inspect.signature(owner.__init__)).parameters
-        return whole.replace(parameters=[whole.parameters[name] for name in _in_order(own)])
-
-
 class KnownParameters:
     """What every estimator says about a parameter that it does not have: the nearest one."""
 
-    # ``__new__`` below would hide the constructor's own.
-    __signature__ = _OwnSignature()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:  # noqa: ARG004, D102
         cls._refuse_unknown(parameters)
@@ -236,7 +223,7 @@ class KnownParameters:
 
     @classmethod
     def _refuse_unknown(cls, parameters: Mapping[str, Any]) -> None:
-        for name in parameters.keys() - inspect.signature(cls.__init__).parameters.keys():
+        for name in parameters.keys() - cls.__dataclass_fields__.keys():
             raise TypeError(f"{cls.__name__} has no parameter {name!r}; {cls.instead_of(name)}")
 
     @classmethod
@@ -244,7 +231,7 @@ class KnownParameters:
         """Return what to say about a parameter that is not there: the nearest one, or all."""
         if name in RENAMED:
             return f"it is now {RENAMED[name]}."
-        known = [*known] or [*inspect.signature(cls).parameters]
+        known = [*known] or _in_order(cls.__dataclass_fields__)
         near = get_close_matches(name, known, n=1)
         return f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
 
@@ -258,6 +245,10 @@ class KnownParameters:
 def estimator(kind: _Kind) -> _Kind:
     """Make a class of parameters, with what its bases say of those that it says nothing about."""
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
+    # ``__new__`` would hide the constructor's own.
+    _, *given = (whole := inspect.signature(made.__init__)).parameters
+    ordered = [whole.parameters[name] for name in _in_order(given)]
+    made.__signature__ = whole.replace(parameters=ordered)
     made.own_doc = _sections(kind.__doc__ or "")
     own = dict(made.own_doc)
     bases = [getattr(base, "own_doc", {}) for base in made.__mro__]

@@ -32,7 +32,14 @@ from confrere.kernel.accountants import (
     loss_of,
 )
 from confrere.kernel.guarantee import Neighbours, check_epsilon, exact
-from confrere.kernel.measurements import SOLVER_SHARE, Columns, Objective, RowCount, exposed
+from confrere.kernel.measurements import (
+    SOLVER_SHARE,
+    Columns,
+    Objective,
+    Problem,
+    RowCount,
+    exposed,
+)
 from confrere.kernel.norms import HiddenSize, Norm
 from confrere.solver.descent import Descent
 
@@ -52,6 +59,23 @@ MANY_CLASSES = 10.0
 #: By its name: what two classes have.
 LossName = Literal["logistic", "capped"]
 LOSSES: dict[LossName, Logistic] = {"logistic": Logistic(), "capped": Logistic(0.5)}
+
+
+def problem(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    ridge: float,
+    *,
+    linear: Floats | None = None,
+    centre: Floats | None = None,
+) -> Problem:
+    """Return what :data:`SOLVER` is asked of bounded rows; public terms are zero by default."""
+    loss.check_labels(y)
+    rows = SOLVER.rows(X)
+    nothing = np.zeros((1, loss.n_scores * rows.d))
+    terms = (nothing if one is None else one.reshape(1, -1) for one in (linear, centre))
+    return Problem(rows, rows.keep(y), loss, ridge, *terms)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,6 @@ from confrere.kernel.measurements import (
     Objective,
     Part,
     Point,
-    Problem,
     RowCount,
     certified,
     check_centre,
@@ -50,6 +49,7 @@ from confrere.methods.allowance import (
     alike,
     equal_part,
     free_ridge,
+    problem,
     ridge_for,
 )
 from confrere.methods.asking import (
@@ -326,11 +326,8 @@ def noised_minimiser(
 
     def value(X: Rows, y: Labels) -> tuple[Floats]:
         """Return the certified minimiser, or else the centre."""
-        loss.check_labels(y)
-        rows, nothing = SOLVER.rows(X), np.zeros((1, math.prod(shape)))
-        towards = nothing if centre is None else centre.reshape(1, -1)
-        problem = Problem(rows, rows.keep(y), loss, ridge, nothing, towards)
-        return (coordinates(certified(SOLVER, problem, tolerance).reshape(shape)),)
+        asked = problem(X, y, loss, ridge, centre=centre)
+        return (coordinates(certified(SOLVER, asked, tolerance).reshape(shape)),)
 
     return Point(
         promise=row_promise(epsilon, n_samples, _OUTPUT, delta=delta),

@@ -30,6 +30,7 @@ from confrere.kernel.measurements import (
     smallest_tolerance,
     some_rows,
 )
+from confrere.methods.allowance import SOLVER, problem
 from confrere.methods.asking import (
     Ask,
     AskedSum,
@@ -46,7 +47,7 @@ from confrere.methods.asking import (
 )
 from confrere.methods.average import Collaboration, Combined, roundings, row_products
 from confrere.methods.plan import Term
-from confrere.solver.descent import minimise, residual
+from confrere.solver.descent import residual
 
 #: Ridge of one message: this times weights over epsilon, for all records together.
 _ONE_MESSAGE = 0.9
@@ -179,13 +180,10 @@ class OneMessage(Sums):
 
     def message(self, X: Any, y: Labels, sizes: Sizes, n_samples: int | None = None) -> Floats:
         share = (n_samples or len(y)) / sizes.total
-        near: dict[str, Any] = {
-            "ridge": self.ridge(sizes) * share,
-            "centre": self.centre,
-            "tolerance": self.tolerance(sizes),
-        }
+        loss, ridge = loss_of(self.n_classes, self.cap), self.ridge(sizes) * share
         try:
-            solved = minimise(X, y, loss_of(self.n_classes, self.cap), **near)
+            asked = problem(X, y, loss, ridge, centre=self.centre)
+            solved = SOLVER.solve(asked, self.tolerance(sizes)).reshape(self.centre.shape)
         except UNSOLVED:
             # A party that stays away because of its data would tell: it sends the centre.
             solved = self.centre

@@ -24,8 +24,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import lambertw
+from scipy import linalg, optimize, special
 from sklearn.base import clone
 
 from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
@@ -54,7 +53,7 @@ from confrere.kernel.measurements import (
 )
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
-from confrere.methods.allowance import Alpha
+from confrere.methods.allowance import SOLVER, Alpha, problem
 from confrere.methods.asking import (
     MANY,
     Ask,
@@ -69,13 +68,12 @@ from confrere.methods.asking import (
     party_codes,
 )
 from confrere.methods.plan import Names, Plan, Term, linear_model
-from confrere.methods.public_cells import Cells, HalfWhite
 from confrere.model import Facts, Linear
-from confrere.solver.descent import minimise
 from confrere.solver.parties import solve_parties
 from confrere.views import progress_bar
 
 Integers = NDArray[np.int64]
+Places = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 Sent = NDArray[Any]  #: Weights, shares of cells, or votes
 Trust = Literal["coordinator", "sum"]
@@ -134,23 +132,6 @@ def _poll(scores: Floats, votes: Integers) -> None:
         votes[k] += chosen.view(np.uint8).sum(axis=0, dtype=np.uint8)
 
 
-def accumulate_votes(
-    ballots: Iterable[ArrayLike], *, n_rows: int, n_classes: int = 2
-) -> tuple[Integers, int]:
-    """Count votes cast as class codes, as :func:`count_votes` does; return the ballots' number."""
-    votes = np.zeros((n_rows, n_classes), dtype=np.int64)
-    n_parties = 0
-    for ballot in ballots:
-        codes = np.asarray(ballot)
-        if codes.shape != (n_rows,) or not np.issubdtype(codes.dtype, np.integer):
-            raise InvalidData("a ballot must hold one whole-numbered code per auxiliary row.")
-        if n_rows and (codes.min() < 0 or codes.max() >= n_classes):
-            raise InvalidData("a ballot's codes must lie between 0 and n_classes - 1.")
-        votes[np.arange(n_rows), codes] += 1
-        n_parties += 1
-    return (votes[:, 1].copy() if n_classes == 2 else votes), n_parties
-
-
 @dataclass(frozen=True, eq=False)
 class Tally:
     """How many parties voted for what on every row; who was left out counts as evenly split."""
@@ -168,6 +149,22 @@ class Tally:
         whole = votes.ndim == 1 or np.all(votes.sum(axis=1) == self.counted)
         if not whole or (votes.size and (votes.min() < 0 or votes.max() > self.counted)):
             raise InvalidData("a party votes once on every row.")
+
+    @classmethod
+    def of(
+        cls, ballots: Iterable[ArrayLike], n_parties: int, *, n_rows: int, n_classes: int = 2
+    ) -> Tally:
+        """Count votes cast as class codes, as :func:`count_votes` does."""
+        votes, counted = np.zeros((n_rows, n_classes), dtype=np.int64), 0
+        for ballot in ballots:
+            codes = np.asarray(ballot)
+            if codes.shape != (n_rows,) or not np.issubdtype(codes.dtype, np.integer):
+                raise InvalidData("a ballot must hold one whole-numbered code per auxiliary row.")
+            if n_rows and (codes.min() < 0 or codes.max() >= n_classes):
+                raise InvalidData("a ballot's codes must lie between 0 and n_classes - 1.")
+            votes[np.arange(n_rows), codes] += 1
+            counted += 1
+        return cls(votes[:, 1].copy() if n_classes == 2 else votes, counted, n_parties)
 
     @property
     def n_classes(self) -> int:
@@ -207,14 +204,9 @@ def minimise_weighted(X: Floats, statistic: Floats, *, alpha: float, tolerance: 
         linear -= total / len(statistic)
         linear[0] += total
         linear = linear - linear.mean(axis=0)
-    W = minimise(
-        X,
-        np.full(n_rows, -1.0 if two else 0.0),
-        loss_of(2 if two else len(statistic)),
-        ridge=n_rows * alpha,
-        linear=linear,
-        tolerance=tolerance,
-    )
+    labels, loss = np.full(n_rows, -1.0 if two else 0.0), loss_of(2 if two else len(statistic))
+    asked = problem(X, labels, loss, n_rows * alpha, linear=linear)
+    W = SOLVER.solve(asked, tolerance).reshape(statistic.shape)
     return W if two else np.asarray(W - W.mean(axis=0))
 
 
@@ -270,7 +262,7 @@ def largest_norm(alpha: float, n_classes: int = 2) -> float:
     others = n_classes - 1
     # The largest margin that a unit of norm buys.
     reach = 1.0 if n_classes == 2 else math.sqrt(n_classes / others)
-    peak = float(lambertw(others / math.e).real)
+    peak = float(special.lambertw(others / math.e).real)
     free = math.sqrt(peak / alpha)
     if reach * free >= 1 + peak:
         return free * (1 + _ROUNDING)
@@ -278,12 +270,7 @@ def largest_norm(alpha: float, n_classes: int = 2) -> float:
     def slack(r: float) -> float:
         return alpha * r * (math.exp(reach * r) + others) - reach * others
 
-    return float(brentq(slack, 0.0, 2 * free, xtol=1e-300, rtol=1e-15)) * (1 + _ROUNDING)
-
-
-def statistic_sensitivity(n_parties: int, *, n_classes: int = 2) -> float:
-    """Return the L2 sensitivity of ``s``; of K classes the rows' sum does not move at all."""
-    return _move(n_classes) / n_parties * (1 + _ROUNDING)
+    return float(optimize.brentq(slack, 0.0, 2 * free, xtol=1e-300, rtol=1e-15)) * (1 + _ROUNDING)
 
 
 def soft_sensitivity(
@@ -319,6 +306,324 @@ def auxiliary_radius(X: NDArray[np.floating]) -> float:
     gram = rows.T @ rows if n_features <= n_rows else rows @ rows.T
     largest = float(np.linalg.eigvalsh(gram)[-1] + margin * np.trace(gram))
     return float(min(1.0, math.sqrt(largest / n_rows), norms.mean() * (1 + margin)))
+
+
+# --- public cells ---------------------------------------------------------------------------------
+# Clusters of public rows without labels. What is known of private rows is one number per cell and
+# class, their share of all rows; a softmax model says how classes share the cells, from noised
+# shares. How many of the public rows of a cell the model gives to each class is compared with what
+# was released. That is post-processing, so choices are free: the shares choose their ridge and
+# whether the model sees wide directions as wider than others, and a model of several classes is
+# learned once more from what it says of the public rows.
+
+#: Cells are found along so many directions; more are mostly noise to distances.
+_DIRECTIONS = 20
+
+#: Directions with less than this share of the largest variance are left out.
+_THINNEST = 1e-3
+
+#: Squared mean length of a half-white row, to which the ridges of models belong.
+_LENGTH = 20.0
+
+#: Distances are compared on a grid this fine, so that ties are ties on every machine.
+_GRID = 2.0**-30
+
+_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A row lies in the cell of the largest ``directions @ x + offset``; a tie is for the first."""
+
+    directions: Floats
+    offsets: Floats
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def of(self, rows: Floats) -> Places:
+        """Return the cell of every row; whatever the numbers are, it is one of them."""
+        with np.errstate(all="ignore"):
+            return np.asarray(np.argmax(rows @ self.directions.T + self.offsets, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class HalfWhite:
+    """Public rows, their principal directions half-way to the same spread.
+
+    As they are, a few directions decide every score; white, those of noise count as much as those
+    of structure.
+    """
+
+    rows: Floats  #: Public rows
+    #: The public constant of an intercept: with one, rows are taken from their mean.
+    constant: float = 0.0
+
+    @cached_property
+    def mean(self) -> Floats:
+        return self.rows.mean(axis=0) if self.constant else np.zeros(self.rows.shape[1])
+
+    @cached_property
+    def turn(self) -> Floats:
+        """The ``(d, c)`` map to half-white coordinates, widest direction first."""
+        values, vectors = self._directions
+        return np.asarray(vectors / values**0.25 * math.sqrt(_LENGTH / np.sqrt(values).sum()))
+
+    @cached_property
+    def _white(self) -> Floats:
+        values, vectors = self._directions
+        return np.asarray((vectors / np.sqrt(values))[:, :_DIRECTIONS])
+
+    @cached_property
+    def _directions(self) -> tuple[Floats, Floats]:
+        away = self.rows - self.mean
+        values, vectors = np.linalg.eigh(away.T @ away / len(away))
+        kept = values > max(_THINNEST * values[-1], 1e-12)
+        if not kept.any():  # all rows are the same
+            return np.ones(1), np.zeros((self.rows.shape[1], 1))
+        return values[kept][::-1], vectors[:, kept][:, ::-1]
+
+    @cached_property
+    def stretches(self) -> tuple[Floats, Floats]:
+        """What half-white coordinates are multiplied by: nothing, or to see rows as they are."""
+        values, _ = self._directions
+        plain = values**0.25 * math.sqrt(np.sqrt(values).sum() / values.sum())
+        return np.ones(len(values)), plain
+
+    def coordinates(self, rows: Floats) -> Floats:
+        return np.asarray((rows - self.mean) @ self.turn)
+
+    def cells(self, count: int) -> Cells:
+        """Return a partition into ``count`` clusters at most, each with some of the public rows."""
+        centres = _k_means((self.rows - self.mean) @ self._white, count)
+        directions = 2 * centres @ self._white.T
+        return Cells(directions, -(centres**2).sum(axis=1) - directions @ self.mean)
+
+    def explained(self, cells: Cells) -> float:
+        points = (self.rows - self.mean) @ self._white
+        middle = points.mean(axis=0)
+        spread = float(((points - middle) ** 2).sum())
+        places = cells.of(self.rows)
+        sizes = np.bincount(places, minlength=len(cells))
+        sums = _sums_by(places, points, len(cells))
+        means = sums / np.maximum(sizes, 1)[:, None] - middle
+        return float((sizes @ means**2).sum()) / spread if spread > 0 else 1.0
+
+    def model(
+        self, places: Places, shares: Floats, deviation: float, n_parties: int, alpha: float | None
+    ) -> tuple[Floats, float]:
+        """Return weights of rows and of the constant, ``(d,)`` or ``(K, d)``, and their ridge."""
+        n_cells, n_classes = shares.shape
+        sizes = np.bincount(places, minlength=n_cells) / len(self.rows)
+        # A class's part of a cell is uncertain besides: private and public rows are samples.
+        even = (1 - 1 / n_classes) / n_classes
+        sampled = sizes * even * (1 / n_parties + 1 / len(self.rows))
+        seen, intercept = self.coordinates(self.rows), self.constant > 0
+        weights, ridge = fit_shares(
+            seen,
+            places,
+            shares,
+            deviation**2 + sampled + 1e-12,
+            intercept=intercept,
+            ridges=RIDGES if alpha is None else (alpha,),
+            stretches=self.stretches,
+        )
+        if n_classes > 2:  # two are ranked by scores, which a sharper border makes coarser
+            weights = learn_again(seen, weights, intercept=intercept)
+        turned = weights[:, : self.turn.shape[1]] @ self.turn.T
+        if intercept:
+            intercepts = weights[:, -1] - turned @ self.mean
+            turned = np.hstack([turned, intercepts[:, None] / self.constant])
+        return (turned[1] - turned[0] if n_classes == 2 else turned), ridge
+
+
+def _k_means(points: Floats, count: int) -> Floats:
+    """Return at most ``count`` centres, from a start that a fixed seed draws (k-means++)."""
+    rng = np.random.default_rng(0)
+    scale = max(float(np.abs(points).max()), 1e-300)
+    centres = points[[int(rng.integers(len(points)))]]
+    nearest = _distances(points, centres, scale)[:, 0]
+    tries = 2 + int(math.log(count))
+    for draws in rng.uniform(size=(min(count, len(points)) - 1, tries)):
+        if not nearest.any():
+            break  # every row is a centre already
+        drawn = np.searchsorted(np.cumsum(nearest), draws * nearest.sum(), side="right")
+        tried = points[np.minimum(drawn, len(points) - 1)]
+        left = np.minimum(nearest[:, None], _distances(points, tried, scale))
+        best = int(left.sum(axis=0).argmin())
+        centres, nearest = np.vstack([centres, tried[best]]), left[:, best]
+    places = None
+    for _ in range(_ROUNDS):
+        found = _distances(points, centres, scale).argmin(axis=1)
+        if places is not None and np.array_equal(found, places):
+            break
+        places = found
+        sizes = np.bincount(places, minlength=len(centres))
+        sums = _sums_by(places, points, len(centres))
+        centres = sums[sizes > 0] / sizes[sizes > 0][:, None]
+        if not sizes.all():
+            places = None
+    return centres
+
+
+def _distances(points: Floats, centres: Floats, scale: float) -> Floats:
+    """Return squared distances in units of ``scale``, on a grid."""
+    points, centres = points / scale, centres / scale
+    squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
+    return np.asarray(np.rint(np.maximum(squares - 2 * points @ centres.T, 0.0) / _GRID))
+
+
+def _sums_by(places: Places, values: Floats, count: int) -> Floats:
+    columns = [np.bincount(places, weights=column, minlength=count) for column in values.T]
+    return np.stack(columns, axis=1)
+
+
+#: The ridges that :func:`fit_shares` chooses from, largest first.
+RIDGES = (10.0, 3.0)
+
+#: Ridge of the intercept, as a share of the others'.
+_INTERCEPT = 1e-3
+
+#: How much surer than it is a model is taken when it is learned again, and with which ridge.
+_SURER, _AGAIN = 4.0, 5.0
+
+
+def fit_shares(
+    rows: Floats,  # Public rows, half-white
+    places: Places,  # Their cells
+    shares: Floats,  # Share of all rows that are in a cell and of a class; noised
+    variances: Floats,  # Of a share, noise and sampling together
+    *,
+    intercept: bool,  # Whether the model has one
+    ridges: Sequence[float] = RIDGES,  # To choose from, largest first
+    # To choose from: what columns are multiplied by. Default: none.
+    stretches: Sequence[Floats] = (),
+) -> tuple[Floats, float]:
+    """Fit a softmax model to noised shares of cells and classes.
+
+    Minimises ``sum (share - mean of the model's probabilities over the cell)^2 / (2 variance)``
+    plus ``ridge ||W||^2``, by the ridge and stretch of rows under which the shares are the most
+    probable (Laplace's approximation). Returned are weights of rows as given, and the ridge.
+    """
+    best, chosen = -math.inf, ridges[0]
+    for stretch in stretches or [np.ones(rows.shape[1])]:
+        fit = _ShareFit(rows * stretch, places, shares, variances, intercept)
+        start = np.zeros(fit.size)
+        for ridge in ridges:
+            start, value = fit.minimise(ridge, start)
+            evidence = -value - 0.5 * fit.log_determinant(ridge, start)
+            if evidence > best:
+                best, chosen, found, kept, seen = evidence, ridge, start, fit, stretch
+    # Whoever computes it again, elsewhere, finds the same to seven digits.
+    found, _ = kept.minimise(chosen, found, precise=True)
+    weights = kept.weights(found)
+    weights[:, : len(seen)] *= seen
+    return weights, float(chosen)
+
+
+def learn_again(rows: Floats, weights: Floats, *, intercept: bool) -> Floats:
+    """Learn a model of several classes again, from its own answers for public rows, made surer.
+
+    Borders between classes move to where there are few public rows; scores keep their size.
+    """
+    Z = np.hstack([rows, np.ones((len(rows), int(intercept)))])
+    penalty = _penalty(Z.shape[1], intercept)
+    basis = _basis(len(weights))
+    scores = Z @ weights.T
+    labels = special.softmax(_SURER * scores, axis=1)
+
+    def value(point: Floats) -> tuple[float, Floats]:
+        U = point.reshape(-1, Z.shape[1])
+        found = Z @ (basis @ U).T
+        logs = special.logsumexp(found, axis=1)
+        off = np.exp(found - logs[:, None]) - labels
+        total = float(logs.sum() - (labels * found).sum() + _AGAIN * (U**2 @ penalty).sum())
+        return total, (basis.T @ (off.T @ Z) + 2 * _AGAIN * U * penalty).ravel()
+
+    done = optimize.minimize(
+        value,
+        np.zeros((len(weights) - 1) * Z.shape[1]),
+        jac=True,
+        method="L-BFGS-B",
+        options=_PRECISE,
+    )
+    again = basis @ done.x.reshape(-1, Z.shape[1])
+    new = Z @ again.T
+    size = float((new**2).sum())
+    return np.asarray(again * (float((new * scores).sum()) / size if size > 0 else 1.0))
+
+
+_PRECISE: Any = {"maxiter": 5000, "maxfun": 10_000, "gtol": 1e-9, "ftol": 1e-16}
+
+
+def _basis(n_classes: int) -> Floats:
+    return np.asarray(linalg.helmert(n_classes).T)
+
+
+def _penalty(size: int, intercept: bool) -> Floats:
+    penalty = np.ones(size)
+    if intercept:
+        penalty[-1] = _INTERCEPT
+    return penalty
+
+
+class _ShareFit:
+    def __init__(
+        self, rows: Floats, places: Places, shares: Floats, variances: Floats, intercept: bool
+    ) -> None:
+        order = np.argsort(places, kind="stable")
+        ones = np.ones((len(rows), int(intercept)))
+        self.Z = np.hstack([rows, ones])[order]
+        self.places = places[order]
+        present, self.starts = np.unique(self.places, return_index=True)
+        # A cell without public rows: the model says nothing of it.
+        self.seen = np.searchsorted(present, self.places)
+        self.shares, self.roots = shares[present], np.sqrt(variances[present])[:, None]
+        n_classes = shares.shape[1]
+        self.basis = _basis(n_classes)
+        self.penalty = _penalty(self.Z.shape[1], intercept)
+        self.size = (n_classes - 1) * self.Z.shape[1]
+
+    def weights(self, point: Floats) -> Floats:
+        return np.asarray(self.basis @ point.reshape(-1, self.Z.shape[1]))
+
+    def _probabilities(self, point: Floats) -> Floats:
+        return np.asarray(special.softmax(self.Z @ self.weights(point).T, axis=1))
+
+    def _by_cell(self, values: Floats) -> Floats:
+        return np.asarray(np.add.reduceat(values, self.starts, axis=0) / len(self.Z))
+
+    def minimise(
+        self, ridge: float, start: Floats, *, precise: bool = False
+    ) -> tuple[Floats, float]:
+        def value(point: Floats) -> tuple[float, Floats]:
+            P = self._probabilities(point)
+            off = (self._by_cell(P) - self.shares) / self.roots
+            pull = (off / self.roots)[self.seen] / len(self.Z)
+            slope = P * (pull - (pull * P).sum(axis=1, keepdims=True))
+            U = point.reshape(-1, self.Z.shape[1])
+            total = 0.5 * float((off**2).sum()) + ridge * float((U**2 @ self.penalty).sum())
+            gradient = self.basis.T @ (slope.T @ self.Z) + 2 * ridge * U * self.penalty
+            return total, gradient.ravel()
+
+        options: Any = _PRECISE if precise else {"maxiter": 200, "gtol": 1e-4}
+        done = optimize.minimize(value, start, jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(done.x), float(done.fun)
+
+    def log_determinant(self, ridge: float, point: Floats) -> float:
+        """Return that of the curvature over the ridge's, by Gauss and Newton."""
+        P = self._probabilities(point)
+        lead = self.basis[None] - (P @ self.basis)[:, None]  # (N, K, K-1)
+        scaled = self.Z / np.sqrt(2 * ridge * self.penalty)
+        n_cells, n_classes = self.shares.shape
+        J = np.empty((n_cells, n_classes, n_classes - 1, self.Z.shape[1]))
+        for y in range(n_classes):
+            for b in range(n_classes - 1):
+                J[:, y, b] = self._by_cell((P[:, y] * lead[:, y, b])[:, None] * scaled)
+        J /= self.roots[:, :, None, None]
+        J = J.reshape(n_cells * n_classes, -1)
+        gram = J @ J.T if len(J) <= J.shape[1] else J.T @ J
+        return float(np.linalg.slogdet(np.eye(len(gram)) + gram)[1])
 
 
 # --- totals, and the noise on them ----------------------------------------------------------------
@@ -415,6 +720,7 @@ class PartyTotal:
     tolerance: float = 0.0  #: Certified bound on the gradient of a model before noise
     #: Axes ``(d,)`` and orthonormal directions ``(d, d)`` of noise that is no ball's.
     axes: tuple[Floats, Floats] | None = None
+    cells: Cells | None = None  #: The public partition that shares are of
 
     def __post_init__(self) -> None:
         theorem("point", "L1" if self.method == "cells" else "L2", self.budget.delta)
@@ -512,7 +818,7 @@ def noised_average(budget: PartyBudget, *, n_features: int, alpha: float) -> Par
     )
 
 
-def noised_cells(budget: PartyBudget, *, n_cells: int) -> PartyTotal:
+def noised_cells(budget: PartyBudget, *, n_cells: int, cells: Cells | None = None) -> PartyTotal:
     """Add up how every party's rows are shared over cells and classes, add integer noise."""
     _check_sizes(n_cells)
     shape, every = (n_cells, budget.n_classes), WHOLE * budget.n_parties
@@ -542,6 +848,7 @@ def noised_cells(budget: PartyBudget, *, n_cells: int) -> PartyTotal:
         shape=shape,
         turned=lambda released: released.reshape(-1, *shape) / every,
         unit=every,
+        cells=cells,
     )
 
 
@@ -595,7 +902,8 @@ def noised_statistic(budget: PartyBudget, *, rows: Floats) -> PartyTotal:
         method="statistic",
         size=size * (k - 1),
         value=value,
-        moved=statistic_sensitivity(budget.n_parties, n_classes=k) * (1 + slack),
+        # Of K classes the sum over classes does not move at all.
+        moved=_move(k) / budget.n_parties * (1 + _ROUNDING) * (1 + slack),
         off=2 * off / least,
         reach=2 / least,
         largest=2 / least / budget.n_parties,
@@ -810,21 +1118,23 @@ class Voting:
         return HalfWhite(np.ascontiguousarray(plain), self.frame.constant)
 
     @cached_property
-    def _kept(self) -> tuple[dict[int, Cells], dict[int, PartyTotal]]:
-        return {}, {}
+    def _kept(self) -> dict[int, PartyTotal]:
+        return {}
 
     def cells(self, n_parties: int) -> Cells:
         """Return the public partition for so many parties, in the frame's coordinates."""
+        found = self.mechanism(n_parties).cells
+        assert found is not None
+        return found
+
+    def _cells(self, n_parties: int) -> Cells:
         if self.partition is not None:
             return self.partition
-        count = cells_for(self.epsilon, n_parties, len(self.rows), self.n_classes)
-        kept = self._kept[0]
-        if count not in kept:
-            found = self._public.cells(count)
-            if self.frame.constant:
-                found = Cells(np.pad(found.directions, ((0, 0), (0, 1))), found.offsets)
-            kept[count] = found
-        return kept[count]
+        found = self._public.cells(
+            cells_for(self.epsilon, n_parties, len(self.rows), self.n_classes)
+        )
+        pad = ((0, 0), (0, 1 if self.frame.constant else 0))
+        return Cells(np.pad(found.directions, pad), found.offsets)
 
     def budget(self, n_parties: int) -> PartyBudget:
         shared = self.trust == "sum"
@@ -839,14 +1149,14 @@ class Voting:
         )
 
     def mechanism(self, n_parties: int) -> PartyTotal:
-        kept = self._kept[1]
-        if n_parties not in kept:
-            kept[n_parties] = self._total(self.budget(n_parties))
-        return kept[n_parties]
+        if n_parties not in self._kept:
+            self._kept[n_parties] = self._total(self.budget(n_parties))
+        return self._kept[n_parties]
 
     def _total(self, budget: PartyBudget) -> PartyTotal:
         if self.method == "cells":
-            return noised_cells(budget, n_cells=len(self.cells(budget.n_parties)))
+            cells = self._cells(budget.n_parties)
+            return noised_cells(budget, n_cells=len(cells), cells=cells)
         if self.method == "statistic":
             return noised_statistic(budget, rows=self.rows)
         size = self.frame.size
@@ -1110,7 +1420,8 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
         if data.total is not None:
             return data.total
         if self.local is not None:
-            return tally_estimators(data, plan.auxiliary, self.local, on_faulty=self.on_faulty)
+            ballots = local_ballots(data, plan.auxiliary, self.local, self.on_faulty)
+            return Tally.of(ballots, len(data), n_rows=len(plan.rows), n_classes=k)
         if not plan.votes:
             made = plan.mechanism(self.n_parties)
             blocks = (made.clipped(block).sum(axis=0) for block, _ in self._each(data))
@@ -1125,11 +1436,11 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
         return Tally(votes, counted, len(data))
 
 
-def tally_estimators(parties: Parties, auxiliary: Any, local: Any, *, on_faulty: OnFaulty) -> Tally:
-    """Fit a classifier of any kind on each party's rows and add up the votes."""
-    classes, failed, trained, counted = parties.classes, [], 0, 0
-    every = np.arange(auxiliary.shape[0])
-    votes = np.zeros((len(every), len(classes)), dtype=np.int64)
+def local_ballots(
+    parties: Parties, auxiliary: Any, local: Any, on_faulty: OnFaulty
+) -> Iterator[ArrayLike]:
+    """Fit a classifier of any kind on each party's rows and yield its votes."""
+    classes, failed, trained = parties.classes, [], 0
     with progress_bar("local classifiers", len(parties)) as step:
         for k, name in enumerate(parties.names):
             step(k)
@@ -1138,13 +1449,12 @@ def tally_estimators(parties: Parties, auxiliary: Any, local: Any, *, on_faulty:
             where, _ = parties.rows_of([k])
             codes = parties.codes[where]
             if np.all(codes == codes[0]):
-                votes[:, codes[0]] += 1
-                counted += 1
+                yield np.full(auxiliary.shape[0], codes[0])
                 continue
             model = local_of(local, k, len(parties), name)
             try:
                 model.fit(parties.X[where], classes[codes])
-                votes[every, encode_labels(np.asarray(model.predict(auxiliary)), classes)] += 1
+                ballot = encode_labels(np.asarray(model.predict(auxiliary)), classes)
             except Exception as error:
                 kind = type(error).__name__
                 if on_faulty == "refuse":
@@ -1152,23 +1462,21 @@ def tally_estimators(parties: Parties, auxiliary: Any, local: Any, *, on_faulty:
                     raise InvalidData(why) from error
                 failed.append(f"party {name!s}: {kind}")
                 continue
-            trained, counted = trained + 1, counted + 1
+            trained += 1
+            yield ballot
     if failed and not trained:
         raise InvalidData(f"local: every party's classifier failed; the first is {failed[0]}.")
     if failed:
         logger.warning("left out %d whose local classifier failed: %s", len(failed), failed[:10])
-    return Tally(votes[:, 1] if len(classes) == 2 else votes, counted, len(parties))
 
 
 def local_of(local: Any, position: int, n_parties: int, name: Any) -> Any:
     if isinstance(local, list | tuple):
-        if len(local) != n_parties:
-            raise InvalidParameter("local: a list must hold one classifier per party.")
-        chosen = local[position]
+        chosen = local[position] if len(local) == n_parties else None
     else:
         chosen = local(name) if callable(local) and not hasattr(local, "fit") else local
     if not (hasattr(chosen, "fit") and hasattr(chosen, "predict")):
         raise InvalidParameter(
-            "local must be a classifier, a list of them, or party -> classifier."
+            "local must be a classifier, one for every party, or party -> classifier."
         )
     return clone(chosen)

@@ -57,9 +57,9 @@ from confrere.methods.geometry import (
     kept_in_ball,
 )
 from confrere.methods.plan import plan_linear
-from confrere.methods.public_cells import HalfWhite
 from confrere.methods.sums import OneMessage
 from confrere.methods.votes import (
+    HalfWhite,
     PartyBudget,
     PartyTotal,
     Voting,

@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData
 from confrere.kernel.accountants import Logistic, Loss
 from confrere.kernel.guarantee import check_positive
 
@@ -208,12 +207,8 @@ def solve_parties(
     check_positive(alpha, "alpha")
     check_positive(tolerance, "tolerance")
     rows, labels, starts, m = np.asarray(X), np.asarray(y), np.asarray(offsets), loss.n_scores
-    if rows.ndim != 2 or rows.shape[1] == 0 or not np.isrealobj(rows):
-        raise InvalidData("X must be a two-dimensional array of real numbers.")
-    if labels.shape != rows.shape[:1]:
-        raise InvalidData("y must be one label per row of X.")
     loss.check_labels(labels)
-    sizes, d = _sizes(starts, len(rows)), rows.shape[1]
+    sizes, d = np.diff(starts), rows.shape[1]
     W, norms = np.zeros((len(sizes), m, d)), np.empty(len(sizes))
     for n in np.unique(sizes).tolist():
         parties = np.flatnonzero(sizes == n)
@@ -230,13 +225,3 @@ def solve_parties(
     solved = norms <= tolerance
     W[~solved] = 0.0
     return PartySolutions(W[:, 0] if m == 1 else W, norms, solved)
-
-
-def _sizes(starts: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
-    whole = starts.ndim == 1 and starts.size > 1 and np.issubdtype(starts.dtype, np.integer)
-    if not whole or (starts[0], starts[-1]) != (0, n_rows) or np.any(np.diff(starts) < 1):
-        raise InvalidData(
-            "offsets must be whole numbers that rise from 0 to the number of rows, with at least "
-            "one row for every party."
-        )
-    return np.diff(starts)

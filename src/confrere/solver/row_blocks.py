@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -102,9 +103,6 @@ class Block:
         if self.constant:
             rows[:, -1] = self.constant
         return rows
-
-    def square_norm(self) -> float:
-        return float(self.squares(np.ones((1, self.stored.shape[0]))).sum())
 
     def _stored_times(self, W: Floats) -> Floats:
         if isinstance(self.stored, np.ndarray):
@@ -282,25 +280,16 @@ def _transposed(X: Any) -> Any:
 Work: TypeAlias = Callable[[Block, Any], Sums]
 
 
-@dataclass(frozen=True, eq=False)
-class _PartSum:
+def _part_sum(
+    rows: BlockRows, labels: Any, work: Work, step: int, partition: int, number: int
+) -> Sums:
     """Sum over the blocks of one partition: what an engine is given."""
-
-    rows: BlockRows
-    labels: Any
-    work: Work
-    block: int
-    partition: int
-
-    def __call__(self, number: int) -> Sums:
-        n = self.rows.shape[0]
-        first = number * self.partition
-        last = min(first + self.partition, n)
-        parts = [slice(i, min(i + self.block, last)) for i in range(first, last, self.block)]
-        total: Sums = ()
-        for part, block in zip(parts, self.rows.blocks(parts), strict=True):
-            total = _added(total, self.work(block, self.labels[part]))
-        return total
+    first, last = number * partition, min((number + 1) * partition, len(rows))
+    parts = [slice(i, min(i + step, last)) for i in range(first, last, step)]
+    total: Sums = ()
+    for part, block in zip(parts, rows.blocks(parts), strict=True):
+        total = _added(total, work(block, labels[part]))
+    return total
 
 
 def _added(total: Sums, more: Sums) -> Sums:
@@ -338,9 +327,12 @@ class SolverRows:
         checked = self._checked
 
         def each(block: Block, y: Any) -> Sums:
-            return work(block, y) + (() if checked else (np.array(block.square_norm()),))
+            found = work(block, y)
+            return (
+                found if checked else (*found, np.array(block.squares(np.ones((1, len(y)))).sum()))
+            )
 
-        task = _PartSum(self.data, labels, each, self._block, self._partition)
+        task = partial(_part_sum, self.data, labels, each, self._block, self._partition)
         parts = range(math.ceil(self.n / self._partition))
         total: Sums = ()
         for part in map(task, parts) if self._engine is None else self._engine.map(task, parts):

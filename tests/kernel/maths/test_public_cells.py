@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from confrere.methods.public_cells import RIDGES, Cells, HalfWhite, fit_shares
+from confrere.methods.votes import RIDGES, Cells, HalfWhite, fit_shares
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(5, 4))

@@ -8,7 +8,8 @@ from sklearn.linear_model import LogisticRegression
 from confrere.errors import InvalidData
 from confrere.kernel.accountants import Logistic
 from confrere.kernel.measurements import smallest_tolerance
-from confrere.solver.descent import minimise, residual
+from confrere.solver.descent import residual
+from confrere_research.as_printed.minimiser import minimise
 
 
 def rows_and_labels(n, d, seed=0, signal=10.0):

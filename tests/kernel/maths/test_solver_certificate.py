@@ -17,8 +17,8 @@ from confrere.kernel.measurements import (
     rounding_bound,
     smallest_tolerance,
 )
-from confrere.solver.descent import minimise
 from confrere.solver.row_blocks import SolverRows
+from confrere_research.as_printed.minimiser import minimise
 
 EXTENDED = np.longdouble
 

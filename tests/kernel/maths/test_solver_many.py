@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from confrere.kernel.accountants import Logistic
-from confrere.solver.descent import minimise
+from confrere_research.as_printed.minimiser import minimise
 
 
 def problem(n, d, m, noise, seed=0):

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from confrere.kernel.accountants import Softmax
 from confrere.kernel.measurements import smallest_tolerance
-from confrere.solver.descent import minimise
+from confrere_research.as_printed.minimiser import minimise
 
 
 def problem(n, d, K, seed=0):

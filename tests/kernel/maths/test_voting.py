@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 
 from confrere.errors import InvalidData
-from confrere.methods.votes import accumulate_votes, count_votes, vote_statistic
+from confrere.methods.votes import Tally, count_votes, vote_statistic
 
 
 def whole_numbers(rng, *shape):
@@ -84,17 +84,17 @@ def test_memory_does_not_grow_with_the_table_of_scores():
 @given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), max_size=8))
 @settings(deadline=None)
 def test_ballots_of_any_classifier_are_counted(ballots):
-    votes, n_parties = accumulate_votes(iter(ballots), n_rows=5, n_classes=4)
-    assert n_parties == len(ballots)
+    tally = Tally.of(iter(ballots), 9, n_rows=5, n_classes=4)
+    assert tally.counted == len(ballots)
     for row in range(5):
         for k in range(4):
-            assert votes[row, k] == sum(ballot[row] == k for ballot in ballots)
+            assert tally.votes[row, k] == sum(ballot[row] == k for ballot in ballots)
 
 
 @pytest.mark.parametrize("ballot", [[0, 1], [0, 1, 2], [0, -1, 1], [0.0, 1.0, 1.0], [[0, 1, 1]]])
 def test_a_ballot_that_is_none_is_refused(ballot):
     with pytest.raises(InvalidData, match="ballot"):
-        accumulate_votes([ballot], n_rows=3)
+        Tally.of([ballot], 1, n_rows=3)
 
 
 def test_the_statistic_is_all_that_the_weighted_risk_knows_of_the_votes():

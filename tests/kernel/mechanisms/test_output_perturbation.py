@@ -8,7 +8,7 @@ from confrere.errors import InvalidData
 from confrere.kernel.accountants import loss_of
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.simulation import SeededSource
-from confrere.solver.descent import minimise
+from confrere_research.as_printed.minimiser import minimise
 
 LOGISTIC = loss_of(2)
 

@@ -7,8 +7,8 @@ from sklearn.model_selection import cross_val_score
 
 from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivacyWarning
-from confrere.solver.descent import minimise
 from confrere_federation.parties import Frame
+from confrere_research.as_printed.minimiser import minimise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)) / 3

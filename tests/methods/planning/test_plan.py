@@ -12,7 +12,7 @@ from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.methods import PublicFacts
 from confrere.planning import choose, plan, plan_votes, privacy_cost
 from confrere.simulation import SeededSource
-from confrere.solver.descent import minimise
+from confrere_research.as_printed.minimiser import minimise
 from tests.world import each
 
 

@@ -13,8 +13,8 @@ from confrere.kernel.accountants import Logistic, Softmax
 from confrere.kernel.measurements import Problem, rounding_bound
 from confrere.kernel.norms import certify_rows
 from confrere.solver import row_blocks as row_blocks_module
-from confrere.solver.descent import minimise
 from confrere.solver.row_blocks import SolverRows
+from confrere_research.as_printed.minimiser import minimise
 
 EXTENDED = np.longdouble
 STRANGE = [0.0, -1.0, 3.0, 1e-320, 1e-160, 1e60, -1e155, 1e300, 1.7e308, np.inf, -np.inf, np.nan]

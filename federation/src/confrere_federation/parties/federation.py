@@ -47,7 +47,7 @@ from confrere.kernel.release import paid_by_parties
 from confrere.ledger import Receipt
 from confrere.ledger.compose import Together
 from confrere.methods.asking import Ask, Protocol, Receipts, Told, drive, over_parties, stacked
-from confrere.methods.votes import OnFaulty, Polled, Tally, Voting, accumulate_votes
+from confrere.methods.votes import OnFaulty, Polled, Tally, Voting
 from confrere.release.card import presentable
 from confrere.release.signing import (
     PrivateKey,
@@ -1025,8 +1025,7 @@ class Trusted:
 def _total(plan: Voting, sent: Sequence[Array], n_parties: int) -> Tally | Floats:
     if plan.votes:
         codes = (ballot.astype(np.int64) for ballot in sent)
-        votes, counted = accumulate_votes(codes, n_rows=len(plan.rows), n_classes=plan.n_classes)
-        return Tally(votes, counted, n_parties)
+        return Tally.of(codes, n_parties, n_rows=len(plan.rows), n_classes=plan.n_classes)
     mechanism: Any = plan.mechanism(n_parties)
     total = np.zeros(mechanism.shape)
     for upload in sent:

@@ -47,9 +47,8 @@ from confrere.methods import average, votes
 from confrere.methods.asking import Arrays, Asked, Size, Sizes, Told
 from confrere.methods.plan import Coordinates
 from confrere.methods.priors import Prior
-from confrere.methods.public_cells import Cells
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
-from confrere.methods.votes import WHOLE
+from confrere.methods.votes import WHOLE, Cells
 from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import (
     MOST_RECORDS,

@@ -29,7 +29,7 @@ from confrere.data.frame import Groups
 from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.kernel.measurements import smallest_tolerance
 from confrere.kernel.norms import row_norms
-from confrere.solver.descent import minimise
+from confrere_research.as_printed.minimiser import minimise
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from scipy.special import expit
 from confrere.arrays import Floats
 from confrere.data.frame import Groups
 from confrere.methods.stacks import split_rows
-from confrere.solver.descent import minimise
+from confrere_research.as_printed.minimiser import minimise
 from confrere_research.as_printed.regression import (
     fit_plr,
     fit_plr_fs,
