@@ -327,10 +327,8 @@ class SolverRows:
         checked = self._checked
 
         def each(block: Block, y: Any) -> Sums:
-            found = work(block, y)
-            return (
-                found if checked else (*found, np.array(block.squares(np.ones((1, len(y)))).sum()))
-            )
+            squares = () if checked else (np.array(block.squares(np.ones((1, len(y)))).sum()),)
+            return (*work(block, y), *squares)
 
         task = partial(_part_sum, self.data, labels, each, self._block, self._partition)
         parts = range(math.ceil(self.n / self._partition))
