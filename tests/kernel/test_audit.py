@@ -191,15 +191,7 @@ def released_weights(name, model, data):
         return np.concatenate(low)  # the high level learns from it
     if name in ("vote", "soft"):
         return model.coef_[0]
-    from confrere.methods.plan import linear_frame
-
-    frame = linear_frame(
-        X.shape[1],
-        data_norm=model.data_norm,
-        fit_intercept=asked.fit_intercept,
-        intercept_scale=asked.intercept_scale,
-        norm="l1" if name == "ofpa" else "l2",
-    )
+    frame = asked.ball(X.shape[1])
     return frame.weights(model.coef_[0], model.intercept_[0])
 
 

@@ -32,7 +32,7 @@ from confrere.methods.asking import Sizes, party_codes
 from confrere.methods.average import CollaborativePlan
 from confrere.methods.design import AddRemove, Purpose, design_protocol
 from confrere.methods.geometry import GeometryName, encodes
-from confrere.methods.plan import LabelledTable, PublicFacts, linear_frame
+from confrere.methods.plan import LabelledTable, PublicFacts
 from confrere.methods.votes import (
     Method,
     MultipartyPlan,
@@ -320,23 +320,16 @@ class MultipartyClassifier(LinearClassifier):
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
         parties = self._parties(X, y, party_column(X, party))
-        facts = PublicFacts(
-            n_samples=len(parties),
-            n_features=parties.X.shape[1],
-            n_classes=max(2, len(parties.classes)),
-            auxiliary=self._auxiliary(auxiliary),
-        )
-        plan = self.plan(facts)
+        rows = self._auxiliary(auxiliary)
+        plan = self.plan(replace(parties.facts, n_samples=len(parties), auxiliary=rows))
         plan.voting.check(len(parties))
         if self.local is not None:
-            local_of(self.local, 0, len(parties), parties.names[0])
+            local_of(self.local, 0, len(parties), parties.ids[0])
         apply_policy(parties, self.on_faulty)
         if self.local is not None:
             # Code of others may fail on anything: it runs, without noise, before a price is paid.
             parties = replace(parties, total=plan.total(parties))
-        encoder = self._encoder()
-        names = self._features() if encoder is None else list(encoder.names)
-        return plan, replace(parties, features=names)
+        return plan, parties
 
     def plan(self, facts: PublicFacts) -> MultipartyPlan:
         """Return everything that is decided before the data are touched.
@@ -348,14 +341,8 @@ class MultipartyClassifier(LinearClassifier):
                 f"local: method={self.method!r} has no use for other classifiers (only weights of "
                 "the built-in one have a bound to average under); use method='statistic'."
             )
-        asked = self._asked()
         voting = self._protocol(
-            frame=linear_frame(
-                facts.n_features,
-                data_norm=self.data_norm,
-                fit_intercept=asked.fit_intercept,
-                intercept_scale=asked.intercept_scale,
-            ),
+            frame=self._asked().ball(facts.n_features),
             auxiliary=facts.auxiliary,
             n_classes=facts.n_classes,
             **self._values(Voting),
@@ -376,14 +363,15 @@ class MultipartyClassifier(LinearClassifier):
         About the data themselves: for whoever holds them, not to be published.
         """
         parties = self._parties(X, y, party_column(X, party))
-        names = parties.names.tolist()
+        names = parties.ids.tolist()
         return {names[k]: why for k, why in sorted(parties.faults.items())}
 
     def _parties(self, X: Any, y: Any, party: ArrayLike | None) -> Parties:
         encoder = self._encoder()
         if encoder is not None:
             encoded, found, _ = self._coded(encoder, X, y)
-            return group_rows(encoded.toarray(), found, party, self._classes(found))
+            classes = self._classes(found)
+            return group_rows(encoded.toarray(), found, party, classes, encoder.names)
         if y is None:
             raise InvalidData(NO_LABELS)
         rows = self._checked(
@@ -395,7 +383,7 @@ class MultipartyClassifier(LinearClassifier):
         if self.on_faulty == "refuse":
             assert_all_finite(labels, input_name="y")
             check_classification_targets(labels)
-        return group_rows(rows, labels, party, self._classes(y))
+        return group_rows(rows, labels, party, self._classes(y), self._features())
 
     def _auxiliary(self, auxiliary: Any) -> NDArray[np.float64] | None:
         if self.method == "weights" or auxiliary is None:

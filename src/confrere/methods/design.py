@@ -20,12 +20,12 @@ from confrere.arrays import Floats
 from confrere.data.cells import RowRule
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Form
-from confrere.data.frame import Clipping, GroupRows
+from confrere.data.frame import Clipping, Frame, GroupRows
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure, Logistic, gaussian_sigmas
 from confrere.kernel.measurements import Columns, Objective
-from confrere.kernel.norms import L2, HiddenSize, Norm
+from confrere.kernel.norms import L2, Ball, HiddenSize, Norm
 from confrere.methods import stacks
 from confrere.methods.allowance import (
     DECLARED,
@@ -61,14 +61,7 @@ from confrere.methods.geometry import (
     fits,
     schema_frame,
 )
-from confrere.methods.plan import (
-    Coordinates,
-    LinearPlan,
-    ModelPlan,
-    PublicFacts,
-    linear_frame,
-    plan_linear,
-)
+from confrere.methods.plan import Coordinates, LinearPlan, ModelPlan, PublicFacts, plan_linear
 from confrere.methods.priors import (
     UNCHECKED,
     Belief,
@@ -290,13 +283,14 @@ class Settings:
         shaped = self.shaped(encoder)
         if shaped is not None:
             return SchemaGeometry(shaped, self.fit_intercept, _LEAVES[self.method])
-        return linear_frame(
-            n_features,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            intercept_scale=self.intercept_scale,
-            norm="l1" if self.method == "ofpa" else "l2",
-        )
+        return self.ball(n_features)
+
+    def ball(self, n_features: int) -> Frame:
+        if self.fit_intercept and not 0 < self.intercept_scale < 1:
+            raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
+        constant = float(self.intercept_scale) if self.fit_intercept else 0.0
+        norm: Ball = "l1" if self.method == "ofpa" else "l2"
+        return Frame(int(n_features), float(self.data_norm), constant, norm=norm)
 
     def near(
         self, facts: PublicFacts, prior: Prior | None, fit: Callable[[Allowance, Belief], ModelPlan]

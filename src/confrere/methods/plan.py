@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from confrere.arrays import Floats
 from confrere.data.engines import watched
 from confrere.data.frame import BodyFrame, Frame
-from confrere.errors import InvalidParameter
 from confrere.kernel.accountants import Loss
 from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
 from confrere.kernel.measurements import Objective
-from confrere.kernel.norms import Ball, Body
+from confrere.kernel.norms import Body
 from confrere.kernel.streams import RandomSource
 from confrere.methods.allowance import Allowance, Alpha, Near, ridge_for
 from confrere.methods.geometry import ExpectedArea, coordinate_variance
@@ -164,24 +163,6 @@ class ModelPlan(Plan[Model]):
 
 #: Of a ball, or of the body that a schema declares.
 Coordinates = Frame | BodyFrame
-
-
-def linear_frame(
-    n_features: int,
-    *,
-    data_norm: float,
-    fit_intercept: bool = True,
-    intercept_scale: float,
-    norm: Ball = "l2",
-) -> Frame:
-    if fit_intercept and not 0 < intercept_scale < 1:
-        raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
-    return Frame(
-        int(n_features),
-        data_norm=float(data_norm),
-        constant=float(intercept_scale) if fit_intercept else 0.0,
-        norm=norm,
-    )
 
 
 @dataclass(frozen=True, eq=False)

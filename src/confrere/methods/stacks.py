@@ -508,13 +508,17 @@ class StackStart:
     groups: PlannedGroups
     n_classes: int = 2
 
+    @cached_property
+    def told(self) -> list[tuple[StackFacts, tuple[LowLevelModel, ...]]]:
+        return [stack_facts(source) for source in self.sources]
+
     @property
     def baseline(self) -> float:
-        return stack_facts(self.sources[0])[0].baseline
+        return self.told[0][0].baseline
 
     @property
     def importances(self) -> Floats:
-        return np.array([model.importance for model in stack_facts(self.sources[0])[1]])
+        return np.array([model.importance for model in self.told[0][1]])
 
     @property
     def base_rate(self) -> float:
@@ -524,8 +528,9 @@ class StackStart:
     @cached_property
     def low_precisions(self) -> Floats:
         """How precisely each source tells a weight of each group, ``(sources, groups)``."""
-        told = [(stack_facts(source)[0], source.guarantee.delta > 0) for source in self.sources]
-        return np.array([self._precisions(*each) for each in told])
+        gaussian = [source.guarantee.delta > 0 for source in self.sources]
+        pairs = zip(self.told, gaussian, strict=True)
+        return np.array([self._precisions(facts, law) for (facts, _), law in pairs])
 
     def _precisions(self, facts: StackFacts, gaussian: bool) -> list[float]:
         sizes = [len(group) + 1 for group in self.groups.groups]
@@ -561,8 +566,7 @@ class StackStart:
 
     def centres(self, keep: Floats) -> Centres:
         """Return so much of the sources' coefficients; intercepts are kept as they are."""
-        models = [stack_facts(source)[1] for source in self.sources]
-        centres = []
+        models, centres = [low for _, low in self.told], []
         for k, precise in enumerate(self.low_precisions.T):
             coef = np.average([low[k].coef for low in models], axis=0, weights=precise)
             intercept = np.average([low[k].intercept for low in models], axis=0, weights=precise)
@@ -579,8 +583,8 @@ class StackStart:
         size = len(self.groups.groups) + (not several)
         curvature = mean_curvature(0.5 if several else self.base_rate)
         precise, points = [], []
-        for source, stack in zip(self.sources, stacks, strict=True):
-            rest = stated(stack.facts.n_samples, "n_samples") - stack_facts(source)[0].n_low
+        for source, stack, (facts, _) in zip(self.sources, stacks, self.told, strict=True):
+            rest = stated(stack.facts.n_samples, "n_samples") - facts.n_low
             noise = noise_variance(source.guarantee.epsilon, size, 0.5)
             precise.append(precision_of(rest, size, noise=noise, curvature=curvature))
             # Scores that are sharper need smaller weights for the same log odds.

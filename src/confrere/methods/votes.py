@@ -67,7 +67,7 @@ from confrere.methods.asking import (
     fewest_of,
     party_codes,
 )
-from confrere.methods.plan import Names, Plan, Term, linear_model
+from confrere.methods.plan import LabelledTable, Names, Plan, Term, linear_model
 from confrere.model import Facts, Linear
 from confrere.solver.parties import solve_parties
 from confrere.views import progress_bar
@@ -1273,22 +1273,20 @@ _LONG = 5e9
 logger = logging.getLogger("confrere.methods")
 
 
-@dataclass(frozen=True, eq=False)
-class Parties:
-    names: NDArray[Any]  #: Sorted
-    X: Any  #: All rows, an array or CSR
-    codes: NDArray[np.intp]  #: Class of every row, -1 if undeclared
-    classes: NDArray[Any]  #: The declared labels, sorted
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parties(LabelledTable):
+    """Whose every row has a party; a class of -1 is undeclared."""
+
+    ids: NDArray[Any]  #: Of the parties, sorted
     order: NDArray[np.intp]  #: Positions of the rows, party by party
     offsets: NDArray[np.int64]  #: Where each party's rows begin in ``order``
     faults: Mapping[int, str]  #: What is wrong with a party, by its position
-    features: Sequence[str] = ()  #: Names of the columns
     #: The sum of their votes, if it was taken already: code of others may fail on anything, so it
     #: runs before anything is spent.
     total: Tally | Floats | None = None
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.ids)
 
     def rows_of(self, positions: Sequence[int]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         parts = [self.order[self.offsets[k] : self.offsets[k + 1]] for k in positions]
@@ -1299,20 +1297,24 @@ def dense(rows: Any) -> NDArray[np.float64]:
     return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
 
 
-def group_rows(X: Any, y: NDArray[Any], party: ArrayLike | None, classes: NDArray[Any]) -> Parties:
+def group_rows(
+    X: Any, y: NDArray[Any], party: ArrayLike | None, classes: NDArray[Any], features: Sequence[str]
+) -> Parties:
     """Return the parties of stacked rows; without ``party`` every row is a party of its own."""
-    names, owners = party_codes(np.arange(X.shape[0]) if party is None else party, X.shape[0])
+    ids, owners = party_codes(np.arange(X.shape[0]) if party is None else party, X.shape[0])
     codes = _codes(y, classes)
     faults = {int(k): UNDECLARED for k in owners[codes < 0]}
     faults |= {int(k): NOT_FINITE for k in owners[~_usable_rows(X)]}
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(names)))])
-    return Parties(names, X, codes, classes, np.argsort(owners, kind="stable"), offsets, faults)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(ids)))])
+    order = np.argsort(owners, kind="stable")
+    told: dict[str, Any] = {"order": order, "offsets": offsets, "faults": faults}
+    return Parties(X, codes, classes, features, ids=ids, **told)
 
 
 def apply_policy(parties: Parties, on_faulty: OnFaulty) -> None:
     if not parties.faults:
         return
-    faults, names = parties.faults, parties.names
+    faults, names = parties.faults, parties.ids
     shown = [f"party {names[k]!s}: {why}" for k, why in sorted(faults.items())[:_NAMED]]
     named = "; ".join(shown) + (f"; and {len(faults) - _NAMED} more" * (len(faults) > _NAMED))
     if on_faulty == "refuse":
@@ -1359,9 +1361,8 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
                 return Told((), {"sum": total})
             return Told((), {"noised": plan.noised(self.total(data), count, source=source)})
 
-        released = drive(plan.steps([str(name) for name in data.names]), answer)
-        names = Names(tuple(data.classes.tolist()), tuple(data.features))
-        return self.model(released, names), released.statistic
+        released = drive(plan.steps([str(name) for name in data.ids]), answer)
+        return self.model(released, data.names), released.statistic
 
     def model(self, released: Released, names: Names) -> Linear:
         frame, auxiliary = self.voting.frame, self.voting.auxiliary
@@ -1442,7 +1443,7 @@ def local_ballots(
     """Fit a classifier of any kind on each party's rows and yield its votes."""
     classes, failed, trained = parties.classes, [], 0
     with progress_bar("local classifiers", len(parties)) as step:
-        for k, name in enumerate(parties.names):
+        for k, name in enumerate(parties.ids):
             step(k)
             if k in parties.faults:
                 continue

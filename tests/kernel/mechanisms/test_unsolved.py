@@ -29,7 +29,6 @@ def broken(request, monkeypatch):
     def fails(*_, **__):
         raise request.param("not solved")
 
-    monkeypatch.setattr(descent, "minimise", fails)
     monkeypatch.setattr(descent.Descent, "solve", fails)
 
 
