@@ -13,11 +13,12 @@ import pytest
 
 from confrere import AddRemove, Ledger, PrivateLogisticRegression, TransferClassifier
 from confrere.catalogue import CATALOGUE
+from confrere.data.frame import Frame
 from confrere.errors import CompositionError, ConfrereError
 from confrere.kernel.guarantee import exact
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import allowance
-from confrere.methods.plan import linear_frame, plan_linear
+from confrere.methods.plan import plan_linear
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere_federation.studies.running import cost_of, learning_of
@@ -171,7 +172,7 @@ def test_a_source_that_does_not_hold_changes_no_law_on_an_account_without_delta(
 
 def test_a_fit_that_costs_more_than_was_promised_is_not_run():
     """Half of the outcomes are Gaussian: a plan of that kind refuses them before a draw."""
-    frame = linear_frame(3, data_norm=1.0, intercept_scale=0.4)
+    frame = Frame(3)
 
     def fit(left, belief):
         return plan_linear(left.at(delta=DELTA if belief.factor < 0 else 0.0), frame)

@@ -5,6 +5,7 @@ import pytest
 
 from confrere import CollaborativeClassifier
 from confrere.audit.densities import densities_of
+from confrere.data.frame import Frame
 from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
@@ -12,7 +13,6 @@ from confrere.kernel.accountants import Logistic
 from confrere.methods import sums
 from confrere.methods.asking import PartyRows, Sizes, Told, in_process
 from confrere.methods.average import Averaging, Expansion
-from confrere.methods.plan import linear_frame
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.simulation import SeededSource
 
@@ -20,9 +20,7 @@ SIZES = Sizes({"a": 5, "b": 40, "c": 400})
 
 
 def frame(n_features=2):
-    return linear_frame(
-        n_features, data_norm=1.0, fit_intercept=False, intercept_scale=0.4, norm="l2"
-    )
+    return Frame(n_features, constant=0.0)
 
 
 def rows(n, seed=0, n_features=2):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from confrere.data.cells import is_table
 from confrere.data.encoding import SchemaEncoder
-from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning, SimulatedRelease
+from confrere.errors import InvalidData, InvalidParameter, SimulatedRelease
 from confrere.estimators.base import (
     Bound,
     Bounds,
@@ -197,7 +196,7 @@ class FromSources(PrivateClassifier):
             if fit.instead is not None:
                 told = "that is the model, and nothing is charged."
             added = f"{gain:.4f} is what these records are expected to add to the source"
-            warnings.warn(f"{added}; {told}", PrivacyWarning, stacklevel=4)
+            self._warn(f"{added}; {told}")
         if fit.instead is None:
             return super()._pay_and_learn(plan, data)
         self.guarantee_, self.simulated_ = fit.instead.guarantee, fit.instead.simulated

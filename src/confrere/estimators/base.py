@@ -340,8 +340,8 @@ def _loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
-def warn_about_steps(estimator: Any) -> None:
-    """Warn if a pipeline fits something else on the same private rows first."""
+def about_steps(estimator: Any) -> str:
+    """Say if a pipeline fits something else on the same private rows first."""
     kind = _loaded("sklearn.pipeline", "Pipeline")
     for around in _callers("fit"):
         pipeline = around.get("self")
@@ -352,48 +352,54 @@ def warn_about_steps(estimator: Any) -> None:
             for _, step in pipeline.steps[:-1]
             if step not in (None, "passthrough") and get_tags(step).requires_fit
         ]
-        if learning:
-            warnings.warn(
+        return (
+            ""
+            if not learning
+            else (
                 f"{', '.join(learning)} learns from the private rows in front of "
                 f"{type(estimator).__name__}, and no guarantee covers that. Declare scales and "
-                "bounds instead: schema=PublicSchema(...), or schema.encoder() as the step.",
-                PrivacyWarning,
-                stacklevel=2,
+                "bounds instead: schema=PublicSchema(...), or schema.encoder() as the step."
             )
-        return
+        )
+    return ""
 
 
-def warn_about_norm(encoder: SchemaEncoder | None, data_norm: Any) -> None:
-    """Warn, from declared facts alone, of a norm that shortens most rows or that none reaches."""
-    if encoder is None:
-        return
+def about_norm(encoder: SchemaEncoder, data_norm: Any) -> str:
+    """Say, from declared facts alone, if a norm shortens most rows or is reached by none."""
     asked = encoder.schema.clip_norm if encoder.clip_norm is None else encoder.clip_norm
     usual = encoder.schema.rms_norm
-    told = ""
     if encoder.rows == "clip" and not isinstance(asked, str) and asked < usual / 2:
-        told = (
+        return (
             f"clip_norm={asked:g} shortens most rows: the schema implies a length of about "
             f'{usual:.2g}. Give clip_norm="rms", or declare other facts.'
         )
-    elif isinstance(data_norm, int | float) and not 0.5 <= data_norm <= 2:
-        effect = "shortens most of them" if data_norm < 1 else "pays for lengths that none has"
-        told = (
-            f"with a schema rows have length 1 at most, and data_norm={data_norm:g} {effect}. "
-            "Leave it out."
-        )
-    if told:
-        warnings.warn(told, PrivacyWarning, stacklevel=2)
+    if not isinstance(data_norm, int | float) or 0.5 <= data_norm <= 2:
+        return ""
+    effect = "shortens most of them" if data_norm < 1 else "pays for lengths that none has"
+    told = f"with a schema rows have length 1 at most, and data_norm={data_norm:g} {effect}. "
+    return f"{told}Leave it out."
 
 
-def warn_about_experts(encoder: SchemaEncoder | None, expected: ExpectedArea | None) -> None:
-    """Warn, before anything is spent, where records hardly add to the experts that are asked."""
-    if encoder is None or expected is None or not encoder.schema.has_signs:
-        return
+def about_experts(encoder: SchemaEncoder, expected: ExpectedArea | None) -> str:
+    """Say, before anything is spent, if records hardly add to the experts that are asked."""
+    if expected is None or not encoder.schema.has_signs:
+        return ""
     alone = OF_EXPERTS.at(expected.best)
-    if 0 <= expected.auc - alone.auc < GAIN:
-        told = f"expected AUC {alone.auc:.3f} beside {expected.auc:.3f}, if {alone.best:g} is best"
-        told = f"schema.expert_score(X) may rank as well as this fit, and costs nothing: {told}."
-        warnings.warn(told, PrivacyWarning, stacklevel=4)
+    if not 0 <= expected.auc - alone.auc < GAIN:
+        return ""
+    told = f"expected AUC {alone.auc:.3f} beside {expected.auc:.3f}, if {alone.best:g} is best"
+    return f"schema.expert_score(X) may rank as well as this fit, and costs nothing: {told}."
+
+
+def about_cap(ledger: Ledger, account: str | None) -> str:
+    """Say if nothing limits what is spent; of the session's own ledger, log it once."""
+    if ledger.ephemeral:
+        _log_once(logging.INFO, "charged to a ledger that goes with this process: no cap holds.")
+    elif math.isinf(ledger.left(account)):
+        name = "the account" if account is None else f"account {account!r}"
+        told = f"{name} has no cap: nothing limits what is spent on these records."
+        return f"{told} Open one with a cap: ledger.open_account(name, epsilon=...)."
+    return ""
 
 
 def announce_fits(estimator: Any) -> tuple[float, float] | None:
@@ -402,7 +408,7 @@ def announce_fits(estimator: Any) -> tuple[float, float] | None:
     Both ask for copies of the estimator before they fit one. Whoever is asked compares this with
     what is left: scikit-learn takes a fit that is refused for a score of nan, and goes on.
     """
-    planned = _searching(estimator) or _cross_validating(estimator)
+    planned = _planned(estimator)
     if planned is None:
         return None
     who, instead, prices = planned
@@ -418,40 +424,28 @@ def announce_fits(estimator: Any) -> tuple[float, float] | None:
     return epsilon, delta
 
 
-_Planned = tuple[str, str, list[tuple[float, float]]]
-
-
-def _searching(estimator: Any) -> _Planned | None:
-    """Return the prices of all fits of the search that asks for its first copy, if one does."""
+def _planned(estimator: Any) -> tuple[str, str, list[tuple[float, float]]] | None:
+    """Return the prices of all fits of who asks for a first copy: a search, or folds."""
     kind = _loaded("sklearn.model_selection", "GridSearchCV")
-    for around in _callers("fit"):
-        search = around.get("self")
-        if not isinstance(search, kind):
-            continue
-        if "base_estimator" in around or not _ends_in(search.estimator, estimator):
-            return None  # copies of the copy, or of a search around another one
-        grid = sys.modules["sklearn.model_selection"].ParameterGrid(search.param_grid)
-        prices = [_price(candidate, estimator) for candidate in grid]
-        fits = prices * (around.get("n_splits") or search.n_splits_)
-        if search.refit:
-            fits.append((max(one[0] for one in prices), max(one[1] for one in prices)))
-        return "GridSearchCV", "Defaults follow public rules and cost nothing.", fits
-    return None
-
-
-def _cross_validating(estimator: Any) -> _Planned | None:
-    """Return the prices of all folds of the cross-validation that asks for its first copy."""
-    for around in _callers("cross_validate", "cross_val_predict"):
-        workers: Any = around.get("parallel")
+    for around in _callers("fit", "cross_validate", "cross_val_predict"):
+        search, workers = around.get("self"), around.get("parallel")
         cv: Any = around.get("cv")
-        if workers is None or not hasattr(cv, "get_n_splits"):
-            continue  # somebody else's function
-        if workers in _announced or not _ends_in(around.get("estimator"), estimator):
-            return None
-        _announced.add(workers)
-        folds = cv.get_n_splits(around.get("X"), around.get("y"), around.get("groups"))
-        instead = "confrere.evaluation.evaluate measures for one epsilon."
-        return "Cross-validation", instead, [_price({}, estimator)] * folds
+        if isinstance(search, kind):
+            if "base_estimator" in around or not _ends_in(search.estimator, estimator):
+                return None  # copies of the copy, or of a search around another one
+            grid = sys.modules["sklearn.model_selection"].ParameterGrid(search.param_grid)
+            prices = [_price(candidate, estimator) for candidate in grid]
+            fits = prices * (around.get("n_splits") or search.n_splits_)
+            if search.refit:
+                fits.append((max(one[0] for one in prices), max(one[1] for one in prices)))
+            return "GridSearchCV", "Defaults follow public rules and cost nothing.", fits
+        if search is None and workers is not None and hasattr(cv, "get_n_splits"):
+            if workers in _announced or not _ends_in(around.get("estimator"), estimator):
+                return None
+            _announced.add(workers)
+            folds = cv.get_n_splits(around.get("X"), around.get("y"), around.get("groups"))
+            instead = "confrere.evaluation.evaluate measures for one epsilon."
+            return "Cross-validation", instead, [_price({}, estimator)] * folds
     return None
 
 
@@ -471,20 +465,6 @@ def _price(candidate: dict[str, Any], estimator: Any) -> tuple[float, float]:
     except (ValueError, TypeError):
         return 0.0, 0.0
     return price.epsilon, price.delta
-
-
-def warn_about_cap(ledger: Ledger, account: str | None) -> None:
-    """Warn if nothing limits what is spent; of the session's own ledger, log it once."""
-    if ledger.ephemeral:
-        _log_once(logging.INFO, "charged to a ledger that goes with this process: no cap holds.")
-    elif math.isinf(ledger.left(account)):
-        name = "the account" if account is None else f"account {account!r}"
-        warnings.warn(
-            f"{name} has no cap: nothing limits what is spent on these records. Open one with a "
-            "cap: ledger.open_account(name, epsilon=...).",
-            PrivacyWarning,
-            stacklevel=2,
-        )
 
 
 def _log_once(level: int, text: str) -> None:
@@ -788,18 +768,23 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
     def _fit(self, X: Any, y: Any, **public: Any) -> Self:
         plan, data = self.prepare(X, y, **public)
         if self.random_state is None:
-            warn_about_steps(self)
-            warn_about_norm(self._encoder(), getattr(self, "data_norm", None))
-            warn_about_experts(self._encoder(), getattr(plan, "expected", None))
+            self._warn(about_steps(self))
+            if self.schema is not None and (encoder := self._encoder()) is not None:
+                self._warn(about_norm(encoder, getattr(self, "data_norm", None)))
+                self._warn(about_experts(encoder, getattr(plan, "expected", None)))
         if getattr(self, "engine", None) is None:
             return self._pay_and_learn(plan, data)
         with opened_engine(self.engine) as engine:
             return self._pay_and_learn(plan, replace(data, engine=engine))
 
+    def _warn(self, told: str) -> None:
+        if told:
+            warnings.warn(told, PrivacyWarning, stacklevel=4)
+
     def _pay_and_learn(self, plan: Plan[Any], data: Any) -> Self:
         ledger, account = self._paying
         if self.random_state is None:
-            warn_about_cap(ledger, account)
+            self._warn(about_cap(ledger, account))
         priced = plan.priced
         guarantee, event = priced.guarantee(), priced.event()
         if self.schema is not None:
