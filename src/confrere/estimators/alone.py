@@ -124,9 +124,9 @@ class ReleasedClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstim
     """
 
     source: SourceLike | None = None
-    source_keys: Mapping[str, Any] | None = None
+    source_keys: Mapping[str, object] | None = None
 
-    def fit(self, X: Any = None, y: Any = None) -> ReleasedClassifier:  # noqa: ARG002
+    def fit(self, X: object = None, y: object = None) -> ReleasedClassifier:  # noqa: ARG002
         """Read the release; the data are not looked at."""
         release, *_ = opened(self.source, self.source_keys)
         self._opened = (self.source, release.model)
@@ -144,7 +144,7 @@ class ReleasedClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstim
         """The labels, sorted."""
         return sorted_labels(self.model_)
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, X: object) -> Any:
         if self.model_.encoder is None and is_table(X):
             raise InvalidData(
                 "the release carries no encoder, so it cannot read a table; encode the rows as its "
@@ -182,7 +182,7 @@ class FromSources(PrivateClassifier):
     """
 
     source: SourceLike | Sequence[SourceLike] | None = None
-    source_keys: Mapping[str, Any] | None = None
+    source_keys: Mapping[str, object] | None = None
 
     _source_kinds: ClassVar[tuple[str, ...]]
 

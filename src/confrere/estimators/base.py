@@ -76,10 +76,10 @@ _Kind = TypeVar("_Kind", bound=type)
 _Model = TypeVar("_Model", bound="PrivateClassifier")
 
 
-def must_be(words: str, fits: Callable[[Any], Any]) -> Check:
+def must_be(words: str, fits: Callable[[object], object]) -> Check:
     """Return a check of a parameter: what it must be, and whether it is."""
 
-    def check(value: Any, name: str) -> None:
+    def check(value: object, name: str) -> None:
         if not fits(value):
             raise InvalidParameter(f"{name} must be {words}.")
 
@@ -217,12 +217,12 @@ class KnownParameters:
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:  # noqa: ARG004, D102
+    def __new__(cls, *args: object, **parameters: object) -> Self:  # noqa: ARG004, D102
         cls._refuse_unknown(parameters)
         return super().__new__(cls)
 
     @classmethod
-    def _refuse_unknown(cls, parameters: Mapping[str, Any]) -> None:
+    def _refuse_unknown(cls, parameters: Mapping[str, object]) -> None:
         for name in parameters.keys() - cls.__dataclass_fields__.keys():
             raise TypeError(f"{cls.__name__} has no parameter {name!r}; {cls.instead_of(name)}")
 
@@ -235,7 +235,7 @@ class KnownParameters:
         near = get_close_matches(name, known, n=1)
         return f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
 
-    def set_params(self, **parameters: Any) -> Self:
+    def set_params(self, **parameters: object) -> Self:
         """Set parameters; one that is not known is refused with the nearest that is."""
         self._refuse_unknown({name: one for name, one in parameters.items() if "__" not in name})
         return super().set_params(**parameters)  # type: ignore[misc,no-any-return]
@@ -284,13 +284,13 @@ def _sections(doc: str) -> dict[str, str]:
     return {"": first, **dict(zip(others[::2], others[1::2], strict=True))}
 
 
-def _with_default(entry: str, default: Any) -> str:
+def _with_default(entry: str, default: object) -> str:
     head, *text = entry.split("\n")
     shown = "optional" if default is None else f"default={default!r}".replace("'", '"')
     return "\n".join([f"{head}, {shown}", *text])
 
 
-def check_parameters(estimator: Any) -> None:
+def check_parameters(estimator: object) -> None:
     """Refuse the first parameter that its annotation does not allow, naming it; touches no data.
 
     What was left as it is declared needs no look.
@@ -325,7 +325,7 @@ _ROWS = 1000
 #: What was logged already: once per process is enough.
 _told: set[str] = set()
 #: Cross-validations that were announced, each by the pool of workers that it made for itself.
-_announced: WeakSet[Any] = WeakSet()
+_announced: WeakSet[object] = WeakSet()
 
 
 def _callers(*names: str) -> Iterator[dict[str, Any]]:
@@ -340,7 +340,7 @@ def _loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
-def about_steps(estimator: Any) -> str:
+def about_steps(estimator: object) -> str:
     """Say if a pipeline fits something else on the same private rows first."""
     kind = _loaded("sklearn.pipeline", "Pipeline")
     for around in _callers("fit"):
@@ -364,7 +364,7 @@ def about_steps(estimator: Any) -> str:
     return ""
 
 
-def about_norm(encoder: SchemaEncoder, data_norm: Any) -> str:
+def about_norm(encoder: SchemaEncoder, data_norm: object) -> str:
     """Say, from declared facts alone, if a norm shortens most rows or is reached by none."""
     asked = encoder.schema.clip_norm if encoder.clip_norm is None else encoder.clip_norm
     usual = encoder.schema.rms_norm
@@ -402,7 +402,7 @@ def about_cap(ledger: Ledger, account: str | None) -> str:
     return ""
 
 
-def announce_fits(estimator: Any) -> tuple[float, float] | None:
+def announce_fits(estimator: PrivateClassifier) -> tuple[float, float] | None:
     """Say what a search or a cross-validation around a copy will spend, and return it: once.
 
     Both ask for copies of the estimator before they fit one. Whoever is asked compares this with
@@ -424,7 +424,7 @@ def announce_fits(estimator: Any) -> tuple[float, float] | None:
     return epsilon, delta
 
 
-def _planned(estimator: Any) -> tuple[str, str, list[tuple[float, float]]] | None:
+def _planned(estimator: object) -> tuple[str, str, list[tuple[float, float]]] | None:
     """Return the prices of all fits of who asks for a first copy: a search, or folds."""
     kind = _loaded("sklearn.model_selection", "GridSearchCV")
     for around in _callers("fit", "cross_validate", "cross_val_predict"):
@@ -449,14 +449,14 @@ def _planned(estimator: Any) -> tuple[str, str, list[tuple[float, float]]] | Non
     return None
 
 
-def _ends_in(model: Any, estimator: Any) -> bool:
+def _ends_in(model: Any, estimator: object) -> bool:
     """Whether a model is an estimator, or a pipeline that ends in it."""
     while isinstance(model, _loaded("sklearn.pipeline", "Pipeline")):
         model = model.steps[-1][1]
     return model is estimator
 
 
-def _price(candidate: dict[str, Any], estimator: Any) -> tuple[float, float]:
+def _price(candidate: dict[str, Any], estimator: object) -> tuple[float, float]:
     """Return epsilon and delta of one fit; nothing, if it will be refused for what they are."""
     told = {name.split("__")[-1]: value for name, value in candidate.items()}
     epsilon, delta = (told.get(name, getattr(estimator, name, 0)) for name in ("epsilon", "delta"))
@@ -473,7 +473,7 @@ def _log_once(level: int, text: str) -> None:
         OWNER.log(level, text)
 
 
-def tell_owner_about_length(data: Any, bound: Any) -> None:
+def tell_owner_about_length(data: object, bound: object) -> None:
     """Log, after a fit, that most of the rows were shortened to the declared norm."""
     X: Any = getattr(data, "X", None)
     if not isinstance(bound, int | float) or not math.isfinite(bound) or not hasattr(X, "dtype"):
@@ -509,13 +509,13 @@ class Predicting:
     n_features_in_: int
     sources_: tuple[Release, ...] = ()
     #: What :func:`designed` has set.
-    _design: Mapping[str, Any] = MappingProxyType({})
+    _design: Mapping[str, object] = MappingProxyType({})
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, X: object) -> Any:
         """Return the rows that the model reads."""
         return X if self.model_.encoder is None else self.model_.encoded(X)
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: object) -> NDArray[np.float64]:
         """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
         rows = self._rows(X)
         scores = self.model_.decision_function(rows)
@@ -524,12 +524,12 @@ class Predicting:
             return np.asarray(scores[:, order])
         return np.asarray(scores if order[0] == 0 else -scores)
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
         """Return the model's class probabilities; of votes, the share of the votes."""
         rows = self._rows(X)
         return np.asarray(self.model_.predict_proba(rows)[:, _order(self.model_)])
 
-    def risk(self, X: Any) -> NDArray[np.float64]:
+    def risk(self, X: object) -> NDArray[np.float64]:
         """Return the probability of the declared positive side, for two classes.
 
         Without a schema that is the second of the sorted labels.
@@ -539,13 +539,13 @@ class Predicting:
             raise InvalidParameter("risk is for two classes; of more use predict_proba.")
         return np.asarray(self.model_.predict_proba(rows)[:, 1])
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the most probable class of every row."""
         rows = self._rows(X)
         codes = self.model_.codes(self.model_.decision_function(rows))
         return np.asarray(np.asarray(self.model_.labels)[codes])
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the share of rows whose class is predicted right; looks at the labels, unpaid.
 
         Labels may be left out where a schema says in which column of the table they are.
@@ -553,7 +553,7 @@ class Predicting:
         predicted = self.predict(X)
         return float(accuracy_score(self.true_labels(X, y), predicted, sample_weight=sample_weight))
 
-    def true_labels(self, X: Any, y: Any = None) -> Any:
+    def true_labels(self, X: object, y: object = None) -> object:
         """Return labels by the names that are predicted; without ``y``, those in the table."""
         encoder = self.model_.encoder
         outcome = None if encoder is None else encoder.schema.outcome
@@ -687,9 +687,9 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
     #: The kind of its releases, and what it takes: not annotated, so that they are no parameters.
     _kind = ""
     _sparse = True
-    _dtype: ClassVar[Any] = np.float64
+    _dtype: ClassVar[object] = np.float64
 
-    def plan(self, facts: PublicFacts) -> Plan[Any]:
+    def plan(self, facts: PublicFacts) -> Plan[object]:
         """Return everything that is decided before the data are touched."""
         return design(self._asked(), facts)
 
@@ -711,7 +711,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         return ()
 
     def privacy_cost(
-        self, n_samples: Any, n_features: int | None = None, n_classes: int | None = None
+        self, n_samples: object, n_features: int | None = None, n_classes: int | None = None
     ) -> Guarantee:
         """Return what one ``fit`` on data of these sizes would spend; touches no data.
 
@@ -744,13 +744,13 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             n_samples=int(n_samples), n_features=n_features, n_classes=n_classes or 2
         )
 
-    def prepare(self, X: Any, y: Any) -> tuple[Plan[Any], Any]:
+    def prepare(self, X: object, y: object) -> tuple[Plan[object], LabelledTable]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
         asked, table = self._asked(), self._table(X, y)
         return design(asked, table.facts), table
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Charge the price, then release a model of ``(X, y)``.
 
         Parameters
@@ -765,7 +765,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         """
         return self._fit(X, y)
 
-    def _fit(self, X: Any, y: Any, **public: Any) -> Self:
+    def _fit(self, X: object, y: object, **public: object) -> Self:
         plan, data = self.prepare(X, y, **public)
         if self.random_state is None:
             self._warn(about_steps(self))
@@ -781,7 +781,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         if told:
             warnings.warn(told, PrivacyWarning, stacklevel=4)
 
-    def _pay_and_learn(self, plan: Plan[Any], data: Any) -> Self:
+    def _pay_and_learn(self, plan: Plan[Any], data: LabelledTable) -> Self:
         ledger, account = self._paying
         if self.random_state is None:
             self._warn(about_cap(ledger, account))
@@ -873,7 +873,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         given = default_ledger() if self.budget is None else self.budget
         return given if isinstance(given, Budget) else (given, None)
 
-    def _checked(self, *arrays: Any, **rules: Any) -> Any:
+    def _checked(self, *arrays: object, **rules: object) -> Any:
         try:
             # Whether all are finite is asked of their sum first, which may overflow.
             with np.errstate(over="ignore", invalid="ignore"):
@@ -895,7 +895,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
     def _least_rows(self) -> int:
         return 0 if isinstance(getattr(self, "neighbours", None), AddRemove) else 1
 
-    def _table(self, X: Any, y: Any) -> LabelledTable:
+    def _table(self, X: object, y: object) -> LabelledTable:
         tags, encoder = self.__sklearn_tags__(), self._encoder()
         if encoder is not None:
             rows, labels, encoder = self._coded(encoder, X, y)
@@ -919,7 +919,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             classes = self._classes(y)
         return LabelledTable(rows, encode_labels(labels, classes), classes, features)
 
-    def _classes(self, y: Any) -> NDArray[Any]:
+    def _classes(self, y: object) -> NDArray[Any]:
         encoder = self._encoder()
         outcome = None if encoder is None else encoder.schema.outcome
         if outcome is None:
@@ -930,7 +930,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         return declared
 
     def _coded(
-        self, encoder: SchemaEncoder, X: Any, y: Any
+        self, encoder: SchemaEncoder, X: object, y: object
     ) -> tuple[Coded, NDArray[Any], SchemaEncoder]:
         """Return rows and labels of a raw table in any container, and what encodes so many."""
         if isinstance(X, RowTable):
@@ -950,7 +950,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         chosen = self._encoder(n_rows) or encoder
         return chosen.coded(stores), labels, chosen
 
-    def _read(self, encoder: SchemaEncoder, table: RowTable, y: Any) -> tuple[Any, Any]:
+    def _read(self, encoder: SchemaEncoder, table: RowTable, y: object) -> tuple[Any, Any]:
         outcome = encoder.schema.outcome
         label = y if outcome is None else outcome.column
         if not isinstance(label, str):
@@ -970,7 +970,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         )
         return gathered(pairs, table.rows)
 
-    def _labels(self, encoder: SchemaEncoder, X: Any, y: Any) -> NDArray[Any]:
+    def _labels(self, encoder: SchemaEncoder, X: object, y: object) -> NDArray[Any]:
         outcome = encoder.schema.outcome
         if y is None and (outcome is None or not is_table(X)):
             raise InvalidData(NO_LABELS)
@@ -989,7 +989,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         unnamed = [f"x{j}" for j in range(self.n_features_in_)]
         return [str(name) for name in getattr(self, "feature_names_in_", unnamed)]
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, X: object) -> Any:
         """Check rows to predict, and encode them."""
         check_is_fitted(self)
         if self.model_.encoder is not None:
@@ -1035,7 +1035,7 @@ class LinearClassifier(PrivateClassifier):
         return summarised(self.model_).frame()
 
 
-def designed(model: _Model, /, **settings: Any) -> _Model:
+def designed(model: _Model, /, **settings: object) -> _Model:
     """Set parameters of an estimator, and settings of its design that have none: for research.
 
     Nothing here is needed for privacy; see :class:`confrere.methods.design.Settings`.

@@ -128,7 +128,7 @@ class CollaborativeClassifier(LinearClassifier):
     _kind = "collaborative"
     _sparse = False
 
-    def fit(self, X: Any, y: Any = None, party: ArrayLike | None = None) -> Self:
+    def fit(self, X: object, y: object = None, party: ArrayLike | None = None) -> Self:
         """Charge ``epsilon``, then release a model of all parties' rows.
 
         Parameters
@@ -145,7 +145,7 @@ class CollaborativeClassifier(LinearClassifier):
 
     def privacy_cost(
         self,
-        n_samples: Any,
+        n_samples: object,
         n_features: int | None = None,
         n_classes: int | None = None,
         n_parties: int | None = None,
@@ -167,7 +167,7 @@ class CollaborativeClassifier(LinearClassifier):
         return self.plan(facts).guarantee()
 
     def prepare(
-        self, X: Any, y: Any, party: ArrayLike | None = None
+        self, X: object, y: object, party: ArrayLike | None = None
     ) -> tuple[CollaborativePlan, LabelledTable]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
@@ -295,7 +295,7 @@ class MultipartyClassifier(LinearClassifier):
         return super().privacy_cost(n_parties, n_features, n_classes)
 
     def fit(
-        self, X: Any, y: Any = None, party: ArrayLike | None = None, auxiliary: Any = None
+        self, X: object, y: object = None, party: ArrayLike | None = None, auxiliary: object = None
     ) -> Self:
         """Charge ``epsilon``, then release a model of all parties' votes.
 
@@ -315,7 +315,7 @@ class MultipartyClassifier(LinearClassifier):
         return self._fit(X, y, party=party, auxiliary=auxiliary)
 
     def prepare(
-        self, X: Any, y: Any, party: ArrayLike | None = None, auxiliary: Any = None
+        self, X: object, y: object, party: ArrayLike | None = None, auxiliary: object = None
     ) -> tuple[MultipartyPlan, Parties]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
@@ -357,7 +357,7 @@ class MultipartyClassifier(LinearClassifier):
         if learned[1] is not None:
             self.statistic_ = learned[1]
 
-    def faults(self, X: Any, y: Any, party: ArrayLike | None = None) -> dict[Any, str]:
+    def faults(self, X: object, y: object, party: ArrayLike | None = None) -> dict[Any, str]:
         """Return the parties that ``fit`` would leave out, and why; spends nothing.
 
         About the data themselves: for whoever holds them, not to be published.
@@ -366,7 +366,7 @@ class MultipartyClassifier(LinearClassifier):
         names = parties.ids.tolist()
         return {names[k]: why for k, why in sorted(parties.faults.items())}
 
-    def _parties(self, X: Any, y: Any, party: ArrayLike | None) -> Parties:
+    def _parties(self, X: object, y: object, party: ArrayLike | None) -> Parties:
         encoder = self._encoder()
         if encoder is not None:
             encoded, found, _ = self._coded(encoder, X, y)
@@ -385,7 +385,7 @@ class MultipartyClassifier(LinearClassifier):
             check_classification_targets(labels)
         return group_rows(rows, labels, party, self._classes(y), self._features())
 
-    def _auxiliary(self, auxiliary: Any) -> NDArray[np.float64] | None:
+    def _auxiliary(self, auxiliary: object) -> NDArray[np.float64] | None:
         if self.method == "weights" or auxiliary is None:
             return None
         encoder = self._encoder()

@@ -90,7 +90,7 @@ class Term:
     name: str  #: Which part of the plan
     mechanism: Any  #: Its ``guarantee``, rates and ridges are public
     data: Any  #: What ``mechanism.sample`` takes
-    check: Any = None  #: Of a check of a prior: the rule that its mechanism follows from
+    check: object = None  #: Of a check of a prior: the rule that its mechanism follows from
 
     def run_many(self, source: RandomSource, count: int) -> Floats:
         """Return ``(count, k)`` independent releases; for made-up rows, from a seeded source."""

@@ -26,6 +26,7 @@ Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_arra
 
 #: What is summed over rows: one or several arrays.
 Sums: TypeAlias = tuple[Floats, ...]
+Integers: TypeAlias = NDArray[np.integer]
 
 #: Largest number of entries of a subsample: 32 MB.
 _SUBSAMPLE_ENTRIES = 2**22
@@ -41,7 +42,7 @@ class Block:
     """Some rows ``(shrink_i * factors * stored_i, constant)``, as a map on weights."""
 
     stored: Any  #: ``(rows, k)`` doubles, CSR, or codes, which multiply and add up themselves
-    shrink: NDArray[Any] | None = None  #: One factor per row
+    shrink: NDArray[np.floating] | None = None  #: One factor per row
     factors: Floats | float = 1.0  #: On the columns
     constant: float = 0.0  #: Behind every row; 0 for none
 
@@ -142,7 +143,7 @@ class BlockRows:
     #: Numbers of the rows among those stored; None for all of them.
     chosen: NDArray[np.intp] | None = None
     #: See :class:`Block`.
-    shrink: Any = None
+    shrink: NDArray[np.floating] | None = None
     factors: Floats | float = 1.0
     constant: float = 0.0
     #: The numbers of rows that are too large, or not numbers, and stand for others.
@@ -243,9 +244,9 @@ class Buffer:
         return self._room[:rows]
 
 
-def canonical(X: Any) -> Any:
+def canonical(X: Any) -> sparse.csr_array:
     """Return CSR that holds every entry once: two entries of one place add up."""
-    rows: Any = sparse.csr_array(X)
+    rows = sparse.csr_array(X)
     if not rows.has_canonical_format:
         rows = rows.copy()
         with np.errstate(all="ignore"):
@@ -263,15 +264,15 @@ def sparse_block(X: Any, part: slice) -> Any:
     )
 
 
-def csr_view(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
+def csr_view(data: Floats, indices: Integers, indptr: Integers, shape: tuple[int, int]) -> Any:
     """Return CSR of these very arrays: its constructor copies what is part of a larger one."""
     rows: Any = sparse.csr_array(shape)
     rows.data, rows.indices, rows.indptr = data, indices, indptr
     return rows
 
 
-def _transposed(X: Any) -> Any:
-    columns: Any = sparse.csc_array(X.shape[::-1])
+def _transposed(X: sparse.csr_array) -> sparse.csc_array:
+    columns = sparse.csc_array(X.shape[::-1])
     columns.data, columns.indices, columns.indptr = X.data, X.indices, X.indptr
     return columns
 
