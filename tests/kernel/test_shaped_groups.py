@@ -10,7 +10,6 @@ from scipy import special, stats
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.audit.adversary import worst_body_loss
 from confrere.audit.densities import norms_of
-from confrere.data import frame as rows_body
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
 from confrere.kernel.accountants import Exposure
@@ -18,7 +17,7 @@ from confrere.kernel.measurements import SOLVER_SHARE, Objective
 from confrere.kernel.norms import L1, L2, Body
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
-from tests.kernel.test_geometry import ABOVE, body_of
+from tests.kernel.test_geometry import ABOVE, _of_the_ball, _quieter, _unbounded, body_of
 from tests.world import forget, groups
 
 WEIGHTS = {"equal": (0.5, 0.5), "skewed": (0.9, 0.1), "three": (0.6, 0.3, 0.1), "one": (1.0,)}
@@ -152,19 +151,6 @@ def _one_group_pays(monkeypatch):
         return real(replace(self, ridges=self.ridges[:1], weights=self.weights[:1]), rho)
 
     monkeypatch.setattr(Exposure, "spent", first)
-
-
-def _quieter(monkeypatch):
-    real = Body.draw
-    monkeypatch.setattr(Body, "draw", lambda *a: real(*a) / 3)
-
-
-def _of_the_ball(monkeypatch):
-    monkeypatch.setattr(Body, "draw", lambda self, *facts: L2(self.size).draw(*facts))
-
-
-def _unbounded(monkeypatch):
-    monkeypatch.setattr(rows_body, "into_factors", lambda X, sizes, inside=1.0: inside * X)
 
 
 def _shared(monkeypatch):
