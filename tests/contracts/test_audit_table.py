@@ -20,7 +20,7 @@ VALUES = {
     "classes": [2, 3, 4],
     "geometry": ["ball", "body", "joint", "apart", "bodies"],
     "delta": [False, True],
-    "option": ["", "check", "reserve", "rounds", "sum", "party"],
+    "option": ["", "check", "reserve", "rounds", "sum", "party", "contrast"],
 }
 
 

@@ -547,6 +547,17 @@ MUTATIONS = {
         ("price",),
         row={"option": "reserve"},
     ),
+    "sums: rows by label": Mutation(
+        "rows by label have the sensitivity of one record's coming, though it is replaced",
+        _edited(
+            "methods.sums:LabelContrast.mechanism",
+            "self._sum(sizes, half,",
+            "self._sum(sizes, half / 2,",
+        ),
+        ("sums",),
+        ("ratio",),
+        row={"geometry": "body", "option": "contrast"},
+    ),
     "sums: reserve of rounds": Mutation(
         "rounds that may be tried again have the price of the rounds alone",
         _edited(

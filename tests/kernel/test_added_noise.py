@@ -15,7 +15,7 @@ from confrere.kernel.measurements import ROUNDING_SHARE
 from confrere.kernel.norms import Gaussian, HiddenSize
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.sums import GradientRounds, LabelContrast, OneMessage
 from confrere.methods.votes import PartyBudget, Tally, noised_average, noised_statistic
 from confrere.simulation import SeededSource
 
@@ -142,6 +142,21 @@ def test_a_record_moves_a_sum_by_the_sensitivity_at_most(kind, n_classes):
         worst = max(worst, float(np.linalg.norm(sent[0] - sent[1])))
     assert worst <= limit * (1 + 1e-9)
     assert worst > (0.85 if kind is GradientRounds else 0.3) * limit
+
+
+def test_rows_by_label_move_a_sum_by_whole_numbers_that_are_their_own():
+    """Whatever a row holds, and whoever else is there: as many at once as one by one."""
+    plan = LabelContrast(frame=Frame(3, norm="l1"), epsilon=1.0, negative=0.1, share=0.2)
+    limit, rng = plan.mechanism(SIZES).sensitivity / 2, np.random.default_rng(0)
+    X = rng.normal(size=(5000, 3)) * 10 ** rng.uniform(-3, 1, size=(5000, 1))
+    X[0], X[1], X[2] = np.nan, np.inf, (1.0, 0.0, 0.0)
+    y, weights = rng.choice([-1.0, 1.0], 5000), np.array([9.0, -1.0, 0.0, 0.5])
+    y[2] = 1.0
+    each = [plan.message(X[k : k + 1], y[k : k + 1], SIZES, weights) for k in range(len(y))]
+    lengths = np.abs(each).sum(axis=1)
+    assert 0.99 * limit < lengths[2] <= lengths.max() <= limit
+    assert np.array_equal(each, np.rint(each))
+    assert np.array_equal(np.sum(each, axis=0), plan.message(X, y, SIZES, weights))
 
 
 PARTY_MEANS = {

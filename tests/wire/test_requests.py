@@ -10,7 +10,14 @@ from confrere.errors import InvalidMessage
 from confrere.methods.asking import Size, Sizes
 from confrere.methods.average import PriorQuestion
 from confrere.methods.priors import Prior
-from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
+from confrere.methods.sums import (
+    Contrast,
+    Gradient,
+    GradientRounds,
+    LabelContrast,
+    Minimiser,
+    OneMessage,
+)
 from confrere.schema import Label, Number, PublicSchema
 from confrere_federation.parties import (
     OPERATIONS,
@@ -44,6 +51,7 @@ def examples():
     one, rounds = OneMessage(**common), GradientRounds(**common, delta=1e-6, rounds=3)
     yield Minimiser(replace(one, prior=np.ones(D + 1)), SIZES)
     yield Gradient(rounds, SIZES, rounds.centre, 1)
+    yield Contrast(LabelContrast(**common, share=0.1), SIZES, np.ones(D + 1))
     cohort = {"neighbours": "replace-one", "schema": SCHEMA}
     yield Cohort(epsilon=1.0, **cohort)
     yield CohortOfAll(**COUNTED, n_parties=3, max_retries=1, **cohort)

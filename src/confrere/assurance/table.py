@@ -204,6 +204,7 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
             ("sums", _RELATIONS, _GAUSSIAN, geometry, True, ("", "reserve", "rounds")),
         )
     ),
+    ("sums", _RELATIONS, _TWO_LAPLACE, "body", False, ("contrast",)),
     ("vote", _ONE, _L2, "ball", False, ("",)),
     ("vote", _ONE, _GAUSSIAN, "ball", True, ("",)),
     ("soft", _ONE, _L2, "ball", False, ("",)),
@@ -331,6 +332,11 @@ def _option(
         return asked("max_retries", _RESERVE)
     if row.option == "rounds":
         return asked("rounds", _ROUNDS)
+    if row.option == "contrast":  # of rows by label, which has no ridge
+        if row.method != "sums" or row.geometry != "body" or row.delta or row.classes > 2:
+            raise InvalidParameter(f"a contrast is not offered by {row.method}.")
+        told = replace(_SCHEMA, outcome=Label("label", positive=(1,), negative=(0,), base_rate=0.5))
+        return {"alpha": "auto", "prior_intercept": None, "schema": told, "classes": None}
     if row.option == "sum":
         return asked("trust", "sum")
     return asked(row.option, True) if row.option else {}
@@ -380,6 +386,8 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
         other[0] = (-0.6, 0.8, 0, 0) if row.method == "ofaa" else -X[0]
     first: dict[str, Any] = {"X": X, "y": y}
     second = {"X": other, "y": y}
+    if row.option == "contrast":  # moves most where the label alone changes
+        second = {"X": X, "y": np.append(1 - y[0], y[1:])}
     if row.relation == "add-remove":
         second = {"X": X[:-1], "y": y[:-1]}  # whoever stays keeps its place, and what it draws
     if shape == "together":

@@ -61,7 +61,8 @@ class CollaborativeClassifier(LinearClassifier):
         same with Laplace noise; ``data_norm`` is then a bound on the L1 norm. ``"ofaa"``: noisy
         coefficients of the expanded loss, summed and minimised. ``"laplace"``: noise on every
         party's minimiser, as a baseline. ``"sums"``: nobody sees what a party sends, and nobody
-        draws the noise alone: one message per party, or with a ``delta`` rounds of gradients.
+        draws the noise alone: rows by label where a schema declares a base rate, else one message
+        per party, or with a ``delta`` rounds of gradients.
     rounds : int
         More than one divides epsilon; each round then shrinks towards the average of the one
         before. For ``"average"`` and ``"ofpa"``; for ``"sums"`` with a delta the number of
@@ -75,12 +76,13 @@ class CollaborativeClassifier(LinearClassifier):
         party's own number is not public, and all parties count alike.
     prior : array of shape (n_features,) or (n_classes, n_features), "auto", "experts" or None
         As in :class:`PrivateLogisticRegression`. For ``"average"`` a part of ``epsilon`` pays
-        for every party's noised answer to how far it holds; for others ``"auto"`` asks nobody.
+        for every party's noised answer to how far it holds, in ``"sums"`` of rows by label a
+        column of the sum; for others ``"auto"`` asks nobody.
     geometry : {"auto", "schema", "l2"}
         As in :class:`PrivateLogisticRegression`. Only the noise of ``"average"`` has the schema's
         own shape; others have an L2 ball's, in the coordinates that suit the schema. ``"auto"``
-        takes the schema's for ``"average"`` alone, of two classes, without a delta or numbers of a
-        ``prior``. Asked of others it needs the encoder of all parties.
+        takes the schema's for ``"average"`` and rows by label, of two classes, without a delta or
+        numbers of a ``prior``. Asked of others it needs the encoder of all parties.
 
     Attributes
     ----------

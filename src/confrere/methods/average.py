@@ -168,6 +168,10 @@ class Collaboration(ABC):
         """Return what follows a check, if it brings what is believed before; itself without one."""
         return self
 
+    def shown(self, sizes: Sizes) -> ExpectedArea | None:
+        """Return what records are expected to show by themselves, where there is a rule for it."""
+        return None
+
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         return self.at(sizes).asked(sizes).terms(parties, sizes)
 
@@ -198,12 +202,7 @@ class CollaborativePlan(Plan[Linear]):
 
     @property
     def _shown(self) -> ExpectedArea | None:
-        made, parties = self.protocol.likely(self.sizes), alike(self.sizes.counts.values())
-        frame = made.frame
-        if isinstance(frame, BodyFrame) or not isinstance(made, Averaging) or made.n_classes > 2:
-            return None
-        epsilon = made.epsilon / made.rounds / math.sqrt(parties)
-        return expected_in(frame, made.allowed(self.sizes).at(epsilon=epsilon, delta=0.0))
+        return self.protocol.likely(self.sizes).shown(self.sizes)
 
     def run(self, data: LabelledTable, source: RandomSource) -> Linear:
         steps = self.protocol.steps(self.sizes)
@@ -447,7 +446,7 @@ class Averaging(Collaboration):
             belief = check.belief(float(told.arrays["prior"].sum()))
             if told.made_up:  # from .5 to 1: no two may lead to one belief, or one that is sure
                 belief = Belief(float(told.arrays["prior"].mean()) - 0.5, check.sigma)
-            plan, known = self.after(check, belief), check.facts(belief)
+            plan, known = self.after(check, belief), belief.facts(check.epsilon)
         plan = plan.at(sizes)
         centre, counts = plan.centre, {name: sizes.counts[name] for name in names}
         for step in range(plan.rounds):
@@ -491,6 +490,12 @@ class Averaging(Collaboration):
             return self
         check = self.check(sizes)
         return self.after(check, check.before)
+
+    def shown(self, sizes: Sizes) -> ExpectedArea | None:
+        if isinstance(self.frame, BodyFrame) or self.n_classes > 2:
+            return None
+        epsilon = self.epsilon / self.rounds / math.sqrt(alike(sizes.counts.values()))
+        return expected_in(self.frame, self.allowed(sizes).at(epsilon=epsilon, delta=0.0))
 
     def after(self, check: PriorCheck, belief: Belief) -> Averaging:
         left = rest_of(self.epsilon, check.epsilon)

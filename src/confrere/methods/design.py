@@ -74,7 +74,7 @@ from confrere.methods.priors import (
     released_prior,
     score_moments,
 )
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.sums import SUMMED, GradientRounds, LabelContrast, OneMessage
 
 #: What noise is made for in a schema's coordinates by protocols between organisations.
 _LEAVES: dict[str, Leaf] = {
@@ -176,12 +176,16 @@ class Settings:
         return 0.0 if least else self.alpha
 
     @property
+    def base_rate(self) -> float | None:
+        schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
+        return None if schema is None or schema.outcome is None else schema.outcome.base_rate
+
+    @property
     def level(self) -> Any:
         """Log odds that intercepts start from: of the base rate that the schema declares."""
         if self.prior_intercept is not None:
             return self.prior_intercept
-        schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
-        rate = None if schema is None or schema.outcome is None else schema.outcome.base_rate
+        rate = self.base_rate
         # Noise on the minimiser leaves no room for a prior.
         early = self.epsilon < BASE_RATE_FROM and not self.read
         if rate is None or early or self.method == "laplace":
@@ -223,6 +227,8 @@ class Settings:
             # The average of M alike has M times the noise variance of one with all records.
             hidden = isinstance(self.neighbours, AddRemove)
             parties = alike([1] * len(sizes) if hidden else sizes) if len(sizes) else 1.0
+            if self.method == "sums":
+                parties = SUMMED
             epsilon = self.epsilon / self.rounds / math.sqrt(parties)
             allowed = allowed.at(epsilon=epsilon, delta=0.0)
         experts = isinstance(self._declared(n_classes), str)
@@ -232,12 +238,18 @@ class Settings:
         form = choose_form(schema, geometry, allowed, each=each)
         return "linear" if form == "curves" and self.read else form
 
+    def contrasts(self, n_classes: int) -> bool:
+        """Whether sums are of rows by label, which a declared base rate balances."""
+        plain = isinstance(self.alpha, str) and not self.delta and not self.read
+        return self.method == "sums" and plain and n_classes == 2 and self.base_rate is not None
+
     def _declared(self, n_classes: int) -> Any:
         """Return the prior; ``"auto"`` is the experts' where they say signs that can be checked."""
         if not isinstance(self.prior, str) or self.prior == "experts":
             return self.prior
         schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
-        checked = self.kind == "plr" or (self.kind == "collaborative" and self.method == "average")
+        together = self.method == "average" or self.contrasts(n_classes)
+        checked = self.kind == "plr" or (self.kind == "collaborative" and together)
         speak = schema is not None and schema.has_signs and n_classes == 2
         asked = self.prior == "auto" and not self.read
         return "experts" if speak and checked and asked else None
@@ -262,7 +274,7 @@ class Settings:
         if self.kind == "plr":
             each += [np.ndim(self.alpha) > 0]
         if self.kind == "collaborative":
-            each += [self.method != "average", self.delta > 0]
+            each += [self.method != "average" and not self.contrasts(n_classes), self.delta > 0]
         if self.kind == "pst-f":
             each += [self.delta > 0, n_classes > 2, self.rows == "unit"]
             each += [self.importance is not None]
@@ -279,10 +291,11 @@ class Settings:
             )
         return None if self.geometry == "l2" else found
 
-    def space(self, encoder: SchemaEncoder | None, n_features: int) -> Geometry:
+    def space(self, encoder: SchemaEncoder | None, n_features: int, n_classes: int = 2) -> Geometry:
         shaped = self.shaped(encoder)
         if shaped is not None:
-            return SchemaGeometry(shaped, self.fit_intercept, _LEAVES[self.method])
+            leaf = "L1" if self.contrasts(n_classes) else _LEAVES[self.method]
+            return SchemaGeometry(shaped, self.fit_intercept, leaf)
         return self.ball(n_features)
 
     def ball(self, n_features: int) -> Frame:
@@ -671,7 +684,7 @@ def design_protocol(
         )
     if asked.combine != "mean" and method in ("ofaa", "sums"):
         raise InvalidParameter(f"combine must be 'mean' for method={method!r}: it adds.")
-    space = asked.space(encoder, n_features)
+    space = asked.space(encoder, n_features, n_classes)
     facts = PublicFacts(n_samples=0, n_features=n_features, n_classes=n_classes)
     shaped = space.encoder if isinstance(space, SchemaGeometry) else None
     prior, level = asked.opinion(facts, encoder, shaped, data_norm=asked.data_norm)
@@ -696,6 +709,10 @@ def design_protocol(
         common |= {
             "collusion_threshold": asked.collusion_threshold,
             "max_retries": asked.max_retries,
+        }
+        if shaped is not None and asked.contrasts(n_classes):
+            return LabelContrast(**common, encoder=shaped, checked=asked.prior_check)
+        common |= {
             "curvature": min(0.2, 0.88 * spread),
             "second_moments": None if encoder is None else encoder.mean_squares(),
         }

@@ -61,7 +61,7 @@ THEOREM = "docs/proofs/prior_check.md"
 LEVELS = 1024
 
 #: Mean of ``z clip(z, -1, 1)`` for a standard normal score, by Stein's identity P(|z| < 1).
-_STEIN = 0.6827
+STEIN = 0.6827
 
 #: About the deviation of a record's part where there are several classes: of a clipped normal.
 _PART = 0.72
@@ -72,8 +72,14 @@ BELIEVED, DOUBT = 0.8, 0.36
 #: The factor is rounded to these steps and bounded: the fits that may follow can be counted.
 STEPS, LARGEST_FACTOR = 32, 1.5
 
-#: Noise in the factor that the check's share of the budget aims at: 4.7 is sqrt(2)/.3.
-_AIM, _LEAST, _MOST = 4.7, 0.05, 0.9
+#: Noise in the factor that the check's share of the budget aims at: its deviation, and with that of
+#: Laplace noise of scale one, sqrt(2)/.3.
+CHECK_ERROR, _AIM, _LEAST, _MOST = 0.3, 4.7, 0.05, 0.9
+
+
+def check_share(wanted: float) -> float:
+    return min(_MOST, max(_LEAST, wanted))
+
 
 #: A factor with fewer standard errors than this may as well have the other sign: it counts as none.
 SURE = 0.7
@@ -98,9 +104,23 @@ class Belief:
         """Whether the budget was enough to tell a right prior from a wrong one."""
         return self.sigma <= VERIFIABLE
 
+    def facts(self, epsilon: float) -> PriorFacts:
+        told = {"factor": self.factor, "sigma": self.sigma, "epsilon": epsilon}
+        return PriorFacts(**told, verifiable=self.verifiable)
+
 
 #: Of a prior that nobody checks.
 UNCHECKED = Belief(1.0, math.inf)
+
+
+def believed(seen: float, sigma: float) -> Belief:
+    """Return the factor that one seen with this error speaks for: post-processing."""
+    known, precision = 1 / DOUBT, sigma**-2
+    mean = (BELIEVED * known + precision * seen) / (known + precision)
+    if abs(mean) < SURE / math.sqrt(known + precision):
+        mean = 0.0
+    steps = np.clip(np.rint(mean * STEPS), -LARGEST_FACTOR * STEPS, LARGEST_FACTOR * STEPS)
+    return Belief(float(steps / STEPS), sigma)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,18 +211,7 @@ class PriorCheck:
         return Point(promise=self.guarantee(), sensitivity=self.sensitivity, value=value)
 
     def belief(self, released: float) -> Belief:
-        """Return the factor that the noised sum speaks for: post-processing."""
-        seen = released / LEVELS / self.expected
-        known, precision = 1 / DOUBT, self.sigma**-2
-        mean = (BELIEVED * known + precision * seen) / (known + precision)
-        if abs(mean) < SURE / math.sqrt(known + precision):
-            mean = 0.0
-        steps = np.clip(np.rint(mean * STEPS), -LARGEST_FACTOR * STEPS, LARGEST_FACTOR * STEPS)
-        return Belief(float(steps / STEPS), self.sigma)
-
-    def facts(self, belief: Belief) -> PriorFacts:
-        told = {"factor": belief.factor, "sigma": belief.sigma, "epsilon": self.epsilon}
-        return PriorFacts(**told, verifiable=belief.verifiable)
+        return believed(released / LEVELS / self.expected, self.sigma)
 
     def beliefs(self) -> list[Belief]:
         most = round(LARGEST_FACTOR * STEPS)
@@ -223,7 +232,7 @@ class PriorCheck:
         size = declared_count(self.n_samples)
         if self.rates is not None:
             return size * self.strength
-        return _STEIN * size * self.base_rate * (1 - self.base_rate) * self.deviation
+        return STEIN * size * self.base_rate * (1 - self.base_rate) * self.deviation
 
 
 def class_parts(scores: Floats, rates: tuple[float, ...], deviation: float) -> Floats:
@@ -321,6 +330,11 @@ class Prior:
         return np.zeros(len(loads)), loads / math.sqrt(loads.shape[1])
 
     @property
+    def score_mean(self) -> float:
+        """Mean of the prior's log odds, of two classes."""
+        return float(self._moments[0][0])
+
+    @property
     def deviation(self) -> float:
         """Standard deviation of the prior's log odds; of a class's above the mean of all."""
         shares, loads = np.ones(1), self._moments[1]
@@ -370,7 +384,7 @@ class Prior:
         whole = self.check(epsilon, count, answers)
         share = _AIM * math.sqrt(answers) * whole.sensitivity / LEVELS
         share /= epsilon * max(whole.expected, 1e-9)
-        return replace(whole, epsilon=min(_MOST, max(_LEAST, share)) * epsilon)
+        return replace(whole, epsilon=check_share(share) * epsilon)
 
     def variance_at(self, belief: Belief) -> float:
         trust = 0.0 if self.several and belief.factor <= 0 else belief.trust
@@ -556,7 +570,7 @@ class CheckedPlan(ModelPlan):
         numbers = dict(released)
         belief = self.check.belief(float(numbers.pop("prior")[0]))
         model = self.fit(belief).assemble(numbers, names)
-        return replace(model, facts=replace(model.facts, prior=self.check.facts(belief)))
+        return replace(model, facts=replace(model.facts, prior=belief.facts(self.check.epsilon)))
 
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         found: dict[str, tuple[tuple[int, ...], float]] = {"prior": ((1,), self.check.longest)}

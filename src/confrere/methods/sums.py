@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import linalg, special
 
 from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
+from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.fact_counts import STEPS, FactCounts
+from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.accountants import Labels, loss_of
 from confrere.kernel.guarantee import Neighbours, Unit
@@ -30,7 +32,8 @@ from confrere.kernel.measurements import (
     smallest_tolerance,
     some_rows,
 )
-from confrere.methods.allowance import SOLVER, problem
+from confrere.kernel.norms import Body
+from confrere.methods.allowance import SOLVER, intercept_of, problem
 from confrere.methods.asking import (
     Ask,
     AskedSum,
@@ -46,7 +49,16 @@ from confrere.methods.asking import (
     known_sizes,
 )
 from confrere.methods.average import Collaboration, Combined, roundings, row_products
+from confrere.methods.geometry import (
+    ExpectedArea,
+    SchemaGeometry,
+    exponent_of,
+    factors_of,
+    prior_scale,
+)
 from confrere.methods.plan import Term
+from confrere.methods.priors import CHECK_ERROR, STEIN, UNCHECKED, Prior, believed, check_share
+from confrere.model import PriorFacts
 from confrere.solver.descent import residual
 
 #: Ridge of one message: this times weights over epsilon, for all records together.
@@ -67,6 +79,9 @@ _STEP, _MOMENTUM = 0.3, 0.8
 
 #: No score is higher, so that differences of scores stay finite.
 _HIGHEST = 1e300
+
+#: Rows that are added up at a time.
+_BLOCK = 4096
 
 #: Columns that hardly vary are told apart down to this mean square.
 _SMALLEST = 1e-9
@@ -120,17 +135,19 @@ class Sums(Collaboration):
     def _sum(self, sizes: Sizes, move: float, **facts: Any) -> SecureSum:
         """Return a sum that one record's coming or going moves so far, and a replaced one twice."""
         changed = self.allowed(sizes).changed
+        said: dict[str, Any] = {
+            "size": self.space.size * (self.n_classes - 1),
+            "fewest": fewest_of(len(sizes.counts), self.quorum),
+            "colluding": colluders_of(self.collusion_threshold, len(sizes.counts), self.quorum),
+        }
         return SecureSum(
             epsilon=self.epsilon,
             delta=self.delta,
-            size=self.space.size * (self.n_classes - 1),
             sensitivity=changed * move,
             n_parties=len(sizes.counts),
-            fewest=fewest_of(len(sizes.counts), self.quorum),
-            colluding=colluders_of(self.collusion_threshold, len(sizes.counts), self.quorum),
             releases=self.rounds + self.max_retries,
             neighbours=sizes.neighbours,
-            **facts,
+            **said | facts,
         )
 
     def _most(self, sizes: Sizes) -> int:
@@ -277,6 +294,238 @@ class GradientRounds(Sums):
         return Gradient(self.at(sizes), sizes, weights).terms(parties, sizes)
 
 
+#: Steps of a row's length in whole numbers, and of all rows of a sum together.
+_LEVELS, _ALL_LEVELS = 1 << 14, 1 << 39
+
+#: How far a declared base rate is off, as a share of the rarer label's.
+_RATE_OFF = 0.1
+
+#: Noise of rows by label beside one organisation's in a body, where forms are compared; and what is
+#: left of the signal by taking columns for independent.
+SUMMED, _INDEPENDENT = 0.5, 0.8
+
+
+def corner_frame(geometry: SchemaGeometry) -> BodyFrame:
+    """Return coordinates in which magnitudes of a row add up to one, by how much each matters."""
+    factors, turns = factors_of(geometry.encoder.blocks())
+    factors = factors if geometry.constant else factors[:-1]
+    lengths = np.array([(f.weight * f.spread * f.size) ** 0.25 for f in factors])
+    lengths *= (1 - 1e-9) / lengths.sum()
+    roots = tuple(length * np.eye(f.size) for length, f in zip(lengths, factors, strict=True))
+    body = Body(roots, (0,) * len(roots))
+    return BodyFrame(body, 1.0, geometry.encoder.norm, geometry.constant, turns, "l1")
+
+
+class _Column(NamedTuple):
+    """What is public of one raw column, in coordinates."""
+
+    into: slice
+    mean: Floats
+    covariance: Floats
+    prior: Floats  #: Covariance of its weights
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LabelContrast(Sums):
+    """Every party adds up its rows by label, in whole numbers, in one secure sum: no solver.
+
+    It is the capped loss's gradient at a public intercept: rows of the rarer label count one half,
+    and others as much less as there are more of them. A prior's score is one more column. Weights
+    follow from declared facts, as if columns were independent: docs/proofs/secure_sums.md.
+    """
+
+    encoder: SchemaEncoder | None = None  #: Who knows the declared facts; parties need none
+    positive: float = 0.5  #: What a row with the label counts,
+    negative: float = 0.5  #: and one without it
+    checked: bool = True  #: Whether the prior's score is a column: else it is believed
+    share: float = 0.0  #: Of a row's length, for that column
+
+    @property
+    def told(self) -> None:
+        """A prior is a column of the sum, and none is a point of the coordinates."""
+
+    def levels(self, sizes: Sizes) -> int:
+        """Return the steps of a row's length, so that the sum of all rows fits."""
+        rows = self._most(sizes) * len(sizes.counts)
+        return min(_LEVELS, 1 << max(1, (_ALL_LEVELS // rows).bit_length() - 1))
+
+    def mechanism(self, sizes: Sizes) -> SecureSum:
+        # A row with its label is half of the levels long in L1, at most, whatever is in it.
+        half, size = self.levels(sizes) // 2, self.space.size + (self.share > 0)
+        largest = float(half * self._most(sizes))
+        return self._sum(sizes, half, largest=largest, law="integer", size=size)
+
+    @cached_property
+    def _map(self) -> tuple[Floats, float]:
+        """From columns as encoded to coordinates, one row each, and the constant's."""
+        found = [self.space.coefficients(one) for one in np.eye(self.space.size)]
+        return np.array([coef for coef, _ in found]), found[-1][1]
+
+    def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None) -> Floats:
+        half, total = self.levels(sizes) // 2, np.zeros(self.space.size + (self.share > 0))
+        for begin in range(0, len(y), _BLOCK):
+            part = slice(begin, begin + _BLOCK)
+            given = X[part].toarray() if hasattr(X, "toarray") else np.asarray(X[part], np.float64)
+            counted = np.where(y[part] > 0, 2 * self.positive, -2 * self.negative)
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows = self._rows(np.nan_to_num(given), weights)
+                whole = np.trunc(half * counted[:, None] * np.nan_to_num(rows))
+            # The certificate: what is longer, which no encoded row is, counts for nothing.
+            whole[~(np.abs(whole).sum(axis=1) <= half)] = 0.0
+            total += whole.sum(axis=0)
+        return total
+
+    def _rows(self, given: Floats, weights: Floats | None) -> Floats:
+        """Return rows no longer than one in L1: by columns, each by itself to the last bit."""
+        (to, constant), size = self._map, self.space.size
+        rows = np.zeros((len(given), size + (self.share > 0)))
+        for i, j in np.argwhere(to):
+            rows[:, i] += given[:, j] * to[i, j]
+        rows[:, size - 1] += constant
+        if weights is not None:
+            score = np.zeros(len(given))
+            for column, weight in zip(rows.T, weights, strict=False):
+                score += column * weight
+            rows *= 1 - self.share
+            rows[:, -1] = self.share * np.clip(np.nan_to_num(score), -1.0, 1.0)
+        return rows
+
+    def at(self, sizes: Sizes) -> Self:
+        if not isinstance(self.frame, SchemaGeometry):
+            return self
+        rate = self.base_rate
+        slopes = (1 - rate) / max(rate, 1 - rate) / 2, rate / max(rate, 1 - rate) / 2
+        frame = corner_frame(self.frame)
+        made = replace(self, frame=frame, positive=slopes[0], negative=slopes[1])
+        if not self.checked or made._opinion is None:
+            return made
+        return replace(
+            made, share=check_share(made.noise(sizes) / (CHECK_ERROR * made._agreed(sizes)))
+        )
+
+    def asked(self, sizes: Sizes) -> Contrast:
+        prior, weights = self._opinion, None
+        if self.share and prior is not None:
+            centred = prior.coef[0], -prior.score_mean
+            weights = self.space.weights(*(one / prior.deviation for one in centred))
+        return Contrast(self, sizes, weights)
+
+    @property
+    def base_rate(self) -> float:
+        assert self.encoder is not None
+        outcome = self.encoder.schema.outcome
+        return 0.5 if outcome is None else outcome.base_rate or 0.5
+
+    @property
+    def _opinion(self) -> Prior | None:
+        prior = self.prior
+        return prior if isinstance(prior, Prior) and prior.deviation > 0 else None
+
+    def noise(self, sizes: Sizes) -> float:
+        return self.mechanism(sizes).deviation / self.levels(sizes)
+
+    def _curved(self, sizes: Sizes) -> float:
+        rate = self.base_rate
+        return (self.positive + self.negative) * rate * (1 - rate) * sizes.total
+
+    def _agreed(self, sizes: Sizes) -> float:
+        """Return what the prior's column adds up to, if it holds."""
+        assert isinstance(self.prior, Prior)
+        return STEIN * self._curved(sizes) * self.prior.deviation
+
+    @cached_property
+    def _public(self) -> list[_Column]:
+        encoder, space = self.encoder, self.space
+        assert encoder is not None
+        assert isinstance(space, BodyFrame)
+        factors, turns = factors_of(encoder.blocks())
+        pairs = zip(factors, space.body.inverses, strict=False)
+        priors = linalg.block_diag(*(f.weight * inv.T @ f.kernel @ inv for f, inv in pairs))
+        found, begin, first = [], 0, 0
+        for j, column in enumerate(encoder.columns):
+            width = column.table.shape[1]
+            into = slice(begin, begin + (len(turns[j]) if turns else width))
+            rows = column.table @ self._map[0][into, first : first + width].T / encoder.norm
+            often = frequencies(encoder.schema.features[j])
+            mean = often @ rows
+            covariance = ((rows - mean).T * often) @ (rows - mean)
+            prior = prior_scale(factors) * priors[into, into]
+            found.append(_Column(into, mean, covariance, prior))
+            begin, first = into.stop, first + width
+        return found
+
+    def _gains(self, sizes: Sizes) -> list[Floats]:
+        """Return for every raw column what its part of the sum is multiplied by."""
+        noise, unsure = self.noise(sizes) / (1 - self.share), self._balance(sizes)[1]
+        # Of balanced labels the larger slope is one half: what one record varies by.
+        curved, sampled, found = self._curved(sizes), self._curved(sizes) / 2, []
+        for one in self._public:
+            seen = curved * one.covariance
+            told = seen @ one.prior @ seen + sampled * one.covariance
+            told += noise**2 * np.eye(len(seen)) + unsure**2 * np.outer(one.mean, one.mean)
+            found.append(np.asarray(np.linalg.solve(told, seen @ one.prior).T))
+        return found
+
+    def kept(self, sizes: Sizes) -> float:
+        """Return the share of the log odds' variance that is expected to survive the noise."""
+        signal = total = 0.0
+        for one, gain in zip(self._public, self._gains(sizes), strict=True):
+            there = one.prior @ one.covariance
+            signal += self._curved(sizes) * float(np.trace(gain @ one.covariance @ there))
+            total += float(np.trace(there))
+        return signal / max(total, 1e-300)
+
+    def _balance(self, sizes: Sizes) -> tuple[float, float]:
+        """Return how far the constant's sum is believed, and what labels may be off balance by."""
+        rate, constant = self.base_rate, self._map[1]
+        doubt = _RATE_OFF * sizes.total * (self.positive + self.negative) * min(rate, 1 - rate)
+        error = self.noise(sizes) / (1 - self.share)
+        known = (constant * doubt) ** 2 / ((constant * doubt) ** 2 + error**2)
+        return known / (constant or 1.0), doubt * math.sqrt(1 - known)
+
+    def learned(self, released: Floats, sizes: Sizes) -> tuple[Floats, PriorFacts | None]:
+        """Return weights, and what the prior's column has shown: post-processing."""
+        size, known, belief = self.space.size, None, UNCHECKED
+        summed, curved = released[:size] / (1 - self.share), self._curved(sizes)
+        apart = self._balance(sizes)[0] * float(summed[-1])
+        centre, weights, mean, spread = np.zeros(size), np.zeros(size), 0.0, 0.0
+        if (prior := self._opinion) is not None:
+            if self.share:
+                agreed = self.share * self._agreed(sizes)
+                sampled = 1 / math.sqrt(STEIN * curved * prior.deviation**2)
+                error = math.hypot(self.noise(sizes) / agreed, sampled)
+                belief = believed(float(released[size]) / agreed, error)
+                known = belief.facts(self.share * self.epsilon)
+            # What records say by themselves, of every column, they say better.
+            centre = (1 - self.kept(sizes)) * prior.point(self.space, belief)
+        for one, gain in zip(self._public, self._gains(sizes), strict=True):
+            start = centre[one.into]
+            own = start + gain @ (
+                summed[one.into] - apart * one.mean - curved * one.covariance @ start
+            )
+            weights[one.into] = own
+            mean += float(one.mean @ own)
+            spread += float(own @ one.covariance @ own)
+        if constant := self._map[1]:
+            level = intercept_of(float(special.logit(self.base_rate)), math.sqrt(spread))
+            weights[-1] = (level - mean) / constant
+        return weights, known
+
+    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
+        plan = self.among(sizes)
+        sizes = yield from known_sizes(sizes, self.delta)
+        plan = plan.at(sizes)
+        told = yield Ask(plan.asked(sizes), sizes.counts)
+        there, whole = _whole(told, sizes)
+        weights, known = plan.learned(whole / plan.levels(sizes), sizes)
+        return Combined(plan.space, weights, there, known)
+
+    def shown(self, sizes: Sizes) -> ExpectedArea:
+        assert self.encoder is not None
+        kept = _INDEPENDENT * self.at(sizes).kept(sizes)
+        return ExpectedArea(kept, exponent=exponent_of(self.encoder.schema))
+
+
 @dataclass(frozen=True, eq=False)
 class _Addend(AskedSum):
     plan: Sums  #: In coordinates that are made for the sizes
@@ -313,6 +562,19 @@ class Gradient(_Addend):
 
     def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
         return self.plan.message(*self.used(X, y, picked), self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast(_Addend):
+    operation: ClassVar[str] = "contrast"
+
+    plan: LabelContrast
+    weights: Floats | None = None  #: A prior's, whose score is one more column
+
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
+        if picked is not None:
+            X, y = some_rows(X, y, picked(self.sizes.count(len(y)), len(y)))
+        return self.plan.message(X, y, self.sizes, self.weights)
 
 
 def _whole(told: Told, sizes: Sizes) -> tuple[dict[str, int], Floats]:

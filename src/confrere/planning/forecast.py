@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from typing_extensions import override
 
-from confrere.data.features import Number
+from confrere.data.features import Form, Number
 from confrere.data.frame import Frame
 from confrere.data.schema import PublicSchema
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
@@ -41,6 +41,7 @@ from confrere.ledger import payer
 from confrere.methods.allowance import CURVATURE, LOG_ODDS, LOSSES, SEEN, LossName, alike, allowance
 from confrere.methods.asking import Colluding, Sizes
 from confrere.methods.average import Averaging
+from confrere.methods.design import Settings, design_protocol
 from confrere.methods.geometry import (
     BEST,
     GAIN,
@@ -51,13 +52,14 @@ from confrere.methods.geometry import (
     SchemaGeometry,
     choose_form,
     curvature_of,
+    declared_number,
     expect,
     expected_in,
     exponent_of,
     kept_in_ball,
 )
 from confrere.methods.plan import plan_linear
-from confrere.methods.sums import OneMessage
+from confrere.methods.sums import LabelContrast, OneMessage
 from confrere.methods.votes import (
     HalfWhite,
     PartyBudget,
@@ -312,10 +314,18 @@ def _with_moments(feature: Any) -> Any:
 
 # --- which method ---------------------------------------------------------------------------------
 
-#: Beside an average in a schema's body, sums are taken where noise hides more than this of its
-#: signal and they are expected to be better, else where they hide less than a half as much, and of
-#: so many parties of one size.
+#: Where no base rate is declared sums are in a ball: beside an average in a body they are taken
+#: where noise hides more than this of its signal and they are expected to be better, else where
+#: they hide less than a half as much, and of so many parties of one size.
 MOST_HIDDEN, TWICE, MANY = 0.7, 2.0, 30
+
+#: Of rows by label sums are not taken that keep less than this of the signal, or, in the form of
+#: the average, less than twice as much: an average knows how columns hang together.
+LITTLE = 0.1
+
+_PLAIN: Form = "standardised"
+#: What has all the epsilon and records that anybody could want.
+_ENDLESS = allowance(1e6, 10**9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,9 +370,8 @@ def choose(
 ) -> Choice:
     """Choose how organisations learn one model; touches no data.
 
-    Declared signs: an average with experts. None: an average, but of straight lines of many
-    parties, or of which its noise leaves little, or hides twice as much as that of sums; where both
-    are in a ball, what is expected to be better. Never rounds, a delta, or forbidden trust.
+    Starting from declared signs: an average if its numbers become curves; else average or sums,
+    whichever keeps more of the signal that curves would have. Never a delta, or forbidden trust.
 
     Parameters
     ----------
@@ -390,7 +399,7 @@ def choose(
     allowed = allowance(epsilon / math.sqrt(parties), sum(n_samples))
     ball = Frame(n_features or 1) if schema is None else Frame(len(schema.feature_names))
     space: Geometry = ball
-    signs, form = schema is not None and schema.has_signs, "standardised"
+    signs, form = schema is not None and schema.has_signs, _PLAIN
     if schema is not None and (form := choose_form(schema, "auto", allowed)) != "standardised":
         space = SchemaGeometry(schema.encoder(form=form))
     settings: dict[str, Any] = {"epsilon": float(epsilon)}
@@ -406,19 +415,25 @@ def choose(
         ways.append(best)
     if several:
         counts = Sizes({f"party {k}": int(n) for k, n in enumerate(n_samples)})
-        curvature = CURVATURE if schema is None else curvature_of(schema)
-        how: dict[str, Any] = {"collusion_threshold": collusion_threshold, "curvature": curvature}
-        sums = _sums(OneMessage(frame=ball, epsilon=epsilon, cap=0.5, **how), counts, auc)
+        rows = _by_label(schema, counts, epsilon, collusion_threshold)
+        sums = _sums(schema, rows or ball, counts, epsilon, auc, collusion_threshold)
         ways.append(sums)
-        # In one ball the formula tells them apart; beside a body only where noise hides most.
         better, hidden = sums.expected.auc > plain.auc + GAIN, 1 - plain.kept
-        if form != "standardised" and hidden <= MOST_HIDDEN:
-            better = hidden > TWICE * (1 - sums.expected.kept)
-        if form == "linear" and parties >= MANY:
-            better = True
-        if not signs and better and form != "curves":
-            best = sums if content.allows(sums.trust) else first
-            if best is first:
+        if schema is not None and form != _PLAIN and rows is not None:
+            # Of one and the same log-odds: those of curves.
+            assert rows.encoder is not None
+            share = expect(schema, rows.encoder.form, _ENDLESS).kept
+            own = share * rows.shown(counts).kept
+            least = expect(schema, form, allowed).kept * (TWICE if rows.encoder.form == form else 1)
+            better = own > max(LITTLE, least)
+        elif signs:
+            better = False
+        elif form != _PLAIN and hidden <= MOST_HIDDEN:
+            better = parties >= MANY or hidden > TWICE * (1 - sums.expected.kept)
+        if better and form != "curves":
+            if content.allows(sums.trust):
+                best = sums
+            else:
                 said.append(
                     f'sums would be chosen if every policy said trust = "{sums.trust}", or weaker; '
                     f'"{content}" forbids them'
@@ -430,22 +445,50 @@ def choose(
     return Choice(parties=count, alike=parties, ways=tuple(ways), best=best, said=tuple(said))
 
 
-def _sums(made: OneMessage, sizes: Sizes, auc: float) -> Way:
-    """Return what one message of everybody is expected to bring, in a ball.
+def _by_label(
+    schema: PublicSchema | None, sizes: Sizes, epsilon: float, colluding: Colluding
+) -> LabelContrast | None:
+    """Return the sum of rows by label, where sums are that."""
+    if schema is None:
+        return None
+    told: dict[str, Any] = {"epsilon": epsilon, "collusion_threshold": colluding, "schema": schema}
+    kind: dict[str, Any] = {"kind": "collaborative", "method": "sums"}
+    asked = Settings(**kind, **told, geometry="auto", prior="auto")
+    encoder = asked.encoder(sizes.total, sizes.counts.values())
+    assert encoder is not None
+    made = design_protocol(asked, len(encoder.names), declared_number(schema, None), encoder)
+    return made if isinstance(made, LabelContrast) else None
 
-    Weights are shrunk by the ridge, and have the noise of one sum on them.
+
+def _sums(
+    schema: PublicSchema | None,
+    made: LabelContrast | Frame,
+    sizes: Sizes,
+    epsilon: float,
+    auc: float,
+    colluding: Colluding,
+) -> Way:
+    """Return what one sum of everybody is expected to bring.
+
+    Of minimisers, in a ball, weights are shrunk by the ridge and have the noise of one sum on them.
     """
-    summed, size = made.mechanism(sizes), made.space.size
-    rate = summed.rate * (summed.parts / summed.n_parties) ** 0.5
-    seen = SEEN * sizes.total * made.curvature / size
-    left = (seen / (seen + made.ridge(sizes))) ** 2
-    kept = LOG_ODDS * left / (LOG_ODDS * left + left / seen + (size + 1) / rate**2)
-    return Way(
-        name="sums",
-        expected=ExpectedArea(kept, auc, PLAIN),
-        settings={"epsilon": float(made.epsilon), "method": "sums"},
-        trust=Trust.sum_of(summed.n_parties - summed.parts, summed.n_parties),
-    )
+    settings: dict[str, Any] = {"epsilon": float(epsilon), "method": "sums"}
+    if isinstance(made, LabelContrast):
+        summed, area = made.at(sizes).mechanism(sizes), made.shown(sizes)
+        if schema is not None and schema.has_signs:
+            area, settings = area.with_experts(), settings | {"prior": "experts"}
+    else:
+        curvature = CURVATURE if schema is None else curvature_of(schema)
+        how: dict[str, Any] = {"collusion_threshold": colluding, "curvature": curvature}
+        one = OneMessage(frame=made, epsilon=epsilon, cap=0.5, **how)
+        summed, size = one.mechanism(sizes), one.space.size
+        rate = summed.rate * (summed.parts / summed.n_parties) ** 0.5
+        seen = SEEN * sizes.total * one.curvature / size
+        left = (seen / (seen + one.ridge(sizes))) ** 2
+        kept = LOG_ODDS * left / (LOG_ODDS * left + left / seen + (size + 1) / rate**2)
+        area = ExpectedArea(kept, exponent=PLAIN)
+    trust = Trust.sum_of(summed.n_parties - summed.parts, summed.n_parties)
+    return Way(name="sums", expected=area.at(auc), settings=settings, trust=trust)
 
 
 # --- many small parties ---------------------------------------------------------------------------

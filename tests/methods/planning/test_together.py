@@ -36,6 +36,14 @@ def test_without_signs_sums_are_taken_of_lines_that_the_noise_of_an_average_hide
     assert choose(n_samples=[6000], schema=PLAIN).best.name == "alone"
     for schema, best in ((LINES, "sums"), (replace(LINES, features=CURVES), "average")):
         assert choose(n_samples=many, schema=schema, trust="coordinator").best.name == best
+    told = replace(LINES, outcome=replace(LABEL, base_rate=0.3))
+    how = {"n_samples": many, "epsilon": 0.3, "trust": "coordinator"}
+    for schema, best in ((told, "sums"), (replace(told, features=CURVES), "average")):
+        assert choose(schema=schema, **how).best.name == best
+    assert choose(schema=told, **how | {"epsilon": 1.0}).best.name == "average"
+    signed = replace(told, features=[replace(one, sign=1) for one in told.features])
+    found = choose(schema=signed, **how).best
+    assert (found.name, found.settings["prior"]) == ("sums", "experts")
     found = choose(n_samples=many, schema=LINES)
     assert found.best.name == "average"
     assert 'trust = "9 of 20"' in str(found)

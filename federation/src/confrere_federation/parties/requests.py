@@ -47,7 +47,14 @@ from confrere.methods import average, votes
 from confrere.methods.asking import Arrays, Asked, Size, Sizes, Told
 from confrere.methods.plan import Coordinates
 from confrere.methods.priors import Prior
-from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
+from confrere.methods.sums import (
+    Contrast,
+    Gradient,
+    GradientRounds,
+    LabelContrast,
+    Minimiser,
+    OneMessage,
+)
 from confrere.methods.votes import WHOLE, Cells
 from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import (
@@ -501,12 +508,14 @@ class _Addend(SumOperation):
     @classmethod
     @override
     def made(cls, told: Values) -> Asked:
-        kind = OneMessage if cls.about is Minimiser else GradientRounds
+        kind = _PLANS[cls.about]
         names = {one.name for one in fields(kind)} & told.keys()
         plan, weights = kind(**{name: told[name] for name in names}), told["weights"]
         sizes = Sizes(told["sizes"], Neighbours(told["neighbours"]))
         if isinstance(plan, OneMessage):
             return Minimiser(replace(plan, prior=weights), sizes)
+        if isinstance(plan, LabelContrast):
+            return Contrast(plan, sizes, weights if plan.share else None)
         if weights is None or told["round"] >= told["rounds"]:
             raise InvalidMessage("a gradient is asked for at weights, in one of the rounds.")
         return Gradient(plan, sizes, weights, told["round"])
@@ -524,6 +533,15 @@ _ADDEND = {
 _ANY_RIDGE = number(float, above=0.0, highest=LARGEST, others=("auto",))
 _ROUND = {"rounds": number(int, 1, 10**6), "round": _WHOLE_NUMBER}
 
+_PLANS: dict[type[Asked], Any] = {
+    Minimiser: OneMessage,
+    Gradient: GradientRounds,
+    Contrast: LabelContrast,
+}
+_SLOPE = number(float, above=0.0, highest=0.5)
+_COUNTED = {"positive": _SLOPE, "negative": _SLOPE, "share": number(float, 0.0, below=1.0)}
+
+install(Contrast, {**_ADDEND, **_COUNTED}, _Addend, two_classes=True)
 install(Minimiser, {**_ADDEND, "alpha": _ANY_RIDGE}, _Addend)
 install(Gradient, {**_ADDEND, "delta": DELTA, **_ROUND}, _Addend)
 
