@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
 
 
 def sum_zero_basis(n_classes: int) -> Floats:

@@ -20,7 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from confrere import Guarantee, Ledger
-from confrere.assurance.learned_facts import counts
+from confrere.assurance.cohort import counts
 from confrere.errors import (
     ConfrereError,
     FederationError,

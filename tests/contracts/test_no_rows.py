@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from confrere import AddRemove, Ledger, PrivateLogisticRegression
-from confrere.assurance.learned_facts import learn_facts
+from confrere import AddRemove, CohortSummary, Ledger, PrivateLogisticRegression
 from confrere.catalogue import CATALOGUE
 from confrere.data.frame import Frame
-from confrere.errors import ConfrereError, InvalidData
+from confrere.errors import ConfrereError
 from confrere.estimators import designed
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
@@ -105,21 +104,14 @@ def test_a_raw_table_without_rows_looks_like_one_with_a_single_row(settings, for
     assert found[0] == found[1]
 
 
-def test_facts_of_a_table_without_rows_are_noise_like_those_of_one_row():
+def test_table_1_of_a_table_without_rows_is_noise_like_that_of_one_row():
     for n in (0, 1):
         ledger = Ledger()
         ledger.open_account("all", epsilon=1.0, neighbours="add-remove")
-        made = learn_facts(
-            SCHEMA, table(n), epsilon=1.0, neighbours="add-remove", budget=ledger["all"]
-        )
+        made = CohortSummary(1.0, SCHEMA, ledger["all"], neighbours="add-remove").fit(table(n))
         (entry,) = ledger.entries()
         assert entry.state == "released"
-        assert made.paid
-
-
-def test_facts_of_no_rows_are_refused_where_their_number_is_public():
-    with pytest.raises(InvalidData, match="no rows"):
-        learn_facts(SCHEMA, table(0), epsilon=1.0, random_state=0)
+        assert made.schema_.paid
 
 
 def party(name, n):

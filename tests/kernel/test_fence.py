@@ -17,7 +17,7 @@ import pytest
 
 import confrere
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
-from confrere.assurance.learned_facts import counts
+from confrere.assurance.cohort import counts
 from confrere.errors import CompositionError, InvalidData, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit

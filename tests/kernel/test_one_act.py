@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from confrere.assurance.learned_facts import counts
+from confrere.assurance.cohort import counts
 from confrere.errors import InvalidParameter, Unpaid
 from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Guarantee

@@ -7,6 +7,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from confrere import PrivateLogisticRegression, PublicSchema
+from confrere.assurance.cohort import counts
 from confrere.assurance.evaluation import (
     noise_law,
     noise_quantile,
@@ -14,7 +15,6 @@ from confrere.assurance.evaluation import (
     proportion,
     ratio,
 )
-from confrere.assurance.learned_facts import counts
 from confrere.evaluation import evaluate
 from confrere.kernel.streams import discrete_laplace
 from confrere.schema import Category, Label, Number

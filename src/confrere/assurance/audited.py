@@ -179,7 +179,7 @@ def audit_method(
 
 
 _OTHERS = {
-    "facts": "facts of a schema, learned from records",
+    "table1": "who the records are about, in counts",
     "total": "what several releases promise together",
 }
 

@@ -24,17 +24,22 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from confrere.arrays import Floats
-from confrere.assurance.learned_facts import counts
+from confrere.arrays import Floats, Integers
 from confrere.data.cells import as_cells, declared_columns, n_rows_of
-from confrere.data.fact_counts import LEAST_SHARE, STEPS, Integers, rounded
 from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Flag, Number, Ordered
 from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaError
-from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, check_relation
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    check_epsilon,
+    check_relation,
+)
 from confrere.kernel.measurements import Point
 from confrere.kernel.release import paying
 from confrere.ledger import Budget, Ledger, payer
+from confrere.methods.sums import STEPS
 from confrere.release.folder import TABLE, VerifiedFolder
 from confrere.release.release import check_receipt
 from confrere.release.spending import receipts_for_facts
@@ -43,9 +48,16 @@ from confrere.views import Panel, Shown, Table, html
 
 THEOREM = "docs/proofs/cohort.md"
 
+#: A share is never nearer to 0 or 1: a constant has no scale.
+LEAST_SHARE = 0.001
+
 #: Knots of a number, in declared deviations from its declared mean; or so many, evenly.
 _KNOTS = (-3.0, -2.0, -1.3, -0.7, -0.2, 0.2, 0.7, 1.3, 2.0, 3.0)
 _EVENLY = 13
+
+#: How far variances and means of columns lie apart, where half the width of the bounds is one: what
+#: the noise is held against.
+_SPREAD, _CENTRES = 0.15, 0.5
 
 #: A group is described where its size is so many deviations of its noise, at least.
 _MEASURABLE = 5.0
@@ -141,6 +153,27 @@ def _bar(weights: Floats, deviation: float) -> float:
         return 0.0
     excess = 3.0 * float(np.sum(weights**4)) / squares**2
     return deviation * math.sqrt(squares) * (1.96 + 0.0687 * excess)
+
+
+def counts(
+    epsilon: float,  # The price of all counts together
+    # Largest sum of absolute changes of the counts when one record is changed: 1 for the number of
+    # records with some property, 2 for a histogram with any number of cells.
+    sensitivity: int,
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    # What is taken to be known, besides what the relation itself makes public.
+    public: tuple[str, ...] = ("label set", "the model", "the grid of scores"),
+) -> Point:
+    """Return integer noise on counts of records: docs/proofs/private_evaluation.md."""
+    sizes = ("number of records",) if neighbours is Neighbours.REPLACE_ONE else ()
+    promise = Guarantee(
+        epsilon=epsilon,
+        neighbours=check_relation(neighbours),
+        theorem="docs/proofs/private_evaluation.md",
+        public=(*sizes, *public),
+        assumptions=ASSUMPTIONS,
+    )
+    return Point(promise=promise, sensitivity=sensitivity)
 
 
 @dataclass(frozen=True)
@@ -253,6 +286,27 @@ class CohortCounts:
                     yield from self._described(ALL, group, sums[:, g].sum(axis=0), spread, {})
         spread = noise * math.sqrt(len(self.places) * len(self.groups))
         yield from self._described(ALL, ALL, whole, spread, {})
+
+    def learned(
+        self, noised: Floats, deviation: float
+    ) -> tuple[PublicSchema, dict[str, tuple[str, ...]]]:
+        """Return the schema with what was counted where it declares nothing, and what that is.
+
+        Any numbers give facts that a schema takes: no record decides whether this fails.
+        """
+        each = np.asarray(noised, dtype=np.float64).reshape(len(self.places), len(self.groups), -1)
+        sums = each.sum(axis=0) / STEPS
+        whole, noise = sums.sum(axis=0), deviation / STEPS * math.sqrt(each[..., 0].size)
+        ends = np.cumsum([1, *(one.table.shape[1] for one in self.columns)])
+        parts = zip(self.schema.features, self.columns, np.split(whole, ends)[1:-1], strict=True)
+        told = {one.column: dict(_facts(one, mine, part, noise)) for one, mine, part in parts}
+        features = tuple(replace(one, **told[one.column]) for one in self.schema.features)
+        outcome = self.schema.outcome
+        if outcome is not None and outcome.positive is not None and outcome.base_rate is None:
+            told[outcome.column] = {"base_rate": _share(sums[1, 0] / max(float(whole[0]), 1.0))}
+            outcome = replace(outcome, **told[outcome.column])
+        made = replace(self.schema, features=features, outcome=outcome)
+        return made, {column: tuple(own) for column, own in told.items() if own}
 
     def _described(
         self, site: str, group: str, sums: Floats, noise: float, far: Mapping[str, bool]
@@ -514,33 +568,8 @@ class CohortSummary(Shown):
         receipts: Mapping[str, Mapping[str, Any]],
     ) -> None:
         self.estimates_ = list(counts.estimates(noised.astype(np.float64), deviation))
-        self.schema_ = self._learned(receipts)
-
-    def _learned(self, receipts: Mapping[str, Mapping[str, Any]]) -> PublicSchema:
-        """Return the schema with what was counted where it declares nothing."""
-        assert self.schema is not None
-        told: dict[str, dict[str, float]] = {}
-        for one in self.estimates_:
-            if one.site == one.group == ALL and one.value is not None:
-                told.setdefault(one.column, {})[one.statistic] = one.value
-        what: dict[str, tuple[str, ...]] = {}
-        features = []
-        for feature in self.schema.features:
-            found = dict(_facts(feature, told.get(feature.column, {})))
-            what |= {feature.column: tuple(found)} if found else {}
-            features.append(replace(feature, **found) if found else feature)
-        outcome = self.schema.outcome
-        if outcome is not None and outcome.positive is not None and outcome.base_rate is None:
-            outcome = replace(outcome, base_rate=self._base_rate(str(outcome.names[1])))
-            what[outcome.column] = ("base_rate",)
-        paid = PaidFacts(what, receipts)
-        made = replace(self.schema, features=tuple(features), outcome=outcome)
-        return replace(made, paid=(*self.schema.paid, paid))
-
-    def _base_rate(self, positive: str) -> float:
-        sizes = [one for one in self.estimates_ if one.site == ALL and not one.column]
-        counted = {one.group: one.value or 0.0 for one in sizes}
-        return _share(counted[positive] / max(counted[ALL], 1.0))
+        made, what = counts.learned(noised.astype(np.float64), deviation)
+        self.schema_ = replace(made, paid=(*made.paid, PaidFacts(what, receipts)))
 
     def table(self) -> list[dict[str, Any]]:
         """Return every number of the table as a plain row."""
@@ -582,29 +611,69 @@ class CohortSummary(Shown):
         return Panel("Table 1", [Table(("column", "", *columns), rows, columns)], note)
 
 
-def _facts(feature: Feature, told: Mapping[str, float]) -> Iterator[tuple[str, Any]]:
-    """Yield what a schema does not declare of a column, as far as it was counted."""
-    if feature.has_indicator and feature.missing_share is None and "missing" in told:
-        yield "missing_share", _share(told["missing"])
+def _facts(feature: Feature, one: _Column, sums: Floats, noise: float) -> Iterator[tuple[str, Any]]:
+    """Yield what a schema does not declare of a column, as far as the noise lets it be believed."""
+    counts = _projected(sums)
+    size, there = float(counts.sum()), counts[:-1]
+    if feature.has_indicator and feature.missing_share is None:
+        yield "missing_share", _share(counts[-1] / size)
+    present = max(float(there.sum()), 1.0)
     if isinstance(feature, Number):
-        # A scale of logarithms is declared on another one than the table's.
-        if feature.sd is None and told.get("sd", 0.0) > 0 and not feature.log:
-            middle, half = feature.moments()
-            yield "mean", float(np.clip(rounded(told["mean"], half), middle - half, middle + half))
-            yield "sd", max(rounded(told["sd"], half), half / STEPS)
-    elif isinstance(feature, Discrete):
-        yield from _share_facts(feature, [told.get(name) for name in value_names(feature)[:-1]])
-
-
-def _share_facts(feature: Discrete, counted: list[float | None]) -> Iterator[tuple[str, Any]]:
-    parts = [_share(one) for one in counted if one is not None]
-    if len(parts) < len(counted):  # drowned in noise
+        if feature.sd is None:
+            yield from _moments(feature, one, there, noise / present)
         return
     if isinstance(feature, Flag) and feature.share is None:
-        yield "share", parts[1]
+        yield "share", _pulled(there[:2], noise / present)[1]
     scored = getattr(feature, "sd", None) is not None
     if getattr(feature, "shares", ()) is None and not scored:
-        yield "shares", tuple(round(part / sum(parts), 6) for part in parts)
+        yield "shares", _pulled(there[: len(one.names) - 1], noise / present)
+
+
+def _projected(sums: Floats) -> Floats:
+    """Return the counts nearest to noised ones that are none below zero, with the same sum."""
+    total, falling = max(float(sums.sum()), 1.0), np.sort(sums)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(sums) + 1)
+    return np.asarray(np.maximum(sums - excess[falling > excess][-1], 0.0))
+
+
+def _moments(
+    feature: Number, one: _Column, counts: Floats, noise: float
+) -> Iterator[tuple[str, Any]]:
+    """Yield mean and deviation, on the declared scale, drawn towards the uniform law by noise."""
+    assert one.places is not None
+    (middle, half), (low, _) = feature.moments(), feature.bounds
+    places = np.log1p(one.places - low) if feature.log else one.places
+    v, weights = (places - middle) / half, counts / max(float(counts.sum()), 1e-9)
+    gaps = np.zeros(len(v))
+    wide = np.diff(v) ** 2 / 6  # as in the table
+    gaps[:-1] += wide / 2
+    gaps[1:] += wide / 2
+    mean = float(weights @ v)
+    squares = (v - mean) ** 2 - gaps
+    if noise * float(np.linalg.norm(squares)) > 2 * _SPREAD:
+        return
+    seen = counts > 0  # what was emptied has lost its noise
+    error, off = (noise * float(np.linalg.norm(x[seen])) for x in (squares, v - mean))
+    found = float(np.clip(weights @ squares, max(error, STEPS**-2), 1.0))
+    believed = _SPREAD**2 / (_SPREAD**2 + error**2)
+    mean *= _CENTRES**2 / (_CENTRES**2 + off**2)
+    yield "mean", float(np.clip(rounded(middle + half * mean, half), middle - half, middle + half))
+    variance = believed * found + (1 - believed) / 3
+    yield "sd", max(rounded(half * math.sqrt(variance), half), half / STEPS)
+
+
+def _pulled(counts: Floats, noise: float) -> tuple[float, ...]:
+    """Return shares, drawn towards equal ones as far as the noise is felt."""
+    even = np.full(len(counts), 1 / len(counts))
+    shares = counts / counts.sum() if counts.sum() > 0 else even
+    pull = min(1.0, len(counts) * max(noise, LEAST_SHARE))
+    shares = np.clip((1 - pull) * shares + pull * even, LEAST_SHARE, 1 - LEAST_SHARE)
+    return tuple(round(share, 6) for share in (shares / shares.sum()).tolist())
+
+
+def rounded(value: float, scale: float) -> float:
+    """Return a number with four digits of its scale, for people to read."""
+    return round(value, int(np.clip(4 - np.floor(np.log10(scale)), -300, 300)))
 
 
 def _share(value: float) -> float:

@@ -18,8 +18,7 @@ from scipy import optimize, special
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.assurance.cohort import raw_numbers, value_names
-from confrere.assurance.learned_facts import counts
+from confrere.assurance.cohort import counts, raw_numbers, value_names
 from confrere.data.cells import declared_columns, encode_labels
 from confrere.data.features import Discrete, Feature, Number
 from confrere.errors import InvalidData, InvalidParameter

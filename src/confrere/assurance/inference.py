@@ -19,11 +19,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import linalg, special
 
-from confrere.arrays import Floats
-from confrere.assurance.learned_facts import counts
+from confrere.arrays import Floats, Integers
+from confrere.assurance.cohort import counts
 from confrere.data.cells import declared_columns, n_rows_of
 from confrere.data.encoding import SchemaEncoder, frequencies
-from confrere.data.fact_counts import STEPS, Integers
 from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
@@ -34,6 +33,7 @@ from confrere.ledger import Budget, Ledger, Receipt, payer
 from confrere.ledger.compose import Together
 from confrere.methods.geometry import factors_of
 from confrere.methods.plan import PublicFacts
+from confrere.methods.sums import STEPS
 from confrere.model import Facts, Linear
 from confrere.model.summary import Effect, Summary, TermLine, effects
 from confrere.release import quality_digest

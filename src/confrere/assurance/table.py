@@ -25,14 +25,13 @@ import pyarrow as pa
 from scipy import optimize, stats
 
 from confrere.accounting import total
-from confrere.assurance.learned_facts import FactsPlan
+from confrere.assurance.cohort import CohortCounts
 from confrere.assurance.noise_law import noise_audit
 from confrere.assurance.theorems import theorem_audit, tries_let_through
 from confrere.audit.densities import densities, densities_of
 from confrere.audit.estimator import prepared
 from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
-from confrere.data.fact_counts import FactCounts
 from confrere.data.features import Category, Label, Number
 from confrere.data.schema import PublicSchema
 from confrere.errors import (
@@ -43,7 +42,7 @@ from confrere.errors import (
     NotInstalled,
 )
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression, designed
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
+from confrere.kernel.guarantee import Guarantee, Neighbours, check_relation
 from confrere.kernel.measurements import Objective, SecureSum
 from confrere.kernel.norms import Law, Pure
 from confrere.ledger import Ledger
@@ -52,7 +51,7 @@ from confrere.methods.average import Averaging
 from confrere.methods.design import AddRemove
 from confrere.methods.plan import Plan, Term
 from confrere.methods.priors import CheckedPlan, PriorCheck
-from confrere.methods.sums import CountedSum, GradientRounds, Hides, OneMessage
+from confrere.methods.sums import CountedSum, GradientRounds, OneMessage
 
 COMPARED = ("ratio", "noise", "theorem", "price")
 
@@ -79,7 +78,7 @@ _CONSTANT = 0.05
 class AuditCase:
     """One promise."""
 
-    #: Of the catalogue; ``facts`` are learned facts of a schema, ``total`` composes releases.
+    #: Of the catalogue; ``table1`` describes a cohort, ``total`` composes releases.
     method: str
     relation: str = "replace-one"  #: Which change is hidden
     law: str  #: Of the noise, by its name; checked against what runs
@@ -214,8 +213,7 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("statistic", _ONE, _L2, "ball", False, _SHARED),
     ("statistic", _ONE, _GAUSSIAN, "ball", True, _SHARED),
     ("cells", _ONE, _LAPLACE, "ball", False, _SHARED),
-    ("facts", ("replace-one", "add-remove"), _TWO_LAPLACE, "ball", False, ("", "sum")),
-    ("facts", _ONE, _TWO_LAPLACE, "ball", False, ("party",)),
+    ("table1", _RELATIONS, _TWO_LAPLACE, "ball", False, ("", "sum")),
     ("total", _ONE, _TWO_L2, "ball", False, ("",)),
     ("total", _ONE, _TWO_GAUSSIAN, "ball", True, ("",)),
 )
@@ -247,15 +245,12 @@ _SCHEMA = PublicSchema(
         Category("block", values=("a", "b", "c")),
     )
 )
-_FACTS = PublicSchema(
-    (
-        Number("age", bounds=(0, 100)),
-        Number("weight", bounds=(30, 130), missing="indicator"),
-        Category("job", values=("a", "b", "c")),
-    ),
+_SCHEMAS = {"body": _SCHEMA, "bodies": _SCHEMA}
+#: Of Table 1.
+_PEOPLE = PublicSchema(
+    (Number("age", bounds=(0, 100)), Category("job", values=("a", "b", "c"))),
     outcome=Label("ill", positive=("yes",)),
 )
-_SCHEMAS = {"body": _SCHEMA, "bodies": _SCHEMA}
 
 
 def sides_of(
@@ -263,8 +258,8 @@ def sides_of(
     epsilon: float = 1.0,  # The price
 ) -> Sides:
     """Return what a row's method would run on two neighbours; raise where it is not offered."""
-    if row.method == "facts":
-        return _facts(row, epsilon)
+    if row.method == "table1":
+        return _table1(row, epsilon)
     estimator = _estimator(row, epsilon)
     first, second = _neighbours(row)
     (plan, one), (_, other) = (prepared(estimator, data) for data in (first, second))
@@ -430,39 +425,29 @@ def _terms(plan: Any, records: Any) -> list[Term]:
     return list(plan.terms(records))
 
 
-def _facts(row: AuditCase, epsilon: float) -> Sides:
-    """Return counts of a table in which one record, or a party's, is as far away as can be."""
-    if row.classes != 2 or row.geometry != "ball" or row.delta:
-        raise InvalidParameter("facts have neither classes nor a body nor a delta.")
-    if row.option not in ("", "party", "sum"):
-        raise InvalidParameter(f"{row.option} is not offered by facts.")
-    unit = Unit.PARTY if row.option == "party" else Unit.RECORD
-    plan = FactsPlan(FactCounts(_FACTS), epsilon, check_relation(row.relation), unit)
-    changed = [(100.0, 130.0, "a", "yes"), (25.0, None, "b", "no")]
-    if row.relation == "add-remove":
-        changed = [(100.0, None, "a", "yes"), (100.0, 130.0, "a", "yes")]
-    others = [(50.0, 80.0, "a", "no")] * 3
-    tables = [
-        pa.Table.from_pylist(
-            [dict(zip(("age", "weight", "job", "ill"), row, strict=True)) for row in (one, *others)]
-        )
-        for one in changed
-    ]
-    if row.relation == "add-remove":
-        tables[0] = tables[0][1:]
-    party = np.arange(4) if unit is Unit.PARTY else None
-    counted = [
-        plan.counted(*plan.summed(table, None if party is None else party)) for table in tables
-    ]
-    if row.option != "sum":
-        return Sides(plan, *([Term("facts", plan.counter, one)] for one in counted))
+def _table1(row: AuditCase, epsilon: float) -> Sides:
+    """Return the counts of two tables of which one record differs in every column."""
+    if (row.classes, row.geometry, row.delta) != (2, "ball", False) or row.option not in (
+        "",
+        "sum",
+    ):
+        raise InvalidParameter("Table 1 has neither classes nor a body nor a delta.")
+    relation, counted = check_relation(row.relation), CohortCounts(_PEOPLE)
+    others = [{"age": 50.0, "job": "a", "ill": "no"}] * 3
+    changed = [[{"age": 100.0, "job": "b", "ill": "yes"}], [{"age": 0.0, "job": "c", "ill": "no"}]]
+    if relation is Neighbours.ADD_REMOVE:
+        changed[0] = []
+    sums = [counted.sums(pa.Table.from_pylist([*one, *others])) for one in changed]
+    if not row.option:
+        point = counted.point(epsilon, relation)
+        return Sides(point, *([Term("counts", point, one)] for one in sums))
     counting = CountedSum(
         epsilon, n_parties=3, collusion_threshold=1, max_retries=_RESERVE, quorum=1.0, largest=100
     )
-    summed = counting.facts(plan.counts, Hides.of(unit, check_relation(row.relation)))
-    nobody = np.zeros_like(counted[0], dtype=np.float64)
-    both = (np.stack([one.astype(np.float64), nobody, nobody]) for one in counted)
-    return Sides(summed, *([Term("facts", summed, one)] for one in both))
+    summed = counting.steps(relation, counted.size, counted.moved(relation))
+    nobody = np.zeros_like(sums[0], dtype=np.float64)
+    both = (np.stack([one.astype(np.float64), nobody, nobody]) for one in sums)
+    return Sides(summed, *([Term("counts", summed, one)] for one in both))
 
 
 # --- what is compared -----------------------------------------------------------------------------
@@ -596,7 +581,7 @@ def _sums(row: AuditCase, sides: Sides) -> Iterator[tuple[SecureSum, int]]:
     """Yield every sum, and how often it may be asked for: rounds, and what is held in reserve."""
     protocol = getattr(sides.plan, "protocol", None)
     rounds = protocol.rounds if isinstance(protocol, OneMessage | GradientRounds) else 1
-    tries = _RESERVE if row.option == "reserve" or row.method == "facts" else 0
+    tries = _RESERVE if row.option == "reserve" or row.method == "table1" else 0
     for mechanism in sides.mechanisms:
         if isinstance(mechanism, SecureSum):
             yield mechanism, rounds + tries

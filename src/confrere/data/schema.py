@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import unified_diff
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, final
 
@@ -312,7 +311,7 @@ class PublicSchema(Shown):
     note : str, optional
         Where the facts come from. No part of the meaning: neither compared nor in the fingerprint.
     paid : sequence of PaidFacts, optional
-        Which facts were learned from records, and the receipts; see :meth:`learn`.
+        Which facts were learned from records, and the receipts; see :class:`CohortSummary`.
 
     Examples
     --------
@@ -452,39 +451,6 @@ class PublicSchema(Shown):
             raise InvalidData(f"X must be a data frame or an array of {len(weights)} columns.")
         encoded: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ weights
         return encoded
-
-    def learn(self, table: Any, *, epsilon: float, **asked: Any) -> PublicSchema:
-        """Return the schema with facts that it lacks, learned from records and paid for.
-
-        Means and deviations of numbers, shares of values, missing cells and the base rate, as far
-        as they are not declared. A mean and a deviation that the noise drowns are left out. The
-        receipt is in ``paid``, and counts in the total of whatever is released with the schema.
-
-        Parameters
-        ----------
-        table : data frame
-            Private records.
-        epsilon : float
-            The price of all facts together; charged before noise is drawn.
-        neighbours : {"replace-one", "add-remove"}, default="replace-one"
-            Which change is hidden; as in the fits that are to come.
-        party : array or str, optional
-            Whose record it is, or the column that says so: all records of a party are hidden
-            together, and facts are means over parties of their means.
-        budget, random_state
-            As in :class:`confrere.PrivateLogisticRegression`.
-
-        Notes
-        -----
-        Unit : record, or with ``party`` party. Neighbours : replace one row of ``table``, or add or
-        remove one; or replace all rows of a party. Guarantee : ``epsilon``-DP, pure. Proof :
-        docs/proofs/learned_facts.md.
-        """
-        # Paying is no business of this room, which stands below it: the door is opened when asked.
-        learned: PublicSchema = import_module("confrere.assurance.learned_facts").learn_facts(
-            self, table, epsilon=epsilon, **asked
-        )
-        return learned
 
     def subset(self, columns: Sequence[str]) -> PublicSchema:
         """Return the schema of some columns, in the given order."""

@@ -9,7 +9,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -19,11 +18,10 @@ from scipy import linalg, special
 
 from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.encoding import SchemaEncoder, frequencies
-from confrere.data.fact_counts import STEPS, FactCounts
 from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.accountants import Labels, loss_of
-from confrere.kernel.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import (
     UNSOLVED,
     Picked,
@@ -583,36 +581,8 @@ def _whole(told: Told, sizes: Sizes) -> tuple[dict[str, int], Floats]:
     return there, np.asarray(told.arrays["sum"] * (sizes.total / sum(there.values())))
 
 
-class Hides(StrEnum):
-    """What facts are learned without telling: a record, that it is there, or all of a party's."""
-
-    RECORD = "record"
-    PRESENCE = "presence"
-    PARTY = "party"
-
-    @classmethod
-    def of(cls, unit: Unit, neighbours: Neighbours) -> Hides:
-        """Return what a promise of this unit and relation asks for."""
-        known = {(one.unit, one.neighbours): one for one in cls}
-        if (unit, neighbours) not in known:
-            raise InvalidParameter(
-                "unit and neighbours: facts are learned per record, replaced or added and removed, "
-                "or per party, replaced; declare them."
-            )
-        return known[unit, neighbours]
-
-    @property
-    def unit(self) -> Unit:
-        return Unit.PARTY if self is Hides.PARTY else Unit.RECORD
-
-    @property
-    def neighbours(self) -> Neighbours:
-        return Neighbours.ADD_REMOVE if self is Hides.PRESENCE else Neighbours.REPLACE_ONE
-
-    def moved(self, counts: FactCounts) -> int:
-        if self is Hides.PARTY:
-            return counts.party_sensitivity
-        return counts.sensitivity if self is Hides.RECORD else counts.longest + STEPS
+#: Of counts, one record is so many lattice steps: it may be shared between two cells.
+STEPS = 1024
 
 
 @dataclass(frozen=True)
@@ -648,10 +618,6 @@ class CountedSum:
         largest = float(self.largest * STEPS)
         counts = self.records(neighbours)
         return replace(counts, size=size, sensitivity=float(moved), largest=largest)
-
-    def facts(self, counts: FactCounts, hides: Hides) -> SecureSum:
-        size, moved = counts.size + (hides is Hides.PRESENCE), hides.moved(counts)
-        return replace(self.steps(hides.neighbours, size, moved), unit=hides.unit)
 
 
 def check_try(mechanism: SecureSum, step: int) -> None:

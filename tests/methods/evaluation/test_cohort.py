@@ -6,9 +6,9 @@ import pytest
 
 from confrere import CohortSummary, Ledger, PublicSchema
 from confrere.assurance.cohort import ALL, CohortCounts
-from confrere.data.fact_counts import STEPS
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
+from confrere.methods.sums import STEPS
 from confrere.schema import Category, Label, Number, Ordered
 
 SCHEMA = PublicSchema(

@@ -14,7 +14,6 @@ import numpy as np
 from typing_extensions import override
 
 from confrere.assurance.cohort import ALL, CohortCounts, CohortSummary
-from confrere.data.fact_counts import STEPS
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours
@@ -33,7 +32,7 @@ from confrere.methods.asking import (
     known_sizes,
 )
 from confrere.methods.design import AddRemove
-from confrere.methods.sums import CountedSum
+from confrere.methods.sums import STEPS, CountedSum
 from confrere_federation.parties.messages import MOST_RECORDS, Numbers, ResponseSpec, Values
 from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.requests import (
