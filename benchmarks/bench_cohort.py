@@ -13,12 +13,17 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.bench_facts import TABLES
 from benchmarks.measured import fill, markdown, read_record, write_record
 from confrere.assurance.cohort import CohortCounts, CohortSummary
 from confrere.schema import Label
 from confrere_research import loaders
 
+TABLES = {
+    "Bank Marketing": "load_bank_marketing",
+    "credit default": "load_credit_default",
+    "BRFSS 2015": "load_brfss2015",
+    "BRFSS 2022": "load_brfss2022",
+}
 DRAWS = 200
 SIZES = (4_000, 20_000)
 EPSILONS = (0.5, 1.0)

@@ -6,6 +6,7 @@ regression on the columns that a private fit with curves learns from; trees are 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,32 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.bench_facts import TABLES, bounds_alone
+from benchmarks.bench_cohort import TABLES
 from benchmarks.measured import fill, markdown, read_record, write_record
+from confrere.data.features import Feature
+from confrere.schema import Category, Flag, Number, Ordered, PublicSchema
 from confrere_research import loaders
 
 TESTED = 10_000
 REPEATS = 5
 #: Those with many numbers, where trees and curves could differ most.
 MEASURED = ("Bank Marketing", "credit default")
+
+
+def bounds_alone(schema: PublicSchema) -> PublicSchema:
+    """Return the schema of somebody who has no public table: bounds and values, nothing else."""
+    return PublicSchema(tuple(_bare(feature) for feature in schema.features))
+
+
+def _bare(feature: Feature) -> Feature:
+    known: dict[str, Any] = {"importance": None, "sign": 0, "missing_share": None}
+    if isinstance(feature, Number | Ordered):
+        known |= {"mean": None, "sd": None}
+    if isinstance(feature, Ordered | Category):
+        known["shares"] = None
+    if isinstance(feature, Flag):
+        known["share"] = None
+    return replace(feature, **known)
 
 
 def main() -> None:

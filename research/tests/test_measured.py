@@ -7,7 +7,6 @@ from benchmarks import (
     bench_cells,
     bench_classes,
     bench_demo,
-    bench_facts,
     bench_forms,
     bench_mutations,
     bench_planning,
@@ -36,8 +35,6 @@ def tables():
         "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
         "mutations": ("audit.md", bench_mutations.table_of(read_record("mutations"))),
         "classes": ("classes.md", bench_classes.table_of(read_record("classes"))),
-        "facts with ball": ("facts.md", bench_facts.table_of(read_record("facts"), "ball")),
-        "facts with auto": ("facts.md", bench_facts.table_of(read_record("facts"), "auto")),
         "trees": ("algorithms/papers.md", bench_trees.table_of(read_record("trees"))),
         "cells": ("algorithms/multiparty.md", bench_cells.table_of(read_record("cells"))),
         "the rule for cells": (
