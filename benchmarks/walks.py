@@ -119,14 +119,10 @@ def study() -> Callable[[], object]:
 
 def federated_round() -> Callable[[], object]:
     """Three parties with ledgers of their own answer once, in this process."""
-    from confrere_federation.parties import (
-        Averaging,
-        Frame,
-        LocalFederation,
-        LocalParty,
-        PartyAccounts,
-        Policy,
-    )
+    from confrere.data.frame import Frame
+    from confrere.methods.average import Averaging
+    from confrere_federation.parties.federation import LocalFederation
+    from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
 
     X, y = rows()
     parties = []

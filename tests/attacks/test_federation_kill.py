@@ -9,20 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.kernel.ledger import Store
 from confrere.ledger import Ledger
 from confrere.methods.asking import Sizes
-from confrere_federation.parties import (
-    Answers,
-    Averaging,
-    Frame,
-    LocalParty,
-    PartyAccounts,
-    Payload,
-    Policy,
-    serve,
-)
-from confrere_federation.parties.party import Snapshots
+from confrere.methods.average import Averaging
+from confrere_federation.parties.answers import Answers
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy, Snapshots, serve
 from confrere_federation.parties.requests import request_for
 
 EPSILON = 0.5

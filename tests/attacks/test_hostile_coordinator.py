@@ -11,11 +11,19 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from confrere.data.frame import Frame
 from confrere.errors import ApprovalRefused, LedgerTampered, SignatureError
-from confrere_federation.parties import Averaging, Frame, PartyError, Payload, run_name
+from confrere.methods.average import Averaging
 from confrere_federation.parties.federation import packed
-from confrere_federation.parties.messages import Question, SignedAnswer, join_parts, split_parts
-from confrere_federation.parties.party import SignedApproval
+from confrere_federation.parties.messages import (
+    PartyError,
+    Payload,
+    Question,
+    SignedAnswer,
+    join_parts,
+    split_parts,
+)
+from confrere_federation.parties.party import SignedApproval, run_name
 from tests.wire.rounds import framed
 from tests.wire.signed_run import COLUMNS, STUDY, Loopback, Organisations, code_of
 from tests.world import each

@@ -9,19 +9,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.errors import QuorumMissed
 from confrere.kernel.guarantee import Neighbours
 from confrere.methods.asking import Sizes
+from confrere.methods.average import Averaging, Expansion
 from confrere.simulation import SeededSource
-from confrere_federation.parties import Averaging, Expansion, Frame, LocalParty, PartyError, Payload
 from confrere_federation.parties.answers import Journal
 from confrere_federation.parties.messages import (
+    PartyError,
+    Payload,
     Question,
     SignedAnswer,
     join_parts,
     refusal,
     split_parts,
 )
+from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.requests import installed
 from tests.wire.conftest import loose_books
 from tests.wire.signed_run import COLUMNS, Loopback, Organisations

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from confrere import Guarantee, Ledger
 from confrere.assurance.cohort import counts
+from confrere.data.frame import Frame
 from confrere.errors import (
     ConfrereError,
     FederationError,
@@ -35,18 +36,11 @@ from confrere.kernel.measurements import Part, Point, SecureSum
 from confrere.kernel.norms import L2, Gaussian
 from confrere.kernel.release import NoiseKey, mac, paying
 from confrere.methods.asking import Sizes
-from confrere_federation.parties import (
-    Answers,
-    Averaging,
-    Frame,
-    LocalParty,
-    PartyAccounts,
-    Payload,
-    Policy,
-    serve,
-)
+from confrere.methods.average import Averaging
+from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.masks import Masking, Masks
-from confrere_federation.parties.party import Snapshots
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy, Snapshots, serve
 from confrere_federation.parties.requests import request_for
 from tests.wire.conftest import make_data
 from tests.wire.summers import FOUR, Summers

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from confrere.errors import QuorumMissed
-from confrere_federation.parties import Payload
 from confrere_federation.parties.federation import SPOILED, LostTries, SignedFederation
-from confrere_federation.parties.messages import PartyError, SignedAnswer, refusal
+from confrere_federation.parties.messages import PartyError, Payload, SignedAnswer, refusal
 from confrere_federation.parties.requests import SpoiledSum
 from tests.wire.summers import FOUR, ONE, ROUNDS, Summers, asked_for
 

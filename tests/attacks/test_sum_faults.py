@@ -15,10 +15,12 @@ from confrere.kernel.release import paying
 from confrere.methods import sums
 from confrere.methods.sums import Gradient, check_try
 from confrere.simulation import SeededSource
-from confrere_federation.parties import Payload, Policy, requests
 from confrere_federation.parties import masks as masks_module
 from confrere_federation.parties import party as serving
+from confrere_federation.parties import requests
 from confrere_federation.parties.masks import Masking, Masks, add_masked
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.party import Policy
 from tests.wire.summers import FOUR, ONE, ROUNDS, Summers, asked_for, carrier_with, named, read_key
 
 # What a party does on purpose or by accident.

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from confrere.data.frame import Frame
+from confrere.methods.average import Averaging, Expansion
 from confrere_federation.engines.carrier import MAX_MESSAGE
 from confrere_federation.engines.line import LineCarrier
-from confrere_federation.parties import Averaging, Expansion, Frame
 from tests.wire.line.conftest import END, Echo, Wire
 from tests.wire.signed_run import Organisations
 from tests.wire.test_flare import HOST, Consortium, slow

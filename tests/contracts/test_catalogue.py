@@ -13,7 +13,7 @@ from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE, PRINTED, find_method
 from confrere.errors import InvalidParameter
 from confrere.simulation import SeededSource
-from confrere_federation.parties import OPERATIONS
+from confrere_federation.parties.requests import OPERATIONS
 from confrere_federation.studies import running as protocols
 from tests.contracts.catalogue import FREE, MAKERS, PRIVATE, X, Y, as_is
 

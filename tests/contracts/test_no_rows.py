@@ -19,7 +19,8 @@ from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere.rows import Frames, open_table
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere_federation.parties import LocalFederation, LocalParty, PartyAccounts, Policy
+from confrere_federation.parties.federation import LocalFederation
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
 from tests.contracts.catalogue import PRIVATE, maker
 from tests.wire.rounds import collaborate
 

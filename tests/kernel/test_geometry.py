@@ -20,7 +20,7 @@ from confrere.methods.average import Weights
 from confrere.methods.geometry import coordinate_variance, schema_frame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
-from confrere_federation.parties import Payload
+from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
 from tests.world import RELATIONS, forget, objective, row_count
 

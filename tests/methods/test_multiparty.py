@@ -6,9 +6,9 @@ from scipy import stats
 
 from confrere.audit import Pair, audit_function
 from confrere.audit.densities import densities
-from confrere.methods.votes import WHOLE, PartyBudget, Tally, noised_cells
+from confrere.data.frame import Frame
+from confrere.methods.votes import WHOLE, PartyBudget, Tally, Voting, noised_cells
 from confrere.simulation import SeededSource
-from confrere_federation.parties import Frame, Voting
 from tests.world import released
 
 M, N = 5, 12

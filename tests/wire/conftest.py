@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from confrere.ledger import Ledger
-from confrere_federation.parties import OPERATIONS, Answers, LocalParty, PartyAccounts, Policy
+from confrere_federation.parties.answers import Answers
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
+from confrere_federation.parties.requests import OPERATIONS
 
 
 def make_data(n, d=3, seed=0):

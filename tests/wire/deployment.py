@@ -27,8 +27,7 @@ import psutil
 from confrere.cli import main
 from confrere.release import load_rehearsal
 from confrere_federation.engines.keys import make_node_key
-from confrere_federation.parties import Payload
-from confrere_federation.parties.messages import SignedAnswer
+from confrere_federation.parties.messages import Payload, SignedAnswer
 from confrere_federation.studies.running import approve_study
 from confrere_federation.studies.study_file import Study, estimator_for, read_local, read_study
 from tests.examples import write_plain_example

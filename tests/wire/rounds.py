@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confrere.methods.average import Combined
-from confrere_federation.parties import Payload
 from confrere_federation.parties.federation import Trusted, guarantee_of, with_quorum, with_receipts
+from confrere_federation.parties.messages import Payload
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,18 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from confrere.data.frame import Frame
 from confrere.ledger import Ledger
+from confrere.methods.average import Averaging
 from confrere.methods.sums import Sums
 from confrere.release.signing import fingerprint, generate_key, sign_bytes
-from confrere_federation.parties import (
-    Answers,
-    Averaging,
-    Frame,
-    LocalParty,
-    PartyAccounts,
-    run_name,
-)
-from confrere_federation.parties.answers import Journal
+from confrere_federation.parties.answers import Answers, Journal
 from confrere_federation.parties.federation import (
     PartySession,
     SignedFederation,
@@ -24,7 +18,13 @@ from confrere_federation.parties.federation import (
     with_quorum,
 )
 from confrere_federation.parties.messages import Question, refused
-from confrere_federation.parties.party import SignedApproval, Snapshots
+from confrere_federation.parties.party import (
+    LocalParty,
+    PartyAccounts,
+    SignedApproval,
+    Snapshots,
+    run_name,
+)
 from tests.wire.conftest import make_data
 from tests.wire.rounds import collaborate
 

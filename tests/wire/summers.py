@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from confrere.data.frame import Frame
 from confrere.methods.asking import Size, Sizes
 from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
-from confrere_federation.parties import Frame
 from confrere_federation.parties.masks import Announcement
 from confrere_federation.parties.messages import Question, SignedAnswer
 from confrere_federation.parties.requests import request_for

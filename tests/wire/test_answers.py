@@ -7,8 +7,7 @@ import pytest
 
 from confrere.errors import FederationError, OperationRefused
 from confrere.ledger import Ledger
-from confrere_federation.parties import Answers
-from confrere_federation.parties.answers import Journal, Key
+from confrere_federation.parties.answers import Answers, Journal, Key
 
 KEY = Key("run", "objective", 0)
 

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier
+from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
+from confrere.methods.average import Averaging, Expansion
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
-from confrere_federation.parties import Averaging, Expansion, Frame, LocalFederation, Payload
-from confrere_federation.parties.federation import dry_run
+from confrere_federation.parties.federation import LocalFederation, dry_run
+from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
 from tests.wire.rounds import collaborate
 

@@ -4,24 +4,18 @@ import numpy as np
 import pytest
 
 from confrere import Ledger, MultipartyClassifier
+from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Unit
 from confrere.methods.plan import coefficients
+from confrere.methods.votes import Voting
 from confrere.simulation import SeededSource
-from confrere_federation.parties import (
-    OPERATIONS,
-    Answers,
-    Frame,
-    LocalFederation,
-    LocalParty,
-    PartyAccounts,
-    PartyError,
-    Payload,
-    Policy,
-    Voting,
-)
-from confrere_federation.parties.requests import PartyFacts
+from confrere_federation.parties.answers import Answers
+from confrere_federation.parties.federation import LocalFederation
+from confrere_federation.parties.messages import PartyError, Payload
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
+from confrere_federation.parties.requests import OPERATIONS, PartyFacts
 from tests.wire.conftest import loose_books, priced
 from tests.wire.rounds import framed, poll
 from tests.world import each

@@ -9,16 +9,10 @@ from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
 from confrere.methods.average import Averaging, PriorQuestion
 from confrere.methods.priors import Prior
-from confrere_federation.parties import (
-    OPERATIONS,
-    LocalFederation,
-    LocalParty,
-    PartyAccounts,
-    Policy,
-)
-from confrere_federation.parties.federation import dry_run
+from confrere_federation.parties.federation import LocalFederation, dry_run
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.requests import PartyFacts, request_for
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
+from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
 from tests.wire.conftest import priced
 from tests.wire.rounds import collaborate
 

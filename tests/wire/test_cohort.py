@@ -11,10 +11,10 @@ from confrere.ledger import Ledger
 from confrere.methods.design import AddRemove
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
-from confrere_federation.parties import LocalFederation, LocalParty, PartyAccounts, Policy
 from confrere_federation.parties.cohort import CohortProtocol
-from confrere_federation.parties.federation import dry_run
+from confrere_federation.parties.federation import LocalFederation, dry_run
 from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
 from confrere_federation.parties.requests import (
     PartyFacts,
     RawRows,

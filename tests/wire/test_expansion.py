@@ -5,10 +5,11 @@ import pytest
 from scipy import stats
 
 from confrere.audit.densities import densities
+from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.methods.average import joint_move, noised_coefficients, unpack, worst_angle
+from confrere.methods.average import Expansion, joint_move, noised_coefficients, unpack, worst_angle
 from confrere.simulation import SeededSource
-from confrere_federation.parties import Expansion, Frame, LocalFederation
+from confrere_federation.parties.federation import LocalFederation
 from tests.wire.rounds import collaborate
 
 

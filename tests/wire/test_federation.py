@@ -2,10 +2,12 @@
 
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
 from confrere.methods.asking import Sizes, known_sizes
-from confrere_federation.parties import Averaging, Frame, LocalFederation, PartyError, Payload
-from confrere_federation.parties.federation import with_quorum
+from confrere.methods.average import Averaging
+from confrere_federation.parties.federation import LocalFederation, with_quorum
+from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import request_for
 
 

@@ -5,27 +5,17 @@ import random
 import numpy as np
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.errors import ConfrereError
 from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.methods.asking import Sizes
-from confrere_federation.parties import (
-    OPERATIONS,
-    Answers,
-    Averaging,
-    Expansion,
-    Frame,
-    LocalParty,
-    PartyAccounts,
-    PartyError,
-    Payload,
-    Policy,
-    Question,
-    federation,
-    serve,
-)
-from confrere_federation.parties.messages import refusal, refused
-from confrere_federation.parties.requests import request_for
+from confrere.methods.average import Averaging, Expansion
+from confrere_federation.parties import federation
+from confrere_federation.parties.answers import Answers
+from confrere_federation.parties.messages import PartyError, Payload, Question, refusal, refused
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy, serve
+from confrere_federation.parties.requests import OPERATIONS, request_for
 from tests.wire.conftest import make_data
 from tests.wire.signed_run import STUDY, Organisations
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.errors import FederationError, QuorumMissed
-from confrere_federation.parties import Averaging, Frame
+from confrere.methods.average import Averaging
 from confrere_federation.parties.answers import Journal
 from confrere_federation.parties.messages import Question, split_parts
 from tests.wire.signed_run import COLUMNS, STUDY, Loopback, Organisations

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidData
-from confrere_federation.parties import LocalParty
+from confrere_federation.parties.party import LocalParty
 from tests.wire.conftest import loose_books
 
 BOOKS = loose_books()

@@ -3,19 +3,15 @@
 import numpy as np
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.errors import QuorumMissed
 from confrere.ledger import Ledger
+from confrere.methods.votes import Voting
 from confrere.solver.parties import PartySolutions
-from confrere_federation.parties import (
-    Answers,
-    Frame,
-    LocalFederation,
-    LocalParty,
-    PartyAccounts,
-    PartyError,
-    Policy,
-    Voting,
-)
+from confrere_federation.parties.answers import Answers
+from confrere_federation.parties.federation import LocalFederation
+from confrere_federation.parties.messages import PartyError
+from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
 from confrere_federation.parties.requests import request_for
 from tests.wire.rounds import poll
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from confrere.errors import InvalidMessage
-from confrere_federation.parties import Payload
-from confrere_federation.parties.messages import FORMAT, MAX_ARRAYS
+from confrere_federation.parties.messages import FORMAT, MAX_ARRAYS, Payload
 
 texts = st.text(st.characters(exclude_categories=("C", "Z"), codec="utf-8"), max_size=20)
 scalars = (

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from confrere.catalogue import find_method
+from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage
 from confrere.methods.asking import Size, Sizes
-from confrere.methods.average import PriorQuestion
+from confrere.methods.average import Averaging, Expansion, PriorQuestion
 from confrere.methods.priors import Prior
 from confrere.methods.sums import (
     Contrast,
@@ -18,18 +19,11 @@ from confrere.methods.sums import (
     Minimiser,
     OneMessage,
 )
+from confrere.methods.votes import Voting
 from confrere.schema import Label, Number, PublicSchema
-from confrere_federation.parties import (
-    OPERATIONS,
-    Averaging,
-    Expansion,
-    Frame,
-    PartyFacts,
-    Payload,
-    Voting,
-)
 from confrere_federation.parties.cohort import Cohort, CohortOfAll
-from confrere_federation.parties.requests import request_for
+from confrere_federation.parties.messages import Payload
+from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
 from confrere_federation.studies.running import Learning
 
 D, FACTS = 3, PartyFacts(40, 3)

@@ -5,13 +5,14 @@ from copy import copy
 
 import pytest
 
+from confrere.data.frame import Frame
 from confrere.errors import BudgetExceeded, FederationError, InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
 from confrere.methods.average import Weights
-from confrere_federation.parties import Frame, PartyAccounts, Payload, Policy, serve
-from confrere_federation.parties.messages import receipt_of
+from confrere_federation.parties.messages import Payload, receipt_of
+from confrere_federation.parties.party import PartyAccounts, Policy, serve
 from confrere_federation.parties.requests import request_for
 from tests.world import each
 

@@ -4,9 +4,8 @@ import pytest
 
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.ledger import Ledger
-from confrere_federation.parties import PartyError, Payload
 from confrere_federation.parties.federation import packed, unpacked
-from confrere_federation.parties.messages import SignedAnswer
+from confrere_federation.parties.messages import PartyError, Payload, SignedAnswer
 from tests.wire.signed_run import Loopback, Organisations
 
 

@@ -7,10 +7,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.methods.sums import Minimiser
-from confrere_federation.parties import Payload, requests
+from confrere_federation.parties import requests
 from confrere_federation.parties.federation import dry_run
 from confrere_federation.parties.masks import Announcement, Masking, add_masked
-from confrere_federation.parties.messages import Question
+from confrere_federation.parties.messages import Payload, Question
 from confrere_federation.parties.party import sum_context
 from tests.wire.signed_run import COLUMNS, STUDY, Loopback
 from tests.wire.summers import FOUR, PLANS, ROUNDS, Summers, asked_for

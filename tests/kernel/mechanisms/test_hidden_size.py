@@ -15,9 +15,8 @@ from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import CELLS, L1, HiddenSize
 from confrere.methods.average import NoisedMinimiser, Weights, noised_minimiser
 from confrere.simulation import SeededSource
-from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.requests import PartyFacts, request_for
+from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
 from tests.world import ball
 
 

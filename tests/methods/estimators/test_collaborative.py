@@ -6,8 +6,8 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
+from confrere.data.frame import Frame
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivacyWarning
-from confrere_federation.parties import Frame
 from confrere_research.as_printed.minimiser import minimise
 
 RNG = np.random.default_rng(0)

@@ -11,12 +11,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from confrere import Ledger, MultipartyClassifier
+from confrere.data.frame import Frame
 from confrere.errors import InvalidData
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.methods.votes import count_votes
 from confrere.solver.parties import solve_parties
-from confrere_federation.parties import Frame
 
 RNG = np.random.default_rng(0)
 D, M, N = 4, 60, 8

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere_federation.parties import Frame
+from confrere.data.frame import Frame
 
 
 @given(

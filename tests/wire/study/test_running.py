@@ -26,10 +26,9 @@ from confrere.kernel.measurements import Objective
 from confrere.ledger import Ledger
 from confrere.methods import PublicFacts
 from confrere.release import load_release
-from confrere_federation.parties import OPERATIONS
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
-from confrere_federation.parties.requests import PartyFacts, request_for
+from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
 from confrere_federation.studies.running import (
     check_destination,
     cost_of,

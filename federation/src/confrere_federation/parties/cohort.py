@@ -1,7 +1,4 @@
-"""Table 1: what a party is asked for.
-
-Proof: docs/proofs/cohort.md.
-"""
+"""Table 1: what a party is asked for. Proof: docs/proofs/cohort.md."""
 
 from __future__ import annotations
 
@@ -52,8 +49,6 @@ __all__ = ["ALL", "CohortCounts", "CohortProtocol", "CohortSummary"]
 
 #: No sum of records lies farther out.
 _FARTHEST = MOST_RECORDS * STEPS
-
-
 #: A party's number of records at most, where it is not public: what lies beyond is cut.
 _MOST_HIDDEN = 1 << 20
 
