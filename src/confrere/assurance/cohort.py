@@ -15,20 +15,22 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats, Integers
-from confrere.data.cells import as_cells, declared_columns, n_rows_of
-from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Flag, Number, Ordered
+from confrere.data.cells import declared_columns, each_column, n_rows_of
+from confrere.data.features import Category, Feature, Flag, Number
+from confrere.data.histograms import Histogram
 from confrere.data.schema import PaidFacts, PublicSchema
-from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaError
+from confrere.errors import InvalidParameter, InvalidRelease, SchemaError
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Guarantee,
@@ -36,8 +38,9 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
 )
+from confrere.kernel.ledger import Terms
 from confrere.kernel.measurements import Point
-from confrere.kernel.release import paying
+from confrere.kernel.release import Ticket, paying
 from confrere.ledger import Budget, Ledger, payer
 from confrere.methods.sums import STEPS
 from confrere.release.folder import TABLE, VerifiedFolder
@@ -51,10 +54,6 @@ THEOREM = "docs/proofs/cohort.md"
 #: A share is never nearer to 0 or 1: a constant has no scale.
 LEAST_SHARE = 0.001
 
-#: Knots of a number, in declared deviations from its declared mean; or so many, evenly.
-_KNOTS = (-3.0, -2.0, -1.3, -0.7, -0.2, 0.2, 0.7, 1.3, 2.0, 3.0)
-_EVENLY = 13
-
 #: How far variances and means of columns lie apart, where half the width of the bounds is one: what
 #: the noise is held against.
 _SPREAD, _CENTRES = 0.15, 0.5
@@ -66,6 +65,9 @@ _MEASURABLE = 5.0
 _FAR, _FAR_SHARE = 0.25, 0.1
 
 ALL = "all"
+
+#: Keys of a feature and their values.
+_Told = Iterator[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -82,64 +84,6 @@ class CohortEstimate:
     low: float | None = None
     high: float | None = None
     differs: bool = False  #: Whether this site is unlike the others together, beyond the noise
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column's histogram: which cells a vertex fills, in whole steps, and what cells are."""
-
-    feature: Feature
-    table: Integers  #: A row per vertex; every row has the sum STEPS; the last cell is missing
-    places: Floats | None  #: Where cells lie, of a number
-    names: tuple[str, ...]  #: What cells are called, of values
-
-    @classmethod
-    def of(cls, feature: Feature) -> Self:
-        if feature.missing is None:
-            feature = replace(feature, missing=CENTER)
-        if isinstance(feature, Category) and feature.unknown is None:
-            feature = replace(feature, unknown=ZEROS)
-        if isinstance(feature, Number):
-            knots, at = _knots(feature), raw_numbers(feature, feature.points())
-            right = np.clip(np.searchsorted(knots, at, side="right"), 1, len(knots) - 1)
-            near = np.clip((at - knots[right - 1]) / (knots[right] - knots[right - 1]), 0.0, 1.0)
-            part = np.rint(STEPS * near).astype(np.int64)
-            table = np.zeros((feature.size, len(knots) + 1), dtype=np.int64)
-            rows = np.arange(len(at))
-            table[rows, right] = part
-            table[rows, right - 1] += STEPS - part
-            table[-1, -1] = STEPS
-            return cls(feature, table, knots, ())
-        assert isinstance(feature, Discrete)
-        table = STEPS * np.eye(feature.size, dtype=np.int64)
-        places = None
-        if isinstance(feature, Ordered):
-            ranks = feature.ranks()
-            places = np.append(ranks, [np.nan] * (feature.size - 1 - len(ranks)))
-        return cls(feature, table, places, value_names(feature))
-
-
-def value_names(feature: Discrete) -> tuple[str, ...]:
-    """Return what cells of declared values are called, and that of any other one."""
-    names = [""] * (feature.size - 2)
-    for value in feature.known:  # several values may share a cell
-        cell = int(feature.vertices(as_cells([value], feature.column))[0])
-        names[cell] = f"{names[cell]}, {value}" if names[cell] else str(value)
-    return (*(f"= {name}" for name in names), "other")
-
-
-def raw_numbers(feature: Number, scaled: Floats) -> Floats:
-    """Return numbers as tables have them; a schema may declare them on a scale of logarithms."""
-    return feature.bounds[0] + np.expm1(scaled) if feature.log else scaled
-
-
-def _knots(feature: Number) -> Floats:
-    low, high = feature.range()
-    if feature.mean is None or feature.sd is None:
-        return raw_numbers(feature, np.linspace(low, high, _EVENLY))
-    inner = feature.mean + feature.sd * np.array(_KNOTS)
-    kept = inner[(inner > low) & (inner < high)]
-    return raw_numbers(feature, np.concatenate([[low], kept, [high]]))
 
 
 def _bar(weights: Floats, deviation: float) -> float:
@@ -163,17 +107,29 @@ def counts(
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
     # What is taken to be known, besides what the relation itself makes public.
     public: tuple[str, ...] = ("label set", "the model", "the grid of scores"),
+    theorem: str = "docs/proofs/private_evaluation.md",
 ) -> Point:
-    """Return integer noise on counts of records: docs/proofs/private_evaluation.md."""
+    """Return integer noise on counts of records."""
     sizes = ("number of records",) if neighbours is Neighbours.REPLACE_ONE else ()
     promise = Guarantee(
         epsilon=epsilon,
         neighbours=check_relation(neighbours),
-        theorem="docs/proofs/private_evaluation.md",
+        theorem=theorem,
         public=(*sizes, *public),
         assumptions=ASSUMPTIONS,
     )
     return Point(promise=promise, sensitivity=sensitivity)
+
+
+def charged(
+    budget: Budget | Ledger | None,
+    guarantee: Guarantee,
+    seed: Seed | None,  # One makes a simulation
+    **terms: Unpack[Terms],
+) -> AbstractContextManager[Ticket]:
+    """Charge whoever pays, and let the block draw."""
+    simulation = None if seed is None else SeededSource(seed)
+    return paying(*payer(budget, guarantee), guarantee, simulation=simulation, **terms)
 
 
 @dataclass(frozen=True)
@@ -185,9 +141,9 @@ class CohortCounts:
     site_column: str | None = None
 
     @cached_property
-    def columns(self) -> tuple[_Column, ...]:
+    def columns(self) -> tuple[Histogram, ...]:
         """The histograms."""
-        return tuple(map(_Column.of, self.schema.features))
+        return tuple(Histogram.of(one, STEPS) for one in self.schema.features)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -221,8 +177,7 @@ class CohortCounts:
     def point(self, epsilon: float, neighbours: Neighbours) -> Point:
         """Return the measurement: integer noise on all sums at once."""
         public = ("bounds", "declared values", "sites", "outcomes")
-        promise = replace(counts(epsilon, 1, neighbours, public).promise, theorem=THEOREM)
-        return Point(promise=promise, sensitivity=self.moved(neighbours))
+        return counts(epsilon, self.moved(neighbours), neighbours, public, THEOREM)
 
     def sums(self, table: Any) -> Integers:
         """Return the exact sums, site by site and outcome by outcome; for the owner alone.
@@ -232,8 +187,7 @@ class CohortCounts:
         outcome = self.schema.outcome
         named = [*self.schema.columns, *([outcome.column] if outcome else [])]
         frame = declared_columns(table, [*named, *([self.site_column] if self.site_column else [])])
-        rows = n_rows_of(table)
-        cell = np.zeros(rows, dtype=np.intp)
+        cell = np.zeros(n_rows_of(table), dtype=np.intp)
         if self.site_column is not None:
             site = Category(self.site_column, values=self.sites)
             cell = site.vertices(frame[self.site_column])
@@ -242,20 +196,15 @@ class CohortCounts:
             labels = outcome.encode(frame[outcome.column])
             sides = np.array(sorted(outcome.classes) if outcome.classes is not None else [-1, 1])
             cell += np.searchsorted(sides, labels)
-        shape = (len(self.places) * len(self.groups),)
-        found = [STEPS * np.bincount(cell, minlength=shape[0])[:, None]]
-        problems = []
-        for one in self.columns:
-            try:
-                at = one.feature.vertices(frame[one.feature.column])
-            except InvalidData as problem:
-                problems.append(str(problem))
-                continue
-            both = np.bincount(cell * len(one.table) + at, minlength=shape[0] * len(one.table))
-            found.append(both.reshape(*shape, -1) @ one.table)
-        if problems:
-            raise InvalidData("\n".join(problems))
-        return np.concatenate(found, axis=1).reshape(-1)
+        groups = len(self.places) * len(self.groups)
+
+        def summed(one: Histogram) -> Integers:
+            at = cell * len(one.table) + one.feature.vertices(frame[one.feature.column])
+            often = np.bincount(at, minlength=groups * len(one.table))
+            return np.asarray(often.reshape(groups, -1) @ one.table)
+
+        sizes = STEPS * np.bincount(cell, minlength=groups)[:, None]
+        return np.hstack([sizes, *each_column(self.columns, summed)]).reshape(-1)
 
     def estimates(
         self,
@@ -265,27 +214,16 @@ class CohortCounts:
         """Yield the table's numbers: per site and outcome, per site, and in all."""
         shape = len(self.places), len(self.groups), -1
         sums = np.asarray(noised, dtype=np.float64).reshape(shape) / STEPS
-        noise = deviation / STEPS
-        whole = sums.sum(axis=(0, 1))
-        for s, site in enumerate(self.places):
-            others = whole - sums[s].sum(axis=0)
-            more = len(self.groups) * (len(self.places) - 1)
-            far = dict(self._far(sums[s].sum(axis=0), others, noise, len(self.groups), more))
-            for g, group in enumerate(self.groups):
+        whole, noise = sums.sum(axis=0), deviation / STEPS
+        for site, each in [*zip(self.sites, sums, strict=False), (ALL, whole)]:
+            added = len(self.places) if each is whole else 1
+            for group, own in zip(self.groups, each, strict=True):
                 if group != ALL:
-                    yield from self._described(site, group, sums[s, g], noise, {})
-            total = sums[s].sum(axis=0)
-            if self.sites:
-                yield from self._described(
-                    site, ALL, total, noise * math.sqrt(len(self.groups)), far
-                )
-        if self.sites:
-            for g, group in enumerate(self.groups):
-                if group != ALL:
-                    spread = noise * math.sqrt(len(self.places))
-                    yield from self._described(ALL, group, sums[:, g].sum(axis=0), spread, {})
-        spread = noise * math.sqrt(len(self.places) * len(self.groups))
-        yield from self._described(ALL, ALL, whole, spread, {})
+                    yield from self._described(site, group, own, noise * math.sqrt(added))
+            total = each.sum(axis=0)
+            far = () if each is whole else set(self._far(total, whole.sum(axis=0) - total, noise))
+            spread = noise * math.sqrt(added * len(self.groups))
+            yield from self._described(site, ALL, total, spread, far)
 
     def learned(
         self, noised: Floats, deviation: float
@@ -297,9 +235,8 @@ class CohortCounts:
         each = np.asarray(noised, dtype=np.float64).reshape(len(self.places), len(self.groups), -1)
         sums = each.sum(axis=0) / STEPS
         whole, noise = sums.sum(axis=0), deviation / STEPS * math.sqrt(each[..., 0].size)
-        ends = np.cumsum([1, *(one.table.shape[1] for one in self.columns)])
-        parts = zip(self.schema.features, self.columns, np.split(whole, ends)[1:-1], strict=True)
-        told = {one.column: dict(_facts(one, mine, part, noise)) for one, mine, part in parts}
+        parts = zip(self.schema.features, self._split(whole), strict=True)
+        told = {one.column: dict(_facts(one, *part, noise)) for one, part in parts}
         features = tuple(replace(one, **told[one.column]) for one in self.schema.features)
         outcome = self.schema.outcome
         if outcome is not None and outcome.positive is not None and outcome.base_rate is None:
@@ -308,34 +245,30 @@ class CohortCounts:
         made = replace(self.schema, features=features, outcome=outcome)
         return made, {column: tuple(own) for column, own in told.items() if own}
 
+    def _split(self, sums: Floats) -> Iterator[tuple[Histogram, Floats]]:
+        ends = np.cumsum([1, *(one.table.shape[1] for one in self.columns)])
+        return zip(self.columns, np.split(sums, ends)[1:-1], strict=True)
+
     def _described(
-        self, site: str, group: str, sums: Floats, noise: float, far: Mapping[str, bool]
+        self, site: str, group: str, sums: Floats, noise: float, far: Collection[str] = ()
     ) -> Iterator[CohortEstimate]:
         size, bar = max(float(sums[0]), 0.0), _bar(np.ones(1), noise)
         yield CohortEstimate(site, group, "", "n", size, max(size - bar, 0.0), size + bar)
-        ends = np.cumsum([1, *(one.table.shape[1] for one in self.columns)])
-        for one, begin, end in zip(self.columns, ends[:-1], ends[1:], strict=True):
-            name = one.feature.column
-            for told in _of_column(one, sums[begin:end], noise):
-                yield replace(told, site=site, group=group, differs=far.get(name, False))
+        for one, part in self._split(sums):
+            for told in _of_column(one, part, noise):
+                yield replace(told, site=site, group=group, differs=told.column in far)
 
-    def _far(
-        self, mine: Floats, others: Floats, noise: float, own: int, more: int
-    ) -> Iterator[tuple[str, bool]]:
-        """Say of every column whether a site is unlike the others together, surely."""
-        ends = np.cumsum([1, *(one.table.shape[1] for one in self.columns)])
-        for one, begin, end in zip(self.columns, ends[:-1], ends[1:], strict=True):
-            if not more:
-                yield one.feature.column, False
-                continue
-            pair = [
-                {told.statistic: told for told in _of_column(one, part[begin:end], spread)}
-                for part, spread in (
-                    (mine, noise * math.sqrt(own)),
-                    (others, noise * math.sqrt(more)),
-                )
+    def _far(self, mine: Floats, others: Floats, noise: float) -> Iterator[str]:
+        """Yield columns in which a site is unlike the others together, surely."""
+        spreads = noise * np.sqrt(len(self.groups) * np.array([1, len(self.places) - 1]))
+        pairs = zip(self._split(mine), self._split(others), strict=True)
+        for pair in pairs if len(self.places) > 1 else ():
+            found = [
+                {told.statistic: told for told in _of_column(*part, spread)}
+                for part, spread in zip(pair, spreads.tolist(), strict=True)
             ]
-            yield one.feature.column, _differs(*pair)
+            if _differs(*found):
+                yield pair[0][0].feature.column
 
 
 def _differs(one: Mapping[str, CohortEstimate], other: Mapping[str, CohortEstimate]) -> bool:
@@ -357,7 +290,7 @@ def _differs(one: Mapping[str, CohortEstimate], other: Mapping[str, CohortEstima
     return False
 
 
-def _of_column(one: _Column, sums: Floats, noise: float) -> Iterator[CohortEstimate]:
+def _of_column(one: Histogram, sums: Floats, noise: float) -> Iterator[CohortEstimate]:
     """Yield what a noised histogram says, with error bars of 95 in 100."""
     column = one.feature.column
 
@@ -396,7 +329,7 @@ def _of_column(one: _Column, sums: Floats, noise: float) -> Iterator[CohortEstim
 
 
 def _of_number(
-    one: _Column, sums: Floats, there: Floats, present: float, noise: float, told: Any
+    one: Histogram, sums: Floats, there: Floats, present: float, noise: float, told: Any
 ) -> Iterator[CohortEstimate]:
     assert one.places is not None
     at = np.append(np.nan_to_num(one.places), 0.0)
@@ -404,13 +337,9 @@ def _of_number(
     bar = _bar((at - mean) * there / present, noise)
     low, high = float(np.nanmin(one.places)), float(np.nanmax(one.places))
     yield told("mean", *(float(np.clip(v, low, high)) for v in (mean, mean - bar, mean + bar)))
-    # Sharing a record between two knots adds the product of its distances to the square: between
-    # nothing and a quarter of the square of their gap, a sixth on average.
     gaps = np.zeros(len(at))
     if isinstance(one.feature, Number):
-        wide = np.diff(one.places) ** 2 / 6
-        gaps[: len(wide)] += wide / 2
-        gaps[1 : len(wide) + 1] += wide / 2
+        gaps[:-1] = _gaps(one.places)
     square = ((at - mean) ** 2 - gaps) * there
     variance = float(sums @ square) / present
     bar = _bar((square - variance * there) / present, noise)
@@ -426,18 +355,22 @@ def _of_number(
     least, most = np.append(0.0, (upto - bars)[:-1]), upto + bars
     middle = np.maximum.accumulate((np.append(0.0, upto[:-1]) + upto) / 2)
     for share, name in ((0.25, "quartile 1"), (0.5, "median"), (0.75, "quartile 3")):
-        begin = one.places[most < share]
-        end = one.places[least >= share]
-        value = float(np.interp(share, middle, one.places))
-        yield told(
-            name,
-            value,
-            float(begin[-1]) if len(begin) else low,
-            float(end[0]) if len(end) else high,
-        )
+        begin = float(np.append(low, one.places[most < share])[-1])
+        end = float(np.append(one.places[least >= share], high)[0])
+        yield told(name, float(np.interp(share, middle, one.places)), begin, end)
 
 
-def _statistics(one: _Column) -> list[str]:
+def _gaps(knots: Floats) -> Floats:
+    """Return what sharing records between two knots adds to their squares.
+
+    The product of a record's distances: between nothing and a quarter of the square of their gap, a
+    sixth on average.
+    """
+    wide = np.diff(knots) ** 2 / 6
+    return np.asarray(np.append(wide / 2, 0.0) + np.append(0.0, wide / 2))
+
+
+def _statistics(one: Histogram) -> list[str]:
     numbers = ["mean", "sd"] if one.places is not None else []
     if isinstance(one.feature, Number):
         numbers += ["quartile 1", "median", "quartile 3"]
@@ -530,20 +463,13 @@ class CohortSummary(Shown):
         counted, point = self._counts, self._point
         guarantee = point.guarantee()
         exact = counted.sums(table)
-        book, paid_by = payer(self.budget, guarantee)
-        with paying(
-            book,
-            paid_by,
-            guarantee,
-            purpose="describe a cohort (Table 1)",
-            simulation=None if self.random_state is None else SeededSource(self.random_state),
-        ) as ticket:
+        purpose = "describe a cohort (Table 1)"
+        with charged(self.budget, guarantee, self.random_state, purpose=purpose) as ticket:
             noised: NDArray[Any] = ticket.draw(point, exact)[0][0]
             self.receipt_ = ticket.receipt
             receipts = {self.receipt_.account: self.receipt_.to_dict()}
             self._describe(counted, noised, point.deviations[0], receipts)
-            paid = self.schema_.paid[-1]
-            book.mark_released(ticket.receipt, digest=paid.digest(self.schema_))
+            ticket.made = self.schema_.paid[-1].digest(self.schema_)
         return self
 
     @classmethod
@@ -611,7 +537,7 @@ class CohortSummary(Shown):
         return Panel("Table 1", [Table(("column", "", *columns), rows, columns)], note)
 
 
-def _facts(feature: Feature, one: _Column, sums: Floats, noise: float) -> Iterator[tuple[str, Any]]:
+def _facts(feature: Feature, one: Histogram, sums: Floats, noise: float) -> _Told:
     """Yield what a schema does not declare of a column, as far as the noise lets it be believed."""
     counts = _projected(sums)
     size, there = float(counts.sum()), counts[:-1]
@@ -636,20 +562,14 @@ def _projected(sums: Floats) -> Floats:
     return np.asarray(np.maximum(sums - excess[falling > excess][-1], 0.0))
 
 
-def _moments(
-    feature: Number, one: _Column, counts: Floats, noise: float
-) -> Iterator[tuple[str, Any]]:
+def _moments(feature: Number, one: Histogram, counts: Floats, noise: float) -> _Told:
     """Yield mean and deviation, on the declared scale, drawn towards the uniform law by noise."""
     assert one.places is not None
     (middle, half), (low, _) = feature.moments(), feature.bounds
     places = np.log1p(one.places - low) if feature.log else one.places
     v, weights = (places - middle) / half, counts / max(float(counts.sum()), 1e-9)
-    gaps = np.zeros(len(v))
-    wide = np.diff(v) ** 2 / 6  # as in the table
-    gaps[:-1] += wide / 2
-    gaps[1:] += wide / 2
     mean = float(weights @ v)
-    squares = (v - mean) ** 2 - gaps
+    squares = (v - mean) ** 2 - _gaps(v)
     if noise * float(np.linalg.norm(squares)) > 2 * _SPREAD:
         return
     seen = counts > 0  # what was emptied has lost its noise

@@ -18,19 +18,19 @@ from scipy import optimize, special
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.assurance.cohort import counts, raw_numbers, value_names
+from confrere.assurance.cohort import charged, counts
 from confrere.data.cells import declared_columns, encode_labels
-from confrere.data.features import Discrete, Feature, Number
+from confrere.data.features import Discrete
+from confrere.data.histograms import drawn_cells, value_names
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
-from confrere.kernel.release import paying
-from confrere.ledger import Budget, Ledger, Receipt, payer
+from confrere.ledger import Budget, Ledger, Receipt
 from confrere.ledger.compose import Together
 from confrere.model import Model
 from confrere.release import quality_digest
-from confrere.simulation import Seed, SeededSource
+from confrere.simulation import Seed
 from confrere.views import Panel, Shown, Span, Table
 
 
@@ -324,23 +324,6 @@ _BINS = (4, 5, 6, 8, 10, 12, 15, 16, 20, 24, 30, 40)
 _DRAWN = 2000
 
 
-def _drawn(feature: Feature, generator: np.random.Generator) -> Any:
-    """Return cells of a column by its public facts alone."""
-    if isinstance(feature, Number):
-        centre, scale = feature.moments()
-        low, high = feature.range()
-        drawn = generator.normal(centre, scale, _DRAWN)
-        if feature.sd is None:
-            drawn = generator.uniform(low, high, _DRAWN)
-        return raw_numbers(feature, np.clip(drawn, low, high))
-    known = feature.known
-    declared = getattr(feature, "share", None)
-    shares: Any = getattr(feature, "shares", None) if declared is None else (1 - declared, declared)
-    even = shares is None or len(shares) != len(known)
-    parts = None if even else np.array(shares) / sum(shares)
-    return [known[place] for place in generator.choice(len(known), _DRAWN, p=parts)]
-
-
 def _places(model: Any, classes: NDArray[Any]) -> Floats:
     """Return public places between which scores of people like these are spread evenly.
 
@@ -352,8 +335,8 @@ def _places(model: Any, classes: NDArray[Any]) -> Floats:
     schema = getattr(getattr(learned, "encoder", None), "schema", None)
     middle, steps = 0.0, 1.5 * special.ndtri(shares)
     if schema is not None:
-        generator = np.random.default_rng(0)
-        rows = pa.table({one.column: _drawn(one, generator) for one in schema.features})
+        draws = np.random.default_rng(0)
+        rows = pa.table({one.column: drawn_cells(one, _DRAWN, draws) for one in schema.features})
         scores = model.predict_proba(rows)[:, _positive(model, classes)]
         found = np.quantile(special.logit(np.clip(scores, 1e-9, 1 - 1e-9)), [*shares, 0.5])
         middle, steps = found[-1], 1.2 * (found[:-1] - found[-1])
@@ -477,17 +460,11 @@ def evaluate(
         )
     guarantees = {name: counter.guarantee() for name, counter in counters.items()}
     guarantee = Together(tuple(guarantees.values())).guarantee()
-    book, paid_by = payer(budget, guarantee)
     learned = getattr(model, "model_", None)
+    origin = Origin(model=learned.digest()) if isinstance(learned, Model) else None
+    purpose = f"evaluate {type(model).__name__}"
     scales = {name: counter.scale for name, counter in counters.items()}
-    with paying(
-        book,
-        paid_by,
-        guarantee,
-        purpose=f"evaluate {type(model).__name__}",
-        origin=Origin(model=learned.digest()) if isinstance(learned, Model) else None,
-        simulation=None if random_state is None else SeededSource(random_state),
-    ) as ticket:
+    with charged(budget, guarantee, random_state, purpose=purpose, origin=origin) as ticket:
         drawn = {name: ticket.draw(counters[name], truths[name])[0] for name in queries}
         noisy = {name: each.reshape(truths[name].shape).astype(int) for name, each in drawn.items()}
         found = Evaluation(

@@ -20,16 +20,15 @@ import numpy as np
 from scipy import linalg, special
 
 from confrere.arrays import Floats, Integers
-from confrere.assurance.cohort import counts
-from confrere.data.cells import declared_columns, n_rows_of
+from confrere.assurance.cohort import charged, counts
+from confrere.data.cells import declared_columns, each_column, n_rows_of
 from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
 from confrere.kernel.measurements import Point
-from confrere.kernel.release import paying
-from confrere.ledger import Budget, Ledger, Receipt, payer
+from confrere.ledger import Budget, Ledger, Receipt
 from confrere.ledger.compose import Together
 from confrere.methods.geometry import factors_of
 from confrere.methods.plan import PublicFacts
@@ -37,7 +36,7 @@ from confrere.methods.sums import STEPS
 from confrere.model import Facts, Linear
 from confrere.model.summary import Effect, Summary, TermLine, effects
 from confrere.release import quality_digest
-from confrere.simulation import Seed, SeededSource
+from confrere.simulation import Seed
 
 THEOREM = "docs/proofs/intervals.md"
 
@@ -367,8 +366,7 @@ class _Answer(NamedTuple):
 
 def _asked(epsilon: float, sensitivity: int) -> Point:
     public = ("bounds", "declared values", "the model")
-    made = counts(epsilon, 1, Neighbours.REPLACE_ONE, public)
-    return Point(promise=replace(made.promise, theorem=THEOREM), sensitivity=sensitivity)
+    return counts(epsilon, sensitivity, Neighbours.REPLACE_ONE, public, THEOREM)
 
 
 def _farthest(table: Integers) -> int:
@@ -442,6 +440,8 @@ def infer(
 ) -> Inference:
     """Return odds ratios, intervals and p-values of a private fit for inference.
 
+    Intervals are experimental: measured coverage in docs/proofs/intervals.md.
+
     Parameters
     ----------
     model : PrivateLogisticRegression or Release
@@ -480,22 +480,15 @@ def infer(
     if n_samples is not None:
         return _forecast(model, n_samples, epsilon, confidence)
     fitted, space, n = _opened(model)
-    names = [column.feature.column for column in space.columns]
+    features = [column.feature for column in space.columns]
     if n_rows_of(table) != n:
         raise InvalidData("table must hold the records that the model was learned from, all.")
-    cells = declared_columns(table, names)
-    codes = [one.feature.vertices(cells[one.feature.column]) for one in space.columns]
+    cells = declared_columns(table, [one.column for one in features])
+    codes = each_column(features, lambda one: one.vertices(cells[one.column]))
     exactly, asked = space.summed(codes), space.sums(first)
     guarantee = Together((asked, _asked(rest, 1)), THEOREM).guarantee()
-    book, account = payer(budget, guarantee)
-    with paying(
-        book,
-        account,
-        guarantee,
-        purpose="intervals of coefficients",
-        origin=Origin(model=fitted.digest()),
-        simulation=None if random_state is None else SeededSource(random_state),
-    ) as ticket:
+    purpose, origin = "intervals of coefficients", Origin(model=fitted.digest())
+    with charged(budget, guarantee, random_state, purpose=purpose, origin=origin) as ticket:
         seen = ticket.draw(asked, exactly)[0][0].astype(np.float64)
         tables, deviations = space.scaled(seen, n)
         then = space.largest(rest, tables)

@@ -1,0 +1,92 @@
+"""Columns as histograms over public cells, and cells that declared facts would give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from confrere.arrays import Floats, Integers
+from confrere.data.cells import as_cells
+from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Number, Ordered
+
+#: Knots of a number, in declared deviations from its declared mean; or so many, evenly.
+_KNOTS = (-3.0, -2.0, -1.3, -0.7, -0.2, 0.2, 0.7, 1.3, 2.0, 3.0)
+_EVENLY = 13
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A column's histogram: which cells a vertex fills, in whole steps, and what cells are."""
+
+    feature: Feature
+    table: Integers  #: A row per vertex; every row has the same sum; the last cell is missing
+    places: Floats | None  #: Where cells lie, of a number
+    names: tuple[str, ...]  #: What cells are called, of values
+
+    @classmethod
+    def of(cls, feature: Feature, steps: int) -> Self:
+        """Return that in which every record is so many steps; any cell of a table has a place."""
+        if feature.missing is None:
+            feature = replace(feature, missing=CENTER)
+        if isinstance(feature, Category) and feature.unknown is None:
+            feature = replace(feature, unknown=ZEROS)
+        if isinstance(feature, Number):
+            knots, at = _knots(feature), raw_numbers(feature, feature.points())
+            right = np.clip(np.searchsorted(knots, at, side="right"), 1, len(knots) - 1)
+            near = np.clip((at - knots[right - 1]) / (knots[right] - knots[right - 1]), 0.0, 1.0)
+            part = np.rint(steps * near).astype(np.int64)
+            table = np.zeros((feature.size, len(knots) + 1), dtype=np.int64)
+            rows = np.arange(len(at))
+            table[rows, right] = part
+            table[rows, right - 1] += steps - part
+            table[-1, -1] = steps
+            return cls(feature, table, knots, ())
+        assert isinstance(feature, Discrete)
+        table = steps * np.eye(feature.size, dtype=np.int64)
+        places = None
+        if isinstance(feature, Ordered):
+            ranks = feature.ranks()
+            places = np.append(ranks, [np.nan] * (feature.size - 1 - len(ranks)))
+        return cls(feature, table, places, value_names(feature))
+
+
+def value_names(feature: Discrete) -> tuple[str, ...]:
+    """Return what cells of declared values are called, and that of any other one."""
+    names = [""] * (feature.size - 2)
+    for value in feature.known:  # several values may share a cell
+        cell = int(feature.vertices(as_cells([value], feature.column))[0])
+        names[cell] = f"{names[cell]}, {value}" if names[cell] else str(value)
+    return (*(f"= {name}" for name in names), "other")
+
+
+def raw_numbers(feature: Number, scaled: Floats) -> Floats:
+    """Return numbers as tables have them; a schema may declare them on a scale of logarithms."""
+    return feature.bounds[0] + np.expm1(scaled) if feature.log else scaled
+
+
+def _knots(feature: Number) -> Floats:
+    low, high = feature.range()
+    if feature.mean is None or feature.sd is None:
+        return raw_numbers(feature, np.linspace(low, high, _EVENLY))
+    inner = feature.mean + feature.sd * np.array(_KNOTS)
+    kept = inner[(inner > low) & (inner < high)]
+    return raw_numbers(feature, np.concatenate([[low], kept, [high]]))
+
+
+def drawn_cells(feature: Feature, count: int, generator: np.random.Generator) -> Any:
+    """Return so many cells of a column by its public facts alone."""
+    if isinstance(feature, Number):
+        centre, scale = feature.moments()
+        low, high = feature.range()
+        drawn = generator.normal(centre, scale, count)
+        if feature.sd is None:
+            drawn = generator.uniform(low, high, count)
+        return raw_numbers(feature, np.clip(drawn, low, high))
+    known = feature.known
+    declared = getattr(feature, "share", None)
+    shares: Any = getattr(feature, "shares", None) if declared is None else (1 - declared, declared)
+    even = shares is None or len(shares) != len(known)
+    parts = None if even else np.array(shares) / sum(shares)
+    return [known[place] for place in generator.choice(len(known), count, p=parts)]
