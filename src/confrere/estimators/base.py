@@ -747,8 +747,8 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
     def prepare(self, X: object, y: object) -> tuple[Plan[object], LabelledTable]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
-        asked, table = self._asked(), self._table(X, y)
-        return design(asked, table.facts), table
+        table = self._table(X, y)
+        return self.plan(table.facts), table
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge the price, then release a model of ``(X, y)``.

@@ -381,7 +381,8 @@ class Ledger(LedgerReader):
         ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
         ``withdrawn`` whether it had been agreed to before.
         """
-        said = views.Verdict(StudyName(*study), name, reason, withdrawn)
+        named = StudyName(study[0], "".join(study[1:]))  # which refuses what is no hash
+        said = views.Verdict(named, name, reason, withdrawn)
         with self._store.writing() as log:
             self._store.append(log, "refused", said)
 
