@@ -1,4 +1,4 @@
-"""Odds ratios, intervals and p-values that are true under the noise of a private fit.
+"""Odds ratios, intervals and p-values that reckon with the noise of a private fit: experimental.
 
 A release of ``purpose="inference"`` is inverted, not linearised: its estimating equation is matched
 on public rows. What rows are like is asked of the records, at a price: means, squares and shares of
