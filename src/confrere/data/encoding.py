@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: Rows that are encoded at once.
 _AT_ONCE = 2**17
 
+#: Where experts' scores are regressed on columns, of which some are hardly ever anything but zero.
+_RIDGE = 1e-4
+
 
 def frequencies(feature: Feature) -> Floats:
     """Return how often each vertex is expected; numbers are normal, or uniform between bounds."""
@@ -204,7 +207,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         one.
         """
         if self.shaped:
-            raise InvalidParameter("form: experts speak of standardised columns.")
+            return _expert_centre(self)
         weights, multipliers = self.schema.expert_weights(), self.multipliers()
         deviation = float(np.sqrt(weights**2 @ self.schema.variances()))
         prior = np.zeros_like(multipliers)
@@ -268,3 +271,34 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         tags.input_tags.allow_nan = any(f.missing is not None for f in self.schema.features)
         return tags
+
+
+def column_scores(encoder: SchemaEncoder, coef: Floats) -> list[tuple[Floats, Floats, Floats]]:
+    """Return of every raw column its vertices' frequencies, centred scores, and their mean."""
+    columns, found = encoder.columns, []
+    own = np.split(coef, np.cumsum([len(column.names) for column in columns])[:-1], axis=1)
+    for feature, column, each in zip(encoder.schema.features, columns, own, strict=True):
+        often, scores = frequencies(feature), column.table @ each.T
+        found.append((often, scores - often @ scores, often @ scores))
+    return found
+
+
+def score_moments(encoder: SchemaEncoder, coef: Floats) -> Floats:
+    """Return the scores' means, and a root of their covariance, of independent raw columns."""
+    columns = column_scores(encoder, np.atleast_2d(coef) / encoder.norm)
+    spread = np.sum([(each.T * often) @ each for often, each, _ in columns], axis=0)
+    values, vectors = np.linalg.eigh(spread)
+    means = np.sum([mean for *_, mean in columns], axis=0)
+    return np.vstack([means, vectors * np.sqrt(np.maximum(values, 0.0))])
+
+
+def _expert_centre(encoder: SchemaEncoder) -> Floats:
+    """Return experts' log odds, of deviation one, regressed on what vertices are in a body."""
+    schema, found = encoder.schema, []
+    scores = column_scores(schema.encoder(), schema.expert_weights()[None])
+    spread = sum(float(often @ each[:, 0] ** 2) for often, each, _ in scores)
+    for column, (often, each, _) in zip(encoder.columns, scores, strict=True):
+        rows = column.table - often @ column.table
+        seen = (rows.T * often) @ rows + _RIDGE * np.eye(rows.shape[1])
+        found.append(np.linalg.solve(seen, rows.T @ (often * each[:, 0])))
+    return np.asarray(np.concatenate(found) * encoder.norm / math.sqrt(max(spread, _RIDGE)))

@@ -30,6 +30,12 @@ from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import L1, L2, Ball, Body, MeasuredRows, Norm, row_norms
 from confrere.solver.row_blocks import BlockRows, Buffer, Engine, Sums, csr_view
 
+#: Rows that are scored at a time.
+_SCORED = 1 << 16
+
+#: Rows that are added up at a time.
+_ADDED = 4096
+
 Rows: TypeAlias = "NDArray[np.float64] | sparse.csr_array | BoundedRows"
 
 
@@ -632,6 +638,12 @@ class BodyFrame:
             coef = np.concatenate([point[block.into] @ turn for block, turn in turned])
         return coef * self.scale, float(point[-1]) if self.constant else 0.0
 
+    @cached_property
+    def map(self) -> tuple[Floats, float]:
+        """From columns as encoded to coordinates, one row each, and the constant's."""
+        found = [self.coefficients(one) for one in np.eye(self.size)]
+        return np.array([coef for coef, _ in found]), found[-1][1]
+
     def mean_squares(self, columns: ArrayLike | None = None) -> Floats:
         """Return public mean squares of the coordinates from those of the columns as encoded.
 
@@ -780,3 +792,59 @@ def margin_of(body: Body) -> float:
         for root, inverse in zip(body.roots, body.inverses, strict=True)
     )
     return rounding_margin(body.size) * worst
+
+
+def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
+    """Return ``(n, k)`` scores of bounded rows by ``(k, d)`` weights.
+
+    Column after column: a row's score does not depend on other rows, to the last bit.
+    """
+    scores = np.zeros((X.shape[0], len(weights)))
+    for begin in range(0, len(scores), _SCORED):
+        part = slice(begin, min(begin + _SCORED, len(scores)))
+        # Codes of many rows are measured by look-ups: how many others there are must not matter.
+        rows = frame.rows(X[part].toarray() if isinstance(X, Coded) else X[part])
+        if rows.sparse:
+            scores[part] = rows @ weights.T
+            continue
+        for column, weight in zip(rows.written().T, weights.T, strict=True):
+            scores[part] += column[:, None] * weight
+    return scores
+
+
+@dataclass(frozen=True, eq=False)
+class WholeRows:
+    """Rows whose magnitudes add up to one at most, in whole numbers, and a score of them."""
+
+    frame: BodyFrame
+    share: float = 0.0  #: Of a row's length, for the score's column, if there is one
+    weights: Floats | None = None  #: Of the score, which is clipped to [-1, 1]
+
+    def total(self, X: Any, counted: Floats, steps: int) -> Floats:
+        """Return the sum of rows times what each counts, from -1 to 1, in steps of a length."""
+        total = np.zeros(self.frame.size + (self.share > 0))
+        for begin in range(0, len(counted), _ADDED):
+            part = slice(begin, begin + _ADDED)
+            given = X[part].toarray() if hasattr(X, "toarray") else np.asarray(X[part], np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows = self._written(np.nan_to_num(given))
+                whole = np.trunc(steps * counted[part, None] * np.nan_to_num(rows))
+            # The certificate: what is longer, which no encoded row is, counts for nothing.
+            whole[~(np.abs(whole).sum(axis=1) <= steps)] = 0.0
+            total += whole.sum(axis=0)
+        return total
+
+    def _written(self, given: Floats) -> Floats:
+        """Return rows no longer than one in L1: by columns, each by itself to the last bit."""
+        (to, constant), size = self.frame.map, self.frame.size
+        rows = np.zeros((len(given), size + (self.share > 0)))
+        for i, j in np.argwhere(to):
+            rows[:, i] += given[:, j] * to[i, j]
+        rows[:, size - 1] += constant
+        if self.weights is not None:
+            score = np.zeros(len(given))
+            for column, weight in zip(rows.T, self.weights, strict=False):
+                score += column * weight
+            rows *= 1 - self.share
+            rows[:, -1] = self.share * np.clip(np.nan_to_num(score), -1.0, 1.0)
+        return rows

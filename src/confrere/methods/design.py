@@ -18,9 +18,20 @@ from scipy import special
 
 from confrere.arrays import Floats
 from confrere.data.cells import RowRule
-from confrere.data.encoding import SchemaEncoder
+from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.features import Form
 from confrere.data.frame import Clipping, Frame, GroupRows
+from confrere.data.groups import (
+    PlannedGroups,
+    SchemaGroups,
+    check_importance,
+    given_groups,
+    group_importance,
+    groups_by_name,
+    importance_groups,
+    positions,
+    random_groups,
+)
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure, Logistic, gaussian_sigmas
@@ -72,7 +83,6 @@ from confrere.methods.priors import (
     form_of,
     plan_near,
     released_prior,
-    score_moments,
 )
 from confrere.methods.sums import SUMMED, GradientRounds, LabelContrast, OneMessage
 
@@ -278,7 +288,7 @@ class Settings:
         if self.kind == "pst-f":
             each += [self.delta > 0, n_classes > 2, self.rows == "unit"]
             each += [self.importance is not None]
-            each += [self.groups is not None and not _by_name(self.groups)]
+            each += [self.groups is not None and not groups_by_name(self.groups)]
         return any(each)
 
     def shaped(self, encoder: SchemaEncoder | None) -> SchemaEncoder | None:
@@ -291,11 +301,10 @@ class Settings:
             )
         return None if self.geometry == "l2" else found
 
-    def space(self, encoder: SchemaEncoder | None, n_features: int, n_classes: int = 2) -> Geometry:
+    def space(self, encoder: SchemaEncoder | None, n_features: int) -> Geometry:
         shaped = self.shaped(encoder)
         if shaped is not None:
-            leaf = "L1" if self.contrasts(n_classes) else _LEAVES[self.method]
-            return SchemaGeometry(shaped, self.fit_intercept, leaf)
+            return SchemaGeometry(shaped, self.fit_intercept, _LEAVES[self.method])
         return self.ball(n_features)
 
     def ball(self, n_features: int) -> Frame:
@@ -449,11 +458,11 @@ def _transfer_stack(
     released, models = stacks.stack_facts(asked.sources[0])
     columns = tuple(model.features for model in models)
     shaped = asked.shaped(encoder if asked.sources[0].model.facts.body is not None else None)
-    groups: stacks.PlannedGroups = GroupRows(
+    groups: PlannedGroups = GroupRows(
         columns, released.norms, released.rows, released.clipping, released.constant
     )
     if shaped is not None:
-        groups = stacks.SchemaGroups.of_encoded(shaped, columns, released.rows)
+        groups = SchemaGroups.of_encoded(shaped, columns, released.rows)
     start = stacks.StackStart(asked.sources, groups, facts.n_classes)
     told = asked, groups, start.baseline, start.high
     keep = 1 - np.broadcast_to(np.asarray(asked.eta, np.float64), len(columns))
@@ -527,7 +536,7 @@ def _stack(
 
 @lru_cache(64)  # many beliefs in a prior lead to the same bodies
 def _bodies(
-    groups: stacks.SchemaGroups, own: Allowance, shares: tuple[float, ...], log_odds: float
+    groups: SchemaGroups, own: Allowance, shares: tuple[float, ...], log_odds: float
 ) -> GroupRows:
     frames = []
     for columns, share in zip(groups.columns, shares, strict=True):
@@ -540,7 +549,7 @@ def _bodies(
 
 def _group_stack(
     asked: Settings,
-    groups: stacks.PlannedGroups,
+    groups: PlannedGroups,
     baseline: float,
     start: stacks.HighStart | None,  # The sources' high level
     allowed: Allowance,
@@ -614,7 +623,7 @@ def _weights(rows: GroupRows, k: int, coef: Floats, intercept: float | Floats) -
 
 def _feature_groups(
     asked: Settings, facts: PublicFacts, shaped: SchemaEncoder | None
-) -> tuple[stacks.PlannedGroups, Floats]:
+) -> tuple[PlannedGroups, Floats]:
     """Return the groups in use and importances: in bodies of the schema's columns."""
     encoder, given = asked.encoder(facts.n_samples), asked.importance
     schema = None if encoder is None else encoder.schema
@@ -623,23 +632,23 @@ def _feature_groups(
         given = schema.importances()
         if shaped is not None:  # one column counts as much as its most important value
             given = np.array([max(f.importances or (1.0,)) for f in schema.features])
-    importance = np.ones(n_columns) if given is None else stacks.check_importance(given)
+    importance = np.ones(n_columns) if given is None else check_importance(given)
     if len(importance) != n_columns:
         raise InvalidParameter(f"importance must have one entry per column ({n_columns}).")
     n_groups = min(asked.n_groups, n_columns)
     if asked.groups is not None:
-        groups = stacks.given_groups(_positions(asked.groups, encoder, n_columns), n_columns)
+        groups = given_groups(positions(asked.groups, encoder, n_columns), n_columns)
     elif given is not None:
-        groups = stacks.importance_groups(importance, n_groups)
+        groups = importance_groups(importance, n_groups)
     else:
-        groups = stacks.random_groups(n_columns, n_groups, seed=asked.split_seed or 0)
-    shares = stacks.group_importance(importance, groups)
+        groups = random_groups(n_columns, n_groups, seed=asked.split_seed or 0)
+    shares = group_importance(importance, groups)
     if given is None and asked.groups is None:
         shares = np.full(len(groups), 1 / len(groups))
     used = [k for k, share in enumerate(shares) if share > 0]
     groups, shares = tuple(groups[k] for k in used), shares[used]
     if shaped is not None:
-        return stacks.SchemaGroups(shaped, groups, asked.rows), shares
+        return SchemaGroups(shaped, groups, asked.rows), shares
     norms = np.atleast_1d(np.asarray(asked.data_norm, dtype=np.float64))
     if len(norms) > 1 and (asked.clipping == "joint" or len(norms) != len(groups)):
         raise InvalidParameter(
@@ -647,30 +656,6 @@ def _feature_groups(
         )
     each = tuple(np.broadcast_to(norms, len(groups)).tolist())
     return GroupRows(groups, each, asked.rows, asked.clipping, asked.intercept_scale), shares
-
-
-def _by_name(groups: Sequence[ArrayLike]) -> bool:
-    return any(isinstance(name, str) for group in groups for name in np.ravel(group))
-
-
-def _positions(
-    groups: Sequence[ArrayLike], encoder: SchemaEncoder | None, n_columns: int
-) -> Sequence[ArrayLike]:
-    if not _by_name(groups):
-        return groups
-    if encoder is None:
-        raise InvalidParameter("groups: columns have names where there is a schema.")
-    place = {column: j for j, column in enumerate(encoder.schema.columns)}
-    unknown = [name for group in groups for name in np.ravel(group) if name not in place]
-    if unknown:
-        raise InvalidParameter(f"groups: the schema has no column {str(unknown[0])!r}.")
-    found = [np.array([place[name] for name in np.ravel(group)]) for group in groups]
-    if n_columns == len(place):
-        return found
-    sizes = [len(feature.names) for feature in encoder.schema.features]
-    if encoder.shaped:
-        sizes = [block.size for block in encoder.blocks()]
-    return stacks.encoded_columns(sizes, found)
 
 
 def design_protocol(
@@ -684,7 +669,7 @@ def design_protocol(
         )
     if asked.combine != "mean" and method in ("ofaa", "sums"):
         raise InvalidParameter(f"combine must be 'mean' for method={method!r}: it adds.")
-    space = asked.space(encoder, n_features, n_classes)
+    space = asked.space(encoder, n_features)
     facts = PublicFacts(n_samples=0, n_features=n_features, n_classes=n_classes)
     shaped = space.encoder if isinstance(space, SchemaGeometry) else None
     prior, level = asked.opinion(facts, encoder, shaped, data_norm=asked.data_norm)

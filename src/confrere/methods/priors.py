@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.arrays import Floats
-from confrere.data.cells import Coded
-from confrere.data.encoding import SchemaEncoder, frequencies
+from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.features import Form
-from confrere.data.frame import BodyFrame, Frame
+from confrere.data.frame import BodyFrame, Frame, row_scores
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import (
     ASSUMPTIONS,
@@ -251,9 +250,6 @@ def class_parts(scores: Floats, rates: tuple[float, ...], deviation: float) -> F
     return np.asarray(np.clip(clipped - mean(clipped), -1.0, 1.0))
 
 
-#: Rows that are scored at a time.
-_BLOCK = 1 << 16
-
 #: Made-up rows that say what to expect of a check of several classes.
 _DRAWS = 4096
 
@@ -469,63 +465,7 @@ def _experts(encoder: SchemaEncoder | None, several: bool) -> tuple[Floats, floa
             'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
         )
     outcome = encoder.schema.outcome
-    coef = expert_centre(encoder) if encoder.shaped else encoder.expert_prior()
-    return coef, None if outcome is None else outcome.base_rate
-
-
-# --- a schema's columns, as its declared facts imply them -----------------------------------------
-
-#: Where experts' scores are regressed on columns, of which some are hardly ever anything but zero.
-_RIDGE = 1e-4
-
-
-def column_scores(encoder: SchemaEncoder, coef: Floats) -> list[tuple[Floats, Floats, Floats]]:
-    """Return of every raw column its vertices' frequencies, centred scores, and their mean."""
-    columns, found = encoder.columns, []
-    own = np.split(coef, np.cumsum([len(column.names) for column in columns])[:-1], axis=1)
-    for feature, column, each in zip(encoder.schema.features, columns, own, strict=True):
-        often, scores = frequencies(feature), column.table @ each.T
-        found.append((often, scores - often @ scores, often @ scores))
-    return found
-
-
-def score_moments(encoder: SchemaEncoder, coef: Floats) -> Floats:
-    """Return the scores' means, and a root of their covariance, of independent raw columns."""
-    columns = column_scores(encoder, np.atleast_2d(coef) / encoder.norm)
-    spread = np.sum([(each.T * often) @ each for often, each, _ in columns], axis=0)
-    values, vectors = np.linalg.eigh(spread)
-    means = np.sum([mean for *_, mean in columns], axis=0)
-    return np.vstack([means, vectors * np.sqrt(np.maximum(values, 0.0))])
-
-
-def expert_centre(encoder: SchemaEncoder) -> Floats:
-    """Return experts' log odds, of deviation one, regressed on what vertices are in a body."""
-    schema, found = encoder.schema, []
-    scores = column_scores(schema.encoder(), schema.expert_weights()[None])
-    spread = sum(float(often @ each[:, 0] ** 2) for often, each, _ in scores)
-    for column, (often, each, _) in zip(encoder.columns, scores, strict=True):
-        rows = column.table - often @ column.table
-        seen = (rows.T * often) @ rows + _RIDGE * np.eye(rows.shape[1])
-        found.append(np.linalg.solve(seen, rows.T @ (often * each[:, 0])))
-    return np.asarray(np.concatenate(found) * encoder.norm / math.sqrt(max(spread, _RIDGE)))
-
-
-def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
-    """Return ``(n, k)`` scores of bounded rows by ``(k, d)`` weights.
-
-    Column after column: a row's score does not depend on other rows, to the last bit.
-    """
-    scores = np.zeros((X.shape[0], len(weights)))
-    for begin in range(0, len(scores), _BLOCK):
-        part = slice(begin, min(begin + _BLOCK, len(scores)))
-        # Codes of many rows are measured by look-ups: how many others there are must not matter.
-        rows = frame.rows(X[part].toarray() if isinstance(X, Coded) else X[part])
-        if rows.sparse:
-            scores[part] = rows @ weights.T
-            continue
-        for column, weight in zip(rows.written().T, weights.T, strict=True):
-            scores[part] += column[:, None] * weight
-    return scores
+    return encoder.expert_prior(), None if outcome is None else outcome.base_rate
 
 
 def rest_of(epsilon: float, spent: float) -> float:

@@ -19,8 +19,9 @@ from scipy import special
 
 from confrere.arrays import Floats
 from confrere.data.cells import RowRule
-from confrere.data.encoding import SchemaEncoder
+from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.frame import Clipping, GroupRows, Groups, into_ball
+from confrere.data.groups import PlannedGroups, SchemaGroups, check_importance
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Priced, Split
 from confrere.kernel.measurements import Act, Objective, RowCount, declared_count
@@ -38,7 +39,7 @@ from confrere.methods.allowance import (
 )
 from confrere.methods.geometry import PLAIN, SHAPED, ExpectedArea
 from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term, coefficients
-from confrere.methods.priors import Prior, Source, score_moments, stated
+from confrere.methods.priors import Prior, Source, stated
 from confrere.model import Clip, Facts, Link, LowLevelModel, Stack, StackFacts
 from confrere.model.models import UNIT_ROWS, meta_features
 from confrere.simulation import SeededSource
@@ -349,41 +350,7 @@ def high_level_coefficients(weights: Floats, n_classes: int) -> tuple[Floats, fl
     return np.asarray(weights[:-1] * _SHRINK), float(weights[-1] * HIGH_LEVEL_CONSTANT)
 
 
-# --- groups and parts -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class SchemaGroups:
-    """Groups of whole columns of a schema, before it is known how many records each has."""
-
-    encoder: SchemaEncoder  #: Of a form for bodies
-    columns: Groups  #: Positions of the schema's columns, of every group in use
-    rule: RowRule = "clip"  #: As of :class:`GroupRows`
-    clipping: ClassVar[Clipping] = "separate"
-
-    @classmethod
-    def of_encoded(cls, encoder: SchemaEncoder, groups: Groups, rule: RowRule) -> SchemaGroups:
-        blocks = encoder.blocks()
-        owner = np.repeat(np.arange(len(blocks)), [block.size for block in blocks])
-        found = cls(encoder, tuple(np.unique(owner[group]) for group in groups), rule)
-        if [np.sort(group).tolist() for group in groups] != [g.tolist() for g in found.groups]:
-            raise InvalidParameter("geometry='schema' needs groups of whole columns of the schema.")
-        return found
-
-    @cached_property
-    def groups(self) -> Groups:
-        return encoded_columns([block.size for block in self.encoder.blocks()], self.columns)
-
-
-#: What a plan is made for: groups in a ball, or in bodies that follow from their records.
-PlannedGroups = GroupRows | SchemaGroups
-
-
-def encoded_columns(sizes: Sequence[int], columns: Sequence[NDArray[np.intp]]) -> Groups:
-    ends = np.cumsum(sizes)
-    return tuple(
-        np.concatenate([np.arange(ends[j] - sizes[j], ends[j]) for j in group]) for group in columns
-    )
+# --- parts ----------------------------------------------------------------------------------------
 
 
 #: Share of the rows for the high level of a stack, of two classes and of more; and the fewest of
@@ -416,48 +383,11 @@ def high_share(fraction: float | Literal["auto"], n_rows: int, n_classes: int) -
     return max(_HIGH_CLASSES, min(_HIGH, _HIGH_ROWS / max(n_rows, 1)))
 
 
-def random_groups(n_features: int, n_groups: int, *, seed: int = 0) -> Groups:
-    return _divided(np.random.default_rng(seed).permutation(n_features), n_groups)
-
-
-def importance_groups(importance: ArrayLike, n_groups: int) -> Groups:
-    return _divided(np.argsort(-check_importance(importance), kind="stable"), n_groups)
-
-
-def _divided(order: NDArray[np.intp], n_groups: int) -> Groups:
-    if not 1 <= n_groups <= len(order):
-        raise InvalidParameter(f"n_groups must lie between 1 and the {len(order)} columns.")
-    return tuple(np.sort(part) for part in np.array_split(order, n_groups))
-
-
-def given_groups(groups: Sequence[ArrayLike], n_features: int) -> Groups:
-    parts = tuple(np.asarray(part, dtype=np.intp) for part in groups)
-    together = np.sort(np.concatenate(parts)) if parts else np.array([], dtype=np.intp)
-    if not np.array_equal(together, np.arange(n_features)) or any(p.size == 0 for p in parts):
-        raise InvalidParameter(
-            f"groups must hold every column from 0 to {n_features - 1} exactly once."
-        )
-    return parts
-
-
-def group_importance(importance: ArrayLike, groups: Groups) -> NDArray[np.float64]:
-    weights = check_importance(importance)
-    shares = np.array([weights[part].sum() for part in groups])
-    return np.asarray(shares / shares.sum())
-
-
 def allocate(importance: ArrayLike, *, clipping: Clipping = "separate") -> NDArray[np.float64]:
     """Return ``q_k`` of the groups' rates: their sum is one, of joint clipping their squares'."""
     shares = check_importance(importance)
     shares = shares / shares.sum()
     return np.asarray(shares if clipping == "separate" else np.sqrt(shares))
-
-
-def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
-    weights = np.asarray(importance, dtype=np.float64)
-    if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.any():
-        raise InvalidParameter("importance must hold finite numbers >= 0, not all zero.")
-    return weights
 
 
 # --- released stacks ------------------------------------------------------------------------------

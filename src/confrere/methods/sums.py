@@ -18,7 +18,7 @@ from scipy import linalg, special
 
 from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.encoding import SchemaEncoder, frequencies
-from confrere.data.frame import BodyFrame
+from confrere.data.frame import BodyFrame, WholeRows
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.accountants import Labels, loss_of
 from confrere.kernel.guarantee import Neighbours
@@ -46,7 +46,7 @@ from confrere.methods.asking import (
     fewest_of,
     known_sizes,
 )
-from confrere.methods.average import Collaboration, Combined, roundings, row_products
+from confrere.methods.average import Collaboration, Combined
 from confrere.methods.geometry import (
     ExpectedArea,
     SchemaGeometry,
@@ -58,6 +58,7 @@ from confrere.methods.plan import Term
 from confrere.methods.priors import CHECK_ERROR, STEIN, UNCHECKED, Prior, believed, check_share
 from confrere.model import PriorFacts
 from confrere.solver.descent import residual
+from confrere.solver.quadratic import roundings, row_products
 
 #: Ridge of one message: this times weights over epsilon, for all records together.
 _ONE_MESSAGE = 0.9
@@ -77,9 +78,6 @@ _STEP, _MOMENTUM = 0.3, 0.8
 
 #: No score is higher, so that differences of scores stay finite.
 _HIGHEST = 1e300
-
-#: Rows that are added up at a time.
-_BLOCK = 4096
 
 #: Columns that hardly vary are told apart down to this mean square.
 _SMALLEST = 1e-9
@@ -158,8 +156,25 @@ class Sums(Collaboration):
         return replace(self, collusion_threshold=known)
 
 
+class OneSum(Sums):
+    """Parties are asked once, for one sum."""
+
+    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
+        plan = self.among(sizes)
+        sizes = yield from known_sizes(sizes, self.delta)
+        plan = plan.at(sizes)
+        told = yield Ask(plan.asked(sizes), sizes.counts)
+        there, whole = _whole(told, sizes)
+        weights, known = plan.learned(whole, sizes)
+        return Combined(plan.space, weights, there, known)
+
+    @abstractmethod
+    def learned(self, released: Floats, sizes: Sizes) -> tuple[Floats, PriorFacts | None]:
+        """Return weights, and what is known of a prior, of the one sum: post-processing."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OneMessage(Sums):
+class OneMessage(OneSum):
     """Every party adds its exact local minimiser, weighted by its records, to one secure sum.
 
     With a ridge of ``lam n_i/n`` one record moves ``n_i w_i/n`` by at most ``2 cap/lam``: the noise
@@ -204,23 +219,15 @@ class OneMessage(Sums):
             solved = self.centre
         return coordinates(share * (solved - self.centre))
 
-    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
-        plan = self.among(sizes)
-        sizes = yield from known_sizes(sizes, self.delta)
-        plan = plan.at(sizes)
-        told = yield Ask(plan.asked(sizes), sizes.counts)
-        there, whole = _whole(told, sizes)
-        return Combined(plan.space, plan.weights_of(whole, sizes), there)
-
-    def weights_of(self, released: Floats, sizes: Sizes) -> Floats:
+    def learned(self, released: Floats, sizes: Sizes) -> tuple[Floats, None]:
         """Undo the ridge where noise allows: docs/proofs/secure_sums.md, at last."""
         if self.alpha != "auto":
-            return self.centre + as_weights(released, self.n_classes)
+            return self.centre + as_weights(released, self.n_classes), None
         curved = sizes.total * self.curvature * self.squares
         kept = np.maximum(curved, _SMALLEST) / (curved + self.ridge(sizes))
         noise = self.mechanism(sizes).deviation ** 2
         factor = kept / (kept**2 + noise / _OWN_VARIANCE)
-        return self.centre + factor * as_weights(released, self.n_classes)
+        return self.centre + factor * as_weights(released, self.n_classes), None
 
     def asked(self, sizes: Sizes) -> Minimiser:
         return Minimiser(self, sizes)
@@ -324,7 +331,7 @@ class _Column(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LabelContrast(Sums):
+class LabelContrast(OneSum):
     """Every party adds up its rows by label, in whole numbers, in one secure sum: no solver.
 
     It is the capped loss's gradient at a public intercept: rows of the rarer label count one half,
@@ -353,40 +360,16 @@ class LabelContrast(Sums):
         largest = float(half * self._most(sizes))
         return self._sum(sizes, half, largest=largest, law="integer", size=size)
 
-    @cached_property
-    def _map(self) -> tuple[Floats, float]:
-        """From columns as encoded to coordinates, one row each, and the constant's."""
-        found = [self.space.coefficients(one) for one in np.eye(self.space.size)]
-        return np.array([coef for coef, _ in found]), found[-1][1]
+    @property
+    def space(self) -> BodyFrame:
+        found = super().space
+        assert isinstance(found, BodyFrame)
+        return found
 
     def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None) -> Floats:
-        half, total = self.levels(sizes) // 2, np.zeros(self.space.size + (self.share > 0))
-        for begin in range(0, len(y), _BLOCK):
-            part = slice(begin, begin + _BLOCK)
-            given = X[part].toarray() if hasattr(X, "toarray") else np.asarray(X[part], np.float64)
-            counted = np.where(y[part] > 0, 2 * self.positive, -2 * self.negative)
-            with np.errstate(over="ignore", invalid="ignore"):
-                rows = self._rows(np.nan_to_num(given), weights)
-                whole = np.trunc(half * counted[:, None] * np.nan_to_num(rows))
-            # The certificate: what is longer, which no encoded row is, counts for nothing.
-            whole[~(np.abs(whole).sum(axis=1) <= half)] = 0.0
-            total += whole.sum(axis=0)
-        return total
-
-    def _rows(self, given: Floats, weights: Floats | None) -> Floats:
-        """Return rows no longer than one in L1: by columns, each by itself to the last bit."""
-        (to, constant), size = self._map, self.space.size
-        rows = np.zeros((len(given), size + (self.share > 0)))
-        for i, j in np.argwhere(to):
-            rows[:, i] += given[:, j] * to[i, j]
-        rows[:, size - 1] += constant
-        if weights is not None:
-            score = np.zeros(len(given))
-            for column, weight in zip(rows.T, weights, strict=False):
-                score += column * weight
-            rows *= 1 - self.share
-            rows[:, -1] = self.share * np.clip(np.nan_to_num(score), -1.0, 1.0)
-        return rows
+        counted = np.where(y > 0, 2 * self.positive, -2 * self.negative)
+        rows = WholeRows(self.space, self.share, weights)
+        return rows.total(X, counted, self.levels(sizes) // 2)
 
     def at(self, sizes: Sizes) -> Self:
         if not isinstance(self.frame, SchemaGeometry):
@@ -433,17 +416,16 @@ class LabelContrast(Sums):
 
     @cached_property
     def _public(self) -> list[_Column]:
-        encoder, space = self.encoder, self.space
+        encoder, (to, _) = self.encoder, self.space.map
         assert encoder is not None
-        assert isinstance(space, BodyFrame)
         factors, turns = factors_of(encoder.blocks())
-        pairs = zip(factors, space.body.inverses, strict=False)
+        pairs = zip(factors, self.space.body.inverses, strict=False)
         priors = linalg.block_diag(*(f.weight * inv.T @ f.kernel @ inv for f, inv in pairs))
         found, begin, first = [], 0, 0
         for j, column in enumerate(encoder.columns):
             width = column.table.shape[1]
             into = slice(begin, begin + (len(turns[j]) if turns else width))
-            rows = column.table @ self._map[0][into, first : first + width].T / encoder.norm
+            rows = column.table @ to[into, first : first + width].T / encoder.norm
             often = frequencies(encoder.schema.features[j])
             mean = often @ rows
             covariance = ((rows - mean).T * often) @ (rows - mean)
@@ -475,14 +457,14 @@ class LabelContrast(Sums):
 
     def _balance(self, sizes: Sizes) -> tuple[float, float]:
         """Return how far the constant's sum is believed, and what labels may be off balance by."""
-        rate, constant = self.base_rate, self._map[1]
+        rate, constant = self.base_rate, self.space.map[1]
         doubt = _RATE_OFF * sizes.total * (self.positive + self.negative) * min(rate, 1 - rate)
         error = self.noise(sizes) / (1 - self.share)
         known = (constant * doubt) ** 2 / ((constant * doubt) ** 2 + error**2)
         return known / (constant or 1.0), doubt * math.sqrt(1 - known)
 
     def learned(self, released: Floats, sizes: Sizes) -> tuple[Floats, PriorFacts | None]:
-        """Return weights, and what the prior's column has shown: post-processing."""
+        released = released / self.levels(sizes)
         size, known, belief = self.space.size, None, UNCHECKED
         summed, curved = released[:size] / (1 - self.share), self._curved(sizes)
         apart = self._balance(sizes)[0] * float(summed[-1])
@@ -504,19 +486,10 @@ class LabelContrast(Sums):
             weights[one.into] = own
             mean += float(one.mean @ own)
             spread += float(own @ one.covariance @ own)
-        if constant := self._map[1]:
+        if constant := self.space.map[1]:
             level = intercept_of(float(special.logit(self.base_rate)), math.sqrt(spread))
             weights[-1] = (level - mean) / constant
         return weights, known
-
-    def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
-        plan = self.among(sizes)
-        sizes = yield from known_sizes(sizes, self.delta)
-        plan = plan.at(sizes)
-        told = yield Ask(plan.asked(sizes), sizes.counts)
-        there, whole = _whole(told, sizes)
-        weights, known = plan.learned(whole / plan.levels(sizes), sizes)
-        return Combined(plan.space, weights, there, known)
 
     def shown(self, sizes: Sizes) -> ExpectedArea:
         assert self.encoder is not None

@@ -12,9 +12,10 @@ from confrere import (
     PrivateLogisticRegression,
     PublicSchema,
 )
+from confrere.data.encoding import score_moments
 from confrere.estimators import designed
 from confrere.methods.plan import PublicFacts
-from confrere.methods.priors import declared_prior, expert_centre, score_moments
+from confrere.methods.priors import declared_prior
 from confrere.schema import Label, Number
 
 SIGNS = {"a": 1, "b": -1, "c": 0}
@@ -76,7 +77,7 @@ def test_arrays_with_the_same_facts_give_the_same_model(geometry):
     rows, settings = table(), {"epsilon": 1.0, "random_state": 3, "geometry": geometry}
     known = PrivateLogisticRegression(schema=schema(), **settings).fit(rows)
     encoder = known.encoder_for({"all": len(rows)})
-    centre = expert_centre(encoder) if encoder.shaped else encoder.expert_prior()
+    centre = encoder.expert_prior()
     assert encoder.shaped is (geometry == "auto")
     told = settings | {"prior": centre, "prior_intercept": np.log(1 / 3), "schema": encoder}
     given = designed(PrivateLogisticRegression(), **told).fit(rows)
@@ -86,7 +87,7 @@ def test_arrays_with_the_same_facts_give_the_same_model(geometry):
 @pytest.mark.parametrize("form", ["linear", "curves"])
 def test_experts_say_the_same_in_a_body_as_in_standardised_columns(form):
     encoder, rows = schema().encoder(form=form), table()
-    encoded, coef = encoder.transform(rows), expert_centre(encoder)
+    encoded, coef = encoder.transform(rows), encoder.expert_prior()
     mean, root = score_moments(encoder, coef)[:, 0]
     found, plain = encoded @ coef, schema().expert_score(rows)
     assert np.corrcoef(found, plain)[0, 1] > 0.97  # what is far out is cut in a body

@@ -10,13 +10,13 @@ from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
 from confrere.data.frame import Groups
+from confrere.data.groups import group_importance, importance_groups, random_groups
 from confrere.estimators import (
     FeatureStackingClassifier,
     PrivateLogisticRegression,
     SampleStackingClassifier,
     designed,
 )
-from confrere.methods.stacks import group_importance, importance_groups, random_groups
 from confrere_research.as_printed.regression import Score, fit_plr, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s
 from confrere_research.methods.run import Run, auc
