@@ -814,7 +814,7 @@ def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class WholeRows:
-    """Rows whose magnitudes add up to one at most, in whole numbers, and a score of them."""
+    """Rows of magnitudes up to one, in whole steps, and their score: docs/proofs/secure_sums.md."""
 
     frame: BodyFrame
     share: float = 0.0  #: Of a row's length, for the score's column, if there is one

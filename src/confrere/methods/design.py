@@ -17,21 +17,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.arrays import Floats
+from confrere.data import grouping
 from confrere.data.cells import RowRule
 from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.features import Form
 from confrere.data.frame import Clipping, Frame, GroupRows
-from confrere.data.groups import (
-    PlannedGroups,
-    SchemaGroups,
-    check_importance,
-    given_groups,
-    group_importance,
-    groups_by_name,
-    importance_groups,
-    positions,
-    random_groups,
-)
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure, Logistic, gaussian_sigmas
@@ -87,13 +77,7 @@ from confrere.methods.priors import (
 from confrere.methods.sums import SUMMED, GradientRounds, LabelContrast, OneMessage
 
 #: What noise is made for in a schema's coordinates by protocols between organisations.
-_LEAVES: dict[str, Leaf] = {
-    "average": "Max",
-    "ofpa": "L1",
-    "ofaa": "L2",
-    "laplace": "L2",
-    "sums": "L2",
-}
+_LEAVES: dict[str, Leaf] = {"average": "Max", "ofpa": "L1"}  # of others L2
 
 #: Sums of gradients, unless told otherwise: more gained nothing, half as many lost .002.
 _ROUNDS = 20
@@ -288,7 +272,7 @@ class Settings:
         if self.kind == "pst-f":
             each += [self.delta > 0, n_classes > 2, self.rows == "unit"]
             each += [self.importance is not None]
-            each += [self.groups is not None and not groups_by_name(self.groups)]
+            each += [self.groups is not None and not grouping.by_name(self.groups)]
         return any(each)
 
     def shaped(self, encoder: SchemaEncoder | None) -> SchemaEncoder | None:
@@ -304,7 +288,7 @@ class Settings:
     def space(self, encoder: SchemaEncoder | None, n_features: int) -> Geometry:
         shaped = self.shaped(encoder)
         if shaped is not None:
-            return SchemaGeometry(shaped, self.fit_intercept, _LEAVES[self.method])
+            return SchemaGeometry(shaped, self.fit_intercept, _LEAVES.get(self.method, "L2"))
         return self.ball(n_features)
 
     def ball(self, n_features: int) -> Frame:
@@ -458,11 +442,11 @@ def _transfer_stack(
     released, models = stacks.stack_facts(asked.sources[0])
     columns = tuple(model.features for model in models)
     shaped = asked.shaped(encoder if asked.sources[0].model.facts.body is not None else None)
-    groups: PlannedGroups = GroupRows(
+    groups: grouping.PlannedGroups = GroupRows(
         columns, released.norms, released.rows, released.clipping, released.constant
     )
     if shaped is not None:
-        groups = SchemaGroups.of_encoded(shaped, columns, released.rows)
+        groups = grouping.SchemaGroups.of_encoded(shaped, columns, released.rows)
     start = stacks.StackStart(asked.sources, groups, facts.n_classes)
     told = asked, groups, start.baseline, start.high
     keep = 1 - np.broadcast_to(np.asarray(asked.eta, np.float64), len(columns))
@@ -536,7 +520,7 @@ def _stack(
 
 @lru_cache(64)  # many beliefs in a prior lead to the same bodies
 def _bodies(
-    groups: SchemaGroups, own: Allowance, shares: tuple[float, ...], log_odds: float
+    groups: grouping.SchemaGroups, own: Allowance, shares: tuple[float, ...], log_odds: float
 ) -> GroupRows:
     frames = []
     for columns, share in zip(groups.columns, shares, strict=True):
@@ -549,7 +533,7 @@ def _bodies(
 
 def _group_stack(
     asked: Settings,
-    groups: PlannedGroups,
+    groups: grouping.PlannedGroups,
     baseline: float,
     start: stacks.HighStart | None,  # The sources' high level
     allowed: Allowance,
@@ -623,7 +607,7 @@ def _weights(rows: GroupRows, k: int, coef: Floats, intercept: float | Floats) -
 
 def _feature_groups(
     asked: Settings, facts: PublicFacts, shaped: SchemaEncoder | None
-) -> tuple[PlannedGroups, Floats]:
+) -> tuple[grouping.PlannedGroups, Floats]:
     """Return the groups in use and importances: in bodies of the schema's columns."""
     encoder, given = asked.encoder(facts.n_samples), asked.importance
     schema = None if encoder is None else encoder.schema
@@ -632,23 +616,23 @@ def _feature_groups(
         given = schema.importances()
         if shaped is not None:  # one column counts as much as its most important value
             given = np.array([max(f.importances or (1.0,)) for f in schema.features])
-    importance = np.ones(n_columns) if given is None else check_importance(given)
+    importance = np.ones(n_columns) if given is None else grouping.check_importance(given)
     if len(importance) != n_columns:
         raise InvalidParameter(f"importance must have one entry per column ({n_columns}).")
     n_groups = min(asked.n_groups, n_columns)
     if asked.groups is not None:
-        groups = given_groups(positions(asked.groups, encoder, n_columns), n_columns)
+        groups = grouping.given_groups(asked.groups, n_columns, encoder)
     elif given is not None:
-        groups = importance_groups(importance, n_groups)
+        groups = grouping.importance_groups(importance, n_groups)
     else:
-        groups = random_groups(n_columns, n_groups, seed=asked.split_seed or 0)
-    shares = group_importance(importance, groups)
+        groups = grouping.random_groups(n_columns, n_groups, seed=asked.split_seed or 0)
+    shares = grouping.group_importance(importance, groups)
     if given is None and asked.groups is None:
         shares = np.full(len(groups), 1 / len(groups))
     used = [k for k, share in enumerate(shares) if share > 0]
     groups, shares = tuple(groups[k] for k in used), shares[used]
     if shaped is not None:
-        return SchemaGroups(shaped, groups, asked.rows), shares
+        return grouping.SchemaGroups(shaped, groups, asked.rows), shares
     norms = np.atleast_1d(np.asarray(asked.data_norm, dtype=np.float64))
     if len(norms) > 1 and (asked.clipping == "joint" or len(norms) != len(groups)):
         raise InvalidParameter(

@@ -1,8 +1,7 @@
 """Stacks: private models of parts of the data, and a private model that combines them.
 
 Over parts of the rows (PST-S, docs/proofs/sample_stacking.md), or over groups of features (PST-F,
-docs/proofs/feature_groups.md; PST-H, PPTL-FS: docs/proofs/transfer.md). Splits never look at the
-data. Importances are public facts: computed from the private data they would be a release.
+docs/proofs/feature_groups.md; PST-H, PPTL-FS: docs/proofs/transfer.md). Splits never look at data.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from confrere.arrays import Floats
 from confrere.data.cells import RowRule
 from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.frame import Clipping, GroupRows, Groups, into_ball
-from confrere.data.groups import PlannedGroups, SchemaGroups, check_importance
+from confrere.data.grouping import PlannedGroups, SchemaGroups, check_importance
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Priced, Split
 from confrere.kernel.measurements import Act, Objective, RowCount, declared_count

@@ -380,9 +380,8 @@ class LabelContrast(OneSum):
         made = replace(self, frame=frame, positive=slopes[0], negative=slopes[1])
         if not self.checked or made._opinion is None:
             return made
-        return replace(
-            made, share=check_share(made.noise(sizes) / (CHECK_ERROR * made._agreed(sizes)))
-        )
+        wanted = made.noise(sizes) / (CHECK_ERROR * made._agreed(sizes))
+        return replace(made, share=check_share(wanted))
 
     def asked(self, sizes: Sizes) -> Contrast:
         prior, weights = self._opinion, None

@@ -13,14 +13,13 @@ shrinks them. Which to take is a rule of public facts, see :func:`choose`.
 
 **Many small parties** and public rows: for votes the excess risk is bounded by Theorem 4 of Hamm,
 Cao and Belkin (2016), with the sensitivity of the mechanism that runs and the exact quantile of its
-noise. For cells noise is compared with the shares that it is added to. Which method to take follows
-from public rows alone.
+noise. For cells noise is compared with the shares that it is added to. Public rows say which.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -78,19 +77,6 @@ _MOST_SAMPLES = 10**12
 #: Of a picture.
 _EPSILONS = np.geomspace(0.05, 10, 16)
 _COLOURS = ("#56b4e9", "#0072b2", "#003a5d")
-
-
-def fewest(enough: Callable[[int], bool], start: int, most: int, what: str) -> int:
-    """Return the least number that is enough, where every larger one is."""
-    low, high = 0, start
-    while not enough(high):
-        low, high = high, 4 * high
-        if high > most:
-            raise CalibrationError(f"no number of {what} that low.")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,12 +156,19 @@ class Forecast(Shown):
     def samples_for_excess(self, excess: float, delta: float = 0.01) -> int:
         """Return the fewest records per party at which :meth:`excess` is at most ``excess``."""
         check_positive(excess, "excess")
-        return fewest(
-            lambda n: replace(self, n_samples=n).excess(delta) <= excess,
-            self.n_samples,
-            _MOST_SAMPLES,
-            "records brings the excess",
-        )
+        low, high = 0, self.n_samples
+
+        def enough(n: int) -> bool:
+            return replace(self, n_samples=n).excess(delta) <= excess
+
+        while not enough(high):
+            low, high = high, 4 * high
+            if high > _MOST_SAMPLES:
+                raise CalibrationError("no number of records brings the excess that low.")
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
 
     @property
     def _sizes(self) -> str:
@@ -243,10 +236,8 @@ class SchemaForecast:
     lines: ExpectedArea  #: Of straight lines
     curves: ExpectedArea  #: Of curves, where numbers have no word of their own
     used: Literal["lines", "curves"]  #: What ``geometry="auto"`` and ``"schema"`` take
-    #: Whether ``geometry="auto"`` leaves the schema to the ball, because it declares importances.
-    ball: bool
-    #: The same if mean and deviation of every number were declared, where they are not.
-    declared: ExpectedArea | None
+    ball: bool  #: Whether importances make ``geometry="auto"`` leave the schema to the ball
+    declared: ExpectedArea | None  #: The same if mean and sd of every number were declared
     experts: ExpectedArea | None  #: Of the experts' signs alone, without any data
 
     @property
@@ -278,8 +269,7 @@ def plan_schema(
     *,
     n_samples: int,  # Records
     epsilon: float = 1.0,  # The cost
-    # What the best model of these columns reaches without privacy: a guess, from the literature.
-    auc: float = BEST,
+    auc: float = BEST,  # Of their best model without privacy: a guess, from the literature
 ) -> SchemaForecast:
     """Say whether numbers become curves, what is expected of it, and what declaring would bring."""
     check_epsilon(epsilon)
@@ -451,9 +441,9 @@ def _by_label(
     """Return the sum of rows by label, where sums are that."""
     if schema is None:
         return None
-    told: dict[str, Any] = {"epsilon": epsilon, "collusion_threshold": colluding, "schema": schema}
-    kind: dict[str, Any] = {"kind": "collaborative", "method": "sums"}
-    asked = Settings(**kind, **told, geometry="auto", prior="auto")
+    how: dict[str, Any] = {"method": "sums", "geometry": "auto", "prior": "auto"}
+    how |= {"epsilon": epsilon, "collusion_threshold": colluding}
+    asked = Settings(kind="collaborative", schema=schema, **how)
     encoder = asked.encoder(sizes.total, sizes.counts.values())
     assert encoder is not None
     made = design_protocol(asked, len(encoder.names), declared_number(schema, None), encoder)
@@ -497,9 +487,6 @@ def _sums(
 #: in a cloud without clusters.
 CLUSTERED = 1.25
 
-#: More parties than there are people.
-_MOST_PARTIES = 10**11
-
 
 @dataclass(frozen=True, kw_only=True)
 class VotesForecast:
@@ -511,10 +498,8 @@ class VotesForecast:
     epsilon: float = 1.0  #: What every party spends, for all its data
     n_classes: int = 2
     method: Literal["soft", "vote"] = "soft"  #: Fractions of the votes, or their majority
-    #: Ridge of the model, as for :class:`confrere.MultipartyClassifier`.
-    alpha: float | Literal["auto"] = "auto"
-    #: Length of the weights that the model is compared with, for rows in the unit ball.
-    reference_norm: float = 5.0
+    alpha: float | Literal["auto"] = "auto"  #: As of :class:`confrere.MultipartyClassifier`
+    reference_norm: float = 5.0  #: Length of the weights to compare with, of rows in the unit ball
 
     def __post_init__(self) -> None:
         check_positive(self.reference_norm, "reference_norm")
@@ -581,21 +566,6 @@ class VotesForecast:
         """Return the bound of Theorem 4 on the risk above that of the reference weights."""
         return self.privacy_term(delta / 2) + self.sampling_term(delta / 2) + self.shrinking_term
 
-    def parties_for(self, excess: float, delta: float = 0.01) -> int:
-        """Return the fewest parties at which noise adds at most so much to the risk.
-
-        Votes of a majority do not become quieter with their number: then there may be none.
-        """
-        check_positive(excess, "excess")
-        return fewest(
-            lambda count: (
-                replace(self, parties=count, alpha=self.ridge).privacy_term(delta) <= excess
-            ),
-            self.parties,
-            _MOST_PARTIES,
-            "parties brings the noise",
-        )
-
     @property
     def cells(self) -> int:
         """How many cells the method ``"cells"`` would make."""
@@ -634,8 +604,7 @@ class VotesChoice:
     method: Literal["cells", "statistic"]
     n_cells: int  #: How many cells there would be
     explained: float  #: Share of the public rows' spread that lies between them
-    #: How many times as much that is as in a cloud of normal rows of the same sizes.
-    clustered: float
+    clustered: float  #: How many times as much that is as in a cloud of normal rows
 
     def __str__(self) -> str:
         return (
@@ -696,17 +665,10 @@ class FitCost:
         return f"{self.guarantee}, paid by {who} ({self.left:g} left: {verdict})"
 
 
-def privacy_cost(
-    estimator: Any,  # Its ``budget`` says who would pay
-    # ``n_samples``, ``n_features``: public sizes.
-    n_samples: int,
-    n_features: int,
-) -> FitCost:
-    """Return what ``estimator.fit`` on data of these sizes would spend, without spending it."""
+def privacy_cost(estimator: Any, n_samples: int, n_features: int) -> FitCost:
+    """Return what ``estimator.fit`` on data of these public sizes would spend; nothing is spent."""
     if not hasattr(estimator, "privacy_cost"):
-        raise InvalidParameter(
-            "estimator must be a private classifier: it states its privacy cost."
-        )
+        raise InvalidParameter("estimator must be a private classifier: it states its cost.")
     guarantee: Guarantee = estimator.privacy_cost(n_samples, n_features)
     if estimator.budget is None:  # the session's own, without a cap
         return FitCost(guarantee, None, float("inf"), True)

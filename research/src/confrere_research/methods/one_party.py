@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
 from confrere.data.frame import Groups
-from confrere.data.groups import group_importance, importance_groups, random_groups
+from confrere.data.grouping import group_importance, importance_groups, random_groups
 from confrere.estimators import (
     FeatureStackingClassifier,
     PrivateLogisticRegression,

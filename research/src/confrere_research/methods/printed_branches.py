@@ -9,7 +9,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.data.frame import Groups
-from confrere.data.groups import group_importance, importance_groups, random_groups
+from confrere.data.grouping import group_importance, importance_groups, random_groups
 from confrere_research.as_printed.regression import Score, fit_plr, fit_plr_fs, largest_norm, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_simcomb, psth_source
 from confrere_research.methods.main_and_branches import SOURCE, Metrics, seed_of

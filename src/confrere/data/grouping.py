@@ -68,7 +68,11 @@ def _divided(order: NDArray[np.intp], n_groups: int) -> Groups:
     return tuple(np.sort(part) for part in np.array_split(order, n_groups))
 
 
-def given_groups(groups: Sequence[ArrayLike], n_features: int) -> Groups:
+def given_groups(
+    groups: Sequence[ArrayLike], n_features: int, encoder: SchemaEncoder | None
+) -> Groups:
+    if by_name(groups):
+        groups = _positions(groups, n_features, encoder)
     parts = tuple(np.asarray(part, dtype=np.intp) for part in groups)
     together = np.sort(np.concatenate(parts)) if parts else np.array([], dtype=np.intp)
     if not np.array_equal(together, np.arange(n_features)) or any(p.size == 0 for p in parts):
@@ -91,15 +95,13 @@ def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
     return weights
 
 
-def groups_by_name(groups: Sequence[ArrayLike]) -> bool:
+def by_name(groups: Sequence[ArrayLike]) -> bool:
     return any(isinstance(name, str) for group in groups for name in np.ravel(group))
 
 
-def positions(
-    groups: Sequence[ArrayLike], encoder: SchemaEncoder | None, n_columns: int
+def _positions(
+    groups: Sequence[ArrayLike], n_columns: int, encoder: SchemaEncoder | None
 ) -> Sequence[ArrayLike]:
-    if not groups_by_name(groups):
-        return groups
     if encoder is None:
         raise InvalidParameter("groups: columns have names where there is a schema.")
     place = {column: j for j, column in enumerate(encoder.schema.columns)}
