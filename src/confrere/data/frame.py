@@ -638,12 +638,6 @@ class BodyFrame:
             coef = np.concatenate([point[block.into] @ turn for block, turn in turned])
         return coef * self.scale, float(point[-1]) if self.constant else 0.0
 
-    @cached_property
-    def map(self) -> tuple[Floats, float]:
-        """From columns as encoded to coordinates, one row each, and the constant's."""
-        found = [self.coefficients(one) for one in np.eye(self.size)]
-        return np.array([coef for coef, _ in found]), found[-1][1]
-
     def mean_squares(self, columns: ArrayLike | None = None) -> Floats:
         """Return public mean squares of the coordinates from those of the columns as encoded.
 
@@ -816,34 +810,42 @@ def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
 class WholeRows:
     """Rows of magnitudes up to one, in whole steps, and their score: docs/proofs/secure_sums.md."""
 
-    frame: BodyFrame
+    frame: Frame | BodyFrame  #: In which magnitudes of a row add up to one at most
     share: float = 0.0  #: Of a row's length, for the score's column, if there is one
-    weights: Floats | None = None  #: Of the score, which is clipped to [-1, 1]
 
-    def total(self, X: Any, counted: Floats, steps: int) -> Floats:
-        """Return the sum of rows times what each counts, from -1 to 1, in steps of a length."""
+    @cached_property
+    def map(self) -> tuple[Floats, float]:
+        """From columns as encoded to coordinates, one row each, and the constant's."""
+        found = [self.frame.coefficients(one) for one in np.eye(self.frame.size)]
+        return np.array([coef for coef, _ in found]), found[-1][1]
+
+    def total(self, X: Any, counted: Floats, steps: int, weights: Floats | None) -> Floats:
+        """Return the sum of rows times what each counts, from -1 to 1, in steps of a length.
+
+        ``weights`` are those of the score, which is clipped to [-1, 1].
+        """
         total = np.zeros(self.frame.size + (self.share > 0))
         for begin in range(0, len(counted), _ADDED):
             part = slice(begin, begin + _ADDED)
             given = X[part].toarray() if hasattr(X, "toarray") else np.asarray(X[part], np.float64)
             with np.errstate(over="ignore", invalid="ignore"):
-                rows = self._written(np.nan_to_num(given))
+                rows = self._written(np.nan_to_num(given), weights)
                 whole = np.trunc(steps * counted[part, None] * np.nan_to_num(rows))
             # The certificate: what is longer, which no encoded row is, counts for nothing.
             whole[~(np.abs(whole).sum(axis=1) <= steps)] = 0.0
             total += whole.sum(axis=0)
         return total
 
-    def _written(self, given: Floats) -> Floats:
+    def _written(self, given: Floats, weights: Floats | None) -> Floats:
         """Return rows no longer than one in L1: by columns, each by itself to the last bit."""
-        (to, constant), size = self.frame.map, self.frame.size
+        (to, constant), size = self.map, self.frame.size
         rows = np.zeros((len(given), size + (self.share > 0)))
         for i, j in np.argwhere(to):
             rows[:, i] += given[:, j] * to[i, j]
         rows[:, size - 1] += constant
-        if self.weights is not None:
+        if weights is not None:
             score = np.zeros(len(given))
-            for column, weight in zip(rows.T, self.weights, strict=False):
+            for column, weight in zip(rows.T, weights, strict=False):
                 score += column * weight
             rows *= 1 - self.share
             rows[:, -1] = self.share * np.clip(np.nan_to_num(score), -1.0, 1.0)

@@ -360,16 +360,13 @@ class LabelContrast(OneSum):
         largest = float(half * self._most(sizes))
         return self._sum(sizes, half, largest=largest, law="integer", size=size)
 
-    @property
-    def space(self) -> BodyFrame:
-        found = super().space
-        assert isinstance(found, BodyFrame)
-        return found
+    @cached_property
+    def _rows(self) -> WholeRows:
+        return WholeRows(self.space, self.share)
 
     def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None) -> Floats:
         counted = np.where(y > 0, 2 * self.positive, -2 * self.negative)
-        rows = WholeRows(self.space, self.share, weights)
-        return rows.total(X, counted, self.levels(sizes) // 2)
+        return self._rows.total(X, counted, self.levels(sizes) // 2, weights)
 
     def at(self, sizes: Sizes) -> Self:
         if not isinstance(self.frame, SchemaGeometry):
@@ -415,10 +412,11 @@ class LabelContrast(OneSum):
 
     @cached_property
     def _public(self) -> list[_Column]:
-        encoder, (to, _) = self.encoder, self.space.map
+        encoder, space, (to, _) = self.encoder, self.space, self._rows.map
         assert encoder is not None
+        assert isinstance(space, BodyFrame)
         factors, turns = factors_of(encoder.blocks())
-        pairs = zip(factors, self.space.body.inverses, strict=False)
+        pairs = zip(factors, space.body.inverses, strict=False)
         priors = linalg.block_diag(*(f.weight * inv.T @ f.kernel @ inv for f, inv in pairs))
         found, begin, first = [], 0, 0
         for j, column in enumerate(encoder.columns):
@@ -456,7 +454,7 @@ class LabelContrast(OneSum):
 
     def _balance(self, sizes: Sizes) -> tuple[float, float]:
         """Return how far the constant's sum is believed, and what labels may be off balance by."""
-        rate, constant = self.base_rate, self.space.map[1]
+        rate, constant = self.base_rate, self._rows.map[1]
         doubt = _RATE_OFF * sizes.total * (self.positive + self.negative) * min(rate, 1 - rate)
         error = self.noise(sizes) / (1 - self.share)
         known = (constant * doubt) ** 2 / ((constant * doubt) ** 2 + error**2)
@@ -485,7 +483,7 @@ class LabelContrast(OneSum):
             weights[one.into] = own
             mean += float(one.mean @ own)
             spread += float(own @ one.covariance @ own)
-        if constant := self.space.map[1]:
+        if constant := self._rows.map[1]:
             level = intercept_of(float(special.logit(self.base_rate)), math.sqrt(spread))
             weights[-1] = (level - mean) / constant
         return weights, known
