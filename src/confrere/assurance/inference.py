@@ -23,7 +23,7 @@ from confrere.arrays import Floats, Integers
 from confrere.assurance.cohort import charged, counts
 from confrere.data.cells import declared_columns, each_column, n_rows_of
 from confrere.data.encoding import SchemaEncoder, frequencies
-from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag
+from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag, Number
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
@@ -419,13 +419,8 @@ class Inference(Summary):
             for one in self.lines
             if not math.isnan(one.odds_ratio)
         ]
-        return {
-            "records": self.records,
-            "confidence": self.confidence,
-            "positive": None,
-            "measures": found,
-            "calibration": [],
-        }
+        told = {"records": self.records, "confidence": self.confidence, "positive": None}
+        return told | {"measures": found, "calibration": []}
 
 
 def infer(
@@ -445,7 +440,7 @@ def infer(
     Parameters
     ----------
     model : PrivateLogisticRegression or Release
-        Of ``purpose="inference"`` and a schema: straight lines, the logistic loss, pure privacy.
+        Of ``purpose="inference"`` and a schema whose numbers have bounds alone: straight lines.
     table : table, optional
         The records that the model was learned from, once more.
     epsilon : float
@@ -568,12 +563,17 @@ def _opened(model: Any) -> tuple[Linear, _Space, int]:
 
 _REFUSED = (
     'model must be a fit of one organisation with purpose="inference" and a schema, in its '
-    "geometry, without experts or AddRemove: others' intervals are not known to be true."
+    "geometry, without experts or AddRemove: others' intervals are not known to be true. Declare "
+    "numbers by bounds alone: with mean and sd their lines are cut, and odds ratios of the cut."
 )
 
 
 def _straight(encoder: SchemaEncoder) -> bool:
-    return encoder.form == "linear" and all(one.smooth <= 2 for one in encoder.blocks())
+    # A line that is cut before its bounds is flat beyond, and steeper than log odds are within.
+    each = zip(encoder.schema.features, encoder.columns, strict=True)
+    lines = [one.table[: len(f.points())] for f, one in each if isinstance(f, Number)]
+    whole = all(np.any(t[0] != t[1]) and np.any(t[-1] != t[-2]) for t in lines)
+    return whole and encoder.form == "linear" and all(one.smooth <= 2 for one in encoder.blocks())
 
 
 def _forecast(model: Any, n: int, epsilon: float, confidence: float) -> Inference:

@@ -1,6 +1,7 @@
 """Odds ratios with intervals: what they cost, when they cover, and what is refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,8 @@ from confrere.schema import Category, Flag, Label, Number, Ordered
 
 SCHEMA = PublicSchema(
     [
-        Number("age", bounds=(18, 100), mean=50, sd=15),
-        Number("days", bounds=(0, 400), mean=3, sd=1, log=True),
+        Number("age", bounds=(18, 100)),
+        Number("days", bounds=(0, 400), log=True),
         Number("bmi", bounds=(12, 60), missing="indicator"),
         Flag("male"),
         Flag("insured", missing="center"),
@@ -26,13 +27,13 @@ SCHEMA = PublicSchema(
     outcome=Label("ill", positive=[1], negative=[0], base_rate=0.3),
 )
 N = 20_000
-#: Per 10 years, against no, against never; and what has no effect.
-TRUTH = {"age": 0.3, "male": -0.6, "smoker=current": 0.8, "days": 0.0, "bmi": 0.0, "stage": 0.0}
+#: Per 20 years, against no, against never; and what has no effect.
+TRUTH = {"age": 0.6, "male": -0.6, "smoker=current": 0.8, "days": 0.0, "bmi": 0.0, "stage": 0.0}
 
 
 def cohort(seed, n=N):
     rng = np.random.default_rng(seed)
-    age = rng.normal(50, 15, n).clip(28, 72)  # inside of what is cut
+    age = rng.normal(50, 15, n).clip(18, 100)
     table = pd.DataFrame({"age": age, "days": rng.exponential(25, n).round()})
     table["bmi"] = np.where(rng.random(n) < 0.1, np.nan, rng.normal(26, 4, n) + 0.05 * age)
     table["male"], table["insured"] = rng.random(n) < 0.5, rng.random(n) < 0.8
@@ -71,7 +72,7 @@ def test_the_table_is_the_one_that_statisticians_know():
     assert line["odds_ratio"] == pytest.approx(math.exp(line["coefficient"]))
     assert line["low"] < line["coefficient"] < line["high"] < 0
     assert line["p"] < 0.05
-    assert found.quality()["measures"][0]["name"].startswith("odds ratio, age, 10")
+    assert found.quality()["measures"][0]["name"].startswith("odds ratio, age, 20")
 
 
 def test_weights_are_read_off_a_release_with_lines_of_hats():
@@ -138,6 +139,14 @@ def test_nothing_is_said_where_columns_nearly_decide_the_outcome():
 def test_other_fits_have_no_intervals(other):
     with pytest.raises(InvalidParameter, match="model"):
         infer(fitted(TABLE, **other), TABLE, epsilon=0.3)
+
+
+def test_lines_that_are_cut_have_no_odds_ratios():
+    """Of 25 draws with a cut line two covered what the log odds really were."""
+    age = Number("age", bounds=(18, 100), mean=50, sd=15)
+    cut = replace(SCHEMA, features=(age, *SCHEMA.features[1:]))
+    with pytest.raises(InvalidParameter, match="bounds alone"):
+        infer(fitted(TABLE, schema=cut), TABLE, epsilon=0.3)
 
 
 def test_other_records_than_those_of_the_fit_are_refused():
