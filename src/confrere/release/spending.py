@@ -257,7 +257,7 @@ def risk_in_words(
 ) -> dict[str, Any]:
     """Return the numbers and the sentences of a card's ``risk_in_words``."""
     found = detection_bound(epsilon, delta)
-    per_hundred = shown(100 * found)
+    per_hundred = math.ceil(100 * found - 1e-9)  # people, up to the next whole one
     text = (
         f"Suppose an attacker knows everything about the data except {_SECRET[unit, neighbours]} "
         f"they suspect. If they accept false alarms in {shown(100 * FALSE_ALARM)} case of 100, "

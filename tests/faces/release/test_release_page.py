@@ -48,7 +48,7 @@ def test_a_full_card_is_told_in_full(make_release, ledger):
         "Diabetes <script>alert(1)</script> & more",
         "Main Hospital (office@hospital.example)",
         "ε = 1",
-        "at most 2.719 of 100",
+        "at most 3 of 100",
         "before ε 0.5",
         "this release ε 1",
         "left ε 1.5",
