@@ -19,7 +19,7 @@ from confrere.release import Release
 from confrere.release.signing import fingerprint
 from confrere.views import Pairs, Table
 from confrere.views import cost as shown_cost
-from confrere_federation.progress import OPERATION_WORDS, read_progress, summary
+from confrere_federation.progress import Run, read_progress
 from confrere_federation.studies.running import (
     Made,
     approval_of,
@@ -390,48 +390,25 @@ def _make_service() -> Answer:
 @command("status")
 def status(folder: Annotated[Path, "A coordinator's or a party's folder."]) -> Answer:
     """Say how far a coordinator or a party is."""
-    told = read_progress(folder)
-    if told is None:
+    told, run = read_progress(folder), Run.read(folder)
+    if told is None or run is None:
         raise StudyError(f"folder: {folder.name} is none that a coordinator or party wrote.")
-    told = {**told, **summary(told)}
-    if told["role"] == "party":
-        return _party_status(told)
-    seen = {"state": told["state"], **told["parties"], "since": told["at"], **told["counts"]}
-    return Answer("", told, [Pairs(seen, "Coordinator"), _step_table(told)])
-
-
-def _party_status(told: dict[str, Any]) -> Answer:
-    path, account = Path(str(told.get("ledger"))), str(told.get("account"))
+    told = {"steps": []} | told | {"role": run.role, "parties": run.where, "counts": run.counts}
+    seen: dict[str, object] = {"state": run.state, "since": told["at"]}
+    columns = ("question", "party", "state", "epsilon", "ledger row", "why")
+    rows = [
+        (step.question, name, one.state, *("" if x is None else x for x in one[1:]))
+        for step in run.steps
+        for name, one in step.parties.items()
+    ]
+    steps = Table(columns, rows, title="Steps")
+    if run.party is None:
+        return Answer("", told, [Pairs({**seen, **run.where, **run.counts}, "Coordinator"), steps])
+    path = Path(str(run.ledger))
     if not path.is_file():
         raise StudyError("the party's ledger is not there.")
     ledger = Ledger(path)
-    entries = ledger.entries(account)
-    seen = {
-        "party": told["party"],
-        "state": told["state"],
-        "since": told["at"],
-        "account": account,
-        "left": ledger.left(account),
-    }
-    return Answer(
-        "",
-        {**told, "entries": [entry.to_dict() for entry in entries]},
-        [Pairs(seen, "Party"), _step_table(told), charge_table(entries, "Charges")],
-    )
-
-
-def _step_table(told: dict[str, Any]) -> Table:
-    rows = [
-        (
-            f"{OPERATION_WORDS.get(str(step['operation']), step['operation'])} ({step['step']})",
-            name,
-            one["state"],
-            f"{one['epsilon']:g}" if "epsilon" in one else "",
-            one.get("row", ""),
-            one.get("code", ""),
-        )
-        for step in told["steps"]
-        for name, one in step["parties"].items()
-    ]
-    columns = ("question", "party", "state", "epsilon", "ledger row", "why")
-    return Table(columns, rows, title="Steps")
+    entries = ledger.entries(run.account)
+    seen |= {"party": run.party, "account": run.account, "left": ledger.left(run.account)}
+    told |= {"entries": [entry.to_dict() for entry in entries]}
+    return Answer("", told, [Pairs(seen, "Party"), steps, charge_table(entries, "Charges")])

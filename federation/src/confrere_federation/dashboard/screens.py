@@ -35,10 +35,9 @@ from confrere_federation.dashboard.state import (
     last_lines,
     metrics,
     over_time,
-    run_facts,
+    run_in,
     share,
 )
-from confrere_federation.progress import OPERATION_WORDS
 
 _STATIC = Path(__file__).parent / "static"
 _PAGE = 50
@@ -81,8 +80,7 @@ class Screens:
             "moment": lambda time: str(time)[:16].replace("T", " "),
             "day": lambda time: str(time)[:10],
         }
-        told = {"share": share, "words": OPERATION_WORDS, "dashboard": dashboard}
-        self._templates.globals |= told
+        self._templates.globals |= {"share": share, "dashboard": dashboard}
 
     def _page(
         self, request: Request, name: str, title: str, *, status: int = 200, **values: Any
@@ -215,10 +213,7 @@ class Screens:
 
     def run(self, request: Request) -> Response:
         place = self._place("runs", request)
-        facts = run_facts(place)
-        if facts is None:
-            raise HTTPException(404, "That run's folder is gone.")
-        return self._page(request, "run", "Run", run=facts, part=self._run_part(place))
+        return self._page(request, "run", "Run", place=place, part=self._run_part(place))
 
     def events(self, request: Request) -> Response:
         place = self._place("runs", request)
@@ -226,9 +221,8 @@ class Screens:
         return StreamingResponse(stream, media_type="text/event-stream")
 
     def _run_part(self, place: Place) -> str:
-        facts = run_facts(place) or {"fault": "its folder is gone.", "id": place.id}
         template = self._templates.get_template("run_part.html.j2")
-        return template.render(run=facts, lines=last_lines(place.path))
+        return template.render(place=place, run=run_in(place), lines=last_lines(place.path))
 
     def release(self, request: Request) -> Response:
         release = self.dashboard.release(self._place("releases", request))
@@ -260,7 +254,7 @@ class Screens:
             "folders_gone": len(contents.gone),
             "requests_refused_total": request.state.refused,
         }
-        runs = [run for run in self.dashboard.runs() if "fault" not in run]
+        runs = [run for _, run in self.dashboard.runs() if run is not None]
         return PlainTextResponse(metrics(counts, runs), media_type="text/plain; version=0.0.4")
 
     async def take_decision(self, request: Request) -> Response:

@@ -32,7 +32,7 @@ from confrere.errors import ConfrereError
 from confrere.kernel.guarantee import at_least, plus
 from confrere.kernel.ledger import FIRST_BYTES
 from confrere.ledger import Account, Entry, LedgerReader, witnessed
-from confrere_federation.progress import STATUS, read_progress, summary
+from confrere_federation.progress import STATUS, Run
 
 #: What is shown of something: plain values.
 Facts = dict[str, Any]
@@ -240,42 +240,15 @@ def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> F
 _TICK_SECONDS = 1.0
 _SILENCE_TICKS = 15
 
-#: After so many seconds without a word a run that has not ended is shown as silent.
-_SILENT_SECONDS = 120
 _LAST_LINES = 20
 _LOG_BYTES = 8192
 
 
-def run_facts(place: Place, now: datetime | None = None) -> Facts | None:
-    told = read_progress(place.path)
-    if told is None:
-        return None
+def run_in(place: Place) -> Run | None:
     try:
-        facts = {**told, **summary(told), "id": place.id, "folder": place.path.name}
-        facts["state"] = str(told.get("state", "not said"))
-        facts |= _time_left(facts, now or datetime.now(UTC))
-        facts["names"] = sorted({n for step in facts["steps"] for n in step["parties"]})
-    except (TypeError, ValueError, KeyError, AttributeError):
-        return {"id": place.id, "folder": place.path.name, "fault": "its file is not a run's."}
-    return facts
-
-
-def _time_left(facts: Mapping[str, Any], now: datetime) -> Facts:
-    """Say how long answers are still waited for, and whether the run has fallen silent."""
-    state = facts["state"]
-    over = state.startswith(("released", "failed", "left out"))
-    at = datetime.fromisoformat(str(facts["at"])) if facts.get("at") else None
-    silent = not over and at is not None and (now - at).total_seconds() > _SILENT_SECONDS
-    left = None
-    waiting = [
-        step
-        for step in facts["steps"]
-        if any(one.get("state") == "asked" for one in step["parties"].values())
-    ]
-    if waiting and not over and waiting[-1].get("until"):
-        until = datetime.fromisoformat(str(waiting[-1]["until"]))
-        left = max(0, round((until - now).total_seconds()))
-    return {"over": over, "silent": silent and facts["role"] == "coordinator", "left": left}
+        return Run.read(place.path)
+    except ConfrereError:
+        return None
 
 
 def last_lines(folder: Path) -> list[str]:
@@ -312,15 +285,15 @@ async def changes(
         await asyncio.sleep(_TICK_SECONDS)
 
 
-def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]]) -> str:
+def metrics(counts: Mapping[str, int], runs: Iterable[Run]) -> str:
     """Return counts in Prometheus' text form; no names, no costs, nothing about data."""
     by_role: Counter[tuple[str, str]] = Counter()
     parties: Counter[str] = Counter()
     for run in runs:
-        state = "released" if run["state"] == "released" else "failed" if run["over"] else "running"
-        by_role[run["role"], state] += 1
-        if run["role"] == "coordinator":
-            parties.update(run["counts"])
+        state = "released" if run.state == "released" else "failed" if run.over else "running"
+        by_role[run.role, state] += 1
+        if run.party is None:
+            parties.update(run.counts)
     families = {name: {"": value} for name, value in counts.items()}
     families["runs"] = {
         f'{{role="{role}",state="{state}"}}': by_role[role, state]
@@ -508,9 +481,9 @@ class Dashboard:
     def releases(self) -> list[Facts]:
         return [self.release(place) for place in self.contents().releases]
 
-    def runs(self) -> list[Facts]:
-        found = (run_facts(place) for place in self.contents().runs)
-        return [one for one in found if one is not None]
+    def runs(self) -> list[tuple[Place, Run | None]]:
+        """Return every run; None of one whose file cannot be read."""
+        return [(place, run_in(place)) for place in self.contents().runs]
 
     def paid_rows(self) -> dict[tuple[str, int], Facts]:
         """Return which release a ledger's row paid for, by the ledger's own name and the row."""
