@@ -7,12 +7,10 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
-from confrere.errors import EngineFailed, StudyError
+from confrere.errors import EngineFailed
 from confrere.files import read_plain, write_whole
 
 STATUS = "status.json"
@@ -39,9 +37,7 @@ _LARGEST = 1 << 24
 
 #: States of a party that has a line to its coordinator, or needs none any more.
 _REPLIED = "replied, not checked yet"
-#: After so many seconds without a word a run that has not ended is shown as silent.
-_SILENT_SECONDS = 120
-_CONNECTED = ("connected", "asked", _REPLIED, "answered", "released", "left out", "dropped")
+CONNECTED = ("connected", "asked", _REPLIED, "answered", "released", "left out", "dropped")
 
 
 class Progress:
@@ -83,106 +79,6 @@ def read_progress(folder: Path) -> dict[str, object] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-class Reply(NamedTuple):
-    """How a party stands in a step, and what it has paid."""
-
-    state: str
-    epsilon: float | None = None
-    row: int | None = None
-    code: str | None = None  #: Why it was dropped
-
-
-@dataclass(frozen=True)
-class Step:
-    """One question, and how everybody stands in it."""
-
-    operation: str
-    step: int
-    parties: Mapping[str, Reply]
-    until: datetime | None = None
-
-    @property
-    def question(self) -> str:
-        """What is asked, for people."""
-        words = OPERATION_WORDS.get(self.operation, self.operation)
-        return f"{words} ({self.step})" if self.step else words
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a coordinator's or a party's file says: who is where, asked what, and how many."""
-
-    state: str
-    at: datetime  #: The last word
-    party: str | None = None
-    study_id: str | None = None
-    ledger: str | None = None
-    account: str | None = None
-    parties: Mapping[str, str] = field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
-
-    @classmethod
-    def read(cls, folder: Path) -> Run | None:
-        """Return what lies in a folder; None if it is nobody's.
-
-        Raises StudyError if what is there was not written by a run.
-        """
-        from pydantic import TypeAdapter  # only for who looks: a party starts without it
-
-        told = read_progress(folder)
-        try:
-            return None if told is None else TypeAdapter(cls).validate_python(told)
-        except ValueError:
-            raise StudyError(f"{STATUS}: it is not a run's.") from None
-
-    @property
-    def role(self) -> str:
-        """Whose file it is."""
-        return "coordinator" if self.party is None else "party"
-
-    @property
-    def where(self) -> Mapping[str, str]:
-        """Where everyone is that the file knows of."""
-        return self.parties if self.party is None else {self.party: self.state}
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.state.startswith(("released", "failed", "left out"))
-
-    @property
-    def silent(self) -> bool:
-        """Whether a coordinator that has not ended says nothing any more."""
-        quiet = (datetime.now(UTC) - self.at).total_seconds() > _SILENT_SECONDS
-        return quiet and not self.over and self.party is None
-
-    @property
-    def left(self) -> int | None:
-        """Seconds for which answers are still waited for."""
-        asked = [s for s in self.steps if any(one.state == "asked" for one in s.parties.values())]
-        if self.over or not asked or asked[-1].until is None:
-            return None
-        return max(0, round((asked[-1].until - datetime.now(UTC)).total_seconds()))
-
-    @property
-    def asked(self) -> list[str]:
-        """Who was asked anything."""
-        return sorted({name for step in self.steps for name in step.parties})
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many parties are how far."""
-        last = {name: one.state for step in self.steps for name, one in step.parties.items()}
-        paid = {n for s in self.steps for n, one in s.parties.items() if one.epsilon is not None}
-        return {
-            "connected": sum(where.startswith(_CONNECTED) for where in self.where.values()),
-            "asked": len(last),
-            "answered": sum(where == "answered" for where in last.values()),
-            "paid": len(paid),
-            "dropped": sum(where == "dropped" for where in last.values()),
-        }
 
 
 def places(

@@ -21,10 +21,10 @@ from confrere_federation.dashboard.server import serve_dashboard
 from confrere_federation.dashboard.state import (
     Book,
     Place,
+    Run,
     last_lines,
     look_through,
     person_totals,
-    run_in,
 )
 from confrere_federation.progress import STATUS
 
@@ -112,7 +112,7 @@ def told(folder: Path, **facts) -> Place:
     ],
 )
 def test_a_hostile_status_file_breaks_nothing(tmp_path, facts):
-    assert run_in(told(tmp_path / "c", **facts)) is None
+    assert Run.read(told(tmp_path / "c", **facts).path) is None
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -124,7 +124,7 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
         path = tmp_path / "run" / name
         path.parent.mkdir(exist_ok=True)
         path.symlink_to(secret) if kind == "link" else os.mkfifo(path)
-    assert run_in(Place(tmp_path / "run", "x")) is None
+    assert Run.read(tmp_path / "run") is None
     assert last_lines(tmp_path / "run") == []
 
 

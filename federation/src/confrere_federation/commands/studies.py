@@ -19,7 +19,8 @@ from confrere.release import Release
 from confrere.release.signing import fingerprint
 from confrere.views import Pairs, Table
 from confrere.views import cost as shown_cost
-from confrere_federation.progress import Run, read_progress
+from confrere_federation.dashboard.state import Run
+from confrere_federation.progress import read_progress
 from confrere_federation.studies.running import (
     Made,
     approval_of,

@@ -31,11 +31,11 @@ from confrere_federation.dashboard.state import (
     Book,
     Dashboard,
     Place,
+    Run,
     changes,
     last_lines,
     metrics,
     over_time,
-    run_in,
     share,
 )
 
@@ -222,7 +222,7 @@ class Screens:
 
     def _run_part(self, place: Place) -> str:
         template = self._templates.get_template("run_part.html.j2")
-        return template.render(place=place, run=run_in(place), lines=last_lines(place.path))
+        return template.render(place=place, run=Run.read(place.path), lines=last_lines(place.path))
 
     def release(self, request: Request) -> Response:
         release = self.dashboard.release(self._place("releases", request))

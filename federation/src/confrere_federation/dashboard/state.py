@@ -26,13 +26,15 @@ from decimal import Decimal
 from functools import partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
 
 from confrere.errors import ConfrereError
 from confrere.kernel.guarantee import at_least, plus
 from confrere.kernel.ledger import FIRST_BYTES
 from confrere.ledger import Account, Entry, LedgerReader, witnessed
-from confrere_federation.progress import STATUS, Run
+from confrere_federation.progress import CONNECTED, OPERATION_WORDS, STATUS, read_progress
 
 #: What is shown of something: plain values.
 Facts = dict[str, Any]
@@ -240,15 +242,97 @@ def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> F
 _TICK_SECONDS = 1.0
 _SILENCE_TICKS = 15
 
+#: After so many seconds without a word a run that has not ended is shown as silent.
+_SILENT_SECONDS = 120
 _LAST_LINES = 20
 _LOG_BYTES = 8192
 
 
-def run_in(place: Place) -> Run | None:
-    try:
-        return Run.read(place.path)
-    except ConfrereError:
-        return None
+class Reply(NamedTuple):
+    """How a party stands in a step, and what it has paid."""
+
+    state: str
+    epsilon: float | None = None
+    row: int | None = None
+    code: str | None = None  #: Why it was dropped
+
+
+@dataclass(frozen=True)
+class Step:
+    operation: str
+    step: int
+    parties: Mapping[str, Reply]
+    until: datetime | None = None
+
+    @property
+    def question(self) -> str:
+        words = OPERATION_WORDS.get(self.operation, self.operation)
+        return f"{words} ({self.step})" if self.step else words
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a coordinator's or a party's file says: who is where, asked what, and how many."""
+
+    state: str
+    at: datetime  #: The last word
+    party: str | None = None
+    study_id: str | None = None
+    ledger: str | None = None
+    account: str | None = None
+    parties: Mapping[str, str] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> Run | None:
+        """Return what lies in a folder; None if a run did not write it."""
+        try:
+            return TypeAdapter(cls).validate_python(read_progress(folder))
+        except ValidationError:
+            return None
+
+    @property
+    def role(self) -> str:
+        return "coordinator" if self.party is None else "party"
+
+    @property
+    def where(self) -> Mapping[str, str]:
+        return self.parties if self.party is None else {self.party: self.state}
+
+    @property
+    def over(self) -> bool:
+        return self.state.startswith(("released", "failed", "left out"))
+
+    @property
+    def silent(self) -> bool:
+        """Whether a coordinator that has not ended says nothing any more."""
+        quiet = (datetime.now(UTC) - self.at).total_seconds() > _SILENT_SECONDS
+        return quiet and not self.over and self.party is None
+
+    @property
+    def left(self) -> int | None:
+        """Seconds for which answers are still waited for."""
+        asked = [s for s in self.steps if any(one.state == "asked" for one in s.parties.values())]
+        if self.over or not asked or asked[-1].until is None:
+            return None
+        return max(0, round((asked[-1].until - datetime.now(UTC)).total_seconds()))
+
+    @property
+    def asked(self) -> list[str]:
+        """Who was asked anything."""
+        return sorted({name for step in self.steps for name in step.parties})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        last = {name: one.state for step in self.steps for name, one in step.parties.items()}
+        paid = {n for s in self.steps for n, one in s.parties.items() if one.epsilon is not None}
+        return {
+            "connected": sum(where.startswith(CONNECTED) for where in self.where.values()),
+            "asked": len(last),
+            "answered": sum(where == "answered" for where in last.values()),
+            "paid": len(paid),
+            "dropped": sum(where == "dropped" for where in last.values()),
+        }
 
 
 def last_lines(folder: Path) -> list[str]:
@@ -483,7 +567,7 @@ class Dashboard:
 
     def runs(self) -> list[tuple[Place, Run | None]]:
         """Return every run; None of one whose file cannot be read."""
-        return [(place, run_in(place)) for place in self.contents().runs]
+        return [(place, Run.read(place.path)) for place in self.contents().runs]
 
     def paid_rows(self) -> dict[tuple[str, int], Facts]:
         """Return which release a ledger's row paid for, by the ledger's own name and the row."""
