@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from importlib.resources import files
@@ -73,23 +73,44 @@ _ENDINGS: tuple[tuple[type[BaseException], ExitCode, str], ...] = (
     (errors.ConfrereError, ExitCode.INVALID, "correct what the message names"),
     (OSError, ExitCode.FAILED, "check the path and its permissions"),
     (KeyboardInterrupt, ExitCode.INTERRUPTED, "what was charged stays charged: see the ledger"),
+    (typer.Abort, ExitCode.INTERRUPTED, "what was charged stays charged: see the ledger"),
 )
 
 
-def ending_of(error: BaseException) -> tuple[ExitCode, str, str]:
-    """Return exit code, one line about the error, and the next step.
+def ending_of(error: BaseException, program: str = "confrere") -> Answer:
+    """Return how a command ends by an error: a code, one line about it, and the next step.
 
     Errors that are not ours might quote data: of them only the class is named.
     """
+    name, format_message = type(error).__name__, getattr(error, "format_message", None)
+    if format_message is not None:
+        told = " ".join(format_message().split())  # the parser's suggestion may come twice
+        told = re.sub(r"\(?(Did you mean .*?\?).*", r"\1", told).rstrip(".")
+        return _usage(error, told, program)
     for kind, code, hint in _ENDINGS:
         if isinstance(error, kind):
             own = error.hint if isinstance(error, errors.ConfrereError) else ""
-            return code, _line(error), own or hint
-    return ExitCode.FAILED, f"unexpected {type(error).__name__}", "run it again with --debug"
+            name = "Interrupted" if code is ExitCode.INTERRUPTED else name
+            return Answer(_line(error), exit_code=code, error_code=name, hint=own or hint)
+    again = "run it again with --debug"
+    return Answer(f"unexpected {name}", exit_code=ExitCode.FAILED, error_code=name, hint=again)
+
+
+def _usage(error: BaseException, message: str, program: str) -> Answer:
+    """Return what the parser found."""
+    context = getattr(error, "ctx", None)
+    where = program if context is None else context.command_path
+    hint = f"{where} --help"
+    listed = getattr(getattr(context, "command", None), "list_commands", None)
+    verbs = [] if listed is None else list(listed(context))
+    if not message:  # a group without a verb: its help has just been printed
+        message = f"{where} needs one of {', '.join(verbs)}"
+        hint = f"for instance: {where} {verbs[0]}" if verbs else hint
+    return Answer(message, exit_code=ExitCode.USAGE, error_code="UsageError", hint=hint)
 
 
 def _line(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
         return "interrupted"
     if isinstance(error, OSError):
         where = f": {error.filename}" if isinstance(error.filename, str) else ""
@@ -103,12 +124,19 @@ SCHEMA_VERSION = "1"
 @dataclass(frozen=True)
 class Answer:
     message: str  #: In one line
-    data: dict[str, Any] = field(default_factory=dict)  #: For programs: plain JSON values
+    #: For programs: what JSON has words for, paths, and what says by ``to_dict`` what it is.
+    data: Mapping[str, object] = field(default_factory=dict)
     shown: Sequence[object] = ()  #: For people: what :mod:`confrere.views` describes
     text: str = ""  #: For people and pipes alike, printed as it is
     exit_code: ExitCode = ExitCode.OK
     #: Set where the answer itself is bad news: a refuted claim, schemas that differ.
     error_code: str | None = None
+    hint: str | None = None  #: The next step, where the command has failed
+
+
+def said(words: str, **data: object) -> Answer:
+    """Return one line with what it says by name, for people and for programs alike."""
+    return Answer(words.format(**data), data)
 
 
 def console(*, aside: bool = True) -> Console:
@@ -153,28 +181,6 @@ def confirm(epsilon: float) -> None:
         raise NotConfirmed("the amount was not typed; nothing was spent.")
 
 
-def envelope(
-    code: int,
-    message: str,
-    *,
-    error_code: str | None = None,
-    hint: str | None = None,
-    data: dict[str, Any] | None = None,
-) -> str:
-    return json.dumps(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "status": "ok" if code == ExitCode.OK else "error",
-            "exit_code": int(code),
-            "error_code": error_code,
-            "message": message,
-            "hint": hint,
-            "data": data or {},
-        },
-        allow_nan=False,
-    )
-
-
 class Option:
     """What an annotation says about a parameter: its meaning, and what else the parser is told.
 
@@ -205,20 +211,13 @@ def runnable(function: Callable[..., Answer]) -> Callable[..., None]:
     """Return what the parser calls: with ``--json`` and ``--debug``, and an exit code."""
 
     @functools.wraps(function)
-    def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+    def run(*args: object, as_json: bool, debug: bool, **kwargs: object) -> None:  # noqa: ARG001
         logging.getLogger("confrere").addHandler(logging.NullHandler())
         try:
             answer = function(*args, **kwargs)
-        except (typer.Exit, typer.Abort):
-            raise
-        except BaseException as error:
-            # What the parser raised has a usage line and a code of its own.
-            usage = hasattr(error, "format_message") and hasattr(error, "exit_code")
-            if usage or isinstance(error, BrokenPipeError | SystemExit):
-                raise
-            raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
-        _show(answer, as_json=as_json)
-        raise typer.Exit(int(answer.exit_code))
+        except KeyboardInterrupt as stop:  # of which the parser would say nothing
+            answer = ending_of(stop)
+        raise typer.Exit(_show(answer, as_json=as_json))
 
     signature = inspect.signature(function, eval_str=True)
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -273,35 +272,35 @@ def command(words: str) -> Callable[[C], C]:
     return register
 
 
-def _show(answer: Answer, *, as_json: bool) -> None:
+def _show(answer: Answer, *, as_json: bool) -> int:
+    code = int(answer.exit_code)
     if as_json:
-        typer.echo(
-            envelope(
-                answer.exit_code, answer.message, error_code=answer.error_code, data=answer.data
-            )
-        )
-        return
-    tell(*answer.shown, aside=False)
-    if answer.text:
-        typer.echo(answer.text, nl=not answer.text.endswith("\n"))
-    if answer.message:
-        typer.echo(answer.message)
-
-
-def _failed(error: BaseException, *, as_json: bool, debug: bool) -> int:
-    if debug:
-        typer.echo("".join(traceback.format_exception(error)), err=True)
-    code, message, hint = ending_of(error)
-    name = "Interrupted" if code is ExitCode.INTERRUPTED else type(error).__name__
-    report(code, message, error_code=name, hint=hint, as_json=as_json)
-    return int(code)
-
-
-def report(code: int, message: str, *, error_code: str, hint: str, as_json: bool) -> None:
-    if as_json:
-        typer.echo(envelope(code, message, error_code=error_code, hint=hint))
+        told = {
+            "schema_version": SCHEMA_VERSION,
+            "status": "ok" if code == ExitCode.OK else "error",
+            "exit_code": code,
+            **{name: getattr(answer, name) for name in ("error_code", "message", "hint", "data")},
+        }
+        typer.echo(json.dumps(told, allow_nan=False, default=_plain))
+    elif answer.hint is not None:
+        typer.echo(f"confrere: {answer.message} ({answer.hint})", err=True)
     else:
-        typer.echo(f"confrere: {message} ({hint})", err=True)
+        tell(*answer.shown, aside=False)
+        if answer.text:
+            typer.echo(answer.text, nl=not answer.text.endswith("\n"))
+        if answer.message:
+            typer.echo(answer.message)
+    return code
+
+
+def _plain(value: object) -> object:
+    """Return plain values for what JSON has no word for."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    told: object = getattr(value, "to_dict")()  # noqa: B009  what has none is refused by name
+    return told
 
 
 class Group(TyperGroup):
@@ -331,19 +330,10 @@ class Group(TyperGroup):
             # Whoever read us has gone; nothing more can be said, not even at shutdown.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = ExitCode.FAILED
-        except (KeyboardInterrupt, typer.Abort):
-            code = ExitCode.INTERRUPTED
-            report(
-                code,
-                "interrupted",
-                error_code="Interrupted",
-                hint="what was charged stays charged: see the ledger",
-                as_json="--json" in given,
-            )
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             if "--debug" in given:
                 traceback.print_exc()
-            code = _report(error, prog_name or "confrere", as_json="--json" in given)
+            code = _show(ending_of(error, prog_name or "confrere"), as_json="--json" in given)
         code = int(code) if isinstance(code, int) else int(ExitCode.OK)
         if standalone_mode:
             sys.exit(code)
@@ -357,28 +347,6 @@ def _check_words(words: Sequence[str]) -> None:
             raise typer.BadParameter("an argument is empty; say what is meant, or leave it out.")
         if re.search("[\0\ud800-\udfff]", word):
             raise typer.BadParameter("an argument holds a zero, or bytes that are no UTF-8.")
-
-
-def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:
-    """Say what the parser found; whatever else comes this far is told by its class alone."""
-    format_message = getattr(error, "format_message", None)
-    if format_message is None:
-        code, message, hint = ending_of(error)
-        name = type(error).__name__
-    else:
-        code, name = ExitCode.USAGE, "UsageError"
-        context = getattr(error, "ctx", None)
-        where = program if context is None else context.command_path
-        hint = f"{where} --help"
-        told = " ".join(format_message().split())  # the parser's suggestion may come twice
-        message = re.sub(r"\(?(Did you mean .*?\?).*", r"\1", told).rstrip(".")
-        listed = getattr(getattr(context, "command", None), "list_commands", None)
-        verbs = [] if listed is None else list(listed(context))
-        if not message:  # a group without a verb: its help has just been printed
-            message = f"{where} needs one of {', '.join(verbs)}"
-            hint = f"for instance: {where} {verbs[0]}" if verbs else hint
-    report(code, message, error_code=name, hint=hint, as_json=as_json)
-    return code
 
 
 #: Commands in the order of the help, and the module that each is in: one of ours, or of a wheel.

@@ -19,11 +19,11 @@ def every_error(kind=errors.ConfrereError):
 @pytest.mark.parametrize("kind", sorted(set(every_error()), key=lambda kind: kind.__name__))
 def test_every_error_of_ours_has_a_code_a_line_and_a_next_step(kind):
     error = kind("a", 1.0, 0.5) if kind is errors.BudgetExceeded else kind("two\nlines.")
-    code, message, hint = ending_of(error)
-    assert code in ExitCode
-    assert code not in (ExitCode.OK, ExitCode.USAGE, ExitCode.INTERRUPTED)
-    assert "\n" not in message
-    assert hint
+    found = ending_of(error)
+    assert found.exit_code in ExitCode
+    assert found.exit_code not in (ExitCode.OK, ExitCode.USAGE, ExitCode.INTERRUPTED)
+    assert "\n" not in found.message
+    assert found.hint
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_every_error_of_ours_has_a_code_a_line_and_a_next_step(kind):
     ],
 )
 def test_the_codes_are_the_documented_ones(error, code):
-    found, message, _ = ending_of(error)
-    assert found == code
-    assert "S3CRET" not in message
+    found = ending_of(error)
+    assert found.exit_code == code
+    assert "S3CRET" not in f"{found.message}{found.hint}{found.error_code}"
 
 
 def test_usage_errors_have_code_2_in_both_forms(line):
