@@ -54,6 +54,19 @@ HIGH_FRACTION, GROUPS = 0.2, 2
 _TEST_SHARE = 0.2
 _ENCODER = SCHEMA.encoder(weighted=True)
 _COMMON: dict[str, Any] = {"epsilon": EPSILON, "schema": _ENCODER}
+#: What every method that has no source is told besides: signs and importances; it is checked.
+_EXPERTS = _COMMON | {"prior": _ENCODER.expert_prior()}
+
+#: What is compared: its column in the table, and its legend, colour, shape and size in the picture.
+#: Colours are Okabe and Ito's; by the shapes they are told apart without colour, too.
+METHODS = {
+    "experts": ("experts", "no data: the experts' score", "#7f7f7f", "D", 26),
+    "alone": ("alone", "private, the branch alone", "#E69F00", "s", 34),
+    "pst-h": ("PST-H", "", "", "", 0),
+    "transfer": ("transfer", "private, near the main hospital's release", "#0072B2", "o", 40),
+    "together": ("averaged", "private, all 17 releases averaged", "#009E73", "^", 56),
+    "ceiling": ("ceiling", "not private, all data pooled", "#000000", "|", 110),
+}
 
 Scores = dict[str, float]
 
@@ -97,7 +110,7 @@ class DemoModels:
     scores: Mapping[str, Scores]  #: By method and branch: what was released, and what is compared
 
     def mean(self, method: str) -> float:
-        return _means(self.scores)[method]
+        return float(np.mean(list(self.scores[method].values())))
 
     def above(self, method: str, other: str) -> int:
         ours, theirs = self.scores[method], self.scores[other]
@@ -107,16 +120,13 @@ class DemoModels:
 def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoModels:
     """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
     warnings.filterwarnings("ignore", "schema.expert_score")  # the table shows it
-    for centre in world:
-        ledger.open_account(centre.name, epsilon=CAPS["main" if centre is world[0] else "branch"])
-    releases, scores = _transfer(world, ledger, tell)
+    releases, scores = _transfer(world, _accounts(world, ledger, CAPS), tell)
     tell("what it is compared with")
     scores |= _compared(world)
-    X, y, _ = _pooled(world)
     ceiling = make_pipeline(
         FunctionTransformer(_ENCODER.transform), LogisticRegression(C=10.0, max_iter=1000)
     )
-    scores["ceiling"] = _scores(world, ceiling.fit(X, y))
+    scores["ceiling"] = _scores(world, ceiling.fit(*_pooled(world)))
     scores["experts"] = {
         c.name: float(roc_auc_score(c.y_test, SCHEMA.expert_score(c.X_test))) for c in world[1:]
     }
@@ -125,16 +135,7 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoMode
 
 def drawn(world: World) -> dict[str, Scores]:
     """Return every private method's scores with fresh noise, on books that only count."""
-    return _transfer(world, _comparison_ledger(world), lambda _: None)[1] | _compared(world)
-
-
-def _means(scores: Mapping[str, Scores]) -> dict[str, float]:
-    return {method: float(np.mean(list(each.values()))) for method, each in scores.items()}
-
-
-def _experts() -> dict[str, Any]:
-    """Return what every method is told beside the schema: signs and importances; it is checked."""
-    return _COMMON | {"prior": _ENCODER.expert_prior()}
+    return _transfer(world, _accounts(world, Ledger()), lambda _: None)[1] | _compared(world)
 
 
 def _transfer(
@@ -143,28 +144,28 @@ def _transfer(
     """Return the main release, every branch's near it and the average of all, and their scores."""
     main = world[0]
     tell(f"{main.name} releases")
-    source = PrivateLogisticRegression(budget=ledger[main.name], **_experts())
+    source = PrivateLogisticRegression(budget=ledger[main.name], **_EXPERTS)
     releases = {main.name: source.fit(main.X, main.y).to_release()}
     tell("every branch learns near that release")
     transfer = TransferClassifier(source=releases[main.name], eta=0.0, budget=ledger, **_COMMON)
     targets = _branches(transfer, world)
     releases |= {name: target.to_release() for name, target in targets.items()}
     tell("every organisation releases, all are averaged")
-    everyone = CollaborativeClassifier(**_experts())
+    everyone = CollaborativeClassifier(**_EXPERTS)
     releases["together"] = _together(world, everyone, ledger)
     return releases, {"transfer": _scores(world, targets), "together": _scores(world, everyone)}
 
 
 def _compared(world: World) -> dict[str, Scores]:
     """Return the scores of what the branches might have chosen instead: alone, or stacks."""
-    books = _comparison_ledger(world)
+    books = _accounts(world, Ledger())  # with real people one would choose, not compare
     source = FeatureStackingClassifier(
-        importance=SCHEMA.importances(), n_groups=GROUPS, budget=Ledger(), **_experts()
+        importance=SCHEMA.importances(), n_groups=GROUPS, budget=Ledger(), **_EXPERTS
     )
     released = designed(source, high_fraction=HIGH_FRACTION).fit(world[0].X, world[0].y)
     stack = TransferStackingClassifier(source=released.to_release(), budget=books, **_COMMON)
     designed(stack, high_fraction=HIGH_FRACTION)
-    alone = PrivateLogisticRegression(budget=books, **_experts())
+    alone = PrivateLogisticRegression(budget=books, **_EXPERTS)
     methods = {"alone": alone, "pst-h": stack}
     return {name: _scores(world, _branches(m, world)) for name, m in methods.items()}
 
@@ -176,7 +177,8 @@ def _branches(model: Any, world: World) -> dict[str, Any]:
 
 
 def _together(world: World, model: Any, ledger: Ledger) -> Release:
-    X, y, party = _pooled(world)
+    X, y = _pooled(world)
+    party = np.repeat([c.name for c in world], [len(c.y) for c in world])
     cost = model.privacy_cost(len(y), len(SCHEMA.feature_names))
     with ExitStack() as payments:
         receipts = {
@@ -190,18 +192,16 @@ def _together(world: World, model: Any, ledger: Ledger) -> Release:
     return replace(release, receipt=None, parties=receipts)
 
 
-def _comparison_ledger(world: World) -> Ledger:
-    """Return a ledger that only counts: with real people one would choose, not compare."""
-    ledger = Ledger()
+def _accounts(world: World, ledger: Ledger, caps: Mapping[str, float] | None = None) -> Ledger:
+    """Open everybody's account; one without a cap only counts."""
     for centre in world:
-        ledger.open_account(centre.name)
+        kind = "main" if centre is world[0] else "branch"
+        ledger.open_account(centre.name, epsilon=None if caps is None else caps[kind])
     return ledger
 
 
-def _pooled(world: World) -> tuple[pa.Table, NDArray[Any], NDArray[Any]]:
-    X = pa.concat_tables([c.X for c in world])
-    party = np.repeat([c.name for c in world], [len(c.y) for c in world])
-    return X, np.concatenate([c.y for c in world]), party
+def _pooled(world: World) -> tuple[pa.Table, NDArray[np.int64]]:
+    return pa.concat_tables([c.X for c in world]), np.concatenate([c.y for c in world])
 
 
 def _scores(world: World, models: Any) -> Scores:
@@ -216,12 +216,10 @@ def _scores(world: World, models: Any) -> Scores:
 def save_releases(learned: DemoModels, ledger: Ledger, folder: Path) -> dict[str, Path]:
     places = {}
     for name, release in learned.releases.items():
-        full = release.describe(
-            _notes(learned, name), ledger=None if release.receipt is None else ledger
-        )
-        places[name] = full.save(folder / name.replace(" ", "-"), overwrite=True)
-        page = places[name].with_name(f"{places[name].name}.html")
-        page.write_text(card_page(full), encoding="utf-8")
+        book = None if release.receipt is None else ledger
+        full = release.describe(_notes(learned, name), ledger=book)
+        place = places[name] = full.save(folder / name.replace(" ", "-"), overwrite=True)
+        place.with_name(f"{place.name}.html").write_text(card_page(full), encoding="utf-8")
     return places
 
 
@@ -233,7 +231,7 @@ def _notes(learned: DemoModels, name: str) -> CardNotes:
         method, where = "transfer", f"simulated patients of {name}, kept aside"
         measured = {each: scores[name] for each, scores in learned.scores.items()}
     elif name == "together":
-        measured = _means(learned.scores)
+        measured = {each: learned.mean(each) for each in learned.scores}
     utility = measured and Utility(
         metric="AUC",
         value=measured[method],
@@ -254,37 +252,20 @@ def _notes(learned: DemoModels, name: str) -> CardNotes:
     )
 
 
-# Okabe and Ito's colours, and a shape each: told apart without colour, too.
-_MARKS = {
-    "experts": ("no data: the experts' score", "#7f7f7f", "D", 26),
-    "alone": ("private, the branch alone", "#E69F00", "s", 34),
-    "transfer": ("private, near the main hospital's release", "#0072B2", "o", 40),
-    "together": ("private, all 17 releases averaged", "#009E73", "^", 56),
-    "ceiling": ("not private, all data pooled", "#000000", "|", 110),
-}
-
-
 def draw(learned: DemoModels, path: Path) -> None:
     scores = learned.scores
     names = sorted(scores["together"], key=lambda name: scores["together"][name])
-    points = {m: [*(scores[m][name] for name in names), learned.mean(m)] for m in _MARKS}
+    points = {m: [*(scores[m][name] for name in names), learned.mean(m)] for m in METHODS}
     figure = extra("plot", "matplotlib.figure").Figure(figsize=(8.4, 7.2), layout="constrained")
     axes: Axes = figure.subplots()
     rows = np.append(np.arange(len(names)) + 1.4, 0.0)
     gain = points["alone"], points["together"]
     axes.hlines(rows, *gain, color="#009E73", alpha=0.35, linewidth=2.4, zorder=2)
-    for method, (label, colour, marker, size) in _MARKS.items():
-        axes.scatter(
-            points[method],
-            rows,
-            s=size,
-            marker=marker,
-            label=label,
-            facecolors="white" if method == "experts" else colour,
-            edgecolors=colour if marker != "|" else None,
-            linewidths=1.8 if marker == "|" else 1.2,
-            zorder=3,
-        )
+    for method, (_, label, colour, marker, size) in METHODS.items():
+        if label:
+            axes.scatter(
+                points[method], rows, s=size, color=colour, marker=marker, label=label, zorder=3
+            )
     axes.set_yticks(rows, [*names, "mean of the branches"])
     axes.get_yticklabels()[-1].set_fontweight("bold")
     axes.axhline(0.7, color="#bbbbbb", linewidth=0.8)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from confrere.cli.app import Answer, Option, command, confirm, pairs, tell, wrote
 from confrere.errors import StudyError
@@ -86,7 +86,7 @@ def approve(
         return Answer(
             f"{standing}: nothing is charged to {own.party} for {found.id} from now on (ledger row "
             f"{standing.row}); what was charged before stays charged",
-            {"party": own.party, "decision": standing.to_dict()},
+            {"party": own.party, "decision": standing},
         )
     if found.engine == "local" and standing_refusal(found, own) is not None:
         # It needs no approval, only that the no is lifted.
@@ -107,7 +107,7 @@ def approve(
     approve_study(found, own, key=key, approval=approval, attempts=attempts, days=days, **words)
     return Answer(
         f"approved; next: {_party_command(study, local, ledger, approval)}",
-        {"party": own.party, "approval": str(approval), "study_sha256": found.sha256},
+        {"party": own.party, "approval": approval, "study_sha256": found.sha256},
         wrote(approval),
     )
 
@@ -162,7 +162,7 @@ def coordinator(
         progress = Progress(home, tell, study=found.sha256, study_id=found.id)
         steps, where = RunSteps(), dict.fromkeys(names, "nobody yet")
 
-        def say(state: str | None = None, **more: Any) -> None:
+        def say(state: str | None = None, **more: object) -> None:
             done = steps.to_list()
             now = places(where, done)
             progress.say(state or _where(now), parties=now, steps=done, **more)
@@ -207,12 +207,12 @@ def coordinator(
     return Answer(
         f"released; next: confrere verify {first}",
         {
-            "folder": str(first),
+            "folder": first,
             "release_id": finished.made[0].told()["release_id"],
             "parties": list(dict.fromkeys(n for one in finished.made for n in one.receipts)),
-            "folders": {name: str(folder) for name, folder in finished.folders.items()},
-            "left_out": dict(finished.left_out),
-            "unsigned": dict(finished.unsigned),
+            "folders": finished.folders,
+            "left_out": finished.left_out,
+            "unsigned": finished.unsigned,
         },
         [receipt_table(finished.made, finished.as_released), *wrote(*finished.folders.values())],
     )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import confrere_federation.kits as kits
-from confrere.cli.app import Answer, Option, command, wrote
+from confrere.cli.app import Answer, Option, command, said, wrote
 from confrere.errors import StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.folder import check_party
@@ -35,28 +35,22 @@ _OWN = "The folder of the party's keys; by default its home's."
 def new(path: Annotated[Path, _NEW], *, comment: Annotated[str, "Whose key it is."] = "") -> Answer:
     """Make an Ed25519 key pair in OpenSSH's files."""
     public = generate_key(path, comment)
-    return Answer(
-        f"private key {path} (keep it), public key {public} (give it to partners), "
-        f"{fingerprint(public)}",
-        {"private": str(path), "public": str(public), "fingerprint": fingerprint(public)},
-    )
+    words = "private key {private} (keep it), public key {public} (give it to partners), "
+    words += "{fingerprint}"
+    return said(words, private=path, public=public, fingerprint=fingerprint(public))
 
 
 @command("keys node")
 def node(path: Annotated[Path, _NEW], *, passphrase: Annotated[bool, _LOCKED] = False) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
-    certificate = make_node_key(path, _word(passphrase))
-    return Answer(
-        f"private key {path} (keep it), certificate {certificate} (give it to the coordinator)",
-        {"private": str(path), "certificate": str(certificate)},
-    )
+    words = "private key {private} (keep it), certificate {certificate} (for the coordinator)"
+    return said(words, private=path, certificate=make_node_key(path, _word(passphrase)))
 
 
 @command("keys show")
 def show(path: Annotated[Path, "A public key's file."]) -> Answer:
     """Print a public key's fingerprint."""
-    found = fingerprint(path)
-    return Answer(found, {"fingerprint": found})
+    return said("{fingerprint}", fingerprint=fingerprint(path))
 
 
 @command("keys request")
@@ -97,10 +91,8 @@ def accept(file: Annotated[Path, _REQUEST]) -> Answer:
     """Know another party by its new signing key, which the key that is known has signed."""
     found = kits.read_request(file)
     kits.accept_key(Home(home_folder()), found)
-    return Answer(
-        f"{found.party} is known by {found.fingerprint} from now on",
-        {"party": found.party, "fingerprint": found.fingerprint},
-    )
+    words = "{party} is known by {fingerprint} from now on"
+    return said(words, party=found.party, fingerprint=found.fingerprint)
 
 
 @command("keys admit")
@@ -113,28 +105,21 @@ def admit(
     """Let a party connect by its request's certificate; the one before is revoked."""
     found = kits.read_request(file)
     kits.admit(nodes, read_study(study), found)
-    return Answer(
-        f"{found.party} may connect; a coordinator that is running has to be started again",
-        {"party": found.party, "fingerprint": found.fingerprint},
-    )
+    words = "{party} may connect; a coordinator that is running has to be started again"
+    return said(words, party=found.party, fingerprint=found.fingerprint)
 
 
 @command("keys revoke")
 def revoke(party: Annotated[str, _PARTY], *, nodes: Annotated[Path, _NODES]) -> Answer:
     """Take a party's certificate back; a coordinator that is running has to be started again."""
     kits.revoke(nodes, check_party(party))
-    return Answer(
-        f"{party} cannot connect any more; start a coordinator that is running again",
-        {"party": party},
-    )
+    words = "{party} cannot connect any more; start a coordinator that is running again"
+    return said(words, party=party)
 
 
 def _asked(folder: Path, party: str, own: str) -> Answer:
-    file = folder / f"{party}.request"
-    return Answer(
-        f"send {file} to the coordinator, and tell {own} by telephone",
-        {"request": str(file), "fingerprint": own},
-    )
+    words = "send {request} to the coordinator, and tell {fingerprint} by telephone"
+    return said(words, request=folder / f"{party}.request", fingerprint=own)
 
 
 def _word(asked: bool) -> str | None:
@@ -186,7 +171,7 @@ def provision(
         f"fingerprint {own}: tell it to every party by telephone, and compare theirs: "
         + ", ".join(f"{one.party} {one.fingerprint}" for one in found),
         {
-            "kits": [str(path) for path in written],
+            "kits": written,
             "fingerprint": own,
             "parties": {one.party: one.fingerprint for one in found},
         },
@@ -209,13 +194,11 @@ def open_(
 ) -> Answer:
     """Check a kit's signature; write its files, a local file, a unit and a README made here."""
     found, place = kits.open_kit(kit, into, fingerprint, dataset=dataset)
-    return Answer(
-        f"the kit of {found.participant}; next: read {place / 'README.md'}",
-        {
-            "participant": found.participant,
-            "study_sha256": found.study_sha256,
-            "folder": str(place),
-        },
+    return said(
+        "the kit of {participant}; next: read {folder}/README.md",
+        participant=found.participant,
+        study_sha256=found.study_sha256,
+        folder=place,
     )
 
 

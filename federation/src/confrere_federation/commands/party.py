@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import confrere_federation.engines.keys as keys
-from confrere.cli.app import Answer, Option, command, tell
+from confrere.cli.app import Answer, Option, command, said, tell
 from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere_federation.commands.key_access import (
     NODE_PASSPHRASE,
@@ -118,7 +118,7 @@ def _address(kit: Path) -> str:
 
 
 def _released(own: str) -> Answer:
-    return Answer(f"{own} has the release", {"party": own, "state": "released"})
+    return said("{party} has the release", party=own, state="released")
 
 
 def _sha256(study: Path) -> str | None:

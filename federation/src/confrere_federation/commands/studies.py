@@ -54,7 +54,7 @@ def init(
     place, written = folder / "study.toml", write_template(folder, seed=0 if example else None)
     own = "" if example else f" your columns into {place}, your tables into {folder / 'local'};"
     message = f"{len(written)} files written; next:{own} confrere check {place}"
-    return Answer(message, {"files": [str(path) for path in written]}, wrote(*written))
+    return Answer(message, {"files": written}, wrote(*written))
 
 
 @command("check")
@@ -77,10 +77,10 @@ def check(
     locals_ = gather_locals(found, study, local or (), data=pairs(data, "--data", found.alone))
     reports: dict[str, DataReport] = {}
     files: dict[str, Path] = {}
-    missing: dict[str, str] = {}
+    missing: dict[str, Path] = {}
     for name, own in locals_.items():
         if own.data_path is not None and not own.data_path.exists():
-            missing[name] = str(own.data_path)
+            missing[name] = own.data_path
         elif own.has_table:
             reports[name] = check_table(found, own.table())
             place = (report or own.ledger_path.parent) / f"{name}.check.txt"
@@ -103,8 +103,8 @@ def check(
             "parties_here": list(locals_),
             "missing": missing,
             "rows": {name: one.used for name, one in reports.items()},
-            "reports": {name: one.to_dict() for name, one in reports.items()},
-            "report_files": {name: str(path) for name, path in files.items()},
+            "reports": reports,
+            "report_files": files,
         },
         [Pairs(_facts(found), found.title), *shown],
         exit_code=code,
@@ -136,8 +136,8 @@ def cost(study: Path, *, local: list[Path] | None = None, ledger: Path | None = 
     following = f"confrere fit {study}"
     if found.engine != "local":
         following = f"confrere coordinator {study}, and confrere party {study} at every party"
-    shown = [plan.view(found.privacy.unit)]
-    return Answer(f"nothing was spent; next: {following}", plan.to_dict(), shown)
+    told = plan.to_dict()
+    return Answer(f"nothing was spent; next: {following}", told, [plan.view(found.privacy.unit)])
 
 
 @command("assessment")
@@ -165,7 +165,7 @@ def assessment(
         card=None if release is None else reader_for(found)(release).card,
     )
     out.write_text(page, encoding="utf-8")
-    return Answer("ten lines are left for the officer to fill in", {"page": str(out)}, wrote(out))
+    return Answer("ten lines are left for the officer to fill in", {"page": out}, wrote(out))
 
 
 def _facts(study: Study) -> dict[str, object]:
@@ -265,8 +265,8 @@ def _answer(
     releases = [
         {
             "name": one.name,
-            "folder": str(places[one.name]),
-            "page": str(places[one.name].with_name(f"{one.name}.html")),
+            "folder": places[one.name],
+            "page": places[one.name].with_name(f"{one.name}.html"),
             **one.told(),
             "receipts": [
                 {"party": name, **receipt.to_dict()}
@@ -354,13 +354,10 @@ def home(
     return Answer(
         f"the home is {own.folder}",
         {
-            "home": str(own.folder),
-            "witness": str(witness_folder()),
+            "home": own.folder,
+            "witness": witness_folder(),
             "datasets": {
-                name: {
-                    "ledger": str(own.ledger_of(name)),
-                    "accounts": [one.to_dict() for one in accounts],
-                }
+                name: {"ledger": own.ledger_of(name), "accounts": accounts}
                 for name, accounts in books.items()
             },
             "studies": studies,
@@ -411,5 +408,8 @@ def status(folder: Annotated[Path, "A coordinator's or a party's folder."]) -> A
     ledger = Ledger(path)
     entries = ledger.entries(run.account)
     seen |= {"party": run.party, "account": run.account, "left": ledger.left(run.account)}
-    told |= {"entries": [entry.to_dict() for entry in entries]}
-    return Answer("", told, [Pairs(seen, "Party"), steps, charge_table(entries, "Charges")])
+    return Answer(
+        "",
+        told | {"entries": entries},
+        [Pairs(seen, "Party"), steps, charge_table(entries, "Charges")],
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from confrere.assurance.audited import AUDITED, IN_TABLE, Audited, audit_all
+from confrere.assurance.audited import AUDITED, IN_TABLE, Audited, Fault, audit_all
 from confrere.audit import audit as sampled
 from confrere.audit import exact_audit, hardest_case
 from confrere.catalogue import find_method
@@ -68,7 +69,7 @@ def audit(
     return _answer(text, result.to_dict())
 
 
-def _answer(text: str, data: dict[str, Any]) -> Answer:
+def _answer(text: str, data: Mapping[str, object]) -> Answer:
     if data["refuted"]:
         return Answer(
             f"REFUTED: {text}", data, exit_code=ExitCode.VERIFICATION, error_code="Refuted"
@@ -76,7 +77,7 @@ def _answer(text: str, data: dict[str, Any]) -> Answer:
     return Answer(f"not refuted: {text}", data)
 
 
-def _faults() -> dict[str, Any]:
+def _faults() -> dict[str, Fault]:
     return dict(research("as_printed.faults").FAULTS) if has_research() else {}
 
 
@@ -106,7 +107,7 @@ def _audit_lines(names: list[str], epsilon: float, runs: int | None) -> Answer:
     table = Table(columns, rows, title="Audits")
     wrong = [line.name for line in found if line.sound and line.refuted]
     missed = [line.name for line in found if not line.sound and not line.refuted]
-    data = {"audits": [line.to_dict() for line in found], "refuted": wrong, "missed": missed}
+    data = {"audits": found, "refuted": wrong, "missed": missed}
     if wrong or missed:
         parts = [f"REFUTED: {', '.join(wrong)}"] if wrong else []
         parts += [f"{line.name}: {line.fault}" for line in found if line.fault is not None]

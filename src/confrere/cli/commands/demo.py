@@ -13,6 +13,7 @@ from confrere.cli.app import Answer, Option, command, console, wrote
 from confrere.demo.demonstration import (
     CAPS,
     EPSILON,
+    METHODS,
     WARNING,
     DemoModels,
     World,
@@ -32,14 +33,7 @@ from confrere.views import Pairs, Table, Word, amount, shown
 
 #: Columns of one person that are shown.
 _SHOWN = 6
-_COLUMNS = {
-    "experts": "experts",
-    "alone": "alone",
-    "pst-h": "PST-H",
-    "transfer": "transfer",
-    "together": "averaged",
-    "ceiling": "ceiling",
-}
+_COLUMNS = {method: drawn[0] for method, drawn in METHODS.items()}
 
 
 @command("demo")
@@ -91,8 +85,8 @@ def demo(
             "epsilon": EPSILON,
             "mean_auc": {method: learned.mean(method) for method in _COLUMNS},
             "auc": dict(learned.scores),
-            "releases": {name: str(folder) for name, folder in places.items()},
-            "files": {name: str(path) for name, path in files.items()},
+            "releases": places,
+            "files": files,
             "ledger_head": ledger.head(),
             "refused": refusal,
             "one_person": foretold,
@@ -113,11 +107,7 @@ def demo(
             f"\nOne of {branch.name}'s simulated patients, raw as in its table, and what its "
             "release says:",
             _person_facts(person, foretold),
-            *(
-                ["\nFor the picture: pip install 'confrere[plot]', and run it again."]
-                if not picture
-                else []
-            ),
+            "" if picture else "\nFor the picture: pip install 'confrere[plot]', and run it again.",
             *wrote(*(f"{name}: {_short(path)}" for name, path in files.items())),
         ],
     )
@@ -125,10 +115,10 @@ def demo(
 
 def _price_table(world: World) -> Table:
     numbers = ("cap", "transfer", "averaged", "left after")
-    kinds = {world[0].name: "main", f"each of {len(world) - 1} branches": "branch"}
+    names = (world[0].name, f"each of {len(world) - 1} branches")
     rows = [
-        (words, shown(CAPS[kind]), *2 * [shown(EPSILON)], amount(CAPS[kind] - 2 * EPSILON))
-        for words, kind in kinds.items()
+        (name, shown(cap), *2 * [shown(EPSILON)], amount(cap - 2 * EPSILON))
+        for name, cap in zip(names, CAPS.values(), strict=True)
     ]
     return Table(("organisation", *numbers), rows, numbers, "Budgets")
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
-from confrere.cli.app import Answer, Option, command, confirm, tell
+from confrere.cli.app import Answer, Option, command, confirm, said, tell
 from confrere.errors import BudgetExceeded, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Unit
 from confrere.ledger import Account, Ledger, reset_witness, witnessed
@@ -77,14 +77,14 @@ def show(
         {
             "ledger_id": book.ledger_id,
             "head": head,
-            "accounts": [one.to_dict() for one in accounts],
+            "accounts": accounts,
             "resets": resets,
-            "decisions": [one.to_dict() for one in decisions],
+            "decisions": decisions,
             "charges": count,
             "page": page,
             "pages": pages,
-            "entries": [entry.to_dict() for entry in entries],
-            "together": {name: found and found.to_dict() for name, found in together.items()},
+            "entries": entries,
+            "together": together,
         },
         [
             account_table(accounts, "Accounts"),
@@ -112,8 +112,8 @@ def verify(
     """Check every row against its hash and the rows before it."""
     book = existing_ledger(ledger)
     count = book.verify(head=head)
-    message = f"{count} rows verified: the chain is whole and none are gone since it was last here"
-    return Answer(message, {"rows": count, "head": book.head()})
+    words = "{rows} rows verified: the chain is whole and none are gone since it was last here"
+    return said(words, rows=count, head=book.head())
 
 
 @command("ledger export")
@@ -129,7 +129,7 @@ def export(
     if out is None:
         return Answer("", {"format": form, "content": text}, text=text)
     out.write_text(text, encoding="utf-8")
-    return Answer(f"exported to {out}", {"format": form, "out": str(out)})
+    return said("exported to {out}", out=out, format=form)
 
 
 @command("ledger open")
@@ -226,7 +226,7 @@ def witness(
 
 def _account(book: Ledger, name: str, what: str) -> Answer:
     (one,) = (one for one in book.accounts() if one.name == name)
-    data = {"account": one.to_dict(), "head": book.head()}
+    data = {"account": one, "head": book.head()}
     return Answer(f"{name} {what}", data, [account_table([one], "Accounts"), owner_table([one])])
 
 

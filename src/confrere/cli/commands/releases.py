@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from confrere.assurance.cohort import verify_table
-from confrere.cli.app import Answer, Option, command, pairs, wrote
+from confrere.cli.app import Answer, Option, command, pairs, said, wrote
 from confrere.cli.commands.ledgers import agreed_payer, existing_ledger
 from confrere.data.tables import WRITERS, open_table, written
 from confrere.errors import InvalidParameter, StudyError
@@ -61,7 +61,7 @@ def predict(
     rows = sum(map(len, written(found, draft, out.suffix)))
     draft.replace(out)
     seen = f"{table.seen}; " if table.seen else ""
-    return Answer(f"{seen}{rows} predictions in {out}", {"rows": rows, "out": str(out)})
+    return Answer(f"{seen}{rows} predictions in {out}", {"rows": rows, "out": out})
 
 
 @command("verify")
@@ -112,7 +112,7 @@ def show(release: Path) -> Answer:
     """Print a release's card in words."""
     found = load_rehearsal(release)
     added = read_additions(read_folder(release))
-    data = {**found.card.to_dict(), "additions": [one.addition.to_dict() for one in added]}
+    data = {**found.card.to_dict(), "additions": [one.addition for one in added]}
     return Answer("", data, [found.view(added)])
 
 
@@ -127,7 +127,7 @@ def page(
     loaded = load_rehearsal(release)
     added = read_additions(read_folder(release), pairs(key, "--key"))
     out.write_text(card_page(loaded, added), encoding="utf-8")
-    return Answer(f"the card is in {out}", {"page": str(out)})
+    return said("the card is in {page}", page=out)
 
 
 @command("release onnx")
@@ -140,7 +140,7 @@ def onnx(
     """Write a release's model and its encoder as a graph for any ONNX runtime."""
     found = load_release(release, require_signature_from=pairs(key, "--key") or None)
     out.write_bytes(found.to_onnx())
-    return Answer(f"the graph is in {out}", {"onnx": str(out)})
+    return said("the graph is in {onnx}", onnx=out)
 
 
 @command("release sign")
@@ -152,7 +152,7 @@ def sign(
 ) -> Answer:
     """Add a party's signature to a whole release."""
     place = sign_release(release, key, party)
-    return Answer(f"{party} signed it: {place}", {"party": party, "signature": str(place)})
+    return said("{party} signed it: {signature}", party=party, signature=place)
 
 
 def _content(study: Path) -> bytes:
@@ -205,7 +205,7 @@ def evaluate(
         budget=book[payer],
     )
     quality = result.quality()
-    data = {"quality": quality, "receipt": result.receipt.to_dict(), "addition": None}
+    data = {"quality": quality, "receipt": result.receipt, "addition": None}
     spent = f"epsilon {shown(epsilon)} spent, {amount(book.left(payer))} left"
     if signer is None:
         return Answer(f"{spent}; not written", data, [result])
@@ -218,7 +218,7 @@ def evaluate(
         # What was paid for is shown, whatever became of the folder.
         return Answer(f"{spent}; not written: {error.strerror}", data, [result])
     message = f"{spent}; next: confrere verify {release} --ledger {ledger}"
-    return Answer(message, data | {"addition": str(place)}, [result, *wrote(place)])
+    return Answer(message, data | {"addition": place}, [result, *wrote(place)])
 
 
 def _signer(key: list[str] | None, measured_on: str | None) -> tuple[str, Path] | None:

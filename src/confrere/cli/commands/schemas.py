@@ -133,7 +133,7 @@ def _written(schema: PublicSchema, out: Path | None) -> Answer:
     except OSError as error:
         why = "is there already" if out.exists() else f"cannot be made there ({error.strerror})"
         raise SchemaError(f"out: {out.name} {why}; choose another name.") from None
-    return Answer(f"written to {out}: to be read by a person", {"out": str(out), **told})
+    return Answer(f"written to {out}: to be read by a person", {"out": out, **told})
 
 
 @command("schema show")

@@ -35,6 +35,6 @@ def methods() -> Answer:
     ]
     return Answer(
         "",
-        {"methods": [method.to_dict() for method in CATALOGUE.values()]},
+        {"methods": list(CATALOGUE.values())},
         [Table(("method", "what", "paper", "proof"), rows, title="Methods")],
     )
