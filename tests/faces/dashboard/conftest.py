@@ -1,6 +1,5 @@
 """A dashboard over invented patients, asked without a server."""
 
-import importlib
 import re
 import shutil
 import warnings
@@ -8,6 +7,7 @@ import warnings
 import pytest
 
 from confrere.ledger import reset_witness
+from confrere_federation.dashboard import worker
 from confrere_federation.dashboard.auth import AccessControl
 from confrere_federation.dashboard.screens import make_app
 from confrere_federation.dashboard.state import Dashboard, WorkerProcess
@@ -24,9 +24,7 @@ class WorkerHere(WorkerProcess):
     """Does the worker's work in this process."""
 
     def _asked(self, function, args, facts):
-        return getattr(importlib.import_module("confrere_federation.dashboard.worker"), function)(
-            *args, **facts
-        )
+        return getattr(worker, function)(*args, **facts)
 
 
 @pytest.fixture(scope="session")

@@ -101,11 +101,7 @@ def told(folder: Path, **facts) -> Place:
         {"steps": 3},
         {"steps": [{"parties": 1}]},
         {"steps": [{"operation": "x", "step": 0, "parties": {"a": 3}}]},
-        {
-            "steps": [
-                {"operation": "x", "step": 0, "parties": {"a": {"state": "x", "epsilon": "x"}}}
-            ]
-        },
+        {"steps": [{"operation": "x", "step": 0, "parties": {"a": {"state": "", "row": "x"}}}]},
         {"parties": [1]},
         {"at": "never"},
         {"at": 5, "state": None},

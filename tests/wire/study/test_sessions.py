@@ -626,7 +626,7 @@ def test_what_an_approver_is_shown_says_who_must_be_trusted(place, kind):
     words = Trust.parse(needed).words
     if " of " in needed:  # sqrt(10 M) times epsilon, rounded up
         words += "; if all of them do, epsilon is at most 5.48"
-    assert f"Trust: {needed}; {words}." in make_plan(study, own).view("patient").note
+    assert f"Trust: {needed}; {words}." in make_plan(study, own).view().note
     assert make_plan(study, own).to_dict()["trust"] == needed
     facts = study_facts(str(place / "study.toml"))
     assert (facts["trust"], facts["trust_words"]) == (needed, words)

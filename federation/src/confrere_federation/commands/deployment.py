@@ -97,7 +97,7 @@ def approve(
         own = _own(found, study, local, ledger)
     plan = make_plan(found, {own.party: own})
     plan.check()
-    tell(plan.view(found.privacy.unit), *asked_lines(found, own), *peer_lines(found, own))
+    tell(plan, *asked_lines(found, own), *peer_lines(found, own))
     check_peers(found, own)
     if attempts > 1:
         tell(f"for each of {attempts} runs")

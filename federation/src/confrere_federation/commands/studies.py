@@ -7,11 +7,12 @@ import os
 import subprocess
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from confrere.cli.app import Answer, ExitCode, Option, command, confirm, console, pairs, tell, wrote
 from confrere.data.report import DataReport
 from confrere.errors import StudyError
+from confrere.files import write_whole
 from confrere.ledger import Account, Ledger, LedgerReader
 from confrere.ledger.accounts import account_table, charge_table
 from confrere.ledger.witness import witness_folder
@@ -20,6 +21,7 @@ from confrere.release.signing import fingerprint
 from confrere.views import Pairs, Table
 from confrere.views import cost as shown_cost
 from confrere_federation.dashboard.state import Run
+from confrere_federation.parties.messages import Values
 from confrere_federation.progress import read_progress
 from confrere_federation.studies.running import (
     Made,
@@ -30,7 +32,6 @@ from confrere_federation.studies.running import (
     make_plan,
     prepare,
     reader_for,
-    save_report,
     save_result,
 )
 from confrere_federation.studies.study_file import (
@@ -85,7 +86,8 @@ def check(
             reports[name] = check_table(found, own.table())
             place = (report or own.ledger_path.parent) / f"{name}.check.txt"
             title = f"{found.id}: {name}'s own table; not to leave {name}"
-            files[name] = save_report(reports[name], place, title=title)
+            write_whole(place, f"{title}\n{reports[name]}".encode())  # for its owner alone
+            files[name] = place
     code, message = _outcome(reports, strict)
     if missing:
         there = ", ".join(f"{path} of {name}" for name, path in missing.items())
@@ -137,7 +139,7 @@ def cost(study: Path, *, local: list[Path] | None = None, ledger: Path | None = 
     if found.engine != "local":
         following = f"confrere coordinator {study}, and confrere party {study} at every party"
     told = plan.to_dict()
-    return Answer(f"nothing was spent; next: {following}", told, [plan.view(found.privacy.unit)])
+    return Answer(f"nothing was spent; next: {following}", told, [plan])
 
 
 @command("assessment")
@@ -232,7 +234,7 @@ def fit(
     )
     check_destination(found, folder, list(runner.rows))
     approval = approval_of(**words_of(name, reason, justification, found))
-    tell(plan.view(found.privacy.unit))
+    tell(plan)
     if found.n_classes == 2:
         none = [name for name, rows in runner.rows.items() if not (rows.coded(found)[1] > 0).any()]
         tell(*(f"{name}: no row has a positive label; see confrere check {study}" for name in none))
@@ -292,7 +294,7 @@ def _answer(
 
 def words_of(
     name: str | None, reason: str | None, justification: str | None, study: Study
-) -> dict[str, Any]:
+) -> Values:
     """Return who agrees and why: as told, or the user, and what the study says."""
     return {
         "name": name or getpass.getuser(),
@@ -303,7 +305,7 @@ def words_of(
 
 def receipt_table(made: Collection[Made], asked: Iterable[str] = ()) -> Table:
     """Show what was paid, and who was asked for nothing because its source is its model."""
-    rows: list[tuple[Any, ...]] = [
+    rows: list[tuple[object, ...]] = [
         (
             party,
             shown_cost(paid.guarantee.epsilon, paid.guarantee.delta),
@@ -402,12 +404,12 @@ def status(folder: Annotated[Path, "A coordinator's or a party's folder."]) -> A
     steps = Table(columns, rows, title="Steps")
     if run.party is None:
         return Answer("", told, [Pairs({**seen, **run.where, **run.counts}, "Coordinator"), steps])
-    path = Path(str(run.ledger))
+    path, account = Path(str(told.get("ledger"))), str(told.get("account"))
     if not path.is_file():
         raise StudyError("the party's ledger is not there.")
     ledger = Ledger(path)
-    entries = ledger.entries(run.account)
-    seen |= {"party": run.party, "account": run.account, "left": ledger.left(run.account)}
+    entries = ledger.entries(account)
+    seen |= {"party": run.party, "account": account, "left": ledger.left(account)}
     return Answer(
         "",
         told | {"entries": entries},

@@ -66,13 +66,6 @@ class AccessControl:
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     _cookies: set[str] = field(default_factory=set, repr=False)
 
-    @property
-    def way_in(self) -> str:
-        """How somebody comes in who is not in yet."""
-        if self.header is not None:
-            return "Come through the organisation's own sign-in."
-        return "Open the address that `confrere dashboard` printed in its terminal."
-
     def admit(self, token: str) -> str | None:
         """Return a fresh cookie for the token, which is good once; None for another."""
         right = hmac.compare_digest(token.encode(), self.token.encode())
@@ -177,7 +170,9 @@ class Guarded:
         if path == "/enter" and method == "GET":
             return self._enter(scope)
         if visitor is None and not path.startswith("/static/"):
-            return _no(401, self._keeper.way_in)
+            signed = "Come through the organisation's own sign-in."
+            opened = "Open the address that `confrere dashboard` printed in its terminal."
+            return _no(401, opened if self._keeper.header is None else signed)
         return None
 
     def _enter(self, scope: Scope) -> Response:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 import jinja2
@@ -30,13 +29,14 @@ from confrere_federation.dashboard.auth import AccessControl, Guarded
 from confrere_federation.dashboard.state import (
     Book,
     Dashboard,
+    Facts,
     Place,
     Run,
     changes,
     last_lines,
     metrics,
     over_time,
-    share,
+    person_totals,
 )
 
 _STATIC = Path(__file__).parent / "static"
@@ -80,10 +80,10 @@ class Screens:
             "moment": lambda time: str(time)[:16].replace("T", " "),
             "day": lambda time: str(time)[:10],
         }
-        self._templates.globals |= {"share": share, "dashboard": dashboard}
+        self._templates.globals |= {"dashboard": dashboard, "person_totals": person_totals}
 
     def _page(
-        self, request: Request, name: str, title: str, *, status: int = 200, **values: Any
+        self, request: Request, name: str, title: str, *, status: int = 200, **values: object
     ) -> Response:
         """Return a page; what comes from files is escaped, all of it."""
         visitor = _visitor(request)
@@ -199,17 +199,35 @@ class Screens:
             )
         if visitor:
             form["name"] = visitor  # who signed in is who approves
-        agree, study = form.get("decision") == "approve", self.dashboard.study(place)
-        wrong = _form_fault(study, form, agree=agree)
-        if wrong is None:
-            told = ("name", "reason", "justification") if agree else ("name", "reason")
-            words = {key: form[key].strip() for key in told}
-            party, sha256 = request.path_params["party"], form.get("sha256", "")
-            facts = self.dashboard.decide(place, party, sha256, agree=agree, words=words)
-            wrong = facts.get("fault")
+        party, study = request.path_params["party"], self.dashboard.study(place)
+        agree = form.get("decision") == "approve"
+        wrong = _form_fault(study, form, agree=agree) or self._decide(study, party, form, agree)
         if wrong is not None:
             return self.study(request, form, wrong)
         return RedirectResponse(request.url.path, status_code=303)
+
+    def _decide(self, study: Facts, party: str, form: Mapping[str, str], agree: bool) -> str | None:
+        """Write an approval or note a refusal; a locked key is asked for in the terminal."""
+        standing = study.get("parties", {}).get(party)
+        if standing is None:
+            return "there is no such study here any more."
+        keys = ("name", "reason", "justification") if agree else ("name", "reason")
+        words, passphrase = {key: form[key].strip() for key in keys}, None
+        if agree and standing["key_locked"]:
+            # A terminal obeys what is not printable.
+            what = f"{words['name']} approves {study['id']} for {party}"
+            what = "".join(one for one in what if one.isprintable())
+            passphrase = self.dashboard.ask_passphrase(f"{what}, epsilon {study['epsilon']:g}")
+            if not passphrase:
+                return (
+                    "the key has a passphrase, and nobody typed it in the terminal that runs the "
+                    "dashboard; nothing was signed. The command below asks for it too."
+                )
+        place: Place = study["place"]
+        approval = place.path.parent / self.dashboard.approval_name(study, party)
+        told = {"agree": agree, "words": words, "approval": str(approval), "passphrase": passphrase}
+        which = (str(place.path), party, form.get("sha256", ""))
+        return self.dashboard.worker.do("decide", *which, **told).get("fault")
 
     def run(self, request: Request) -> Response:
         place = self._place("runs", request)
@@ -280,7 +298,7 @@ def _number(text: str | None, usual: float) -> float:
     return found if math.isfinite(found) else -1.0
 
 
-def _form_fault(study: Mapping[str, Any], form: Mapping[str, str], *, agree: bool) -> str | None:
+def _form_fault(study: Facts, form: Mapping[str, str], *, agree: bool) -> str | None:
     for field in ("name", "reason", "justification") if agree else ("name", "reason"):
         if not form.get(field, "").strip():
             return f"{field}: say it, in one line; it stays in the ledger and on the card."

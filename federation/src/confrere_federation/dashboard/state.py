@@ -3,9 +3,8 @@
 What lies in the folders: ledgers, studies, releases and runs. Budgets over all ledgers: what was
 spent, what is left, and what one person has paid in all. Runs: who was asked what and how that
 ended, live; and the counts that programs may read. What needs studies, releases and numbers is
-asked of a second process (:mod:`~confrere_federation.dashboard.worker`): started when it is asked
-something, ended when nobody asks any more. What it answers is remembered as long as the files that
-it is about stay as they are, so that most pages need no second process.
+asked of a second process (:mod:`~confrere_federation.dashboard.worker`). What it answers is
+remembered as long as the files that it is about stay as they are.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import os
 import signal
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,21 +99,26 @@ def _walk(root: Path) -> Iterator[tuple[Path, str | None]]:
 
 def _kind(path: Path) -> str | None:
     if path.suffix == ".toml":
-        text = _beginning(path, _STUDY_BYTES)
+        text = _part(path, _STUDY_BYTES)
         return "studies" if b"[study]" in text and b"[[party]]" in text else None
     if path.suffix == ".ledger" or path.suffix == "":
         # A file that is called a ledger is shown as what it is, even if it is none.
-        is_one = _beginning(path, len(FIRST_BYTES)) == FIRST_BYTES or path.suffix == ".ledger"
+        is_one = _part(path, len(FIRST_BYTES)) == FIRST_BYTES or path.suffix == ".ledger"
         return "ledgers" if is_one else None
     return None
 
 
-def _beginning(path: Path, size: int) -> bytes:
+def _part(path: Path, size: int, *, last: bool = False) -> bytes:
+    """Return the beginning or the end of a file.
+
+    No link is followed: a folder from elsewhere must not show files of this machine.
+    """
     try:
-        if path.is_symlink() or not path.is_file():
-            return b""
-        with path.open("rb") as file:
-            return file.read(size)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            if last:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read(size) or b""
     except OSError:
         return b""
 
@@ -123,11 +127,9 @@ def state_of(*paths: Path) -> tuple[tuple[str, int, int], ...]:
     """Return what changes when one of the files does: for what is remembered about them."""
     told = []
     for path in paths:
-        try:
+        with suppress(OSError):
             stat = path.stat()
             told.append((str(path), stat.st_mtime_ns, stat.st_size))
-        except OSError:
-            told.append((str(path), 0, -1))
     return tuple(told)
 
 
@@ -192,7 +194,7 @@ class PersonTotal:
 
 
 def person_totals(
-    books: Iterable[Book],
+    books: Sequence[Book],
     # From a study's hash to what one unit is called, and its most records: it paid for each.
     studies: Mapping[str, tuple[str, int]],
     year: int | None = None,  # By default this one, in UTC
@@ -214,11 +216,6 @@ def person_totals(
         total.accounts += 1
         total.unknown += not own.keys() <= studies.keys()
     return list(found.values())
-
-
-def share(account: Account) -> float | None:
-    """Return how much of its cap an account has spent, from 0 to 1; None without a cap."""
-    return None if account.epsilon is None else min(1.0, account.counted / account.epsilon)
 
 
 def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> Facts | None:
@@ -244,8 +241,7 @@ _SILENCE_TICKS = 15
 
 #: After so many seconds without a word a run that has not ended is shown as silent.
 _SILENT_SECONDS = 120
-_LAST_LINES = 20
-_LOG_BYTES = 8192
+_LAST_LINES, _LOG_BYTES = 20, 8192
 
 
 class Reply(NamedTuple):
@@ -278,8 +274,6 @@ class Run:
     at: datetime  #: The last word
     party: str | None = None
     study_id: str | None = None
-    ledger: str | None = None
-    account: str | None = None
     parties: Mapping[str, str] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
 
@@ -300,20 +294,22 @@ class Run:
         return self.parties if self.party is None else {self.party: self.state}
 
     @property
-    def over(self) -> bool:
-        return self.state.startswith(("released", "failed", "left out"))
+    def ending(self) -> str:
+        if self.state == "released":
+            return self.state
+        return "failed" if self.state.startswith(("released", "failed", "left out")) else "running"
 
     @property
     def silent(self) -> bool:
         """Whether a coordinator that has not ended says nothing any more."""
         quiet = (datetime.now(UTC) - self.at).total_seconds() > _SILENT_SECONDS
-        return quiet and not self.over and self.party is None
+        return quiet and self.ending == "running" and self.party is None
 
     @property
     def left(self) -> int | None:
         """Seconds for which answers are still waited for."""
         asked = [s for s in self.steps if any(one.state == "asked" for one in s.parties.values())]
-        if self.over or not asked or asked[-1].until is None:
+        if self.ending != "running" or not asked or asked[-1].until is None:
             return None
         return max(0, round((asked[-1].until - datetime.now(UTC)).total_seconds()))
 
@@ -337,20 +333,12 @@ class Run:
 
 def last_lines(folder: Path) -> list[str]:
     """Return the end of a coordinator's log, if it has one."""
-    try:
-        # No link is followed: a folder from elsewhere must not show files of this machine.
-        handle = os.open(folder / "line.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - _LOG_BYTES))
-            text = file.read(_LOG_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return []
+    text = _part(folder / "line.log", _LOG_BYTES, last=True).decode("utf-8", "replace")
     return text.splitlines()[-_LAST_LINES:]
 
 
 async def changes(
-    place: Place, page: Callable[[], str], gone: Callable[[], Any]
+    place: Place, page: Callable[[], str], gone: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[str]:
     """Yield server-sent events: the run's part of the page whenever its file has changed."""
     seen: object = None
@@ -369,32 +357,24 @@ async def changes(
         await asyncio.sleep(_TICK_SECONDS)
 
 
-def metrics(counts: Mapping[str, int], runs: Iterable[Run]) -> str:
+def metrics(counts: Mapping[str, int], runs: Sequence[Run]) -> str:
     """Return counts in Prometheus' text form; no names, no costs, nothing about data."""
-    by_role: Counter[tuple[str, str]] = Counter()
-    parties: Counter[str] = Counter()
-    for run in runs:
-        state = "released" if run.state == "released" else "failed" if run.over else "running"
-        by_role[run.role, state] += 1
-        if run.party is None:
-            parties.update(run.counts)
-    families = {name: {"": value} for name, value in counts.items()}
-    families["runs"] = {
-        f'{{role="{role}",state="{state}"}}': by_role[role, state]
-        for role in ("coordinator", "party")
-        for state in ("running", "released", "failed")
-    }
-    known = ("connected", "asked", "answered", "paid", "dropped")
-    families["run_parties"] = {f'{{state="{state}"}}': parties[state] for state in known}
+    found, ended = dict(counts), Counter((run.role, run.ending) for run in runs)
+    for role in ("coordinator", "party"):
+        for state in ("running", "released", "failed"):
+            found[f'runs{{role="{role}",state="{state}"}}'] = ended[role, state]
+    for state in ("connected", "asked", "answered", "paid", "dropped"):
+        told = (run.counts[state] for run in runs if run.party is None)
+        found[f'run_parties{{state="{state}"}}'] = sum(told)
     lines = []
-    for name, values in families.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines.append(f"# TYPE confrere_{name} {kind}")
-        lines += [f"confrere_{name}{labels} {value}" for labels, value in values.items()]
+    for name, value in found.items():
+        family = name.partition("{")[0]
+        kind = f"# TYPE confrere_{family} {'counter' if family.endswith('_total') else 'gauge'}"
+        lines += [] if kind in lines else [kind]
+        lines.append(f"confrere_{name} {value}")
     return "\n".join(lines) + "\n"
 
 
-_IDLE_SECONDS = 30.0
 _ANSWER_SECONDS = 120.0
 _MOST_REMEMBERED = 500
 
@@ -402,38 +382,37 @@ _GONE = {"fault": "the dashboard's second process has ended while it worked on t
 
 
 class WorkerProcess:
-    """A second process that calls functions by their names, and ends after idle seconds."""
+    """A second process, begun with the first question, that calls functions by their names."""
 
     def __init__(self) -> None:
         self._one_at_a_time = ThreadPoolExecutor(1, "confrere-worker")
         self._process: ProcessPoolExecutor | None = None
-        self._end_later = threading.Timer(_IDLE_SECONDS, self._end)
-        self._known: OrderedDict[Hashable, Future[Facts]] = OrderedDict()
+        self._remembered = lru_cache(_MOST_REMEMBERED)(self._submit)
 
     def begun(
         self,
         function: str,  # Such as ``"study_facts"``, of :mod:`confrere_federation.dashboard.worker`
-        # ``*args``, ``**facts``: plain values.
-        *args: Any,
-        state: Hashable = None,  # What the answer depends on besides; None remembers nothing
-        **facts: Any,
+        *args: str | float | None,
+        state: object,  # What the answer depends on besides
     ) -> Future[Facts]:
         """Have a function of the worker called, unless it is known what it says in this state."""
-        key = (function, repr(args), state)
-        found = None if state is None else self._known.get(key)
-        if found is None or (found.done() and found.result() is _GONE):
-            found = self._one_at_a_time.submit(self._asked, function, args, facts)
-            if state is not None:
-                self._known[key] = found
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
+        found = self._remembered(function, args, state)
+        if found.done() and found.result() is _GONE:
+            self._remembered.cache_clear()
+            found = self._remembered(function, args, state)
         return found
 
-    def ask(self, *args: Any, **facts: Any) -> Facts:
-        return self.begun(*args, **facts).result()
+    def _submit(self, function: str, args: Sequence[object], _: object) -> Future[Facts]:
+        return self._one_at_a_time.submit(self._asked, function, args, {})
+
+    def ask(self, function: str, *args: str | float | None, state: object) -> Facts:
+        return self.begun(function, *args, state=state).result()
+
+    def do(self, function: str, *args: str, **facts: object) -> Facts:
+        """Have a function called that changes something."""
+        return self._one_at_a_time.submit(self._asked, function, args, facts).result()
 
     def close(self) -> None:
-        self._end_later.cancel()
         self._one_at_a_time.shutdown(wait=False, cancel_futures=True)
         self._end()
 
@@ -444,25 +423,16 @@ class WorkerProcess:
                 one.kill()  # all that it does can be killed at any moment
             ended.shutdown()
 
-    def _asked(self, function: str, args: Any, facts: Any) -> Facts:
-        self._end_later.cancel()
+    def _asked(self, function: str, args: Sequence[object], facts: Mapping[str, object]) -> Facts:
         if self._process is None:
             self._process = ProcessPoolExecutor(1, get_context("spawn"), _stay)
         try:
-            answer = self._process.submit(_called, function, args, facts).result(_ANSWER_SECONDS)
-        except TimeoutError:
+            return self._process.submit(_called, function, args, facts).result(_ANSWER_SECONDS)
+        except (TimeoutError, BrokenExecutor) as error:  # it may end at any moment
             self._end()
-            answer = {"fault": "it took too long."}
-        except BrokenExecutor:  # it may end at any moment
-            self._end()
-            answer = _GONE
+            return {"fault": "it took too long."} if isinstance(error, TimeoutError) else _GONE
         except Exception as error:  # what it was about must not end it
-            answer = {"fault": f"unexpected {type(error).__name__}."}
-        end = partial(self._one_at_a_time.submit, self._end)
-        self._end_later = threading.Timer(_IDLE_SECONDS, end)
-        self._end_later.daemon = True
-        self._end_later.start()
-        return answer
+            return {"fault": f"unexpected {type(error).__name__}."}
 
 
 def _stay() -> None:
@@ -478,7 +448,7 @@ def _stay() -> None:
     threading.Thread(target=end, daemon=True).start()
 
 
-def _called(function: str, args: Any, facts: Any) -> Facts:
+def _called(function: str, args: Sequence[object], facts: Mapping[str, object]) -> Facts:
     from confrere_federation.dashboard import worker
 
     found: Facts = getattr(worker, function)(*args, **facts)
@@ -503,7 +473,7 @@ class Dashboard:
     ) -> None:
         self.folders = tuple(folders)
         self.worker = worker or WorkerProcess()
-        self._ask_passphrase = ask_passphrase
+        self.ask_passphrase = ask_passphrase or (lambda _: None)
         self._lock = threading.Lock()
         self._looked: tuple[float, Contents] | None = None
         self._books: dict[str, tuple[object, Book]] = {}
@@ -554,9 +524,6 @@ class Dashboard:
         """Return how every study stands at every party that is here."""
         return [one["state"] for each in self.studies() for one in each.get("parties", {}).values()]
 
-    def totals(self) -> list[PersonTotal]:
-        return person_totals(self.books(), self.units())
-
     def release(self, place: Place) -> Facts:
         inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
         facts = self.worker.ask("release_facts", str(place.path), state=state_of(*inside))
@@ -588,37 +555,6 @@ class Dashboard:
                 rows = card["guarantee"]["max_rows_per_unit"]
                 found.setdefault(card["study_sha256"], (unit, rows))
         return found
-
-    def decide(
-        self, place: Place, party: str, sha256: str, *, agree: bool, words: dict[str, str]
-    ) -> Facts:
-        """Write an approval or note a refusal; a locked key is asked for in the terminal."""
-        study = self.study(place)
-        standing = study.get("parties", {}).get(party)
-        if standing is None:
-            return {"fault": "there is no such study here any more."}
-        passphrase = None
-        if agree and standing["key_locked"]:
-            # A terminal obeys what is not printable.
-            what = f"{words['name']} approves {study['id']} for {party}"
-            what = "".join(one for one in what if one.isprintable())
-            ask = self._ask_passphrase or (lambda _: None)
-            passphrase = ask(f"{what}, epsilon {study['epsilon']:g}")
-            if not passphrase:
-                return {
-                    "fault": "the key has a passphrase, and nobody typed it in the terminal that "
-                    "runs the dashboard; nothing was signed. The command below asks for it too."
-                }
-        return self.worker.ask(
-            "decide",
-            str(place.path),
-            party,
-            sha256,
-            agree=agree,
-            words=words,
-            approval=str(place.path.parent / self.approval_name(study, party)),
-            passphrase=passphrase,
-        )
 
     @staticmethod
     def approval_name(study: Facts, party: str) -> str:

@@ -14,21 +14,21 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any
 
 from confrere.errors import ConfrereError, SignatureError, StudyError
 from confrere.ledger import LedgerReader
 from confrere.release import Release, load_rehearsal, read_additions, read_folder
+from confrere.release.folder import VerifiedFolder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
 from confrere_federation.dashboard.state import Facts
 from confrere_federation.parties.party import SignedApproval
 from confrere_federation.studies.running import (
+    PartyCost,
     approve_study,
     asked_in,
     changed_facts,
     check_table,
-    cost_of,
     earlier_approvals,
     has_answered,
     make_approval,
@@ -51,15 +51,14 @@ def plainly(function: Callable[..., Facts]) -> Callable[..., Facts]:
     """Let a function answer with its error in one line, instead of raising it."""
 
     @wraps(function)
-    def answer(*args: Any, **facts: Any) -> Facts:
+    def answer(*args: object, **facts: object) -> Facts:
         try:
             return function(*args, **facts)
         except ConfrereError as error:
             return {"fault": " ".join(str(error).split())}
-        except OSError as error:
-            return {"fault": f"a file cannot be read ({error.strerror or type(error).__name__})."}
-        except (ValueError, RecursionError) as error:
-            return {"fault": f"a file is not as it must be ({type(error).__name__})."}
+        except (OSError, ValueError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            return {"fault": f"a file cannot be read ({why})."}
 
     return answer
 
@@ -69,7 +68,8 @@ def study_facts(path: str) -> Facts:
     file = Path(path)
     study = read_study(file)
     locals_ = gather_locals(study, file)
-    privacy, cost = study.privacy, cost_of(study)
+    privacy, plan = study.privacy, make_plan(study, locals_)
+    cost = plan.costs[0].guarantee
     told = ("id", "sha256", "title", "purpose", "simulated", "engine", "quorum")
     return {name: getattr(study, name) for name in told} | {
         "method": study.method.name,
@@ -84,27 +84,28 @@ def study_facts(path: str) -> Facts:
         "columns": list(map(study.titled, study.schema.columns)),
         "label": study.titled(study.schema.outcome.column) if study.schema.outcome else "",
         "members": [{"name": p.name, "dataset": p.dataset, "role": p.role} for p in study.parties],
-        "epsilon_per_unit": make_plan(study, locals_).epsilon_per_unit,
+        "epsilon_per_unit": plan.epsilon_per_unit,
         "trust": str(trust_of(study)),
         "trust_words": trust_words(study),
         "risk": risk_in_words(cost.epsilon, cost.delta, cost.unit, cost.neighbours)["text"],
-        "parties": {name: _standing(study, file, local) for name, local in locals_.items()},
+        "parties": {
+            one.party: _standing(study, file, locals_[one.party], one)
+            for one in plan.costs
+            if one.here
+        },
     }
 
 
-def _standing(study: Study, file: Path, local: Local) -> Facts:
+def _standing(study: Study, file: Path, local: Local, cost: PartyCost) -> Facts:
     """Say how a study stands at one party: its cost there, and waiting, agreed, refused or so."""
-    costs = make_plan(study, {local.party: local}).costs
-    (cost,) = [one for one in costs if one.party == local.party]
-    told, fault = cost.to_dict(), None
+    fault = None
     try:
         cost.check()
     except ConfrereError as error:
         fault = str(error)
     return {
-        "account": cost.account,
+        **cost.to_dict(),
         "ledger": str(local.ledger_path.resolve()),
-        **{name: told[name] for name in ("spent", "left", "left_after", "limit", "limit_by")},
         "not_covered": fault,
         **_decided(study, file, local),
         **({} if study.engine == "local" else _questions(study, local)),
@@ -175,7 +176,7 @@ def decide(
     *,
     agree: bool,
     # ``name``, ``reason`` and, to agree, ``justification``.
-    words: Mapping[str, Any],
+    words: Facts,
     approval: str,  # The file to write
     passphrase: str | None = None,  # Of the party's key
 ) -> Facts:
@@ -226,7 +227,7 @@ def release_facts(path: str) -> Facts:
         },
         "columns": list(model.features) if schema is None else list(schema.columns),
         "classes": [str(label) for label in model.labels],
-        "quality": _quality(path),
+        "quality": _quality(folder),
     }
 
 
@@ -256,8 +257,7 @@ def _receipts(release: Release) -> Iterator[Facts]:
             yield {"party": party, **receipt}
 
 
-def _quality(path: str) -> list[Facts]:
-    folder = read_folder(path)
+def _quality(folder: VerifiedFolder) -> list[Facts]:
     try:
         found = read_additions(folder)
     except ConfrereError as error:

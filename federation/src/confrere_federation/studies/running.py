@@ -50,7 +50,7 @@ from confrere.errors import (
     QuorumMissed,
     StudyError,
 )
-from confrere.files import write_new, write_whole
+from confrere.files import write_new
 from confrere.kernel.guarantee import Guarantee, at_least, at_most, exact, minus, plus
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Account, ChargeApproval, Decision, Ledger, LedgerReader, Limit, Receipt
@@ -181,7 +181,7 @@ class Start:
     model: Model  #: What was released, with what encodes its rows
     #: What a request says about it: the method, settings and size behind the numbers, or, of a
     #: release that was made before, its kind.
-    spec: Mapping[str, Any]
+    spec: Mapping[str, object]
     #: What was released in this run; or the bytes of a model that was released before.
     numbers: Mapping[str, NDArray[Any]]
     guarantee: Guarantee  #: The guarantee of those in it
@@ -202,7 +202,7 @@ class Learning(Measured):
 
     operation: ClassVar[str] = "learn"
     method: Method  #: Of the catalogue
-    settings: Mapping[str, Any]  #: Its plain arguments; of AddRemove the number
+    settings: Mapping[str, object]  #: Its plain arguments; of AddRemove the number
     classes: tuple[Any, ...]  #: The labels
     schema: PublicSchema
     starts: tuple[Start, ...] = ()  #: Released models that it starts from
@@ -343,7 +343,7 @@ class _Learn(Operation):
         return party.encoded_by(self.asked.at(len(party.y))[0])
 
 
-def _learning(name: Any, settings: Any, **known: Any) -> Learning:
+def _learning(name: object, settings: object, **known: Any) -> Learning:
     try:
         method = find_method(str(name))
     except InvalidParameter:
@@ -791,15 +791,9 @@ class StudyPlan(Shown):
     """What a study costs, to be carried out once."""
 
     run: str  #: In the ledger every charge has it: a run pays once
-    study_id: str
-    study_sha256: str
-    method: str
-    mode: str
-    epsilon_per_unit: (
-        float  #: Epsilon of one unit, with all its rows and at all organisations it may be in
-    )
-    trust: Trust  #: Whom every party has to trust for that
-    trust_words: str  #: What it means, for an officer
+    study: Study
+    #: Epsilon of one unit, with all its rows and at all organisations it may be in.
+    epsilon_per_unit: float
     #: How many organisations' tables one process would read; 0 where each reads its own.
     together: int
     costs: tuple[PartyCost, ...]
@@ -817,7 +811,7 @@ class StudyPlan(Shown):
                 f"Trust: one process reads the tables of {self.together} organisations; whoever "
                 "runs it sees them."
             )
-        return f"Trust: {self.trust}; {self.trust_words}."
+        return f"Trust: {trust_of(self.study)}; {trust_words(self.study)}."
 
     def check(self) -> None:
         """Refuse what a budget that is known here does not cover."""
@@ -825,12 +819,22 @@ class StudyPlan(Shown):
             cost.check()
 
     def to_dict(self) -> Values:
-        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        facts |= {"trust": str(self.trust), "costs": [one.to_dict() for one in self.costs]}
-        return facts
+        study = self.study
+        return {
+            "run": self.run,
+            "study_id": study.id,
+            "study_sha256": study.sha256,
+            "method": study.method.name,
+            "mode": study.mode,
+            "epsilon_per_unit": self.epsilon_per_unit,
+            "trust": str(trust_of(study, self.together)),
+            "trust_words": trust_words(study),
+            "together": self.together,
+            "costs": [one.to_dict() for one in self.costs],
+        }
 
     @override
-    def view(self, unit: str = "unit") -> Panel:
+    def view(self) -> Panel:
         numbers = ("spends", "spent so far", "left", "left after")
         rows = [
             (
@@ -845,16 +849,14 @@ class StudyPlan(Shown):
             for one in self.costs
         ]
         columns = ("party", "spends", "of its limit", *numbers[1:], "limit set by")
-        told = f"Guarantee: {self.costs[0].guarantee}; one {unit} spends epsilon "
-        note = f"{told}{shown(self.epsilon_per_unit)}. Nothing was spent yet."
-        if self.mode == "simulation":
+        told = f"Guarantee: {self.costs[0].guarantee}; one "
+        told += f"{self.study.privacy.unit} spends epsilon {shown(self.epsilon_per_unit)}. "
+        note = f"{told}Nothing was spent yet."
+        if self.study.simulated:
             note += " SIMULATION: seeded noise protects nobody, and its card can never be released."
-        title = f"Privacy cost of {self.study_id} by {self.method}"
-        return Panel(
-            title,
-            [Table(columns, rows, numbers, pictures=("of its limit",))],
-            f"{note}\n{self.trusted}",
-        )
+        title = f"Privacy cost of {self.study.id} by {self.study.method.name}"
+        table = Table(columns, rows, numbers, pictures=("of its limit",))
+        return Panel(title, [table], f"{note}\n{self.trusted}")
 
 
 def make_plan(
@@ -871,18 +873,7 @@ def make_plan(
         study.privacy.max_rows_per_unit, study.privacy.parties_per_unit
     )
     together = sum(cost.here for cost in costs) if study.engine == "local" else 0
-    return StudyPlan(
-        run=run_name(study.sha256, attempt),
-        study_id=study.id,
-        study_sha256=study.sha256,
-        method=study.method.name,
-        mode=study.mode,
-        epsilon_per_unit=per_unit,
-        trust=trust_of(study, together),
-        trust_words=trust_words(study),
-        together=together,
-        costs=costs,
-    )
+    return StudyPlan(run_name(study.sha256, attempt), study, per_unit, together, costs)
 
 
 def cost_of(study: Study) -> Guarantee:
@@ -957,18 +948,6 @@ def check_table(study: Study, table: RowTable) -> DataReport:
     )
 
 
-def save_report(report: DataReport, path: Path, *, title: str = "") -> Path:
-    """Write a report that its owner alone can read; replaces what is there."""
-    text = f"{title}\n{report}" if title else str(report)
-    try:
-        write_whole(path, text.encode())  # a new file: what is there may be open to others
-    except OSError as error:
-        raise StudyError(
-            f"report: {path.name} cannot be written ({error.strerror}); give --report."
-        ) from None
-    return path
-
-
 def described(
     study: Study,
     learned: TrainedModel,
@@ -1030,7 +1009,7 @@ def check_words(study: Study, release: Release) -> None:
     """
     privacy, card = study.privacy, release.card
     said = card.guarantee
-    told: dict[str, tuple[Any, Any]] = {
+    told: dict[str, tuple[object, object]] = {
         "product.title": (card.product.title, study.title),
         "product.purpose": (card.product.purpose, study.purpose),
         "guarantee.unit_detail": (said.unit_detail, f"one {privacy.unit}"),
@@ -1510,7 +1489,7 @@ def _same_words(card: Card, own: Card) -> bool:
     return known and all(_alike(given[name], here[name], 0.0) for name in rest)
 
 
-def _alike(one: Any, other: Any, near: float) -> bool:
+def _alike(one: object, other: object, near: float) -> bool:
     """Whether two documents say the same, numbers but for their last bits."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_alike(one[k], other[k], near) for k in one)
@@ -1546,7 +1525,7 @@ def make_approval(
     attempts: int = 1,
     days: float = 30.0,  # How long the approval is good for
     now: datetime | None = None,
-    **said: Any,  # ``approved_by``, ``reason``, ``justification``: who agrees, and why
+    **said: str | None,  # ``approved_by``, ``reason``, ``justification``: who agrees, and why
 ) -> SignedApproval:
     """Return what a party would agree to: every question of the study, at its cost.
 
@@ -1581,10 +1560,10 @@ def make_approval(
         "expires": began + timedelta(days=days),
         "approved_at": began,
     }
-    return SignedApproval(**known, **said)
+    return SignedApproval(**known | said)
 
 
-def asked_in(approval: SignedApproval) -> list[dict[str, Any]]:
+def asked_in(approval: SignedApproval) -> list[Values]:
     """Return what an approval lets be asked, in words, how often, and what each costs."""
     return [
         {
@@ -1820,12 +1799,7 @@ def approve_study(
             approval.with_name(f"{approval.stem}-{when}-{before.study_sha256[:8]}.json")
         )
     lift_refusal(study, local, agreed.approval)
-    try:
-        write_new(approval, agreed.document(opened, study.content), mode=0o644)
-    except OSError as error:
-        raise StudyError(
-            f"approval: {approval.name} cannot be written ({error.strerror})."
-        ) from None
+    write_new(approval, agreed.document(opened, study.content), mode=0o644)
     return agreed
 
 
@@ -1897,14 +1871,14 @@ def earlier_approvals(
     yield from sorted(found, key=lambda one: one[0].approved_at, reverse=True)
 
 
-def changed_facts(before: bytes, after: bytes) -> list[tuple[str, Any, Any]]:
+def changed_facts(before: bytes, after: bytes) -> list[tuple[str, object, object]]:
     """Return every key in which two study files differ, with both values; None where it is not."""
     old, new = (dict(_flat(tomllib.loads(text.decode()))) for text in (before, after))
     keys = [*new, *(key for key in old if key not in new)]
     return [(key, old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)]
 
 
-def _flat(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(value: object, place: str = "") -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping):
         for key, inside in value.items():
             yield from _flat(inside, f"{place}.{key}" if place else key)

@@ -19,7 +19,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -62,6 +62,7 @@ from confrere.methods.design import AddRemove
 from confrere.release.signing import fingerprint, public_line, read_key_line, read_public_key
 from confrere.trust import OWN_NOISE, Trust, TrustKind
 from confrere_federation.parties.cohort import ALL, CohortProtocol
+from confrere_federation.parties.messages import Values
 from confrere_federation.parties.party import Snapshots
 from confrere_federation.parties.requests import OPERATIONS, SumOperation
 
@@ -126,7 +127,7 @@ class FileTable(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _only_known(cls, values: Any) -> Any:
+    def _only_known(cls, values: object) -> object:
         if cls.model_config.get("extra") != "forbid" or not isinstance(values, Mapping):
             return values
         known = {field.alias or name for name, field in cls.model_fields.items()}
@@ -140,7 +141,7 @@ class FileTable(BaseModel):
         return values
 
     @classmethod
-    def read(cls, values: Any, what: str, **context: Any) -> Self:
+    def read(cls, values: object, what: str, **context: object) -> Self:
         """Check what a file holds.
 
         Raises StudyError: naming the key; of several faults, the first.
@@ -151,12 +152,12 @@ class FileTable(BaseModel):
             raise StudyError(first_fault(error, what, values)) from None
 
 
-def first_fault(error: ValidationError, what: str, values: Any = None) -> str:
+def first_fault(error: ValidationError, what: str, values: object = None) -> str:
     """Return the first fault: the key's path and what is wrong, never a value.
 
     A key that is missing may be there under a name that is nearly its own.
     """
-    found: Any = error.errors(include_url=False, include_input=False)[0]
+    found = error.errors(include_url=False, include_input=False)[0]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
     where = where.removeprefix(".")
     context = found.get("ctx", {})
@@ -170,7 +171,7 @@ def first_fault(error: ValidationError, what: str, values: Any = None) -> str:
     return f"{where or what}: {said}."
 
 
-def _misspelt(values: Any, place: tuple[Any, ...]) -> str:
+def _misspelt(values: Any, place: tuple[int | str, ...]) -> str:
     for part in place[:-1]:
         try:
             values = values[part]
@@ -195,7 +196,7 @@ def read_bytes(path: Path, what: str, largest: int = _LARGEST_FILE) -> bytes:
     return content
 
 
-def parse_toml(content: bytes, what: str) -> dict[str, Any]:
+def parse_toml(content: bytes, what: str) -> dict[str, object]:
     try:
         return parse_bounded(content.decode("utf-8"))
     except TooDeep as error:
@@ -237,7 +238,7 @@ def _like(pattern: str, what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> object:
     """Let files write numbers as they like; truth values are none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise fault("must be a number")
@@ -380,7 +381,7 @@ class StudyFile(FileTable):
     version: Literal[1] = Field(alias="schema")
     about: About = Field(alias="study")
     privacy: PrivacyTable
-    data: dict[str, Any]
+    data: dict[str, object]
     method: MethodTable
     parties: Annotated[list[Party], Field(min_length=1)] = Field(alias="party")
     federation: FederationTable = FederationTable()
@@ -391,7 +392,7 @@ class StudyFile(FileTable):
 
     @field_validator("version", mode="before")
     @classmethod
-    def _this_version(cls, value: Any) -> Any:
+    def _this_version(cls, value: object) -> object:
         if type(value) is not int:
             raise fault("must be a whole number")
         if value != 1:
@@ -414,13 +415,13 @@ NOMINAL_ROWS = 10_000
 def estimator_for(
     study: Study,
     method: Method,  # The study's own, or the one that makes its source
-    **more: Any,  # Further arguments, such as ``source``
+    **more: object,  # Further arguments, such as ``source``
 ) -> Any:
     told = {"schema": study.schema, "random_state": study.seed, **more}
     return method.make(**settings_for(study, method, **told))
 
 
-def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
+def settings_for(study: Study, method: Method, **more: object) -> Values:
     """Return the arguments of ``method`` that the study decides, and ``more`` that it takes."""
     known = _arguments(method)
     wanted = {"trust": study.trust, **study.parameters, **_settled(study), **more}
@@ -487,11 +488,11 @@ def _arguments(method: Method) -> dict[str, inspect.Parameter]:
     return {name: value for name, value in parameters.items() if name not in method.settings}
 
 
-def _settled(study: Study) -> dict[str, Any]:
+def _settled(study: Study) -> Values:
     """Return what other tables of the study decide."""
     outcome = study.schema.outcome
     assert outcome is not None
-    settled: dict[str, Any] = {
+    settled: Values = {
         "epsilon": study.epsilon,
         "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
         "split_seed": study.file.random.split_seed,
@@ -727,7 +728,7 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
     yield "party", alone, "a sum needs more parties than may collude"
 
 
-def _schema(facts: dict[str, Any]) -> PublicSchema:
+def _schema(facts: dict[str, object]) -> PublicSchema:
     try:
         schema = PublicSchema.from_dict(facts)
     except SchemaError as error:
@@ -825,13 +826,15 @@ class Home:
         """The file of other parties' fingerprints that people have compared."""
         return self.folder / "peers.toml"
 
-    def peers(self) -> Any:
+    def peers(self) -> Values:
         """Return what it holds; nothing until somebody was confirmed."""
         if not self.peers_file.exists():
             return {}
-        return parse_toml(read_bytes(self.peers_file, "peers.toml"), "peers.toml").get("peers", {})
+        told: Values = parse_toml(read_bytes(self.peers_file, "peers.toml"), "peers.toml")
+        found: Values = told.get("peers", {})
+        return found
 
-    def policy(self) -> dict[str, Any]:
+    def policy(self) -> dict[str, object]:
         return parse_toml(read_bytes(self.folder / _POLICY, _POLICY), _POLICY)
 
     def datasets(self) -> Mapping[str, DataSet]:
@@ -918,15 +921,12 @@ def home_of(file: Path) -> Home:
 def open_home(folder: Path) -> Home:
     """Return a home; what it lacks is made, for its owner alone, and nothing is written over."""
     home = Home(folder.absolute())
-    try:
-        for place in (home.folder, home.keys, home.folder / "ledgers", home.studies):
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        home.folder.chmod(0o700)
-        for name in (_POLICY, _DATASETS):
-            if not (home.folder / name).exists():
-                write_new(home.folder / name, template(name).encode())
-    except OSError as error:
-        raise StudyError(f"home: {folder} cannot be made ({error.strerror}).") from None
+    for place in (home.folder, home.keys, home.folder / "ledgers", home.studies):
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.folder.chmod(0o700)
+    for name in (_POLICY, _DATASETS):
+        if not (home.folder / name).exists():
+            write_new(home.folder / name, template(name).encode())
     return home
 
 
@@ -1029,14 +1029,14 @@ def read_local(path: str | Path) -> Local:
     """Read a local file; its paths are relative to it."""
     file = Path(path)
     values = parse_toml(read_bytes(file, "the local file"), "the local file")
-    if isinstance(values.get("dataset"), str):
-        values |= _from_home(values, file)
+    if isinstance(dataset := values.get("dataset"), str):
+        values |= _from_home(dataset, values, file)
     elif "ledger_path" not in values and isinstance(values.get("party"), str):
         values["ledger_path"] = f"{values['party']}.ledger"
     return LocalFile.read(values, "the local file", folder=file.parent)
 
 
-def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
+def _from_home(dataset: str, values: Iterable[str], file: Path) -> Values:
     """Return what the organisation's home says about the data set that a local file names."""
     told = ("data_path", "data", "dialect", "ledger_path", "policy", "peers", "snapshot")
     twice = [key for key in told if key in values]
@@ -1046,7 +1046,7 @@ def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
             "policy.toml or peers.toml; leave it out of the local file."
         )
     home = home_of(file)
-    name = home.matched(values["dataset"])
+    name = home.matched(dataset)
     own = home.datasets()[name].model_dump()
     own["dialect"] = own["dialect"] and asdict(own["dialect"])
     own["data_path"] = own["data_path"] and str(own["data_path"])

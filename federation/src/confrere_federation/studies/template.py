@@ -25,12 +25,9 @@ def write_template(folder: Path, seed: int | None = None) -> list[Path]:
     taken = [path.name for path in texts if path.exists()]
     if taken:
         raise StudyError(f"folder: {taken[0]} is there already; choose another folder.")
-    try:
-        for path, text in texts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StudyError(f"folder: it cannot be written ({error.strerror}).") from None
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return list(texts)
 
 
