@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats, Integers
 from confrere.data.cells import declared_columns, each_column, n_rows_of
-from confrere.data.features import Category, Feature, Flag, Number
+from confrere.data.features import Category, Feature, Flag, Label, Number
 from confrere.data.histograms import Histogram
 from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaError
@@ -194,8 +194,7 @@ class CohortCounts:
         cell *= len(self.groups)
         if outcome is not None:
             labels = outcome.encode(frame[outcome.column])
-            sides = np.array(sorted(outcome.classes) if outcome.classes is not None else [-1, 1])
-            cell += np.searchsorted(sides, labels)
+            cell += np.searchsorted(np.array(outcome.labels), labels)
         groups = len(self.places) * len(self.groups)
 
         def summed(one: Histogram) -> Integers:
@@ -239,7 +238,7 @@ class CohortCounts:
         told = {one.column: dict(_facts(one, *part, noise)) for one, part in parts}
         features = tuple(replace(one, **told[one.column]) for one in self.schema.features)
         outcome = self.schema.outcome
-        if outcome is not None and outcome.positive is not None and outcome.base_rate is None:
+        if isinstance(outcome, Label) and outcome.positive and outcome.base_rate is None:
             told[outcome.column] = {"base_rate": _share(sums[1, 0] / max(float(whole[0]), 1.0))}
             outcome = replace(outcome, **told[outcome.column])
         made = replace(self.schema, features=features, outcome=outcome)

@@ -272,53 +272,34 @@ def read_places(column: str, cells: Cells, codes: Mapping[str, int]) -> NDArray[
     return np.array([*places, MISSING], dtype=np.intp)[found]
 
 
-def read_numbers(
-    column: str, cells: Cells, na: Sequence[Value] = ()
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return numbers, NaN where one is missing or is none, and where there is another text."""
-    tokens = {meaning(token) for token in na}
-    x = _typed_numbers(cells, tokens)
-    strange = np.zeros(len(cells), dtype=np.bool_)
-    if x is None:
-        found, meant = meanings(column, cells)
-        x = np.array([*(one if isinstance(one, float) else np.nan for one in meant), np.nan])[found]
-        texts = (isinstance(one, str) and one not in tokens for one in meant)
-        strange = np.array([*texts, False])[found]
-    for token in tokens:
-        if isinstance(token, float):
-            x[x == token] = np.nan
-    return x, strange
-
-
 #: Microseconds of what dates are counted in; a year has 365.25 days.
 UNITS = {"hours": 3_600 * 10**6, "days": 86_400 * 10**6, "years": 31_557_600 * 10**6}
 
 
-def read_dates(
-    column: str, cells: Cells, na: Sequence[Value], unit: int, since: int
+def read_numbers(
+    column: str, cells: Cells, na: Sequence[Value] = (), clock: tuple[int, int] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the moments of cells, in units after a moment, as :func:`read_numbers` does numbers.
+    """Return numbers, NaN where one is missing or is none, and where there is another text.
 
-    A cell is a date or a moment by its type, or says one as ISO 8601 does; where it names no time
-    zone it is of UTC. A number is none.
+    With a clock cells are dates, counted in its units after its beginning. A cell is a date or a
+    moment by its type, or says one as ISO 8601 does; where it names no time zone it is of UTC.
     """
-    import pyarrow as pa
-
     tokens = {meaning(token) for token in na} | {None}
-    strange = np.zeros(len(cells), dtype=np.bool_)
-    if _kind(cells) == "date":
-        plain = cells.dictionary_decode() if hasattr(cells, "dictionary") else cells
-        zone = getattr(plain.type, "tz", None)
-        found = plain.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
-        x = found.to_numpy(zero_copy_only=False).astype(np.float64)
-    else:
-        places, meant = meanings(column, cells)
-        moments = [np.nan if one in tokens else moment(one) for one in meant]
-        x = np.array([*moments, np.nan])[places]
-        strange = np.array([*(one not in tokens for one in meant), False])[places] & np.isnan(x)
+    x = _typed_numbers(cells, tokens) if clock is None else _typed_moments(cells)
+    strange, number = np.zeros(len(cells), dtype=np.bool_), _number if clock is None else moment
+    if x is None:
+        found, meant = meanings(column, cells)
+        read = [math.nan if one in tokens else number(one) for one in meant]
+        x = np.array([*read, math.nan])[found]
+        none = (one not in tokens and math.isnan(at) for one, at in zip(meant, read, strict=True))
+        strange = np.array([*none, False])[found]
     for token in tokens:
-        x[x == moment(token)] = np.nan
-    return (x - since) / unit, strange
+        x[x == number(token)] = np.nan
+    return x if clock is None else (x - clock[1]) / clock[0], strange
+
+
+def _number(meant: str | float | None) -> float:
+    return meant if isinstance(meant, float) else math.nan
 
 
 def moment(meant: str | float | None) -> float:
@@ -332,6 +313,17 @@ def moment(meant: str | float | None) -> float:
     start = datetime(1970, 1, 1, tzinfo=UTC)
     aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     return float((aware - start) // timedelta(microseconds=1))
+
+
+def _typed_moments(cells: Cells) -> NDArray[np.float64] | None:
+    import pyarrow as pa
+
+    if _kind(cells) != "date":
+        return None
+    plain = cells.dictionary_decode() if hasattr(cells, "dictionary") else cells
+    exact = plain.cast(pa.timestamp("us", getattr(plain.type, "tz", None)), safe=False)
+    x: NDArray[np.float64] = exact.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(float)
+    return x
 
 
 def _typed_numbers(cells: Cells, tokens: set[str | float | None]) -> NDArray[np.float64] | None:

@@ -51,9 +51,8 @@ def frequencies(feature: Feature) -> Floats:
             below = np.interp(between, feature.range(), (0.0, 1.0))
         found[:-1] = np.diff(below, prepend=0.0, append=1.0)
     else:
-        yes, count = getattr(feature, "share", None), feature.size - 2
-        even = (1 / count,) * count if yes is None else (1 - yes, yes)
-        found[:count] = getattr(feature, "shares", None) or even
+        count = feature.size - 2
+        found[:count] = feature.often or (1 / count,) * count
     return np.append(found[:-1] * (1 - missing) / found.sum(), missing)
 
 

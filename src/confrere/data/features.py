@@ -28,6 +28,7 @@ from confrere.data.cells import (
     UNITS,
     UNKNOWN,
     Cells,
+    Container,
     Value,
     as_cells,
     codes_of,
@@ -36,7 +37,6 @@ from confrere.data.cells import (
     is_table,
     meaning,
     moment,
-    read_dates,
     read_numbers,
     read_places,
     refuse,
@@ -182,11 +182,22 @@ def _facts_of(kind: type) -> dict[str, TypeAdapter[Any]]:
     return {one.name: TypeAdapter(hints[one.name]) for one in fields(kind)}
 
 
-class Declared:
+class Declared(ABC):
     """A column's name with facts, each of which is checked by itself."""
 
     column: str
-    kind: ClassVar[str] = ""  #: As schemas write it
+    kind: ClassVar[str] = ""  #: As schemas write it; that of a label is not written
+    #: The values that the table may hold; none where any number may stand.
+    known: tuple[Value, ...] = ()
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of places."""
+
+    @abstractmethod
+    def places(self, cells: Cells) -> NDArray[np.intp]:
+        """Return the place of each cell: -1 where it is missing, -2 if it is not declared."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
@@ -210,8 +221,7 @@ class Declared:
         """Return the declared facts as plain values; what was not declared is left out."""
         facts: dict[str, Any] = {"column": self.column} | ({"kind": self.kind} if self.kind else {})
         shared = {fact.name for fact in fields(Feature)}
-        own = fields(cast(Any, self))
-        for fact in sorted(own, key=lambda fact: fact.name in shared):
+        for fact in sorted(fields(cast(Any, self)), key=lambda fact: fact.name in shared):
             value = getattr(self, fact.name)
             if fact.name != "column" and value != fact.default:
                 facts[fact.name] = list(value) if isinstance(value, tuple) else value
@@ -232,7 +242,7 @@ class Declared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feature(Declared, ABC):
+class Feature(Declared):
     """One column with its public facts.
 
     Parameters
@@ -266,19 +276,10 @@ class Feature(Declared, ABC):
         self._refuse(unused, 'missing_share needs missing = "indicator"')
         self._settle()
 
-    # What a kind of feature adds: checks of its facts against each other; which vertex a cell is;
-    # what becomes of vertices that have a value.
+    # What a kind of feature adds: checks of its facts against each other; which of its vertices a
+    # cell is, of which the last is that of a missing one; what becomes of those that have a value.
     @abstractmethod
     def _settle(self) -> None: ...
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Number of vertices; the last is that of a missing cell."""
-
-    @abstractmethod
-    def places(self, cells: Cells) -> NDArray[np.intp]:
-        """Return which vertex each cell is: -1 where it is missing, -2 if it is not declared."""
 
     @abstractmethod
     def _encoded(self, form: Form) -> Basis: ...
@@ -299,11 +300,6 @@ class Feature(Declared, ABC):
 
     def _vertex(self, value: Value) -> int:
         return int(self.vertices(as_cells([value]))[0])
-
-    @property
-    def known(self) -> tuple[Value, ...]:
-        """The values that the table may hold; none where any number may stand."""
-        return ()
 
     #: What a cell is that is not declared.
     strange: ClassVar[str] = "a value that is not declared; declare it"
@@ -384,27 +380,34 @@ class Feature(Declared, ABC):
         """Names of the standardised columns."""
         return self._named(self._own_names())
 
+    def _each(self, weight: Any, missing: float) -> tuple[Any, ...]:
+        """Return a number per standardised column; values may have one of their own, or share."""
+        own = weight if isinstance(weight, tuple) else (weight,) * len(self._own_names())
+        return own + (missing,) * self.has_indicator
+
     @property
     def variances(self) -> tuple[float, ...]:
         """Variance of each standardised column that the declared facts imply."""
-        own = (self.encoded("standardised").block.spread,) * len(self._own_names())
-        return own + (1.0,) * self.has_indicator
+        return self._each(self.encoded("standardised").block.spread, 1.0)
+
+    @property
+    def often(self) -> tuple[float, ...] | None:
+        """How often each declared value is expected, as far as that is declared."""
+        yes = getattr(self, "share", None)
+        return getattr(self, "shares", None) if yes is None else (1 - yes, yes)
 
     @property
     def importances(self) -> tuple[float, ...] | None:
         """Importance of each standardised column, or None where none is declared."""
         if self.importance is None:
             return None
-        own = self._spread(self.importance)
-        return own + (max(own),) * self.has_indicator
+        own = self._each(self.importance, 0.0)
+        return (*own[:-1], max(own)) if self.has_indicator else own
 
     @property
     def signs(self) -> tuple[int, ...]:
         """Expected sign of each standardised column; 0 where nobody knows."""
-        return self._spread(self.sign) + (0,) * self.has_indicator
-
-    def _spread(self, weight: Any) -> tuple[Any, ...]:
-        return weight if isinstance(weight, tuple) else (weight,) * len(self._own_names())
+        return self._each(self.sign, 0)
 
     def _check_moments(self, low: float, high: float, where: str) -> None:
         mean, sd = getattr(self, "mean", None), getattr(self, "sd", None)
@@ -466,7 +469,7 @@ class Number(Feature):
             known = named in UNITS and math.isfinite(moment(since))
             told = f'{", ".join(UNITS)} since a day, such as "days since 2020-01-01"'
             self._refuse(not known, f"dates must be {told}")
-            unit, start = self._clock()
+            unit, start = UNITS[named], moment(since)
             last = max(abs(start + unit * bound) for bound in self.bounds)
             self._refuse(last > _LAST_DAY, "dates: the bounds must be within 1,900 years of 1970")
         if isinstance(self.curve, tuple):
@@ -530,14 +533,12 @@ class Number(Feature):
 
     def read(self, cells: Cells) -> tuple[Floats, NDArray[np.bool_]]:
         """Return numbers, NaN where one is missing, and where there is none but something else."""
-        if self.dates is None:
-            return read_numbers(self.column, cells, self.na)
-        return read_dates(self.column, cells, self.na, *self._clock())
+        return read_numbers(self.column, cells, self.na, self._clock())
 
-    def _clock(self) -> tuple[int, int]:
+    def _clock(self) -> tuple[int, int] | None:
         """Return the microseconds of a unit, and when counting begins."""
         unit, _, since = (self.dates or "").partition(" since ")
-        return UNITS[unit], int(moment(since))
+        return None if self.dates is None else (UNITS[unit], int(moment(since)))
 
     def points(self) -> Floats:
         """Return the points of the grid: between its neighbours lie equal steps."""
@@ -593,7 +594,7 @@ class Number(Feature):
     def _encoded(self, form: Form) -> Basis:
         known, shaped = self.mean is not None, form != "standardised"
         (centre, scale), clip, u = self.moments(), self.bounds, self.points()
-        bottom, top = self._reached(REACH)
+        (bottom, top), clock = self._reached(REACH), self._clock()
         knots = tuple(map(self._place, self.knots(form == "curves"))) if shaped else ()
         if not knots and shaped and known:
             if self.log:
@@ -609,7 +610,7 @@ class Number(Feature):
             "grid": list(self._grid[0]),
             "steps": self._grid[1],
             "knots": list(knots),
-            **({} if self.dates is None else {"dates": list(self._clock())}),
+            **({} if clock is None else {"dates": list(clock)}),
         }
         if not knots:
             block = BodyBlock(1, "number", 1.0 if known and not shaped else SPREAD)
@@ -655,14 +656,13 @@ class Discrete(Feature):
         strange = self._stands_in and meaning(self.missing) not in meant
         self._refuse(strange, "the value for missing is not a declared one")
         # Rounded figures may miss the whole by two hundredths.
-        shares, count = getattr(self, "shares", None), len(self.known)
+        shares, count = self.often, self.size - 2
         least = 0.98 if getattr(self, "unknown", None) != ZEROS else 0
         fair = shares is None or (len(shares) == count and least <= sum(shares) <= 1.02)
         self._refuse(not fair, f"shares must be {count} numbers that add up to 1")
 
     @property
-    @override
-    def known(self) -> tuple[Value, ...]:
+    def known(self) -> tuple[Value, ...]:  # type: ignore[override]
         return tuple(self._places())
 
     @cached_property
@@ -859,9 +859,6 @@ class Category(Discrete):
             return self.values
         return (*self.values, self.unknown)
 
-    def unknown_place(self) -> int | None:
-        return None if self.unknown is None else self._places().get(self.unknown)
-
     def _by_value(self, key: str, weight: Any) -> Any:
         """Return one weight for all values, or a tuple of one for each."""
         buckets = [str(bucket) for bucket in self._buckets()]
@@ -907,9 +904,9 @@ class Category(Discrete):
 
     @override
     def _unknown(self, own: Floats) -> Floats | None:
-        place, count = self.unknown_place(), len(self._buckets())
-        if self.unknown is None or place is not None:
-            return None if place is None else own[place]
+        if self.unknown is None or self.unknown != ZEROS:
+            return None if self.unknown is None else own[self._places()[self.unknown]]
+        count = len(self._buckets())
         return np.append(np.zeros(count), own[0, count:])
 
     @override
@@ -923,9 +920,36 @@ _NO = ("0", "no", "No", "NO", "n", "N", "false", "False", "FALSE")
 _OPPOSITES: dict[Value, Value] = {1: 0, **dict(zip(_YES, _NO, strict=True))}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Outcome(Declared):
+    """What is to be predicted. A kind of it has facts, and says what becomes of its cells."""
+
+    column: str = field(kw_only=False)
+    #: What :meth:`encode` gives, sorted, and what each is called; nothing where it gives numbers.
+    labels: ClassVar[tuple[Value, ...]] = ()
+    names: ClassVar[tuple[Value, ...]] = ()
+
+    @property
+    def base_rate(self) -> float | None:
+        """Public share of the positive side, where there are two sides and it is declared."""
+        return None
+
+    @abstractmethod
+    def encode(self, values: Container) -> NDArray[Any]:
+        """Return what is learned from a column of cells; refuse missing and undeclared ones."""
+
+    def column_of(self, table: Container) -> Cells:
+        """Return the column of a table; a lone column is taken to be that one."""
+        if not is_table(table):
+            return as_cells(table, self.column)
+        if column_names(table).count(self.column) != 1:
+            raise InvalidData(f"the label needs a data frame with one column {self.column!r}.")
+        return declared_columns(table, [self.column])[self.column]
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class Label(Declared):
+class Label(Outcome):
     """What is to be predicted: two sides, or several classes.
 
     Parameters
@@ -943,7 +967,6 @@ class Label(Declared):
         All classes, instead of ``positive``.
     """
 
-    column: str = field(kw_only=False)
     positive: Values | None = None
     negative: Values | None = None
     base_rate: Share | None = None
@@ -957,20 +980,27 @@ class Label(Declared):
             more = self.negative is not None or self.base_rate is not None
             self._refuse(more, "negative and base_rate belong to positive, not to classes")
             self._refuse(len(self.classes) < 2, "classes must name at least two values")
+            mixed = len({isinstance(one, str) for one in self.classes}) > 1
+            self._refuse(mixed, "classes must be all texts, or all numbers")
         else:
             self._check_apart("positive and negative", self.known)
+        self._set("labels", (-1, 1) if self.classes is None else tuple(sorted(self.classes)))
 
     @property
-    def known(self) -> tuple[Value, ...]:
+    def known(self) -> tuple[Value, ...]:  # type: ignore[override]
         """All declared labels: the classes, or the positive ones and then the negative ones."""
         return self.classes or (self.positive or ()) + (self.negative or ())
 
     @property
-    def names(self) -> tuple[Value, ...]:
+    @override
+    def size(self) -> int:
+        return len(self.known) + 1
+
+    @property
+    def names(self) -> tuple[Value, ...]:  # type: ignore[override]
         """What predictions are called: of -1 and of 1, or the sorted classes."""
-        if self.classes is not None:
-            return tuple(sorted(self.classes))
-        assert self.positive is not None
+        if self.positive is None:
+            return self.labels
         if len(self.positive) == 1 and self.negative is None:
             value = self.positive[0]
             if isinstance(value, bool):
@@ -985,38 +1015,30 @@ class Label(Declared):
             return (self.negative[0], self.positive[0])
         return (" or ".join(map(str, self.negative)), positive)
 
-    def places(self, values: Any) -> NDArray[np.intp]:
-        """Return which of the known labels each cell is: -1 where it is missing, -2 if it is none.
+    @override
+    def places(self, cells: Container) -> NDArray[np.intp]:
+        """Return which of the known labels each cell is.
 
         The numbers 1 and -1 stand for the sides where all declared labels are texts of no number.
         """
-        known = self.known
+        known, other = self.known, len(self.known)
         codes = codes_of({value: place for place, value in enumerate(known)}, ())
         if self.classes is None:
-            other = len(known)
             if not any(isinstance(meaning(value), float) for value in known):
                 codes |= {"1": 0, "-1": other}
             elif self.negative is None and codes.keys() & {"0", "1"}:
                 codes = {"0": other, "1": other, **codes}  # both truth values have a side
-        return read_places(self.column, as_cells(values, self.column), codes)
+        found = read_places(self.column, as_cells(cells, self.column), codes)
+        if self.classes is None and self.negative is None:
+            found[found == UNKNOWN] = other
+        return found
 
-    def encode(self, values: Any) -> NDArray[Any]:
-        """Return -1 and 1, or the declared classes; refuse missing and undeclared values."""
+    @override
+    def encode(self, values: Container) -> NDArray[Any]:
         places = self.places(values)
         absent = places == MISSING
         refuse(self.column, absent, "no label; drop them by a rule that does not look at others")
-        if self.classes is not None or self.negative is not None:
-            refuse(self.column, places == UNKNOWN, "a label that is not declared; declare it")
+        refuse(self.column, places == UNKNOWN, "a label that is not declared; declare it")
         if self.classes is not None:
-            named: NDArray[Any] = np.array(self.classes)[places]
-            return named
-        sides = (places >= 0) & (places < len(self.positive or ()))
-        return np.where(sides, 1, -1)
-
-    def column_of(self, table: Any) -> Cells:
-        """Return the label's column of a table; a lone column is taken to be that one."""
-        if not is_table(table):
-            return as_cells(table, self.column)
-        if column_names(table).count(self.column) != 1:
-            raise InvalidData(f"the label needs a data frame with one column {self.column!r}.")
-        return declared_columns(table, [self.column])[self.column]
+            return np.array(self.classes)[places]
+        return np.where((places >= 0) & (places < len(self.positive or ())), 1, -1)

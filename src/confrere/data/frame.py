@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal, TypeAlias, final
 
@@ -288,13 +288,8 @@ def _given(coef: ArrayLike | None, n_features: int) -> Floats:
     return given
 
 
-class _Sized:
-    size: int  #: Number of weights
-    bound: Norm  #: The norm in which no row is longer than one
-
-
 @dataclass(frozen=True, eq=False)
-class Frame(_Sized):
+class Frame:
     """From rows as encoded to rows in the unit ball, and from weights there back to coefficients.
 
     ``data_norm`` is the declared bound on a row's norm after ``feature_scale``, public factors on
@@ -307,6 +302,8 @@ class Frame(_Sized):
     constant: float = 0.4
     feature_scale: Floats | None = None
     norm: Ball = "l2"
+    size: int = field(init=False)  #: Number of weights
+    bound: Norm = field(init=False)  #: The norm in which no row is longer than one
 
     def __post_init__(self) -> None:
         if type(self.n_features) is not int or not 1 <= self.n_features <= 1_000_000:
@@ -318,10 +315,7 @@ class Frame(_Sized):
         if self.norm not in ("l1", "l2"):
             raise InvalidParameter("norm must be 'l1' or 'l2'.")
         if self.feature_scale is not None:
-            object.__setattr__(
-                self, "feature_scale", check_factors(self.feature_scale, self.n_features)
-            )
-
+            vars(self).update(feature_scale=check_factors(self.feature_scale, self.n_features))
         size = self.n_features + (self.constant > 0)
         vars(self).update(size=size, bound=(L2 if self.norm == "l2" else L1)(size))
 

@@ -84,9 +84,6 @@ def drawn_cells(feature: Feature, count: int, generator: np.random.Generator) ->
         if feature.sd is None:
             drawn = generator.uniform(low, high, count)
         return raw_numbers(feature, np.clip(drawn, low, high))
-    known = feature.known
-    declared = getattr(feature, "share", None)
-    shares: Any = getattr(feature, "shares", None) if declared is None else (1 - declared, declared)
-    even = shares is None or len(shares) != len(known)
-    parts = None if even else np.array(shares) / sum(shares)
+    known, often = feature.known, feature.often or ()
+    parts = np.array(often) / sum(often) if len(often) == len(known) else None
     return [known[place] for place in generator.choice(len(known), count, p=parts)]

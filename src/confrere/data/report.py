@@ -29,7 +29,7 @@ from confrere.data.cells import (
     as_cells,
     is_table,
 )
-from confrere.data.features import Feature, Label, Number
+from confrere.data.features import Feature, Label, Number, Outcome
 from confrere.data.schema import PublicSchema
 from confrere.data.tables import RowTable, open_table
 from confrere.errors import InvalidData
@@ -108,15 +108,14 @@ class _Texts:
 class _Look:
     """What is in one declared column, batch after batch, and what that means."""
 
-    def __init__(self, declared: Feature | Label) -> None:
+    def __init__(self, declared: Feature | Outcome) -> None:
         self.declared, self.column, self.refusal = declared, declared.column, ""
         self.rows = self.missing = self.undeclared = 0
         self.texts = _Texts(declared.known)
         self.sides = _Texts(getattr(declared, "positive", None) or ())
         # Rows of every place, and of numbers below and above the bounds, and of every sentinel.
-        size = len(declared.known) + 1 if isinstance(declared, Label) else declared.size
         self.held, self.outside, self.sentinels = (
-            np.zeros(size, dtype=np.int64) for size in (size, 2, len(SENTINELS))
+            np.zeros(size, dtype=np.int64) for size in (declared.size, 2, len(SENTINELS))
         )
 
     def add(self, cells: Cells) -> None:
@@ -131,7 +130,7 @@ class _Look:
         self.undeclared += int(np.count_nonzero(places == UNKNOWN))
         self.texts.add(cells, places == UNKNOWN)
         self.held += np.bincount(places[places >= 0], minlength=len(self.held))
-        if isinstance(self.declared, Label) and not self._positive():
+        if isinstance(self.declared, Outcome) and not self._positive():
             self.sides.add(cells, places != MISSING)
 
     def _places(self, cells: Cells) -> NDArray[np.intp]:
@@ -159,8 +158,8 @@ class _Look:
         return ColumnCounts(self.column, self.declared.kind, *counted)
 
     def findings(self) -> Iterator[Finding]:
-        if isinstance(self.declared, Label):
-            yield from self._label(self.declared)
+        if isinstance(self.declared, Outcome):
+            yield from self._outcome(self.declared)
             return
         yield from self._wrong()
         if isinstance(self.declared, Number):
@@ -244,7 +243,7 @@ class _Look:
                 found[j] = gap > max(0.15 * float(np.ptp(others)), 2 * steps) > 0
         return found
 
-    def _label(self, outcome: Label) -> Iterator[Finding]:
+    def _outcome(self, outcome: Outcome) -> Iterator[Finding]:
         present = self.rows - self.missing
         if self.refusal:
             hint = "convert the column"
@@ -254,12 +253,12 @@ class _Look:
             hint = "drop them by a rule that does not look at other rows"
             text = f"{counted(self.missing, self.rows)} have no label"
             yield self._finding("label", self.missing, text, hint, refused=True)
-        if self.undeclared and (outcome.classes is not None or outcome.negative is not None):
+        if self.undeclared:
             text = f"{counted(self.undeclared, self.rows)} have a label that is not declared"
             hint = self.texts.hint()
             yield self._finding("label", self.undeclared, text, hint, refused=True)
             return
-        if outcome.positive is None or not present:
+        if not isinstance(outcome, Label) or outcome.positive is None or not present:
             return
         share = self._positive() / present
         if share in (0.0, 1.0):
@@ -318,16 +317,14 @@ class DataReport(Shown):
         return Panel(title, [Table(columns, rows, columns[2:5]), *lines], note)
 
     def __str__(self) -> str:
-        lines: list[list[Any]] = [[one.name for one in fields(ColumnCounts)]]
-        lines += [one.cells() for one in self.columns]
-        width = max(len(str(line[0])) for line in lines)
-        table = [
-            f"{line[0]:<{width}}" + "".join(f"  {cell!s:<10}" for cell in line[1:])
-            for line in lines
-        ]
-        found = [f"{one.severity}: {one}" for one in self.findings]
-        told = f"{self.rows} rows read, {self.used} used"
-        return "\n".join(line.rstrip() for line in [told, *table, *found]) + "\n"
+        table: list[list[Any]] = [[one.name for one in fields(ColumnCounts)]]
+        table += [one.cells() for one in self.columns]
+        width = max(len(str(line[0])) for line in table)
+        lines = [f"{self.rows} rows read, {self.used} used"]
+        for column, *cells in table:
+            lines.append(f"{column:<{width}}" + "".join(f"  {cell!s:<10}" for cell in cells))
+        lines += [f"{one.severity}: {one}" for one in self.findings]
+        return "\n".join(map(str.rstrip, lines)) + "\n"
 
 
 def data_report(

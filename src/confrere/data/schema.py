@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from confrere.data.cells import Value, is_table
 from confrere.data.encoding import SchemaEncoder, check_clip_norm
-from confrere.data.features import Category, Feature, Flag, Label, Number, Ordered
+from confrere.data.features import Category, Feature, Flag, Label, Number, Ordered, Outcome
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
 from confrere.views import Pairs, Panel, Shown, Table
 
@@ -152,7 +152,9 @@ def _plain(value: Any) -> Any:
 
 
 #: What facts are read into, by their kind.
-_KINDS: dict[str, type[Feature]] = {one.kind: one for one in (Number, Ordered, Category, Flag)}
+_FEATURES: dict[str, type[Feature]] = {one.kind: one for one in (Number, Ordered, Category, Flag)}
+_OUTCOMES: dict[str, type[Outcome]] = {one.kind or "label": one for one in (Label,)}
+_Facts = TypeVar("_Facts", bound=Feature | Outcome | PaidFacts)
 
 
 def _read_features(features: object, shared: Mapping[str, Any]) -> Iterator[Feature]:
@@ -164,24 +166,28 @@ def _read_features(features: object, shared: Mapping[str, Any]) -> Iterator[Feat
     if not isinstance(features, list) or not all(isinstance(own, Mapping) for own in features):
         raise SchemaError("features must be a table of columns.")
     for own in features:
-        facts = {**shared, **own}
-        what, kind = f"column {facts.get('column')!r}", facts.pop("kind", None)
-        if not isinstance(kind, str) or kind not in _KINDS:
-            raise SchemaError(f"{what}: kind must be one of {', '.join(_KINDS)}.")
-        yield _build(_KINDS[kind], what, facts)
+        yield _read(_FEATURES, f"column {own.get('column')!r}", {"kind": None, **shared, **own})
 
 
-_Facts = TypeVar("_Facts", bound=Feature | Label | PaidFacts)
-
-
-def _build(kind: type[_Facts], what: str, entry: object) -> _Facts:
+def _read(kinds: Mapping[Any, type[_Facts]], what: str, entry: object) -> _Facts:
+    """Return the facts of a table, of the kind that it names if there are several."""
     if not isinstance(entry, Mapping):
         raise SchemaError(f"{what} must be a table.")
-    _refuse_unknown(what, entry, {fact.name for fact in fields(kind)})
+    facts = dict(entry)
+    named = facts.pop("kind", next(iter(kinds)))
+    kind = kinds.get(named) if isinstance(named, str) else None
+    if kind is None:
+        raise SchemaError(f"{what}: kind must be one of {', '.join(kinds)}.")
+    _refuse_unknown(what, facts, {fact.name for fact in fields(kind)})
     try:
-        return kind(**entry)
+        return kind(**facts)
     except TypeError as problem:  # what is missing
         raise SchemaError(f"{what}: needs {str(problem).partition(': ')[2]}.") from None
+
+
+def _refuse(wrong: object, what: str) -> None:
+    if wrong:
+        raise SchemaError(what)
 
 
 def _refuse_unknown(what: str, facts: Mapping[str, Any], known: set[str]) -> None:
@@ -277,19 +283,19 @@ def missing_facts(schema: PublicSchema) -> tuple[MissingFact, ...]:
     """Return what a schema could still say, what is worth most first; touches no data."""
     lacking: dict[str, list[str]] = {fact: [] for fact in _WORTH}
     for one in schema.features:
-        shares = getattr(one, "shares", getattr(one, "share", None))
+        scaled, shares = isinstance(one, Number | Ordered), getattr(one, "often", None)
         lacks = {
             "importance": one.importance is None,
-            "mean and sd": isinstance(one, Number | Ordered) and one.sd is None and shares is None,
+            "mean and sd": scaled and getattr(one, "sd", None) is None and shares is None,
             "sign": not any(schema.signs()),
-            "shares": isinstance(one, Category | Flag) and shares is None,
+            "shares": not scaled and shares is None,
             "missing": one.missing is None,
             "unknown": isinstance(one, Category) and one.unknown is None,
         }
         for fact, there in lacks.items():
             lacking[fact] += [one.column] * there
     outcome = schema.outcome
-    if outcome is not None and (outcome.classes, outcome.base_rate) == (None, None):
+    if isinstance(outcome, Label) and (outcome.classes, outcome.base_rate) == (None, None):
         lacking["base_rate"].append(outcome.column)
     worth = {fact: words.format(len(schema.feature_names)) for fact, words in _WORTH.items()}
     return tuple(MissingFact(fact, tuple(at), worth[fact]) for fact, at in lacking.items() if at)
@@ -328,46 +334,38 @@ class PublicSchema(Shown):
     """
 
     features: tuple[Feature, ...]
-    outcome: Label | None = None
+    outcome: Outcome | None = None
     clip_norm: float | Literal["rms"] = "rms"
     note: str = field(default="", compare=False)
     paid: tuple[PaidFacts, ...] = ()
 
     def __post_init__(self) -> None:
         given: Any = self.features
-        if not isinstance(given, Sequence) or not all(isinstance(f, Feature) for f in given):
-            raise SchemaError("features must be a list of Number, Ordered, Category and Flag.")
-        if not given:
-            raise SchemaError("a schema needs at least one feature.")
+        whole = isinstance(given, Sequence) and all(isinstance(f, Feature) for f in given)
+        _refuse(not whole, "features must be a list of Number, Ordered, Category and Flag.")
+        _refuse(not given, "a schema needs at least one feature.")
         object.__setattr__(self, "features", tuple(given))
         for what, names in (("column", self.columns), ("encoded column", self.feature_names)):
             twice = sorted(name for name, count in Counter(names).items() if count > 1)
-            if twice:
-                raise SchemaError(f"{what} declared twice: {', '.join(map(repr, twice))}.")
-        told = [feature.importances for feature in given]
-        if any(told) and None in told:
-            silent = given[told.index(None)].column
-            raise SchemaError(
-                f"column {silent!r} declares no importance, but others do: declare all or none."
-            )
-        if any(told) and not any(any(own or ()) for own in told):
-            raise SchemaError("at least one importance must be above 0.")
+            _refuse(twice, f"{what} declared twice: {', '.join(map(repr, twice))}.")
+        told = {feature.column: feature.importances for feature in given}
+        if any(told.values()):
+            silent = [column for column, own in told.items() if own is None]
+            told_not = f"column {[*silent, ''][0]!r} declares no importance, but others do"
+            _refuse(silent, f"{told_not}: declare all or none.")
+            _refuse(not any(map(any, told.values())), "at least one importance must be above 0.")
         try:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
         except InvalidParameter as problem:
             raise SchemaError(str(problem)) from None
-        if not isinstance(self.note, str):
-            raise SchemaError("note must be a text.")
+        _refuse(not isinstance(self.note, str), "note must be a text.")
         object.__setattr__(self, "paid", tuple(self.paid))
-        if not all(isinstance(one, PaidFacts) for one in self.paid):
-            raise SchemaError("paid must be a list of PaidFacts.")
+        facts = all(isinstance(one, PaidFacts) for one in self.paid)
+        _refuse(not facts, "paid must be a list of PaidFacts.")
         if self.outcome is not None:
-            if not isinstance(self.outcome, Label):
-                raise SchemaError("outcome must be a Label.")
-            if self.outcome.column in self.columns:
-                raise SchemaError(
-                    f"column {self.outcome.column!r} is both a feature and the label."
-                )
+            _refuse(not isinstance(self.outcome, Outcome), "outcome must be a Label.")
+            column = self.outcome.column
+            _refuse(column in self.columns, f"column {column!r} is both a feature and the label.")
 
     # What the features imply.
 
@@ -402,9 +400,8 @@ class PublicSchema(Shown):
 
     def importances(self) -> NDArray[np.float64]:
         """Return the importance of each encoded column; ones if none is declared."""
-        if not self.has_importances:
-            return np.ones(len(self.feature_names))
-        return np.array([value for feature in self.features for value in feature.importances or ()])
+        each = (one.importances or (1.0,) * len(one.names) for one in self.features)
+        return np.concatenate([*each])
 
     def signs(self) -> NDArray[np.int_]:
         """Return the expected sign of each encoded column; 0 where none is declared."""
@@ -525,10 +522,10 @@ class PublicSchema(Shown):
             raise SchemaError("paid must be a list of tables: learned and receipts.")
         return cls(
             tuple(_read_features(facts.get("features"), shared)),
-            None if label is None else _build(Label, "label", label),
+            None if label is None else _read(_OUTCOMES, "label", label),
             facts.get("clip_norm", "rms"),
             facts.get("note", ""),
-            tuple(_build(PaidFacts, "paid", one) for one in paid),
+            tuple(_read({"facts": PaidFacts}, "paid", one) for one in paid),
         )
 
     def to_toml(self) -> str:

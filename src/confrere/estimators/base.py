@@ -578,8 +578,8 @@ def sorted_labels(model: Model) -> NDArray[Any]:
 def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
     """Return an encoder as a model carries it, with the data's names for the schema's classes."""
     outcome = encoder.schema.outcome
-    codes = None if outcome is None else (-1, 1) if outcome.classes is None else outcome.names
-    return Encoder.of(encoder, labelled=tuple(model.classes) == codes)
+    named = outcome is not None and tuple(model.classes) == outcome.labels
+    return Encoder.of(encoder, labelled=named)
 
 
 def who_paid(receipt: Receipt, sources: Sequence[Release]) -> dict[str, Receipt | Guarantee]:
@@ -737,7 +737,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         if encoder is not None:
             outcome = encoder.schema.outcome
             n_features = n_features or len(encoder.names)
-            n_classes = n_classes or (len(outcome.classes) if outcome and outcome.classes else 2)
+            n_classes = n_classes or (2 if outcome is None else len(outcome.labels))
         if n_features is None:
             raise InvalidParameter("n_features must be given: there is no schema that says it.")
         return PublicFacts(
@@ -924,7 +924,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         outcome = None if encoder is None else encoder.schema.outcome
         if outcome is None:
             return declared_classes(self.classes, y, simulated=self.random_state is not None)
-        declared = np.unique([-1, 1] if outcome.classes is None else outcome.classes)
+        declared = np.array(outcome.labels)
         if self.classes is not None and np.unique(self.classes).tolist() != declared.tolist():
             raise InvalidParameter("classes: the schema declares the label; leave classes out.")
         return declared
@@ -939,7 +939,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             stores, labels = encoder.codes(X), self._labels(encoder, X, y)
         n_rows = len(stores[0].codes)
         outcome = encoder.schema.outcome
-        if outcome is not None and outcome.positive is not None and not (labels > 0).any():
+        if outcome and getattr(outcome, "positive", None) and not (labels > 0).any():
             # Not refused: whether one row has it must not decide whether a fit fails.
             told = f"column {outcome.column!r}: no row has a positive label; see what is declared"
             _log_once(logging.WARNING, f"{told} positive. (For the owner alone.)")

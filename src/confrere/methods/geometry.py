@@ -413,7 +413,7 @@ def _chosen_form(
 
 
 def declared_number(schema: PublicSchema, classes: Any) -> int:
-    declared = classes if schema.outcome is None else schema.outcome.classes
+    declared = classes if schema.outcome is None else schema.outcome.labels
     return 2 if declared is None else max(2, int(np.size(declared)))
 
 

@@ -490,11 +490,9 @@ def _arguments(method: Method) -> dict[str, inspect.Parameter]:
 
 def _settled(study: Study) -> Values:
     """Return what other tables of the study decide."""
-    outcome = study.schema.outcome
-    assert outcome is not None
     settled: Values = {
         "epsilon": study.epsilon,
-        "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
+        "classes": study.classes,
         "split_seed": study.file.random.split_seed,
     }
     if study.declared_records is not None:
@@ -591,7 +589,7 @@ class Study:
         """The declared labels, sorted."""
         outcome = self.schema.outcome
         assert outcome is not None
-        return [-1, 1] if outcome.classes is None else sorted(outcome.classes)
+        return list(outcome.labels)
 
     @property
     def n_classes(self) -> int:
