@@ -212,9 +212,9 @@ def test_what_was_approved_is_withdrawn_by_a_button_and_stops(world, visitor, tm
     assert "Withdrawn by B. Kim" in words(visitor.text(study))
     assert "withdrawn" in words(visitor.text("/studies"))
     listed = words(visitor.text(visitor.link("/", r"/ledger/\w+")))
-    assert "study diabetes-2026 withdrawn by B. Kim" in listed
+    assert "diabetes-2026 withdrawn by B. Kim" in listed
     account = words(visitor.text(visitor.link("/", r"/ledger/\w+\?account=[^\"]+")))
-    assert "study diabetes-2026 withdrawn by B. Kim" in account
+    assert "diabetes-2026 withdrawn by B. Kim" in account
     visitor.fill(study, decision="approve", sha256=sha256, **SAID)
     answer_all(world, tmp_path / "run")
     assert "cannot be called back" in words(visitor.text(study))

@@ -24,6 +24,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from confrere.errors import ConfrereError
+from confrere.ledger.accounts import owner_table
 from confrere.views import amount, shown
 from confrere_federation.dashboard.auth import AccessControl, Guarded
 from confrere_federation.dashboard.state import (
@@ -132,6 +133,11 @@ class Screens:
         pages = max(1, math.ceil(count / _PAGE))
         page = min(max(1, int(_number(asked.get("page"), 1))), pages)
         delta = _number(asked.get("delta"), 0)
+        composed, asking = None, (str(book.place.path), account, delta)
+        if account and 0 < delta < 1:
+            composed = self.dashboard.worker.ask("composed", *asking, state=book.head)
+        accounts, resets = ([chosen], []) if chosen else (book.accounts, reader.resets())
+        acts = owner_table(accounts, resets, reader.decisions())
         return self._page(
             request,
             "ledger",
@@ -141,16 +147,13 @@ class Screens:
             checked=self.dashboard.verified(book),
             curve=only
             and over_time(reader.sampled(only.name), only.epsilon, yearly=bool(only.period)),
-            composed=self.dashboard.composed(book, account, delta)
-            if account and 0 < delta < 1
-            else None,
+            composed=composed,
             entries=reader.entries(account, last=_PAGE, skip=_PAGE * (page - 1)),
             page=page,
             pages=pages,
             count=count,
             paid=self.dashboard.paid_rows(),
-            decisions=reader.decisions(),
-            resets=reader.resets(),
+            acts=acts,
         )
 
     def row(self, request: Request) -> Response:

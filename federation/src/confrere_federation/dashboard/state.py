@@ -109,11 +109,8 @@ def _kind(path: Path) -> str | None:
 
 
 def _part(path: Path, size: int, *, last: bool = False) -> bytes:
-    """Return the beginning or the end of a file.
-
-    No link is followed: a folder from elsewhere must not show files of this machine.
-    """
-    try:
+    """Return the beginning or the end of a file."""
+    try:  # following no link: a folder from elsewhere must not show files of this machine
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
             if last:
@@ -231,8 +228,8 @@ def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> F
             steps.append(((max(times[0], min(time_, began)) - times[0]) / span, 0.0))
         steps.append(((time_ - times[0]) / span, entry.counted if yearly else entry.spent))
     top = 1.05 * max([*(value for _, value in steps), cap or 0.0]) or 1.0
-    ends = {"first": entries[0].time, "last": entries[-1].time}
-    return {"steps": steps, "top": top, "cap": cap, **ends}
+    first, last = entries[0].time, entries[-1].time
+    return {"steps": steps, "top": top, "cap": cap, "first": first, "last": last}
 
 
 #: How often a watched run's file is looked at, and how long silence may last on the line.
@@ -315,7 +312,6 @@ class Run:
 
     @property
     def asked(self) -> list[str]:
-        """Who was asked anything."""
         return sorted({name for step in self.steps for name in step.parties})
 
     @property
@@ -505,9 +501,6 @@ class Dashboard:
             return {"rows": book.verified}
         begun = self.worker.begun("verified", str(book.place.path), state=book.head)
         return begun.result() if begun.done() else None
-
-    def composed(self, book: Book, account: str | None, delta: float) -> Facts:
-        return self.worker.ask("composed", str(book.place.path), account, delta, state=book.head)
 
     def ask(self, function: str, place: Place, *more: str) -> Facts:
         """Return what the worker says of a study, or of what a party has of it."""

@@ -21,6 +21,7 @@ from confrere.release import Release, load_rehearsal, read_additions, read_folde
 from confrere.release.folder import VerifiedFolder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
+from confrere.views import Table
 from confrere_federation.dashboard.state import Facts
 from confrere_federation.parties.party import SignedApproval
 from confrere_federation.studies.running import (
@@ -137,8 +138,9 @@ def _decided(study: Study, file: Path, local: Local) -> Facts:
 
 
 def _changes(before: SignedApproval, content: bytes | None, study: Study) -> Facts:
-    def text(value: object) -> str | None:
-        return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    def text(value: object) -> str:
+        said = json.dumps(value, ensure_ascii=False, default=str)
+        return "not there" if value is None else said
 
     told = [] if content is None else changed_facts(content, study.content)
     return {
@@ -146,7 +148,7 @@ def _changes(before: SignedApproval, content: bytes | None, study: Study) -> Fac
         "study": before.study_id,
         "epsilon": before.epsilon_per_run,
         "known": content is not None,
-        "keys": [[key, text(old), text(new)] for key, old, new in told],
+        "keys": Table(("key", "was", "is"), [(key, text(a), text(b)) for key, a, b in told]),
     }
 
 
@@ -154,7 +156,8 @@ def _changes(before: SignedApproval, content: bytes | None, study: Study) -> Fac
 def report(path: str, party: str) -> Facts:
     study = read_study(path)
     local = gather_locals(study, Path(path))[party]
-    return check_table(study, local.table()).to_dict()
+    note = f"These counts have no noise: they are for {party} alone."
+    return {"view": check_table(study, local.table()).view(party, note)}
 
 
 def _questions(study: Study, local: Local) -> Facts:
