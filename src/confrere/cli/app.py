@@ -223,9 +223,9 @@ def runnable(function: Callable[..., Answer]) -> Callable[..., None]:
     kind = inspect.Parameter.KEYWORD_ONLY
     more = (inspect.Parameter(name, kind, default=False, annotation=bool) for name in _EVERYWHERE)
     parameters = [_annotated(one) for one in (*signature.parameters.values(), *more)]
-    made: Any = run
-    made.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
-    made.__annotations__ = {one.name: one.annotation for one in parameters}
+    told = signature.replace(parameters=parameters, return_annotation=None)
+    vars(run)["__signature__"] = told
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
 
 
@@ -377,10 +377,10 @@ _GROUPS = {
 class LazyGroup(Group):
     """Commands by their names; a module is imported for the command that is called."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002
         return list(_MODULES)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def get_command(self, ctx: object, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002
         """Return a stand-in that knows its help and nothing else."""
         return TyperCommand(cmd_name, help=help_of(cmd_name)) if cmd_name in _MODULES else None
 

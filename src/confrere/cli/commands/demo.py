@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from os.path import relpath
 from pathlib import Path
 from typing import Annotated
 
@@ -77,9 +78,9 @@ def demo(
         "ledger": ledger.path,
     }
     return Answer(
-        f"next: confrere verify {_short(place)}\n"
-        f"      confrere predict {_short(place)} {patients}\n"
-        f"      confrere ledger show {_short(ledger.path)}",
+        f"next: confrere verify {relpath(place)}\n"
+        f"      confrere predict {relpath(place)} {patients}\n"
+        f"      confrere ledger show {relpath(ledger.path)}",
         {
             "simulated_data": True,
             "epsilon": EPSILON,
@@ -108,7 +109,7 @@ def demo(
             "release says:",
             _person_facts(person, foretold),
             "" if picture else "\nFor the picture: pip install 'confrere[plot]', and run it again.",
-            *wrote(*(f"{name}: {_short(path)}" for name, path in files.items())),
+            *wrote(*(f"{name}: {relpath(path)}" for name, path in files.items())),
         ],
     )
 
@@ -170,10 +171,3 @@ def _refusal(world: World, ledger: Ledger) -> str:
     except BudgetExceeded as refused:
         return str(refused)
     raise AssertionError("the ledger let more through than its cap")
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

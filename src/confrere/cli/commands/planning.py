@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from confrere.cli.app import Answer, Option, command
 from confrere.data.schema import PublicSchema
@@ -42,9 +42,15 @@ def plan(
     picture: Annotated[Path | None, "Draw it into this file."] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
-    rows: dict[str, Any] = {"n_samples": records, "epsilon": epsilon, "auc": auc}
-    more: dict[str, Any] = {"delta": delta, "base_rate": base_rate}
-    found = planned(n_features=features, parties=parties, **rows, **more)
+    found = planned(
+        n_samples=records,
+        n_features=features,
+        epsilon=epsilon,
+        parties=parties,
+        auc=auc,
+        delta=delta,
+        base_rate=base_rate,
+    )
     by_epsilon = {"by_epsilon": found} | (
         {"by_epsilon_pure": replace(found, delta=0.0)} if delta else {}
     )
@@ -62,10 +68,15 @@ def plan(
         title="Expected AUC",
     )
     told: list[object] = [str(found), table]
-    also: dict[str, Any] = {}
+    also: dict[str, object] = {}
     if auxiliary is not None:
-        voters: dict[str, Any] = {"parties": parties, "auxiliary": auxiliary, "epsilon": epsilon}
-        votes = plan_votes(n_features=features, n_classes=classes, **voters)
+        votes = plan_votes(
+            parties=parties,
+            auxiliary=auxiliary,
+            n_features=features,
+            n_classes=classes,
+            epsilon=epsilon,
+        )
         told.append(str(votes))
         also["votes"] = {
             "sensitivity": votes.sensitivity,
@@ -76,7 +87,8 @@ def plan(
             "cell_noise": votes.cell_noise,
         }
     if schema is not None:
-        by_schema = plan_schema(PublicSchema.from_toml(schema), **rows)
+        declared = PublicSchema.from_toml(schema)
+        by_schema = plan_schema(declared, n_samples=records, epsilon=epsilon, auc=auc)
         told.append(str(by_schema))
         also["schema"] = {
             "used": by_schema.used,

@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import typer
 
 from confrere.assurance.cohort import verify_table
+from confrere.assurance.evaluation import Metric
 from confrere.cli.app import Answer, Option, command, pairs, said, wrote
 from confrere.cli.commands.ledgers import agreed_payer, existing_ledger
 from confrere.data.tables import WRITERS, open_table, written
-from confrere.errors import InvalidParameter, StudyError
+from confrere.errors import InvalidParameter
 from confrere.estimators import ReleasedClassifier
 from confrere.estimators.predictions import evaluation_rows, predictions
 from confrere.evaluation import evaluate as measure
@@ -76,7 +77,7 @@ def verify(
     """Check that a release is whole, signed by whom you say, and consistent with itself."""
     keys = pairs(key, "--key")
     books = list(map(existing_ledger, ledger or ()))
-    text = None if study is None else _content(study)
+    text = None if study is None else study.read_bytes()
     whole = read_folder(release, require_signature_from=keys or None)
     if f"{TABLE}.toml" in whole.files:
         schema, checked = verify_table(whole, ledgers=books, study=text)
@@ -155,13 +156,6 @@ def sign(
     return said("{party} signed it: {signature}", party=party, signature=place)
 
 
-def _content(study: Path) -> bytes:
-    try:
-        return study.read_bytes()
-    except OSError as error:
-        raise StudyError(f"the study cannot be read: {error.strerror}.") from None
-
-
 @command("evaluate")
 def evaluate(
     release: Path,
@@ -192,7 +186,7 @@ def evaluate(
     found = load_release(release)
     rows = partial(evaluation_rows, release, found, table, label, unit_column)
     two = len(found.model.classes) == 2
-    metrics: list[Any] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
+    metrics: list[Metric] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
     signed = "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}"
     told = {"spent on": ", ".join(metrics), "signed": signed}
     payer = agreed_payer(book, account, Guarantee(epsilon), told, what="evaluation", yes=yes)
