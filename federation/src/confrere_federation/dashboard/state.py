@@ -251,7 +251,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStep:
     operation: str
     step: int
     parties: Mapping[str, Reply]
@@ -272,7 +272,7 @@ class Run:
     party: str | None = None
     study_id: str | None = None
     parties: Mapping[str, str] = field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RunStep, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> Run | None:
