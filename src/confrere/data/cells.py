@@ -526,9 +526,6 @@ class PackedCodes:
         """Number of vertices: all combinations."""
         return math.prod(self.sizes)
 
-    def digits(self, codes: Whole) -> tuple[NDArray[np.intp], ...]:
-        return np.unravel_index(codes, self.sizes, order="F")
-
 
 def narrow(codes: Whole, size: int) -> Whole:
     """Return codes below ``size`` in as few bytes as will do."""
@@ -642,7 +639,8 @@ class Coded:
         for start in range(0, len(self), _WRITTEN):
             part = slice(start, start + _WRITTEN)
             for store in self.stores:
-                for j, digit in zip(store.columns, store.digits(store.codes[part]), strict=True):
+                digits = np.unravel_index(store.codes[part], store.sizes, order="F")
+                for j, digit in zip(store.columns, digits, strict=True):
                     out[part, self.parts[j]] = self.tables[j].take(digit, axis=0)
         if self.shrink is not None:
             out *= np.asarray(self.shrink)[:, None]

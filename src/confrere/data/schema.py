@@ -237,11 +237,9 @@ def feature_of(column: str, kind: str, facts: str) -> Feature:
     if kind not in FORMS or (kind in ("number", "flag") and len(values) != 2):
         told = FORMS.get(kind) or " or ".join(FORMS.values())
         raise SchemaError(f"column {column!r}: write it like {told}.")
-    if kind == "number":
-        return Number(column, bounds=values)
-    if kind == "flag":
-        return Flag(column, true=values[:1], false=values[1:])
-    return Ordered(column, levels=values) if kind == "ordered" else Category(column, values=values)
+    first = {"number": "bounds", "ordered": "levels", "category": "values"}
+    said = {"true": values[:1], "false": values[1:]} if kind == "flag" else {first[kind]: values}
+    return _FEATURES[kind](column, **said)
 
 
 def plain_value(word: str) -> Value:
@@ -455,9 +453,8 @@ class PublicSchema(Shown):
         lacking = [column for column in columns if column not in by_name]
         if lacking:
             raise SchemaError(f"not in the schema: {', '.join(map(repr, lacking))}.")
-        kept = tuple(by_name[column] for column in columns)
         # What was paid for other columns was paid for by the same records.
-        return PublicSchema(kept, self.outcome, self.clip_norm, self.note, self.paid)
+        return replace(self, features=tuple(by_name[column] for column in columns))
 
     # Whether two organisations mean the same.
 
