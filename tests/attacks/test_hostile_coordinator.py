@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from confrere.data.frame import Frame
 from confrere.errors import ApprovalRefused, LedgerTampered, SignatureError
+from confrere.methods.asking import Size
 from confrere.methods.average import Averaging
 from confrere_federation.parties.federation import packed
 from confrere_federation.parties.messages import (
@@ -24,6 +25,7 @@ from confrere_federation.parties.messages import (
     split_parts,
 )
 from confrere_federation.parties.party import SignedApproval, run_name
+from confrere_federation.parties.requests import request_for
 from tests.wire.rounds import framed
 from tests.wire.signed_run import COLUMNS, STUDY, Loopback, Organisations, code_of
 from tests.world import each
@@ -394,6 +396,6 @@ class TestGrants:
             there.learn(federation)
         assert there.spent("a") == 2.0
         third = there.federation(run=run_name(STUDY, 3), journal="j3")
-        answers = third.ask("size", Payload())
+        answers = third.ask(request_for(Size()))
         assert answers["a"] == PartyError("OperationRefused:run")
         assert there.spent("a") == 2.0

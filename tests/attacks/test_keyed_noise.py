@@ -375,7 +375,7 @@ class Clinic:
     def ask(self, run="run", epsilon=0.5):
         plan = Averaging(frame=Frame(3), epsilon=epsilon)
         asked = request_for(plan.request(Sizes({"clinic": 50}), None))
-        return serve("objective", asked.write(), self.party, run=run)
+        return serve(asked, self.party, run=run)
 
     def weights(self, *about, **asked):
         return self.ask(*about, **asked).arrays["weights"].tobytes()

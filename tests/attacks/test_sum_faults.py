@@ -270,13 +270,13 @@ def uploads_in_a_run(there, most=9):
         policy = Policy.anything(unit="record", neighbours="replace-one")
         masking = Masking(name, there.keys[name], there.public)
         own[name] = replace(party, masking=masking, books=replace(party.books, policy=policy))
-    request, given = there.request(), 0
+    request, given = there.asked(), 0
     for step in range(most):
         asked = {"run": there.run, "step": step}
 
         def served(name, roster, asked=asked):
             told = {"roster": named(roster), **asked}
-            return serving.serve(there.operation, request, own[name], **told)
+            return serving.serve(request, own[name], **told)
 
         try:
             served("a", [read_key(name, served(name, [])) for name in FOUR])

@@ -8,7 +8,7 @@ from confrere.audit.adversary import worst_body_loss
 from confrere.audit.densities import log_density, norms_of
 from confrere.data import frame as rows_body
 from confrere.data.frame import BodyFrame
-from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel import accountants, norms
 from confrere.kernel import streams as samplers
 from confrere.kernel.accountants import Exposure, Logistic
@@ -20,8 +20,7 @@ from confrere.methods.average import Weights
 from confrere.methods.geometry import coordinate_variance, schema_frame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
-from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
+from confrere_federation.parties.requests import request_for
 from tests.world import RELATIONS, forget, objective, row_count
 
 ABOVE = 1 + 1e-9
@@ -329,22 +328,18 @@ def test_any_row_at_all_is_mapped_inside():
 
 
 def asked_by_others(name, shares=None):
-    """Return the request for a party's weights in a body of somebody else's, as the wire has it."""
+    """Return the request for a party's weights in a body, also in one that no plan would make."""
     body = body_of(name)
-    asked = request_for(Weights(
+    body = body if shares is None else Body(body.roots, body.groups, shares)
+    return request_for(Weights(
         frame=BodyFrame(body, 0.4, constant=False), epsilon=1.0, ridge=0.4, cap=0.5,
         alpha=0.0, neighbours="replace-one", declared=0,
-    )).write()  # fmt: skip
-    frame = dict(asked.values["frame"])
-    if shares is not None:  # a coordinator may ask for what no plan would
-        frame["shares"] = list(shares)
-    return Payload.decode(Payload({**asked.values, "frame": frame}, asked.arrays).encode())
+    ))  # fmt: skip
 
 
 def answer_is_private(name, shares=None):
     """Check what a party runs when it is asked: ratios of corners, its rows, and its noise."""
-    request = asked_by_others(name, shares)
-    asked = OPERATIONS["objective"].read(request, PartyFacts(10, body_of(name).size))
+    asked = asked_by_others(name, shares)
     declared, mechanism = body_of(name), asked.asked.mechanism(10)
     body = mechanism.act.norm
     assert 0.95 <= worst_of(mechanism, draws=4) <= (1 - SOLVER_SHARE) * ABOVE
@@ -379,9 +374,6 @@ def test_an_answer_in_a_body_that_others_chose_is_private(name, shares):
 
 @pytest.mark.parametrize("share", [LEAST_SHARE * (1 - 1e-9), 1e-6, 1e-9, 1e-12])
 def test_a_share_so_small_that_runs_could_fail_is_refused_before_a_price_is_said(share):
-    asked = asked_by_others("two", (share, 1 - share))
-    with pytest.raises((InvalidMessage, InvalidParameter), match="shares must each be at least"):
-        OPERATIONS["objective"].read(asked, PartyFacts(100, 3))
     with pytest.raises(InvalidParameter, match="shares must each be at least"):
         Body(body_of("two").roots, (0, 1), (share, 1 - share))
 

@@ -51,8 +51,3 @@ def make_party(tmp_path):
 @pytest.fixture
 def party(make_party):
     return make_party()
-
-
-def priced(operation, payload, facts):
-    """Return what a party of these sizes would pay for a request, or have it refused."""
-    return operation.read(payload, facts).cost(facts.n_samples)

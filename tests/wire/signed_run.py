@@ -95,7 +95,7 @@ class Organisations:
             "account": "study",
             "study_id": "a-study",
             "study_sha256": STUDY,
-            "requests": dry_run(self.protocol, self.names, STUDY, COLUMNS)[name],
+            "requests": dry_run(self.protocol, self.names, STUDY)[name],
             "unit": "record",
             "relation": "replace-one",
             "epsilon_per_run": epsilon,

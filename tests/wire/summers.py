@@ -37,7 +37,7 @@ class Summers(Organisations):
 
     def request(self):
         """The first request of a run, as the coordinator derives it."""
-        return self.asked().write()
+        return self.asked().payload
 
     def asked(self):
         plan = replace(self.plan, quorum=self.quorum)

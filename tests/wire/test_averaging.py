@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier
-from confrere.data.frame import Frame
+from confrere.data.frame import BodyFrame, Frame
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.methods import PublicFacts
@@ -17,7 +17,8 @@ from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
 from confrere_federation.parties.federation import LocalFederation, dry_run
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
+from confrere_federation.parties.party import serve
+from confrere_federation.parties.requests import request_for
 from tests.wire.rounds import collaborate
 
 
@@ -45,11 +46,15 @@ def with_body(payload, roots=None, **facts):
     return Payload({**payload.values, "frame": frame}, arrays)
 
 
-def test_a_body_that_cannot_be_one_has_no_price(three):
+def read(payload):
+    return BodyFrame.read(payload.values["frame"], payload.arrays["roots"])
+
+
+def test_a_body_that_cannot_be_one_has_no_price():
     sizes = Sizes({"a": 60, "b": 45, "c": 15})
     plan = shaped().at(sizes)
-    good = request_for(plan.request(sizes, None)).write()
-    assert OPERATIONS["objective"].read(good, three[0].facts).write() == good
+    good = request_for(plan.request(sizes, None)).payload
+    assert read(good).arrays()["roots"].tobytes() == good.arrays["roots"].tobytes()
     roots = good.arrays["roots"]
     singular = roots.copy()
     singular[1:5] = 0.3 * roots[0]
@@ -69,10 +74,9 @@ def test_a_body_that_cannot_be_one_has_no_price(three):
         "a constant of two columns": with_body(good, sizes=[1, 1, 2], roots=roots),
         "more facts": with_body(good, more=1),
     }
-    party = three[0]
     for what, payload in wrong.items():
         with pytest.raises((InvalidMessage, InvalidParameter)) as refused:
-            OPERATIONS["objective"].read(payload, party.facts)
+            read(payload)
         assert str(refused.value), what
 
 
@@ -113,16 +117,15 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     }
     if "votes" in ask and n_classes > 2:
         return  # parties of a federation vote on two
-    asked = dry_run(protocols[ask].steps, ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
+    asked = dry_run(protocols[ask].steps, ["a", "b", "c"], "0" * 64)
     requests = asked["a"]
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
 
 
-def test_a_centre_for_other_classes_is_refused():
-    request = request_for(
-        Averaging(frame=Frame(3), epsilon=1.0).request(Sizes({"a": 60}), np.zeros(4))
-    ).write()
-    assert OPERATIONS["objective"].read(request, PartyFacts(60, 3)).n_classes == 2
-    with pytest.raises(InvalidMessage, match="centre"):
-        OPERATIONS["objective"].read(request, PartyFacts(60, 3, 3))
+def test_a_request_for_other_classes_or_columns_is_refused(three):
+    for wrong in ({"frame": Frame(2)}, {"n_classes": 3, "cap": 1.0}):
+        plan = Averaging(**{"frame": Frame(3), "epsilon": 1.0} | wrong)
+        with pytest.raises(InvalidMessage, match="classes" if "cap" in wrong else "columns"):
+            serve(request_for(plan.request(Sizes({"a": 60}), None)), three[0], run="r")
+    assert three[0].books.ledger.entries() == []

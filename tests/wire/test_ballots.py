@@ -15,9 +15,9 @@ from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.federation import LocalFederation
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
-from confrere_federation.parties.requests import OPERATIONS, PartyFacts
-from tests.wire.conftest import loose_books, priced
-from tests.wire.rounds import framed, poll
+from confrere_federation.parties.requests import request_for
+from tests.wire.conftest import loose_books
+from tests.wire.rounds import poll
 from tests.world import each
 
 RNG = np.random.default_rng(0)
@@ -29,8 +29,6 @@ AUXILIARY = RNG.normal(size=(40, D)) / 2
 FRAME = Frame(D, data_norm=1.5, constant=0.4)
 
 PARTIES = Policy.anything(unit=Unit.PARTY, neighbours="replace-one")
-NAMED = {"plan": "a" * 64, "releases": "b" * 32, "n_classes": 2}
-ASKED = NAMED | {"epsilon": 1.0, "method": "statistic", "alpha": 1e-4, "auxiliary_private": False}
 
 SETTINGS = [
     {"method": "statistic"},
@@ -85,15 +83,12 @@ def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_clas
 
 def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for_it():
     party = parties_of_three()[0]
-    values = ASKED | {"method": "soft"}
-    payload = framed(FRAME, values | {"n_classes": 3}, auxiliary=AUXILIARY)
-    ballot = (
-        OPERATIONS["ballot"].read(payload, party.facts).answer(party, SeededSource(0))["ballot"]
-    )
+    asked = request_for(plan(method="soft", n_classes=3).asked(M))
+    ballot = asked.answer(party, SeededSource(0))["ballot"]
     assert ballot.dtype.str == "<i8"
     assert set(ballot.tolist()) <= {0, 1, 2}
     with pytest.raises(InvalidMessage, match="classes"):
-        priced(OPERATIONS["ballot"], payload, PartyFacts(N, D))
+        asked.check(parties()[0])
 
     class Liar(LocalFederation):
         def ask(self, *args, **kw):
@@ -142,17 +137,6 @@ def test_a_lie_is_worth_no_more_than_a_vote():
         sent = Payload(arrays={"ballot": np.ones(39, dtype=bool)})
 
     assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:shape"}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"method": "weights"}, {"auxiliary_private": True}, {"n_classes": 3}, {"n_classes": 2.0}],
-    ids=str,
-)
-def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
-    payload = framed(FRAME, ASKED | change, auxiliary=AUXILIARY)
-    with pytest.raises(InvalidMessage):
-        priced(OPERATIONS["ballot"], payload, PartyFacts(5, D))
 
 
 def test_what_is_released_is_kept_for_noise_is_drawn_once():

@@ -4,22 +4,15 @@ import numpy as np
 import pytest
 
 from confrere.data.frame import Frame
-from confrere.errors import InvalidMessage
 from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
-from confrere.methods.average import Averaging, PriorQuestion
+from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
 from confrere_federation.parties.federation import LocalFederation, dry_run
-from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
-from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
-from tests.wire.conftest import priced
 from tests.wire.rounds import collaborate
 
 COEF = np.array([2.0, 1.0, 0.0])
-
-
-FACTS = PartyFacts(100, 3)
 
 
 def plan(epsilon=1.0, **settings):
@@ -61,25 +54,8 @@ def test_every_party_pays_for_check_and_weights_out_of_one_epsilon(sign):
 
 def test_what_follows_from_answers_is_known_to_be_derived():
     made = plan()
-    requests = dry_run(made.steps, ["a", "b"], "0" * 64, 3)["a"]
+    requests = dry_run(made.steps, ["a", "b"], "0" * 64)["a"]
     by_name = {request.operation: request for request in requests}
     assert by_name["check"].derived == ("epsilon",)  # of how many records all have
     assert {"epsilon", "ridge", "centre"} <= set(by_name["objective"].derived)
     assert by_name["check"].epsilon + by_name["objective"].epsilon == pytest.approx(1.0)
-
-
-def request(**changes):
-    asked = PriorQuestion(prior=Prior(COEF, -1.4, data_norm=1.0), epsilon=0.05)
-    good = request_for(asked).write()
-    values = {**good.values, **{k: v for k, v in changes.items() if k in good.values}}
-    arrays = {**good.arrays, **{k: v for k, v in changes.items() if k not in good.values}}
-    return Payload(values, arrays)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"neighbours": "add-remove"}, {"scales": np.ones(3)}, {"data_norm": -1.0}], ids=str
-)
-def test_a_request_that_does_not_fit_is_refused_before_it_is_priced(changes):
-    assert priced(OPERATIONS["check"], request(), FACTS).epsilon == 0.05
-    with pytest.raises(InvalidMessage):
-        priced(OPERATIONS["check"], request(**changes), FACTS)

@@ -4,11 +4,13 @@ import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
-from confrere.methods.asking import Sizes, known_sizes
+from confrere.methods.asking import Size, Sizes, known_sizes
 from confrere.methods.average import Averaging
 from confrere_federation.parties.federation import LocalFederation, with_quorum
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import request_for
+
+SIZE = request_for(Size())
 
 
 @pytest.fixture
@@ -26,15 +28,15 @@ def plan(**changes):
 def test_everyone_is_asked_or_those_named(three):
     federation = LocalFederation(three)
     assert federation.parties() == ["a", "b", "c"]
-    answers = federation.ask("size", Payload())
+    answers = federation.ask(SIZE)
     assert {name: int(a.arrays["size"]) for name, a in answers.items()} == {
         "a": 60,
         "b": 45,
         "c": 15,
     }
-    assert list(federation.ask("size", Payload(), to=["c"])) == ["c"]
+    assert list(federation.ask(SIZE, to=["c"])) == ["c"]
     with pytest.raises(InvalidParameter):
-        federation.ask("size", Payload(), to=["nobody"])
+        federation.ask(SIZE, to=["nobody"])
 
 
 def test_errors_are_codes_without_words(make_party):
@@ -43,7 +45,7 @@ def test_errors_are_codes_without_words(make_party):
     strict = make_party("c", operations={"size"})
     federation = LocalFederation([allowed, poor, strict])
     request = request_for(plan().request(Sizes(dict.fromkeys("abc", 20)), None))
-    answers = federation.ask("objective", request.write())
+    answers = federation.ask(request)
     assert isinstance(answers["a"], Payload)
     assert answers["b"] == PartyError("BudgetExceeded")
     assert answers["c"] == PartyError("OperationRefused:operation")
@@ -51,7 +53,7 @@ def test_errors_are_codes_without_words(make_party):
         federation.gather(request, dict.fromkeys("abc", 20), quorum=0.5)
     assert list(federation.gather(request, dict.fromkeys("abc", 20), quorum=0.3)) == ["a"]
     with pytest.raises(BudgetExceeded):
-        LocalFederation([poor], on_error="raise").ask("objective", request.write())
+        LocalFederation([poor], on_error="raise").ask(request)
 
 
 @pytest.mark.parametrize("quorum", [0, -1, 1.1, True])

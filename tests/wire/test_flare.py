@@ -22,7 +22,7 @@ from confrere.release import load_rehearsal, load_release
 from confrere_federation.engines.flare_site import ADMIN, check_site, project_files, switch
 from confrere_federation.progress import read_progress
 from confrere_federation.studies.running import make_approval
-from confrere_federation.studies.study_file import read_local
+from confrere_federation.studies.study_file import TABLE1, read_local
 from tests.contracts.test_doors import card_of
 from tests.contracts.test_engines import PARTIES, make_example, run_between, run_here, set_up
 from tests.wire.deployment import _rows, free_ports
@@ -238,6 +238,23 @@ class TestOnFlare:
             site = folder / "sites" / party.name
             assert read_progress(site / "confrere-party")["state"] == "released"
             assert len(Ledger(site / f"{party.name}.ledger").entries()) == 1
+
+    @pytest.mark.parametrize("trust", ["own noise", "sum"])
+    def test_a_table_is_the_same_on_flare_and_signed(self, example, tmp_path, consortium, trust):
+        how = {"named": f'name = "table1"\ntrust = "{trust}"'}
+        _, (one,) = run_here(example, tmp_path / "here", TABLE1, **how)
+        _, there = run_between(example, tmp_path / "there", TABLE1, **how)
+        folder = tmp_path / "by-flare"
+        study = set_up(example, folder, TABLE1, "flare", **how)
+        assert consortium.ended(consortium.deal_out(study, folder), 3) == "FINISHED:COMPLETED"
+        place = folder / f"sites/{HOST}/confrere-out/{study.id}/{study.id}"
+        made = (place / "rehearsal.csv").read_bytes()
+        assert made == (there.folders[study.id] / "rehearsal.csv").read_bytes()
+        assert one.table.estimates_ == there.made[0].table.estimates_
+        for name in PARTIES:
+            site = folder / "sites" / name
+            assert read_progress(site / "confrere-party")["state"] == "released"
+            assert len(Ledger(site / f"{name}.ledger").entries()) == 1
 
     @pytest.mark.parametrize("run", range(RUNS))
     @pytest.mark.timeout(3600)

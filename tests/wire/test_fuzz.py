@@ -5,56 +5,23 @@ import random
 import numpy as np
 import pytest
 
-from confrere.data.frame import Frame
-from confrere.errors import ConfrereError
-from confrere.kernel.guarantee import Neighbours
-from confrere.ledger import Ledger
-from confrere.methods.asking import Sizes
-from confrere.methods.average import Averaging, Expansion
+from confrere.release.signing import sign_bytes
 from confrere_federation.parties import federation
-from confrere_federation.parties.answers import Answers
-from confrere_federation.parties.messages import PartyError, Payload, Question, refusal, refused
-from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy, serve
-from confrere_federation.parties.requests import OPERATIONS, request_for
-from tests.wire.conftest import make_data
-from tests.wire.signed_run import STUDY, Organisations
+from confrere_federation.parties.messages import (
+    QUESTION,
+    PartyError,
+    Payload,
+    Question,
+    join_parts,
+    refusal,
+    refused,
+    split_parts,
+)
+from tests.attacks.test_hostile_coordinator import PLAN, up_to
+from tests.wire.signed_run import STUDY, Organisations, code_of
 
-SIZES = Sizes({"a": 40}, Neighbours.REPLACE_ONE)
 #: Refused before anything is spent, whatever the bytes.
-HARMLESS = ("InvalidMessage", "InvalidParameter", "OperationRefused:", "InvalidReply")
-
-
-def questions():
-    frame = Frame(3, feature_scale=np.array([1.0, 0.5, 2.0]))
-    objective = Averaging(frame=frame, epsilon=0.5, prior=np.ones(4)).request(SIZES, np.ones(4))
-    output = Averaging(frame=frame, epsilon=0.5, perturb="output").request(SIZES, None)
-    requests = {
-        "objective": request_for(objective).write(),
-        "output": request_for(output).write(),
-        "coefficients": request_for(Expansion(frame=frame, epsilon=0.5).asked(SIZES)).write(),
-        "errors": Payload({"epsilon": 0.5, "intercept": 0.0}, {"coef": np.ones(3)}),
-        "size": Payload(),
-    }
-    return [
-        Question(run="run", study=STUDY, operation=name, payload=payload).encode()
-        for name, payload in requests.items()
-    ]
-
-
-def guarded_party(tmp_path):
-    """A party that may do everything, but whose account is empty: a spend would be an error."""
-    ledger = Ledger(tmp_path / "books")
-    ledger.open_account("study", epsilon=1e-300)
-    policy = Policy(
-        operations=frozenset(OPERATIONS) - {"size"},
-        unit="record",
-        neighbours="replace-one",
-        study=STUDY,
-    )
-    books = PartyAccounts(
-        ledger=ledger, account="study", policy=policy, answers=Answers(tmp_path / "answers")
-    )
-    return LocalParty("clinic", *make_data(40), books)
+HARMLESS = ("InvalidMessage", "InvalidParameter", "OperationRefused:")
 
 
 def mutated(content, chance):
@@ -83,42 +50,31 @@ def mutated(content, chance):
 
 
 def fuzz(tmp_path, count, seed):
-    chance = random.Random(seed)
-    party = guarded_party(tmp_path)
-    originals = questions()
-    codes = {}
+    """Have questions that the coordinator has signed, and evidence behind them, changed."""
+    chance, there, codes = random.Random(seed), Organisations(tmp_path, plan=PLAN), {}
+    asked, evidence = up_to(there, "objective", 0)
+    originals = [asked.encode(), Question.decode(split_parts(evidence[0])[0]).encode()]
     for _ in range(count):
-        if chance.random() < 0.1:
+        content, behind = chance.choice(originals), evidence
+        kind = chance.random()
+        if kind < 0.1:
             content = chance.randbytes(chance.randrange(200))
+        elif kind < 0.2:
+            content, behind = originals[0], [mutated(evidence[0], chance)]
         else:
-            content = mutated(chance.choice(originals), chance)
-        if content in originals:
+            content = mutated(content, chance)
+        if content in originals and behind == evidence:
             continue
-        code = refused_code(content, party)
+        signature = sign_bytes(content, there.coordinator, namespace=QUESTION)
+        code = code_of(there.sessions["a"].handle(join_parts([content, signature, *behind])))
         codes[code] = codes.get(code, 0) + 1
-    return party, codes
+    return there, codes
 
 
-def refused_code(content, party):
-    """Serve a question as a session does whose signature was right; return why it says no."""
-
-    def handle():
-        asked = Question.decode(content)
-        where = {name: getattr(asked, name) for name in ("run", "step", "study")}
-        serve(asked.operation, asked.payload, party, **where)
-
-    with pytest.raises(ConfrereError) as caught:
-        handle()
-    return PartyError.of(caught.value).code
-
-
-def check(party, codes):
-    # A mutation may leave a fair question: that one meets the empty account, and nothing else.
-    strange = [c for c in codes if not c.startswith(HARMLESS) and c != "BudgetExceeded"]
-    assert strange == []
-    assert {"InvalidMessage", "OperationRefused:study", "BudgetExceeded"} <= codes.keys()
-    assert party.books.ledger.entries() == []
-    assert party.books.answers.asked() == set()
+def check(there, codes):
+    assert [c for c in codes if not isinstance(c, str) or not c.startswith(HARMLESS)] == []
+    assert {"InvalidMessage", "OperationRefused:study", "OperationRefused:request"} <= codes.keys()
+    assert there.spent("a") == 0.0
 
 
 def test_3000_mutated_messages(tmp_path):

@@ -1,4 +1,4 @@
-"""Every operation's request: read as it was written, and refused if anything in it is otherwise."""
+"""Every operation's request: the same for whoever derives it, and no other agrees with it."""
 
 from dataclasses import replace
 
@@ -22,11 +22,12 @@ from confrere.methods.sums import (
 from confrere.methods.votes import Voting
 from confrere.schema import Label, Number, PublicSchema
 from confrere_federation.parties.cohort import Cohort, CohortOfAll
+from confrere_federation.parties.federation import agree
 from confrere_federation.parties.messages import Payload
-from confrere_federation.parties.requests import OPERATIONS, PartyFacts, request_for
+from confrere_federation.parties.requests import OPERATIONS, request_for
 from confrere_federation.studies.running import Learning
 
-D, FACTS = 3, PartyFacts(40, 3)
+D = 3
 FRAME = Frame(D, feature_scale=np.array([1.0, 0.5, 2.0]))
 SIZES = Sizes({"a": 40, "b": 60, "c": 50})
 COUNTED = {"collusion_threshold": 1, "quorum": 1.0, "epsilon": 1.0, "largest": 100}
@@ -69,10 +70,6 @@ WRONG = {
     dict: (None, [], 3, "a", {"more": {}}),
     list: (None, 3, "a", {}),
 }
-#: What has no bounds but those of its type.
-FREE = {"intercept", "classes", "features", "sources", "settings", "alpha"}
-#: Without it, a request says something else.
-LEFT_OUT = {"delta"}
 
 
 def test_every_operation_is_looked_at():
@@ -80,38 +77,44 @@ def test_every_operation_is_looked_at():
 
 
 @every
-def test_what_is_written_is_read_back(asked):
-    payload = asked.write()
-    read = OPERATIONS[asked.operation].read(Payload.decode(payload.encode()), FACTS)
-    assert read.write() == payload
-    assert read.cost(40) == asked.cost(40)
+def test_equal_requests_are_equal_bytes_and_cost_the_same(asked):
+    again = request_for(asked.asked)
+    assert Payload.decode(again.payload.encode()) == asked.payload
+    assert again.cost(40) == asked.cost(40)
+    assert agree(again.payload, asked.payload)
 
 
 def refused(asked, values, arrays):
-    with pytest.raises(InvalidMessage):
-        OPERATIONS[asked.operation].read(Payload(values, arrays), FACTS)
+    assert not agree(Payload(values, arrays), asked.payload)
 
 
 @every
-def test_a_value_of_another_kind_or_out_of_bounds_is_refused(asked):
-    values, arrays = (dict(asked.write().values), dict(asked.write().arrays))
+def test_another_value_is_another_question(asked):
+    values, arrays = (dict(asked.payload.values), dict(asked.payload.arrays))
     for name, value in values.items():
-        for wrong in WRONG[type(value)][: 4 if name in FREE else None]:
-            refused(asked, {**values, name: wrong}, arrays)
-        if name not in LEFT_OUT:
-            refused(asked, {n: told for n, told in values.items() if n != name}, arrays)
+        for wrong in WRONG[type(value)]:
+            if type(wrong) is not type(value) or wrong != value:
+                refused(asked, {**values, name: wrong}, arrays)
+        if type(value) is float and value:
+            refused(asked, {**values, name: value * (1 + 1e-8)}, arrays)
+        refused(asked, {n: told for n, told in values.items() if n != name}, arrays)
     refused(asked, {**values, "more": 1}, arrays)
 
 
 @every
-def test_an_array_of_another_kind_or_for_other_rows_is_refused(asked):
-    values, arrays = (dict(asked.write().values), dict(asked.write().arrays))
+def test_another_array_is_another_question(asked):
+    values, arrays = (dict(asked.payload.values), dict(asked.payload.arrays))
     for name, array in arrays.items():
-        wrong = [array[:0], array[None, None], array.astype(np.float32), array > 0]
+        wrong = [array[:0], array[None, None], array.astype(np.float32), array > 0, array + 1]
         wrong += [np.full_like(array, 1e300)] if array.dtype == np.float64 else []
         for one in wrong:
             refused(asked, values, {**arrays, name: one})
     refused(asked, values, {**arrays, "more": np.ones(1)})
-    if asked.n_features is not None:
+
+
+@every
+def test_what_is_for_other_rows_is_refused(asked, make_party):
+    asked_of = getattr(asked.holder, "frame", None) or getattr(asked.asked, "prior", None)
+    if asked_of is not None:
         with pytest.raises(InvalidMessage, match="columns"):
-            OPERATIONS[asked.operation].read(asked.write(), PartyFacts(40, D + 1))
+            asked.check(make_party(d=D + 1))

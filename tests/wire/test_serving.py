@@ -10,17 +10,18 @@ from confrere.errors import BudgetExceeded, FederationError, InvalidParameter, O
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
+from confrere.methods.asking import Size
 from confrere.methods.average import Weights
-from confrere_federation.parties.messages import Payload, receipt_of
+from confrere_federation.parties.messages import receipt_of
 from confrere_federation.parties.party import PartyAccounts, Policy, serve
-from confrere_federation.parties.requests import request_for
+from confrere_federation.parties.requests import installed, request_for
 from tests.world import each
 
 
 def release(epsilon=0.5, *, d=3, **changes):
     settings = {"frame": Frame(d), "epsilon": epsilon, "ridge": 5.0, "cap": 0.5, "alpha": 0.0}
     settings |= {"neighbours": "replace-one", "declared": 0} | changes
-    return request_for(Weights(**settings)).write()
+    return request_for(Weights(**settings))
 
 
 def spent(party):
@@ -32,7 +33,7 @@ def states(party):
 
 
 def test_an_answer_is_paid_for_and_says_so(party):
-    answer = serve("objective", release(), party, run="r1")
+    answer = serve(release(), party, run="r1")
     assert answer.arrays["weights"].shape == (4,)
     receipt = receipt_of(answer)
     assert receipt.guarantee.epsilon == 0.5
@@ -44,16 +45,16 @@ def test_an_answer_is_paid_for_and_says_so(party):
 
 
 def test_asked_again_it_sends_the_same_bytes_and_pays_nothing(party):
-    first = serve("objective", release(), party, run="r1")
+    first = serve(release(), party, run="r1")
     for _ in range(3):
-        assert serve("objective", release(), party, run="r1").encode() == first.encode()
+        assert serve(release(), party, run="r1").encode() == first.encode()
     assert spent(party) == 0.5
 
 
 def test_another_step_or_run_is_another_release(party):
-    first = serve("objective", release(), party, run="r1")
-    later = serve("objective", release(), party, run="r1", step=1)
-    other = serve("objective", release(), party, run="r2")
+    first = serve(release(), party, run="r1")
+    later = serve(release(), party, run="r1", step=1)
+    other = serve(release(), party, run="r2")
     assert spent(party) == 1.5
     weights = [a.arrays["weights"].tobytes() for a in (first, later, other)]
     assert len(set(weights)) == 3
@@ -77,7 +78,7 @@ def test_another_step_or_run_is_another_release(party):
 def test_the_policy_refuses(make_party, policy, asked, reason):
     party = make_party(**policy)
     with pytest.raises(OperationRefused) as caught:
-        serve("objective", release(), party, run="r1", **asked)
+        serve(release(), party, run="r1", **asked)
     assert caught.value.reason == reason
     assert states(party) == []
     assert party.books.answers.asked() == set()
@@ -86,42 +87,41 @@ def test_the_policy_refuses(make_party, policy, asked, reason):
 def test_a_delta_that_was_not_agreed_to_is_refused(make_party):
     party = make_party(delta_per_answer=1e-7)
     with pytest.raises(OperationRefused) as caught:
-        serve("objective", release(delta=1e-6), party, run="r1")
+        serve(release(delta=1e-6), party, run="r1")
     assert caught.value.reason == "price"
     assert states(party) == []
-    serve("objective", release(), party, run="r1")
+    serve(release(), party, run="r1")
     # Whatever a policy says, an account that is opened without a delta pays for none.
     with pytest.raises(BudgetExceeded):
-        serve("objective", release(delta=1e-8), party, run="r2")
+        serve(release(delta=1e-8), party, run="r2")
 
 
 def test_the_cap_of_a_run_counts_all_its_questions(make_party):
     party = make_party(epsilon_per_run=1.0)
-    serve("objective", release(0.5), party, run="r1")
-    serve("objective", release(0.5), party, run="r1", step=1)
+    serve(release(0.5), party, run="r1")
+    serve(release(0.5), party, run="r1", step=1)
     with pytest.raises(OperationRefused):
-        serve("objective", release(0.1), party, run="r1", step=2)
+        serve(release(0.1), party, run="r1", step=2)
     assert spent(party) == 1.0
-    serve("objective", release(0.5), party, run="r2")
+    serve(release(0.5), party, run="r2")
     assert spent(party) == 1.5
 
 
-def test_an_operation_nobody_installed_is_refused(make_party):
-    party = make_party(operations={"steal"})
+def test_an_operation_nobody_installed_is_refused():
     with pytest.raises(OperationRefused) as caught:
-        serve("steal", Payload(), party, run="r1")
+        installed("steal")
     assert caught.value.reason == "unknown"
 
 
 def test_the_account_is_the_last_word(make_party):
     party = make_party(cap=0.7)
-    serve("objective", release(0.5), party, run="r1")
+    serve(release(0.5), party, run="r1")
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
-            serve("objective", release(0.5), party, run="r2")
+            serve(release(0.5), party, run="r2")
     assert spent(party) == 0.5
     # The claim was withdrawn, so a cheaper question may take its place.
-    serve("objective", release(0.2), party, run="r2")
+    serve(release(0.2), party, run="r2")
     assert spent(party) == 0.7
 
 
@@ -132,11 +132,11 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Weights, "mechanism", working_price_broken_run(broken))
         with pytest.raises(RuntimeError):
-            serve("objective", release(), party, run="r1")
+            serve(release(), party, run="r1")
     assert states(party) == ["failed"]
     assert spent(party) == 0.5
     with pytest.raises(FederationError, match="InternalError"):
-        serve("objective", release(), party, run="r1")
+        serve(release(), party, run="r1")
     assert spent(party) == 0.5
 
 
@@ -155,7 +155,7 @@ def test_threads_that_ask_the_same_get_the_same(party):
     answers = []
 
     def ask():
-        answers.append(serve("objective", release(), party, run="r1").encode())
+        answers.append(serve(release(), party, run="r1").encode())
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
@@ -170,9 +170,9 @@ def test_threads_that_ask_the_same_get_the_same(party):
 def test_a_private_size_does_not_mix_with_a_public_one(make_party):
     party = make_party(neighbours="add-remove")
     with pytest.raises(OperationRefused):
-        serve("objective", release(), party, run="r1")
+        serve(release(), party, run="r1")
     assert spent(party) == 0.0
-    serve("objective", release(neighbours="add-remove", declared=50), party, run="r1")
+    serve(release(neighbours="add-remove", declared=50), party, run="r1")
     assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.ADD_REMOVE
     assert spent(party) == 0.5
 
@@ -194,7 +194,7 @@ def test_a_policy_is_empty_unless_said_otherwise():
 def test_the_coordinator_does_not_choose_the_relation(party):
     """Under add-remove noise was half."""
     with pytest.raises(OperationRefused) as caught:
-        serve("objective", release(neighbours="add-remove", declared=50), party, run="r1")
+        serve(release(neighbours="add-remove", declared=50), party, run="r1")
     assert caught.value.reason == "relation"
     assert states(party) == []
     assert party.books.answers.asked() == set()
@@ -202,9 +202,9 @@ def test_the_coordinator_does_not_choose_the_relation(party):
 
 def test_nor_the_unit(make_party):
     party = make_party(unit="party")
-    for operation_, request_ in (("objective", release()), ("size", Payload())):
+    for asked in (release(), request_for(Size())):
         with pytest.raises(OperationRefused) as caught:
-            serve(operation_, request_, party, run="r1")
+            serve(asked, party, run="r1")
         assert caught.value.reason in ("unit", "relation")
     assert states(party) == []
 
@@ -212,5 +212,5 @@ def test_nor_the_unit(make_party):
 def test_a_private_number_of_records_is_not_told(make_party):
     party = make_party(neighbours="add-remove")
     with pytest.raises(OperationRefused) as caught:
-        serve("size", Payload(), party, run="r1")
+        serve(request_for(Size()), party, run="r1")
     assert caught.value.reason == "relation"

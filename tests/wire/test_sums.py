@@ -23,8 +23,8 @@ def test_a_run_whose_evidence_cannot_be_carried_is_refused_before_it_begins(tmp_
     there.learn(federation)
     carried = sum(map(len, federation._steps))
     with pytest.raises(InvalidMessage, match="fewer rounds"):
-        dry_run(there.protocol, FOUR, STUDY, COLUMNS, most=carried)
-    assert dry_run(there.protocol, FOUR, STUDY, COLUMNS, most=4 * carried)
+        dry_run(there.protocol, FOUR, STUDY, most=carried)
+    assert dry_run(there.protocol, FOUR, STUDY, most=4 * carried)
 
 
 def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):

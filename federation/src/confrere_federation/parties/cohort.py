@@ -32,18 +32,7 @@ from confrere.methods.design import AddRemove
 from confrere.methods.sums import STEPS, CountedSum
 from confrere_federation.parties.messages import MOST_RECORDS, Numbers, ResponseSpec, Values
 from confrere_federation.parties.party import LocalParty
-from confrere_federation.parties.requests import (
-    COUNTED,
-    EPSILON,
-    RELATION,
-    SCHEMA,
-    UNREADABLE,
-    Operation,
-    SumOperation,
-    install,
-    received_schema,
-    sent_schema,
-)
+from confrere_federation.parties.requests import Operation, SumOperation, install
 
 __all__ = ["ALL", "CohortCounts", "CohortProtocol", "CohortSummary"]
 
@@ -168,25 +157,15 @@ class CohortProtocol:
 class _Counted(Operation):
     """Counts of raw rows: the sensitivity follows from the schema, and is nobody's word."""
 
-    @override
-    def special(self) -> Values:
-        return {"schema": sent_schema(self.asked.schema)}
-
-    @classmethod
-    @override
-    def made(cls, told: Values) -> Any:
-        try:
-            made = super().made(told | {"schema": received_schema(told["schema"])})
-            _ = made.counts.size
-        except UNREADABLE:
-            raise InvalidMessage("schema is not one whose columns can be counted.") from None
-        return made
-
     def sums_of(self, party: LocalParty) -> Any:
-        raw = party.raw
-        if raw is None or not np.array_equal(raw.schema, sent_schema(self.asked.schema)):
+        assert party.raw is not None
+        return party.raw.sums
+
+    @override
+    def check(self, party: LocalParty) -> None:
+        super().check(party)
+        if party.raw is None or party.raw.schema != self.asked.schema.fingerprint():
             raise InvalidMessage("this party has no raw rows of that schema to count.")
-        return raw.sums
 
 
 class _Cohort(_Counted):
@@ -209,5 +188,6 @@ class _CohortOfAll(_Counted, SumOperation):
         return found
 
 
-install(Cohort, {"epsilon": EPSILON, **RELATION, "schema": SCHEMA}, _Cohort)
-install(CohortOfAll, {**COUNTED, **RELATION, "schema": SCHEMA}, _CohortOfAll)
+install(Cohort, ("epsilon", "neighbours", "schema"), _Cohort)
+_TRIES = ("n_parties", "collusion_threshold", "max_retries", "quorum", "largest")
+install(CohortOfAll, ("epsilon", *_TRIES, "neighbours", "schema"), _CohortOfAll)

@@ -85,12 +85,10 @@ from confrere_federation.parties.party import (
     check_agreed,
     check_names,
     digests,
-    serve,
 )
 from confrere_federation.parties.requests import (
     READY,
     Operation,
-    PartyFacts,
     SpoiledSum,
     SumOperation,
     UnnoisedPoll,
@@ -120,7 +118,8 @@ _FAREWELL_SECONDS = 30.0
 #: More steps than this are not remembered: a page with them could not be read.
 _MOST = 200
 
-_FACTS = 1000
+#: Records of a party that prices are shown for, where they are not known.
+_RECORDS = 1000
 
 #: What a signature, a receipt and a place on a roster take of a message, at the most.
 _SIGNED = 4096
@@ -199,7 +198,13 @@ class Round:
     later: int = 0  #: Of a sum: how many more of the run need a try of their own
     tries: int = 0  #: Of a sum that follows from a transcript: it may be any of so many
     encoder: SchemaEncoder | None = None  #: By what rows are encoded, if that follows from the run
+    request: Operation | None = None  #: What the payload says; a release is handed out without one
     roster: Mapping[str, list[str]] | None = None  #: As :class:`Question` has it
+
+    @classmethod
+    def of(cls, request: Operation, to: Iterable[str], **more: Any) -> Round:
+        told = (request.operation, request.payload, tuple(to))
+        return cls(*told, request=request, **more)
 
     @property
     def label(self) -> str:
@@ -230,16 +235,15 @@ class Federation(ABC):
 
     def ask(
         self,
-        operation: str,
-        payload: Payload,  # The same request for every party
+        request: Operation,  # The same for every party
         *,
         to: Sequence[str] | None = None,  # Everyone by default
         step: int = 0,  # Which time it is in this run that the operation is asked for
         timeout: float | None = None,  # Who has not answered by then has code ``"Timeout"``
     ) -> Mapping[str, Payload | PartyError]:
-        """Ask parties to run an operation; one entry per party asked."""
+        """Ask parties to answer a request; one entry per party asked."""
         everyone = self.parties() if to is None else to
-        return self._asked(Round(operation, payload, tuple(everyone), step, timeout))
+        return self._asked(Round.of(request, everyone, step=step, timeout=timeout))
 
     @abstractmethod
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
@@ -261,14 +265,14 @@ class Federation(ABC):
         self._encoder = ask.encoder
         if not request.noised:
             if self.pretends:
-                self.ask(request.operation, request.write(), to=list(ask.to))
+                self.ask(request, to=list(ask.to))
                 raise QuorumMissed(f"{request.operation}: nobody but a coordinator sees answers.")
             assert trusted is not None
             assert isinstance(ask.asked, Polled)
             return trusted.poll(self, ask.asked, timeout)
         if isinstance(request, SumOperation):
-            told = (request.operation, request.write(), tuple(ask.to))
-            return self._added(Round(*told, timeout=timeout, later=ask.later), request)
+            asked = Round.of(request, ask.to, timeout=timeout, later=ask.later)
+            return self._added(asked, request)
         answers = self.gather(request, ask.to, step=ask.step, timeout=timeout, quorum=ask.quorum)
         answers = {name: answers[name] for name in ask.to if name in answers}  # in one order
         arrays = stacked([one.arrays for one in answers.values()])
@@ -291,9 +295,9 @@ class Federation(ABC):
 
         Raises QuorumMissed if fewer answered; it names them and their codes.
         """
-        wanted, told = cache(request.response), (request.operation, request.write(), tuple(to))
-        asked = Round(*told, step, timeout, quorum, lambda name: wanted(to[name]))
-        return self._gathered(asked)
+        wanted = cache(request.response)
+        told: Values = {"step": step, "timeout": timeout, "quorum": quorum}
+        return self._gathered(Round.of(request, to, **told, expect=lambda name: wanted(to[name])))
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         operation, step = asked.operation, asked.step
@@ -453,11 +457,10 @@ class LocalFederation(Federation):
             self._parties[name] = replace(party, masking=Masking(name, own[name], public))
 
     def _served(self, local: LocalParty, asked: Round) -> Payload | PartyError:
-        told = (asked.operation, asked.payload, local)
+        assert asked.request is not None
+        told = (asked.operation, asked.payload, asked.step, asked.roster)
         try:
-            return serve(
-                *told, run=self.run, study=self._study, step=asked.step, roster=asked.roster
-            )
+            return answer(Question(self.run, self._study, *told), asked.request, local)
         except Exception as error:
             if self._raises:
                 raise
@@ -479,9 +482,7 @@ def dry_run(
     protocol: Steps[object],  # The coordinator's side
     parties: Sequence[str],  # Everyone in the study
     study: str,  # Its hash
-    n_features: int,  # Columns of encoded rows and declared labels, for the prices
     *,
-    n_classes: int = 2,
     # Bytes of a message that can be carried: a run whose evidence grows beyond would end in the
     # middle, and paid for
     most: int | None = None,
@@ -504,26 +505,22 @@ def dry_run(
             "agree on fewer rounds or columns."
         )
     pairs = list(zip(first.asked, second.asked, strict=True))
-    facts = PartyFacts(_FACTS, n_features, n_classes)
     sums = {one.operation: one.tries for one, _ in pairs if one.tries}
-    asked = [(one.to, _request([one, other], facts)) for one, other in pairs if not one.tries]
+    asked = [(one.to, _request([one, other])) for one, other in pairs if not one.tries]
     for operation, tries in sums.items():
         # A sum's tries are for whichever sum of the run needs them: one request for all.
         each = [one for pair in pairs for one in pair if one.operation == operation]
-        asked.append((each[0].to, _request(each, facts, tries)))
+        asked.append((each[0].to, _request(each, tries)))
     return {name: tuple(one for to, one in asked if name in to) for name in parties}
 
 
-def _request(asked: Sequence[Round], facts: PartyFacts, steps: int = 1) -> Request:
+def _request(asked: Sequence[Round], steps: int = 1) -> Request:
     one = asked[0]
+    assert one.request is not None
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be approved.")
-    operation = installed(one.operation)
-    if one.encoder is not None:
-        facts = replace(facts, n_features=len(one.encoder.names))
-    price = operation.read(one.payload, facts).cost(facts.n_samples)
-    a = one.payload
-    chosen = [name for name in operation.chosen if name in a.values]
+    price, a = one.request.cost(_RECORDS), one.payload
+    chosen = [name for name in one.request.chosen if name in a.values]
     each = [(dict(r.payload.values), digests(r.payload)) for r in asked]
     names = dict.fromkeys(name for values, arrays in each for name in (*values, *arrays))
     told = {name: {repr([v.get(name), d.get(name)]) for v, d in each} for name in names}
@@ -691,9 +688,12 @@ def _alike(one: Any, other: Any) -> bool:
     if type(one) is float and type(other) is float:
         return math.isclose(one, other, rel_tol=AGREEMENT, abs_tol=0.0)
     if not isinstance(one, np.ndarray):
-        return bool(one == other)
+        return type(one) is type(other) and bool(one == other)
     if one.dtype != other.dtype or one.shape != other.shape or one.dtype.kind != "f":
         return one.dtype == other.dtype and bool(np.array_equal(one, other))
+    # Scaled first: squares of numbers beyond 1e154 would overflow, and agree with anything.
+    largest = max(float(np.abs(array).max(initial=0.0)) for array in (one, other)) or 1.0
+    one, other = one / largest, other / largest
     scale = max(float(np.linalg.norm(one)), float(np.linalg.norm(other)))
     return float(np.linalg.norm(one - other)) <= AGREEMENT * scale
 
@@ -841,7 +841,8 @@ class SignedFederation(Federation):
         Then everyone who has signed is given the signatures of all, ``known`` ones of earlier
         starts included; that it has them is not waited for longer than a while.
         """
-        answers = self.ask(FINISH, packed("files", files), to=to, timeout=timeout)
+        everyone = tuple(self.parties() if to is None else to)
+        answers = self._asked(Round(FINISH, packed("files", files), everyone, timeout=timeout))
         nothing = np.zeros(0, np.uint8)
         signed = {
             name: a if isinstance(a, PartyError) else a.arrays.get("signature", nothing).tobytes()
@@ -850,7 +851,7 @@ class SignedFederation(Federation):
         made = {name: one for name, one in signed.items() if isinstance(one, bytes)}
         if made:
             asked = packed("parties", {**(known or {}), **made})
-            self.ask(FINISH, asked, to=list(made), step=1, timeout=_FAREWELL_SECONDS)
+            self._asked(Round(FINISH, asked, tuple(made), 1, _FAREWELL_SECONDS))
         return signed
 
     def _question(self, asked: Round) -> Question:
@@ -988,9 +989,7 @@ class Trusted:
         epsilon = asked.voting.epsilon
         kept = releases.claim(key, question=request.plan, epsilon=epsilon, cap=None).answer
         if kept is None:
-            request.releases = releases.id
-            told = request.operation, request.write()
-            answers = federation.ask(*told, to=federation.parties(), timeout=timeout)
+            answers = federation.ask(type(request)(asked, releases.id), timeout=timeout)
             kept = releases.keep(key, self._noised(asked, request, answers).encode())
         found = Payload.decode(kept)
         federation.left_out |= found.values["left_out"]
@@ -1143,7 +1142,8 @@ class PartySession(Generic[T]):
         self._steps.asked(*place, [self.name])
         try:
             self._approval.check()
-            made = answer(question, self._local.encoded_by(found.encoder))
+            assert found.request is not None
+            made = answer(question, found.request, self._local.encoded_by(found.encoder))
         except Exception as error:
             why = {self.name: PartyError.of(error)}
             self._steps.ended(*place, why)
@@ -1176,7 +1176,9 @@ class PartySession(Generic[T]):
         expected = Payload(dict(expected.values) | taken, expected.arrays)
         if question.operation != found.operation or question.step not in steps:
             raise OperationRefused("another question is next.", "step")
-        if self.name not in found.to or not agree(request, expected):
+        # Uploads on different lattices would add up to nothing.
+        same = request.values.get("spacing") == expected.values.get("spacing")
+        if self.name not in found.to or not (same and agree(request, expected)):
             raise OperationRefused("the request is not what follows from the study.", "request")
 
     def _recognise(self, step: Step) -> None:

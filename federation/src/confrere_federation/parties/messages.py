@@ -186,6 +186,17 @@ def _check_plain(value: object, *, depth: int) -> None:
         )
 
 
+def plain(value: Any) -> Any:
+    """Return a value as messages have it: numbers and texts of Python's own types."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return value.item()
+    return str(value) if isinstance(value, str) else value
+
+
 #: Probability with which honest noise may be longer than a bound reckons with.
 FARTHEST = 1e-18
 

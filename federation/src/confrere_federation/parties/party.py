@@ -76,14 +76,7 @@ from confrere_federation.parties.messages import (
     check_run,
     receipt_of,
 )
-from confrere_federation.parties.requests import (
-    OPERATIONS,
-    Operation,
-    PartyFacts,
-    RawRows,
-    SumOperation,
-    installed,
-)
+from confrere_federation.parties.requests import OPERATIONS, Operation, RawRows, SumOperation
 
 FORMAT: Literal["confrere-approval/1"] = "confrere-approval/1"
 NAMESPACE = "confrere-approval"
@@ -536,10 +529,6 @@ class LocalParty:
     def codes(self) -> NDArray[np.intp]:
         return np.asarray(self.y > 0 if self.n_classes == 2 else self.y, dtype=np.intp)
 
-    @property
-    def facts(self) -> PartyFacts:
-        return PartyFacts(len(self.y), int(self.X.shape[1]), self.n_classes)
-
 
 def check_witness(ledger: Path, *, allowed: bool) -> str | None:
     """Return what to say of a witness that a restored volume would take back with its ledger.
@@ -595,17 +584,19 @@ _MAX_STEP = 1_000_000
 logger = logging.getLogger("confrere_federation.parties")
 
 
-def serve(operation: str, payload: Payload, local: LocalParty, *, run: str, **more: Any) -> Payload:
-    """Answer one question of a run, or refuse it; ``more`` is as :class:`Question` has it."""
+def serve(asked: Operation, local: LocalParty, *, run: str, **more: Any) -> Payload:
+    """Answer a request in a run, or refuse it; ``more`` is as :class:`Question` has it."""
     told: Values = {"study": None, **more}
-    return answer(Question(run=run, operation=operation, payload=payload, **told), local)
+    question = Question(run=run, operation=asked.operation, payload=asked.payload, **told)
+    return answer(question, asked, local)
 
 
-def answer(question: Question, local: LocalParty) -> Payload:
+def answer(question: Question, asked: Operation, local: LocalParty) -> Payload:
     """Answer one question, or refuse it.
 
-    What is returned has the released arrays, the ledger's receipt (None if only public facts
-    leave), its head, and which question of whose is answered: what a party signs.
+    ``asked`` is what it is about, as the party itself derives it: what follows from the study. What
+    is returned has the released arrays, the ledger's receipt (None if only public facts leave), its
+    head, and which question of whose is answered: what a party signs.
 
     Raises OperationRefused if the policy says no, InvalidMessage if the request is wrong,
     BudgetExceeded if the account does not cover the price. Nothing was spent then.
@@ -613,8 +604,8 @@ def answer(question: Question, local: LocalParty) -> Payload:
     policy, answers = local.books.policy, local.books.answers
     check_agreed(question, local.books)
     policy.check(question.operation, question.step, question.payload)
-    asked = installed(question.operation).read(question.payload, local.facts)
-    price = asked.cost(local.facts.n_samples)
+    asked.check(local)
+    price = asked.cost(len(local.y))
     policy.check_cost(price)
     key = Key(question.run, asked.slot or question.operation, question.step)
     summed = asked if isinstance(asked, SumOperation) else None
@@ -703,7 +694,7 @@ def _ready(question: Question, asked: SumOperation, key: Key, local: LocalParty)
 
 
 def sum_context(asked: SumOperation, question: Question) -> SumContext:
-    about = (question.study or "", f"{asked.operation} {asked.write().digest}")
+    about = (question.study or "", f"{asked.operation} {asked.payload.digest}")
     study, request = (hashlib.sha256(one.encode()).hexdigest() for one in about)
     return SumContext(study=study, question=request, run=question.run, attempt=question.step)
 
@@ -780,7 +771,7 @@ def _settled(
         )
     told = [local.name, snapshots.name, question.study or "", asked.operation]
     about = [part.encode() for part in told] + [rows, str(local.n_classes).encode()]
-    request = asked.write().encode()
+    request = asked.payload.encode()
     if not isinstance(asked, SumOperation):
         return settled, NoiseKey(snapshots.secret, [b"own noise", *about, request])
     masking, made = local.masking, asked.mechanism

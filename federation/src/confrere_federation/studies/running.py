@@ -43,7 +43,6 @@ from confrere.errors import (
     ApprovalRefused,
     BudgetExceeded,
     ConfrereError,
-    InvalidMessage,
     InvalidParameter,
     InvalidRelease,
     OperationRefused,
@@ -75,8 +74,7 @@ from confrere.methods.plan import ModelPlan, Names
 from confrere.methods.priors import check_sources, encoded_by
 from confrere.methods.sums import Sums
 from confrere.model import Encoder, Model
-from confrere.model.model_json import read_model
-from confrere.model.strict_json import json_bytes, read_json
+from confrere.model.strict_json import json_bytes
 from confrere.release import (
     Adversary,
     Card,
@@ -123,14 +121,7 @@ from confrere_federation.parties.federation import (
     with_quorum,
     with_receipts,
 )
-from confrere_federation.parties.messages import (
-    Numbers,
-    PartyError,
-    Payload,
-    ResponseSpec,
-    Values,
-    terms,
-)
+from confrere_federation.parties.messages import Numbers, PartyError, ResponseSpec, Values, terms
 from confrere_federation.parties.party import (
     LocalParty,
     PartyAccounts,
@@ -139,18 +130,7 @@ from confrere_federation.parties.party import (
     SignedApproval,
     run_name,
 )
-from confrere_federation.parties.requests import (
-    EPSILON,
-    SCHEMA,
-    FieldKind,
-    Operation,
-    PartyFacts,
-    RawRows,
-    install,
-    numbers,
-    received_schema,
-    sent_schema,
-)
+from confrere_federation.parties.requests import Operation, RawRows, install
 from confrere_federation.progress import OPERATION_WORDS
 from confrere_federation.studies.study_file import (
     NOMINAL_ROWS,
@@ -167,9 +147,6 @@ from confrere_federation.studies.study_file import (
     trust_words,
 )
 
-_MADE = frozenset({"method", "settings", "n_samples"})
-_GIVEN = frozenset({"kind"})
-_PLAIN = (str, int, float, bool)
 T = TypeVar("T")
 
 
@@ -277,19 +254,6 @@ def public_facts(names: Names, count: int, auxiliary: Floats | None = None) -> P
     )
 
 
-@dataclass(frozen=True)
-class _OfSources(FieldKind):
-    """The numbers of released models, each under the name of its place among the sources."""
-
-    @override
-    def take(self, name: str, values: Values, arrays: Arrays) -> Any:
-        return {n: arrays.pop(n) for n in [*arrays] if n.startswith("source")}
-
-    @override
-    def put(self, name: str, value: Any) -> tuple[Values, Arrays]:
-        return {}, dict(value)
-
-
 class _Learn(Operation):
     @override
     def told(self) -> Values:
@@ -303,35 +267,11 @@ class _Learn(Operation):
             "method": one.method.name,
             "settings": one.settings,
             "classes": one.classes,
-            "schema": sent_schema(one.schema),
-            "sources": [dict(start.spec) for start in one.starts],
-            "released": released,
+            "schema": one.schema,
+            "sources": [start.spec for start in one.starts],
+            **released,
             "alpha": one.alpha,
         }
-
-    @classmethod
-    @override
-    def made(cls, told: Values) -> Learning:
-        schema = received_schema(told["schema"])
-        known = {"classes": tuple(told["classes"]), "schema": schema, "alpha": told["alpha"]}
-        starts, left = [], dict(told["released"])
-        for k, spec in enumerate(told["sources"]):
-            prefix = f"source{k}_"
-            own = {n.removeprefix(prefix): left.pop(n) for n in [*left] if n.startswith(prefix)}
-            starts.append(_start(spec, own, known))
-        if left:
-            raise InvalidMessage("the request has unknown arrays.")
-        return _learning(told["method"], told["settings"], **known, starts=tuple(starts))
-
-    @override
-    def check(self, facts: PartyFacts, told: Values) -> None:
-        super().check(facts, told)
-        try:
-            self.asked.at(facts.n_samples)
-        except ConfrereError:
-            raise
-        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
-            raise InvalidMessage(f"the request makes no plan ({type(error).__name__}).") from error
 
     @override
     def response(self, n_samples: int) -> ResponseSpec:
@@ -343,51 +283,7 @@ class _Learn(Operation):
         return party.encoded_by(self.asked.at(len(party.y))[0])
 
 
-def _learning(name: object, settings: object, **known: Any) -> Learning:
-    try:
-        method = find_method(str(name))
-    except InvalidParameter:
-        raise InvalidMessage("method must be one of the catalogue's.") from None
-    if not isinstance(settings, dict) or not all(type(v) in _PLAIN for v in settings.values()):
-        raise InvalidMessage("settings must be a table of plain values.")
-    if not EPSILON.fits(settings.get("epsilon")):
-        raise InvalidMessage(f"epsilon must be {EPSILON.words}.")
-    return Learning(method, settings, **known)
-
-
-def _start(spec: Any, numbers: Arrays, known: Mapping[str, Any]) -> Start:
-    if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
-        raise InvalidMessage("a source is a method with its settings and size, or a model.")
-    if spec.keys() == _GIVEN:
-        if numbers.keys() != {"model"} or type(spec["kind"]) is not str:
-            raise InvalidMessage("a source that is given is a model.")
-        model = read_model(read_json(numbers["model"].tobytes(), "source"))
-        # What it guarantees its own records is on its card, and not the target's business.
-        return Start(spec["kind"], model, spec, numbers, Guarantee(1.0))
-    if type(spec["n_samples"]) is not int:
-        raise InvalidMessage("a source has a number of records.")
-    learning = _learning(spec["method"], spec["settings"], **known)
-    if learning.response(spec["n_samples"]).fault(Payload(arrays=numbers)) is not None:
-        raise InvalidMessage("a source's numbers are not what its method releases.")
-    return learning.start(spec["n_samples"], numbers)
-
-
-_TABLE = FieldKind("a table", lambda told: type(told) is dict, cast=dict)
-_LIST = FieldKind("a list", lambda told: type(told) is list, cast=list)
-
-install(
-    Learning,
-    {
-        "method": FieldKind("a text", lambda told: type(told) is str),
-        "settings": _TABLE,
-        "classes": _LIST,
-        "schema": SCHEMA,
-        "sources": _LIST,
-        "released": _OfSources("numbers", bool),
-        "alpha": numbers(1, default=None),
-    },
-    _Learn,
-)
+install(Learning, (), _Learn)
 
 
 @dataclass(frozen=True)
@@ -1199,8 +1095,6 @@ def requests_of(
         protocol_of(study, given),
         [each.name for each in study.payers] if among is None else among,
         study.sha256,
-        len(study.columns),
-        n_classes=study.n_classes,
         most=MAX_MESSAGE if study.engine != "local" else None,
     )
 
@@ -1242,7 +1136,7 @@ def local_party(
         study.seed,
         n_classes=study.n_classes,
         engine=local.engine,
-        raw=None if sums is None else RawRows(sent_schema(study.schema), sums),
+        raw=None if sums is None else RawRows(study.schema.fingerprint(), sums),
         encode=lambda encoder: read_rows(study, local.table(), encoder).coded(study),
         encoding=study.encoder.told(),
     )
