@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from confrere.data.schema import PublicSchema
 from confrere.errors import (
     ConfrereError,
     InvalidMessage,
@@ -194,6 +195,8 @@ def plain(value: Any) -> Any:
         return [plain(one) for one in value]
     if isinstance(value, np.generic | np.ndarray):
         return value.item()
+    if isinstance(value, PublicSchema):
+        return value.fingerprint()
     return str(value) if isinstance(value, str) else value
 
 

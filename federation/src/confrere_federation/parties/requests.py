@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.data.frame import BodyFrame, Frame
-from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.measurements import Objective, Point, SecureSum
@@ -95,23 +94,23 @@ class Operation:
         values: Values = {}
         arrays: Arrays = {}
         for name, value in self.told().items():
+            if value is None or (name in _SILENT and value == _SILENT[name]):
+                continue
             if isinstance(value, Frame | BodyFrame):
-                values[name] = value.facts()
                 arrays |= {n: array for n, array in value.arrays().items() if array is not None}
-            elif isinstance(value, PublicSchema):
-                values[name] = value.fingerprint()
-            elif isinstance(value, np.ndarray) and value.ndim:
+                value = value.facts()
+            if isinstance(value, np.ndarray) and value.ndim:
                 arrays[name] = value
-            elif value is not None and not (name in _SILENT and value == _SILENT[name]):
+            else:
                 values[name] = plain(value)
         return Payload(values, arrays)
 
     def check(self, party: LocalParty) -> None:
         """Refuse what is for other rows than a party has, before anything is paid."""
         told = self.told()
-        columns = (
-            len(told["coef"]) if "coef" in told else getattr(told.get("frame"), "n_features", None)
-        )
+        columns = len(told["coef"]) if "coef" in told else None
+        if "frame" in told:
+            columns = told["frame"].n_features
         if columns not in (None, party.X.shape[1]):
             raise InvalidMessage("the request is for rows of another number of columns.")
         classes = getattr(self.holder, "n_classes", 2)
