@@ -1137,13 +1137,12 @@ class PartySession(Generic[T]):
             return self._finish(question, steps, found)
         if not isinstance(found, Round):
             raise OperationRefused("nothing is left to ask.", "step")
-        self._compare(question, found)
+        request = self._compared(question, found)
         place = "ready" if question.asks_ready else question.operation, question.step
         self._steps.asked(*place, [self.name])
         try:
             self._approval.check()
-            assert found.request is not None
-            made = answer(question, found.request, self._local.encoded_by(found.encoder))
+            made = answer(question, request, self._local.encoded_by(found.encoder))
         except Exception as error:
             why = {self.name: PartyError.of(error)}
             self._steps.ended(*place, why)
@@ -1166,8 +1165,8 @@ class PartySession(Generic[T]):
         self._replay = known
         return found
 
-    def _compare(self, question: Question, found: Round) -> None:
-        """Refuse a question that is not the one that follows; of a sum's tries any will do."""
+    def _compared(self, question: Question, found: Round) -> Operation:
+        """Return what follows, if it is what is asked; of a sum's tries any will do."""
         request, expected = question.payload, found.payload
         steps = range(found.step, found.step + 1)
         if found.tries > 0:
@@ -1180,6 +1179,8 @@ class PartySession(Generic[T]):
         same = request.values.get("spacing") == expected.values.get("spacing")
         if self.name not in found.to or not (same and agree(request, expected)):
             raise OperationRefused("the request is not what follows from the study.", "request")
+        assert found.request is not None
+        return found.request
 
     def _recognise(self, step: Step) -> None:
         """Refuse to go on where others hold an answer of ours that our own files do not."""

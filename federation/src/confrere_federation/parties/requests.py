@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from confrere.arrays import Floats
 from confrere.data.frame import BodyFrame, Frame
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Guarantee
@@ -310,10 +311,13 @@ class _PartyShare(SumOperation, _Polled):
 
     @override
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        # One whose own problem cannot be solved adds nothing.
-        part = self.asked.voting.part(*self.sent_by(party), self.asked.n_parties)
-        (words,) = source.draw(self.mechanism.share, part)
+        (words,) = source.draw(self.mechanism.share, self.part(party))
         return {"masked": words.view(np.int64)}
+
+    def part(self, party: LocalParty) -> Floats:
+        """Return what a party adds; one whose own problem cannot be solved adds nothing."""
+        found: Floats = self.asked.voting.part(*self.sent_by(party), self.asked.n_parties)
+        return found
 
 
 class UnnoisedPoll(_Polled):
