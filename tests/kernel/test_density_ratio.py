@@ -6,14 +6,7 @@ from scipy import stats
 
 from confrere import PrivateLogisticRegression
 from confrere.arrays import sum_zero_basis
-from confrere.audit.adversary import (
-    log_density,
-    log_density_softmax,
-    loss_of_privacy,
-    opposed_case,
-    random_unit,
-    worst_loss,
-)
+from confrere.audit.adversary import log_density, opposed_case, random_unit, worst_loss
 from confrere.data.frame import BoundedRows, into_ball
 from confrere.estimators import designed
 from confrere.kernel import accountants, norms
@@ -36,7 +29,7 @@ MADE = BoundedRows.__init__
 @pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 2.0), (1.0, 0.4), (0.2, 3.0), (4.0, 0.05)])
 def test_never_above_epsilon_and_nothing_wasted(d, cap, change, epsilon, ridge):
     rho = pure_rate(epsilon, Exposure(loss=Logistic(cap), ridges=(ridge,), neighbours=change))
-    worst = worst_loss(d, rho=rho, ridge=ridge, cap=cap, change=change)
+    worst = worst_loss(L2(d), Logistic(cap), rho=rho, ridge=ridge, change=change)
     assert worst <= epsilon * ABOVE
     if d > 1:  # on a line two badly fitted records cannot pull opposite ways
         assert worst >= 0.99 * epsilon
@@ -61,8 +54,9 @@ def test_multinomial_never_above_epsilon(d, change, n_classes):
         if change is Neighbours.ADD_REMOVE:
             X_other, codes_other = X[1:], codes[1:]
         W = basis @ rng.normal(size=(n_classes - 1, d)) * 10 ** rng.uniform(-1, 1.5)
-        first = log_density_softmax(W, X, codes, basis, rho=rho, ridge=ridge)
-        second = log_density_softmax(W, X_other, codes_other, basis, rho=rho, ridge=ridge)
+        known = {"rho": rho, "ridge": ridge, "loss": Softmax(n_classes)}
+        first = log_density(W, X, codes, **known)
+        second = log_density(W, X_other, codes_other, **known)
         largest = max(largest, abs(first - second))
     assert 0.1 * epsilon < largest <= epsilon * ABOVE
 
@@ -85,8 +79,8 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3, purpose="inference"):
     worst = 0.0
     for margin in np.linspace(-4, 8, 25):
         case = opposed_case(3, tilt=margin / 300, tilt_second=12 / 300, size=300)
-        common = {"rho": mechanism.rate, "ridge": mechanism.act.ridge, "cap": mechanism.loss.slope}
-        worst = max(worst, loss_of_privacy(case.scaled(reach), **common))
+        common = {"rho": mechanism.rate, "ridge": mechanism.act.ridge, "loss": mechanism.loss}
+        worst = max(worst, *case.scaled(reach).losses(**common))
     assert worst <= epsilon * (1 - SOLVER_SHARE) * ABOVE
     assert constant_is_inside
     drawn = L2(3).draw(mechanism.rate, SeededSource(1), 4000)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from confrere.audit.adversary import worst_body_loss
+from confrere.audit.adversary import worst_loss
 from confrere.audit.densities import log_density, norms_of
 from confrere.data import frame as rows_body
 from confrere.data.frame import BodyFrame
@@ -62,9 +62,9 @@ def mechanism_of(body, *, epsilon=1.0, ridge=0.4, cap=0.5, neighbours=Neighbours
 
 def worst_of(mechanism, draws=2):
     """The exact loss over corners of the body that a mechanism of one block says it has."""
-    facts = {"rho": mechanism.act.law.rate, "ridge": mechanism.act.ridge}
-    facts |= {"cap": mechanism.loss.slope, "change": mechanism.neighbours}
-    return worst_body_loss(mechanism.act.norm, **facts, draws=draws)
+    act, change = mechanism.act, mechanism.neighbours
+    known = {"rho": act.law.rate, "ridge": act.ridge, "change": change, "draws": draws}
+    return worst_loss(act.norm, act.loss, **known)
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -27,9 +27,9 @@ def test_objective_perturbation_releases_its_density(cap, ridge):
     mechanism = ball(1, n_samples=4, ridge=ridge, cap=cap)
     source = SeededSource(11)
     drawn = [mechanism.sample(([X], Y), source)[0][0, 0] for _ in range(1500)]
-    law = cdf(rho=mechanism.rate, ridge=ridge, cap=cap)
+    law = cdf(rho=mechanism.rate, ridge=ridge, loss=mechanism.loss)
     assert stats.kstest(drawn, law).pvalue > 1e-3
-    wrong = cdf(rho=2 * mechanism.rate, ridge=ridge, cap=cap)
+    wrong = cdf(rho=2 * mechanism.rate, ridge=ridge, loss=mechanism.loss)
     assert stats.kstest(drawn, wrong).pvalue < 1e-6
 
 

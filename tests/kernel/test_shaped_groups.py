@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
-from confrere.audit.adversary import worst_body_loss
+from confrere.audit.adversary import worst_loss
 from confrere.audit.densities import norms_of
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
@@ -43,7 +43,7 @@ def groups_of(weights, *, epsilon=1.0, ridge=0.4, cap=0.5):
 def whole_loss(low):
     """Sum the groups' losses: every group has corners of its own for the two records."""
     return sum(
-        worst_body_loss(act.norm, rho=act.law.rate, ridge=act.ridge, cap=low.loss.slope, draws=2)
+        worst_loss(act.norm, low.loss, rho=act.law.rate, ridge=act.ridge, draws=2)
         for act in low.acts
     )
 

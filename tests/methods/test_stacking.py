@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from confrere import FeatureStackingClassifier, SampleStackingClassifier
-from confrere.audit.adversary import log_density, opposed_case, random_case, signed_loss
+from confrere.audit.adversary import log_density, opposed_case, random_case
 from confrere.errors import CalibrationError
 from confrere.kernel.accountants import Exposure, Logistic, gaussian_delta
 from confrere.kernel.guarantee import Neighbours
@@ -51,8 +51,7 @@ def joint_loss(mech, margins, tilt_second):
             for m in margins
         )
         return max(
-            signed_loss(pair.scaled(length), rho=rate, ridge=ridge, cap=mech.loss.slope)
-            for pair in pairs
+            pair.scaled(length).losses(rho=rate, ridge=ridge, loss=mech.loss)[0] for pair in pairs
         )
 
     known = [(act.law.rate, act.ridge) for act in mech.acts]
@@ -109,7 +108,7 @@ def test_random_joint_neighbours(clipping):
             lengths = np.abs(rng.normal(size=5))
             lengths /= np.linalg.norm(lengths)
         loss = sum(
-            signed_loss(random_case(rng, 2).scaled(length), rho=act.law.rate, ridge=act.ridge)
+            random_case(rng, 2).scaled(length).losses(rho=act.law.rate, ridge=act.ridge)[0]
             for act, length in zip(mech.acts, lengths, strict=True)
         )
         assert abs(loss) <= mech.epsilon * ABOVE
@@ -122,10 +121,10 @@ def test_the_transfer_papers_step_six_is_false():
         opposed_case(2, tilt=m / 1000, tilt_second=12 / 1000, size=1000.0)
         for m in np.linspace(-1, 6, 71)
     ]
-    printed = max(signed_loss(each, rho=0.5, ridge=0.39) for each in [pair, *pairs])
+    printed = max(each.losses(rho=0.5, ridge=0.39)[0] for each in [pair, *pairs])
     assert printed > 1.27
     sound = pure_rate(1.0, Exposure(loss=Logistic(), ridges=(0.39,)))
-    assert max(signed_loss(each, rho=sound, ridge=0.39) for each in pairs) <= ABOVE
+    assert max(each.losses(rho=sound, ridge=0.39)[0] for each in pairs) <= ABOVE
 
 
 def test_no_rate_exists_when_the_jacobians_cost_too_much():

@@ -8,20 +8,17 @@ shows an error of a few per cent, which no sampling does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from numpy.typing import ArrayLike
 
 from confrere.arrays import Floats, sum_zero_basis
-from confrere.audit.densities import norms_of
+from confrere.audit.densities import log_det, norms_of, pull
+from confrere.kernel.accountants import Labels, Logistic, Loss
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.norms import L1, Body, Norm
-from confrere.solver.descent import curvature, residual
-
-Length = Callable[[Floats], float]
+from confrere.kernel.norms import L1, L2, Body, Norm
 
 #: Margins of the changed record that are tried: from well fitted to badly fitted.
 _MARGINS = np.linspace(-4, 8, 41)
@@ -29,81 +26,65 @@ _MARGINS = np.linspace(-4, 8, 41)
 #: How far the wrong class leads at the changed records: the Jacobian counts most at small ones.
 LEADS = np.linspace(-2, 12, 29)
 
+LOGISTIC = Logistic()
+
 
 def log_density(
     w: ArrayLike,
     X: Floats,
-    y: Floats,
+    y: Labels,
     *,
     rho: float,
     ridge: float,
     centre: Floats | float = 0.0,
-    cap: float = 1.0,
+    loss: Loss = LOGISTIC,
 ) -> float:
-    """Return ``-rho ||b(w)|| + log det A(w)`` for labels in {-1, +1} and dense rows."""
-    weights = np.asarray(w, dtype=np.float64)
-    margins = y * (X @ weights)
-    b = X.T @ (y * residual(margins, cap)) - ridge * (weights - centre)
-    hessian = (X * curvature(margins, cap)[:, None]).T @ X + ridge * np.eye(len(weights))
-    _, log_det = np.linalg.slogdet(hessian)
-    return float(-rho * np.linalg.norm(b) + log_det)
-
-
-def l2_norm(b: Floats) -> float:
-    return float(np.linalg.norm(b))
-
-
-def l1_norm(b: Floats) -> float:
-    return float(np.abs(b).sum())
+    """Return ``-rho ||b(w)|| + log det A(w)`` for dense rows and noise of the L2 norm."""
+    W = np.reshape(np.asarray(w, dtype=np.float64), (loss.n_scores, -1))
+    b = pull(loss, W, X, y) + ridge * (W - centre)
+    return float(-rho * np.linalg.norm(b) + log_det(loss, W, X, y, ridge))
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Two data sets that differ in one record, and a point at which to compare densities."""
 
-    common: Floats  #: Signed rows ``y x`` of the records that both have
-    #: ``first``, ``second``: signed row of the record that changes; None if it is not there.
-    first: Floats | None
+    common: Floats  #: Rows of the records that both have: of two classes signed, ``y x``
+    #: ``first``, ``second``: row of the record that changes; None if it is not there.
+    first: Floats
     second: Floats | None
     w: Floats  #: The released weights at which the densities are compared
-
-    def swapped(self) -> Comparison:
-        """Return the same two data sets the other way round."""
-        return replace(self, first=self.second, second=self.first)
+    codes: Labels | None = None  #: Classes of the common records, where there are several
+    code: float = 1.0  #: Class of the record that changes
 
     def scaled(self, length: float) -> Comparison:
         """Return it for rows ``length`` times as long, with the same margins."""
-        first, second = (None if x is None else x * length for x in (self.first, self.second))
-        return Comparison(self.common * length, first, second, self.w / length)
+        second = None if self.second is None else self.second * length
+        rows = self.common * length, self.first * length, second
+        return Comparison(*rows, self.w / length, self.codes, self.code)
 
-    def rows(self, changed: Floats | None) -> Floats:
-        """Return all signed rows of one of the data sets."""
-        return self.common if changed is None else np.vstack([self.common, changed])
+    def sides(self) -> Iterator[tuple[Floats, Labels]]:
+        """Yield all rows and labels of either data set."""
+        labels = np.ones(len(self.common)) if self.codes is None else self.codes
+        for row in (self.first, self.second):
+            if row is None:
+                yield self.common, labels
+            else:
+                yield np.vstack([self.common, row]), np.append(labels, self.code)
 
+    def losses(
+        self, *, rho: float, ridge: float, loss: Loss = LOGISTIC, norm: Norm | None = None
+    ) -> tuple[float, float]:
+        """Return the log density ratio at ``w``, first over second, and second over first.
 
-def signed_loss(
-    case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, norm: Length = l2_norm
-) -> float:
-    """Return the log density ratio at ``w``, first over second, for the worst public centre."""
-    pulls, log_dets = [], []
-    for changed in (case.first, case.second):
-        rows = case.rows(changed)
-        pulls.append(rows.T @ residual(rows @ case.w, cap))
-        # At rate zero the density is the Hessian's determinant.
-        ones = np.ones(len(rows))
-        log_dets.append(log_density(case.w, rows, ones, rho=0.0, ridge=ridge, cap=cap))
-    needed = norm(pulls[1] - pulls[0])
-    return rho * needed + log_dets[0] - log_dets[1]
-
-
-def loss_of_privacy(
-    case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, norm: Length = l2_norm
-) -> float:
-    """Return the larger of the two directions' losses."""
-    return max(
-        abs(signed_loss(each, rho=rho, ridge=ridge, cap=cap, norm=norm))
-        for each in (case, case.swapped())
-    )
+        Both are of the worst public centre, with which one side needs no noise.
+        """
+        W, sides = np.reshape(self.w, (loss.n_scores, -1)), list(self.sides())
+        pulls = [pull(loss, W, X, y) for X, y in sides]
+        one, other = (log_det(loss, W, X, y, ridge) for X, y in sides)
+        noise = norms_of(norm or L2(W.shape[1]), pulls[1] - pulls[0])
+        moved = rho * float(noise.sum())
+        return moved + one - other, moved + other - one
 
 
 def random_unit(generator: np.random.Generator, d: int) -> Floats:
@@ -164,55 +145,58 @@ def adversarial_cases(
     generator = np.random.default_rng(seed)
     for _ in range(draws):
         yield random_case(generator, d, change=change, n_common=int(generator.integers(0, 4)))
-    # Where a cap bends the loss, the worst residual sits just below the bend.
-    bends = [float(np.log(c / (1 - c))) - 1e-9 for c in {cap, 1 - cap} if 0 < c < 1]
     for size in (300.0, 1000.0) if d > 1 else (1.0,):
-        for margin in [*_MARGINS, *bends]:
+        for margin in [*_MARGINS, *_bends(cap)]:
             tilt, length = (margin / size, size) if d > 1 else (0.0, margin)
             yield opposed_case(d, tilt=tilt, size=length, change=change)
             yield opposed_case(d, tilt=tilt, tilt_second=12 / size, size=length, change=change)
 
 
 def worst_loss(
-    d: int,
+    norm: Norm,  # Of the rows; the noise's density has it of every class, summed
+    loss: Loss = LOGISTIC,
     *,
     rho: float,
     ridge: float,
-    cap: float = 1.0,
     change: Neighbours = Neighbours.REPLACE_ONE,
-    order: int = 2,
+    length: float = 1.0,  # Of the rows, where groups share a row's length
+    # Whether the loss counts first over second alone, as losses of groups that see the same
+    # records add up in one direction; else in both.
+    signed: bool = False,
+    # ``seed``, ``draws``: of the random cases.
     seed: int = 0,
     draws: int = 60,
 ) -> float:
-    """Return the largest loss over all cases; with ``order=1`` of Laplace noise in the L1 ball."""
-    cases = adversarial_cases(d, cap=cap, change=change, seed=seed, draws=draws)
-    norm = l2_norm
-    if order == 1:
-        cases, norm = (_in_l1_ball(case) for case in cases), l1_norm
-    return max(loss_of_privacy(case, rho=rho, ridge=ridge, cap=cap, norm=norm) for case in cases)
+    """Return the largest loss over random and constructed cases."""
+    if loss.n_scores > 1:
+        cases = _softmax_cases(loss.n_classes, norm, change, seed, draws)
+    elif isinstance(norm, Body):
+        cases = _body_cases(norm, loss.slope, change, seed, draws)
+    else:
+        cases = adversarial_cases(norm.size, cap=loss.slope, change=change, seed=seed, draws=draws)
+        if isinstance(norm, L1):
+            cases = map(_in_l1_ball, cases)
+    known = {"rho": rho, "ridge": ridge}
+    found = (case.scaled(length).losses(**known, loss=loss, norm=norm) for case in cases)
+    return max(one if signed else max(one, other) for one, other in found)
 
 
-def worst_body_loss(
-    body: Body,
-    *,
-    rho: float,
-    ridge: float,
-    cap: float = 1.0,
-    change: Neighbours = Neighbours.REPLACE_ONE,
-    seed: int = 0,
-    draws: int = 60,
-) -> float:
-    """Return the largest loss over rows at corners of a body, with noise of its gauge."""
+def _bends(cap: float) -> list[float]:
+    """Return where a cap bends the loss: the worst residual sits just below."""
+    return [float(np.log(c / (1 - c))) - 1e-9 for c in {cap, 1 - cap} if 0 < c < 1]
+
+
+def _body_cases(
+    body: Body, cap: float, change: Neighbours, seed: int, draws: int
+) -> Iterator[Comparison]:
+    """Yield rows at corners of a body."""
     generator = np.random.default_rng(seed)
-    bends = [float(np.log(c / (1 - c))) - 1e-9 for c in {cap, 1 - cap} if 0 < c < 1]
     # A signed row is badly fitted where its margin is negative; -12 is as badly as can be.
-    margins = [*-_MARGINS[::4], *(-bend for bend in bends)]
-    nobody = np.zeros((0, body.size))
-    pairs = [(nobody, opposed_corners(body))]
+    margins = [*-_MARGINS[::4], *(-bend for bend in _bends(cap))]
+    pairs = [(np.zeros((0, body.size)), opposed_corners(body))]
     for _ in range(draws):
         common = corner_rows(body, generator, int(generator.integers(0, 3)))
         pairs.append((common, corner_rows(body, generator, 2)))
-    worst = 0.0
     for common, (first, other) in pairs:
         second = None if change is Neighbours.ADD_REMOVE else other
         both = np.array([first, other] if change is Neighbours.REPLACE_ONE else [first])
@@ -220,12 +204,7 @@ def worst_body_loss(
         for margin in margins:
             for far in (margin, -margin, -12.0):
                 w = inverse @ np.array([margin, far])[: len(both)]
-                case = Comparison(common, first, second, w)
-                loss = loss_of_privacy(
-                    case, rho=rho, ridge=ridge, cap=cap, norm=lambda b: float(norms_of(body, b)[0])
-                )
-                worst = max(worst, loss)
-    return worst
+                yield Comparison(common, first, second, w)
 
 
 def opposed_corners(body: Body) -> Floats:
@@ -254,119 +233,30 @@ def corner_rows(body: Body, generator: np.random.Generator, count: int) -> Float
 
 def _in_l1_ball(case: Comparison) -> Comparison:
     common = case.common / np.maximum(1.0, np.abs(case.common).sum(axis=1, keepdims=True))
-    first, second = (None if x is None else x / np.abs(x).sum() for x in (case.first, case.second))
-    return Comparison(common, first, second, case.w)
-
-
-@dataclass(frozen=True)
-class SoftmaxComparison:
-    """Two data sets that differ in one record; a record is a row and its class code.
-
-    ``second`` is None if the record is not there. ``W`` is where densities are compared.
-    """
-
-    common: tuple[Floats, NDArray[np.intp]]
-    first: tuple[Floats, int]
-    second: tuple[Floats, int] | None
-    W: Floats
-
-    def side(self, record: tuple[Floats, int] | None) -> tuple[Floats, NDArray[np.intp]]:
-        """Return rows and codes of one of the data sets."""
-        X, codes = self.common
-        if record is None:
-            return X, codes
-        return np.vstack([X, record[0]]), np.append(codes, record[1])
-
-
-def worst_softmax_loss(
-    n_classes: int,
-    norm: Norm,  # Of the rows; the noise's density has it of every class, summed
-    *,
-    rho: float,
-    ridge: float,
-    change: Neighbours = Neighbours.REPLACE_ONE,
-    length: float = 1.0,  # Of the rows, where groups share a row's length
-    # Whether the loss counts first over second alone, as losses of groups that see the same
-    # records add up in one direction; else in both.
-    signed: bool = False,
-    # ``seed``, ``draws``: of the random cases.
-    seed: int = 0,
-    draws: int = 60,
-) -> float:
-    """Return the largest loss over random and constructed cases."""
-    cases = (_scaled(case, length) for case in _softmax_cases(n_classes, norm, change, seed, draws))
-    losses = (_softmax_losses(case, norm, rho, ridge) for case in cases)
-    return max(first if signed else max(first, second) for first, second in losses)
-
-
-def log_density_softmax(
-    W: Floats, X: Floats, codes: NDArray[np.intp], basis: Floats, *, rho: float, ridge: float
-) -> float:
-    """Return the multinomial log density at ``W = basis C`` of the sum-zero subspace.
-
-    ``basis`` is ``(K, K-1)`` with orthonormal columns that sum to zero.
-    """
-    P = special.softmax(X @ W.T, axis=1)
-    errors = P.copy()
-    errors[np.arange(len(codes)), codes] -= 1
-    b = -(errors.T @ X) - ridge * W
-    reduced = P @ basis
-    size = basis.shape[1] * X.shape[1]
-    hessian = ridge * np.eye(size)
-    for x, p, r in zip(X, P, reduced, strict=True):
-        block = (basis.T * p) @ basis - np.outer(r, r)
-        hessian += np.kron(block, np.outer(x, x))
-    _, log_det = np.linalg.slogdet(hessian)
-    return float(-rho * np.linalg.norm(b) + log_det)
-
-
-def _scaled(case: SoftmaxComparison, length: float) -> SoftmaxComparison:
-    """Make all rows shorter, and scores what they were."""
-    other = None if case.second is None else (length * case.second[0], case.second[1])
-    common = length * case.common[0], case.common[1]
-    return SoftmaxComparison(
-        common, (length * case.first[0], case.first[1]), other, case.W / length
-    )
-
-
-def _softmax_losses(
-    case: SoftmaxComparison, norm: Norm, rho: float, ridge: float
-) -> tuple[float, float]:
-    """Return the log ratio in both directions; a public centre makes one side need no noise."""
-    basis = sum_zero_basis(len(case.W))
-    pulls, log_dets = [], []
-    for record in (case.first, case.second):
-        X, codes = case.side(record)
-        errors = special.softmax(X @ case.W.T, axis=1)
-        errors[np.arange(len(codes)), codes] -= 1
-        pulls.append(errors.T @ X)
-        log_dets.append(log_density_softmax(case.W, X, codes, basis, rho=0.0, ridge=ridge))
-    moved = rho * float(norms_of(norm, pulls[0] - pulls[1]).sum())
-    return moved + log_dets[0] - log_dets[1], moved + log_dets[1] - log_dets[0]
+    second = None if case.second is None else case.second / np.abs(case.second).sum()
+    return Comparison(common, case.first / np.abs(case.first).sum(), second, case.w)
 
 
 def _softmax_cases(
     n_classes: int, norm: Norm, change: Neighbours, seed: int, draws: int
-) -> Iterator[SoftmaxComparison]:
+) -> Iterator[Comparison]:
     generator = np.random.default_rng(seed)
     basis = sum_zero_basis(n_classes)
-    d = norm.size
+    d, alone = norm.size, change is Neighbours.ADD_REMOVE
     for _ in range(draws):
         n = int(generator.integers(0, 4))
-        common = _rows(norm, generator, n), generator.integers(0, n_classes, size=n)
+        common, codes = _rows(norm, generator, n), generator.integers(0, n_classes, size=n)
         first, other = _rows(norm, generator, 2)
         code = int(generator.integers(n_classes))
         W = basis @ generator.normal(size=(n_classes - 1, d)) * 10 ** generator.uniform(-1, 2)
-        second = None if change is Neighbours.ADD_REMOVE else (other, code)
-        yield SoftmaxComparison(common, (first, code), second, W)
-    nobody = np.zeros((0, d)), np.zeros(0, dtype=np.intp)
-    for first, other, towards in _opposed(norm):
-        second = None if change is Neighbours.ADD_REMOVE else (other, 0)
-        for lead in LEADS:
-            # Both records are taken for the last class by ``lead`` and pull opposite ways.
-            W = np.zeros((n_classes, d))
-            W[-1] = lead * towards
-            yield SoftmaxComparison(nobody, (first, 0), second, W - W.mean(axis=0))
+        yield Comparison(common, first, None if alone else other, W, codes, code)
+    first, other, towards = opposed_rows(norm)
+    rows = np.zeros((0, d)), first, None if alone else other
+    for lead in LEADS:
+        # Both records are taken for the last class by ``lead`` and pull opposite ways.
+        W = np.zeros((n_classes, d))
+        W[-1] = lead * towards
+        yield Comparison(*rows, W - W.mean(axis=0), np.zeros(0), 0)
 
 
 def _rows(norm: Norm, generator: np.random.Generator, count: int) -> Floats:
@@ -378,12 +268,11 @@ def _rows(norm: Norm, generator: np.random.Generator, count: int) -> Floats:
     return rows / np.abs(rows).sum(axis=1, keepdims=True) if isinstance(norm, L1) else rows
 
 
-def _opposed(norm: Norm) -> Iterator[tuple[Floats, Floats, Floats]]:
-    """Yield two rows that are opposed, all but, and the weights that score both of them one."""
+def opposed_rows(norm: Norm) -> tuple[Floats, Floats, Floats]:
+    """Return two rows that are opposed, all but, and the weights that score both of them one."""
     if isinstance(norm, Body):
         first, other = opposed_corners(norm)
-        yield first, other, np.linalg.pinv(np.array([first, other])) @ np.ones(2)
-        return
+        return first, other, np.linalg.pinv(np.array([first, other])) @ np.ones(2)
     d = norm.size
     tilt = 1e-3 if d > 1 else 0.0
     first, other, towards = np.zeros(d), np.zeros(d), np.zeros(d)
@@ -393,4 +282,4 @@ def _opposed(norm: Norm) -> Iterator[tuple[Floats, Floats, Floats]]:
     if isinstance(norm, L1):
         first, other = first / np.abs(first).sum(), other / np.abs(other).sum()
     towards[1 if d > 1 else 0] = 1 / first[1] if d > 1 else 1.0
-    yield first, other, towards
+    return first, other, towards

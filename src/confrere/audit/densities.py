@@ -49,6 +49,19 @@ def bends(loss: Loss, scores: Floats, labels: Labels) -> Floats:
     return np.asarray(diagonals - shares[:, :, None] * shares[:, None, :])
 
 
+def pull(loss: Loss, W: Floats, X: Floats, y: Labels) -> Floats:
+    """Return the gradient of the summed losses, ``(n_scores, d)``."""
+    scores = np.array((W @ X.T)[None], dtype=np.float64)
+    return np.asarray(loss.residuals(scores, y)[0] @ X)
+
+
+def log_det(loss: Loss, W: Floats, X: Floats, y: Labels, ridge: float) -> float:
+    """Return that of the Hessian of the summed losses and the ridge."""
+    hessian = np.einsum("nab,ni,nj->aibj", bends(loss, X @ W.T, y), X, X, optimize=True)
+    _, found = np.linalg.slogdet(hessian.reshape(W.size, W.size) + ridge * np.eye(W.size))
+    return float(found)
+
+
 @dataclass(frozen=True, eq=False)
 class PerturbedTerm:
     """The density of one block's release, given its rows."""
@@ -73,17 +86,13 @@ class PerturbedTerm:
         """Return the noise that makes these weights the minimiser."""
         act, W = self.made, np.reshape(released, (self.made.loss.n_scores, -1))
         towards = 0.0 if act.centre is None else np.reshape(act.centre, W.shape)
-        scores = np.array((W @ self.X.T)[None], dtype=np.float64)
-        (residuals,) = act.loss.residuals(scores, self.y)
-        return np.asarray(-(residuals @ self.X + act.ridge * (W - towards)).ravel())
+        return -(pull(act.loss, W, self.X, self.y) + act.ridge * (W - towards)).ravel()
 
     def log_density(self, released: Floats) -> float:
         """Return that of the noise, and of the Hessian's determinant."""
         act, W = self.made, np.reshape(released, (self.made.loss.n_scores, -1))
-        bent, size = bends(act.loss, self.X @ W.T, self.y), W.size
-        hessian = np.einsum("nab,ni,nj->aibj", bent, self.X, self.X, optimize=True)
-        _, found = np.linalg.slogdet(hessian.reshape(size, size) + act.ridge * np.eye(size))
-        return float(found) + log_density(act.law, self.noise(W))
+        found = log_det(act.loss, W, self.X, self.y, act.ridge)
+        return found + log_density(act.law, self.noise(W))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -126,7 +126,7 @@ def _statistics(first: Floats, second: Floats) -> Iterator[tuple[str, Reduce]]:
     shift = np.abs(np.median(first, axis=0) - np.median(second, axis=0))
     order = varying[np.argsort(-shift[varying] / spread[varying], kind="stable")]
     for j in order[:_COORDINATES]:
-        yield f"output {j}", _coordinate(int(j))
+        yield f"output {j}", partial(np.take, indices=int(j), axis=1)
     # A density with a peak, as noise of too few shares has, shows where it stands.
     for name, outputs in (("first", first), ("second", second)):
         yield f"distance from the {name} centre", _distance(outputs, order[:1])
@@ -141,10 +141,6 @@ def _statistics(first: Floats, second: Floats) -> Iterator[tuple[str, Reduce]]:
         for j in order[1:_COORDINATES]:
             both = np.array([order[0], j])
             yield f"distances in outputs {order[0]} and {j}", _distances(first, second, both)
-
-
-def _coordinate(j: int) -> Reduce:
-    return lambda outputs: outputs[:, j]
 
 
 def _restricted(reduce: Reduce, columns: NDArray[np.intp]) -> Reduce:
@@ -180,12 +176,12 @@ def _agreements(
     centres = [np.median(outputs[:, alike], axis=0) for outputs in (first, second)]
     towards = np.sign(centres[0] - centres[1])
     scale = np.abs(centres[0] - centres[1])
-    for name, most in (("least", np.min), ("most", np.max)):
-        yield f"{name} of the moved outputs", _extreme(most, alike, centres[1], towards / scale)
 
+    def moves(outputs: Floats) -> Floats:
+        return np.asarray((outputs[:, alike] - centres[1]) * towards / scale)
 
-def _extreme(most: Any, columns: NDArray[np.intp], origin: Floats, factors: Floats) -> Reduce:
-    return lambda outputs: np.asarray(most((outputs[:, columns] - origin) * factors, axis=1))
+    yield "least of the moved outputs", lambda outputs: np.asarray(moves(outputs).min(axis=1))
+    yield "most of the moved outputs", lambda outputs: np.asarray(moves(outputs).max(axis=1))
 
 
 def _distance(outputs: Floats, columns: NDArray[np.intp]) -> Reduce:

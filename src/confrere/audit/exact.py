@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,24 +11,17 @@ import numpy as np
 from scipy import optimize, special
 
 from confrere.arrays import Floats
-from confrere.audit.adversary import (
-    adversarial_cases,
-    signed_loss,
-    worst_body_loss,
-    worst_loss,
-    worst_softmax_loss,
-)
+from confrere.audit.adversary import opposed_rows, worst_loss
 from confrere.audit.densities import Density, NoisedPoint, PerturbedTerm, densities, densities_of
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import TOLERANCE, Act, Objective
-from confrere.kernel.norms import L1, Body, Gaussian, row_norms
+from confrere.kernel.norms import L2, Gaussian, row_norms
 from confrere.methods.allowance import SOLVER
 from confrere.methods.priors import PriorCheck
 from confrere.simulation import SeededSource
-from confrere.solver.descent import smallest_for
 
 #: Log odds that go either way.
 _SIGNS = np.array([-1.0, 1.0])
@@ -80,7 +73,7 @@ def exact_audit(
         Of the random cases.
     """
     if isinstance(target, Objective):
-        return _audit_objective(target, draws, random_state)
+        return _audit_objective(target, draws=draws, seed=random_state)
     if isinstance(target, PriorCheck):
         return _audit_check(target)
     if hasattr(target, "prepare"):
@@ -94,13 +87,13 @@ def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> I
         yield ExactAudit(loss_on_pair(target, pair, seed), float(target.epsilon), pair.name)
     # A high level learns from rows that no pair can choose.
     for mechanism in prepared(target, pairs[0].first)[0].later_mechanisms():
-        found = _audit_objective(mechanism, draws, seed)
+        found = _audit_objective(mechanism, draws=draws, seed=seed)
         yield ExactAudit(found.epsilon, float(target.epsilon), f"the high level, {found.where}")
 
 
-def _audit_objective(mechanism: Objective, draws: int, seed: int) -> ExactAudit:
+def _audit_objective(mechanism: Objective, **drawn: int) -> ExactAudit:
     """Sum each block's worst case, in one direction, over several ways to share a row's length."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(drawn["seed"])
     acts = mechanism.acts
     lengths = [np.ones(len(acts))]
     if mechanism.joint:
@@ -115,7 +108,7 @@ def _audit_objective(mechanism: Objective, draws: int, seed: int) -> ExactAudit:
             worst = max(worst, gaussian_epsilon(math.hypot(*moves), mechanism.delta))
             continue
         found = [
-            _act_loss(act, mechanism.neighbours, length, len(acts) > 1, seed=seed, draws=draws)
+            _pure_loss(act, len(acts) > 1, change=mechanism.neighbours, length=length, **drawn)
             for act, length in pairs
         ]
         worst = max(worst, math.fsum(found))
@@ -124,24 +117,11 @@ def _audit_objective(mechanism: Objective, draws: int, seed: int) -> ExactAudit:
     return ExactAudit(worst, mechanism.epsilon, f"{kind}{several}, {mechanism.neighbours}")
 
 
-def _act_loss(act: Act, relation: Neighbours, length: float, signed: bool, **known: Any) -> float:
-    """Return the largest loss of pure noise; of one of several groups, in one direction."""
-    norm, loss = act.norm, act.loss
-    common: dict[str, Any] = {"rho": act.law.rate, "ridge": act.ridge, "change": relation, **known}
-    if loss.n_scores > 1:
-        return worst_softmax_loss(loss.n_classes, norm, length=length, signed=signed, **common)
-    common["cap"] = loss.slope
-    if isinstance(norm, Body):
-        return worst_body_loss(norm, **common)
-    if isinstance(norm, L1):
-        return worst_loss(norm.size, order=1, **common)
-    if not signed:
-        return worst_loss(norm.size, **common)
-    rates = {name: common.pop(name) for name in ("rho", "ridge")}
-    return max(
-        signed_loss(case.scaled(length), cap=loss.slope, **rates)
-        for case in adversarial_cases(norm.size, **common)
-    )
+def _pure_loss(act: Act, several: bool, **known: Any) -> float:
+    """Return the largest loss; of one of several groups, in one direction."""
+    signed = several and (act.loss.n_scores > 1 or isinstance(act.norm, L2))
+    known |= {"rho": act.law.rate, "ridge": act.ridge}
+    return worst_loss(act.norm, act.loss, signed=signed, **known)
 
 
 def hockey_stick(epsilon: float, mu: float) -> float:
@@ -167,21 +147,17 @@ def gaussian_move(
     """Return how many deviations apart noises are that two neighbours need for one release."""
     d, scores = act.norm.size, act.loss.n_scores
     draws = act.law.draw(SeededSource(0), 16) / act.ridge
+    first, other, towards = opposed_rows(act.norm)
+    if relation is Neighbours.ADD_REMOVE:
+        other = np.zeros(d)
     most = 0.0
     for lead in (0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())):
-        tilt = 1e-3 if d > 1 and lead else 0.0
-        first, other, far = np.zeros(d), np.zeros(d), np.zeros(d)
-        first[0], other[0] = np.cos(tilt), -np.cos(tilt)
-        far[-1] = lead / length / (np.sin(tilt) or 1.0)
-        if tilt:
-            first[-1] = other[-1] = np.sin(tilt)
+        far = lead / length * towards
         centre, label = -far, 1
         if scores > 1:
             centre, label = np.zeros((scores, d)), 0
             centre[-1] = far
         at = [centre.ravel() + noise for noise in draws]
-        if relation is Neighbours.ADD_REMOVE:
-            other = np.zeros(d)
         one, another = (
             PerturbedTerm(length * x[None], np.array([label]), replace(act, centre=centre))
             for x in (first, other)
@@ -289,7 +265,7 @@ def minimiser(term: PerturbedTerm) -> Floats:
     longest = max(1.0, float(row_norms(term.X).max(initial=0.0)))
     rows = SOLVER.rows(term.X, longest)
     problem = act.problems(rows, rows.keep(term.y), np.zeros((1, *act.shape)))
-    W = SOLVER.solve(problem, max(TOLERANCE, 2 * smallest_for(problem)))
+    W = SOLVER.solve(problem, max(TOLERANCE, 2 * SOLVER.smallest(problem)))
     return np.asarray(W.ravel())
 
 
@@ -298,7 +274,7 @@ def _largest(
 ) -> float:
     """Return the largest log ratio, first over second times ``sign``, over weights."""
 
-    def ratio(w: Floats) -> float:
+    def ratio(w: Floats, sign: float = sign) -> float:
         return sign * (first.log_density(w) - second.log_density(w))
 
     starts = [minimiser(first), minimiser(second)]
@@ -311,12 +287,8 @@ def _largest(
     candidates = sorted([*starts, *away], key=ratio)[-3:]
     if not climb:
         return ratio(candidates[-1])
-    return max(_climb(ratio, start) for start in candidates)
-
-
-def _climb(ratio: Callable[[Floats], float], start: Floats) -> float:
-    def fall(w: Floats) -> float:
-        return -ratio(w)
-
-    climbed = optimize.fmin(fall, start, maxiter=200 * len(start), disp=False)
-    return max(ratio(np.asarray(climbed)), ratio(start))
+    for start in candidates[:]:
+        steps = 200 * len(start)
+        found = optimize.fmin(ratio, start, (-sign,), maxiter=steps, disp=False)
+        candidates.append(np.asarray(found))
+    return max(map(ratio, candidates))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -123,63 +124,50 @@ def audit_function(
     )
 
 
+@dataclass
 class _Runner:
     """Batches of runs: those on record are read, the others run and recorded."""
 
-    def __init__(
-        self,
-        sample: Sample,
-        book: Records,
-        seed: int,
-        n_jobs: int | None,
-        batch: int,
-        step: Callable[[int], None],
-    ) -> None:
-        self._sample = sample
-        self._book = book
-        self._seed = seed
-        self._n_jobs = n_jobs
-        self._batch = batch
-        self._step = step
-        self._done = 0
+    sample: Sample
+    book: Records
+    seed: int
+    n_jobs: int | None
+    batch: int
+    step: Callable[[int], None]
+    done: int = 0
 
     def run(
         self, pair: Pair, number: int, half: Half, count: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the outputs on both data sets of a pair, ``(count, k)`` each."""
-        sizes = [min(self._batch, count - start) for start in range(0, count, self._batch)]
-        jobs: list[tuple[Key, Any, int, tuple[int, ...]]] = [
+        sizes = [min(self.batch, count - start) for start in range(0, count, self.batch)]
+        jobs: list[tuple[Key, object, int, tuple[int, ...]]] = [
             ((pair.name, side, half, part), data, size, (number, which, half == "count", part))
             for which, (side, data) in enumerate((("first", pair.first), ("second", pair.second)))
             for part, size in enumerate(sizes)
         ]
-        missing = [job for job in jobs if job[0] not in self._book.finished]
-        self._advance(sum(job[2] for job in jobs) - sum(j[2] for j in missing))
-        for key, outputs in self._run(missing):
-            self._book.add(key, outputs)
+        missing = [job for job in jobs if job[0] not in self.book.finished]
+        self._advance(2 * count - sum(job[2] for job in missing))
+        workers = Parallel(n_jobs=self.n_jobs, return_as="generator_unordered")
+        for key, outputs in workers(
+            delayed(_run_batch)(self.sample, key, data, size, self.seed, spawn)
+            for key, data, size, spawn in missing
+        ):
+            self.book.add(key, outputs)
             self._advance(len(outputs))
         first, second = (
-            np.vstack([self._book.finished[job[0]] for job in jobs if job[0][1] == side])
+            np.vstack([self.book.finished[job[0]] for job in jobs if job[0][1] == side])
             for side in ("first", "second")
         )
         return first, second
 
     def _advance(self, count: int) -> None:
-        self._done += count
-        self._step(self._done)
-
-    def _run(
-        self, jobs: list[tuple[Key, Any, int, tuple[int, ...]]]
-    ) -> Iterable[tuple[Key, NDArray[np.float64]]]:
-        workers = Parallel(n_jobs=self._n_jobs, return_as="generator_unordered")
-        return workers(  # type: ignore[no-any-return]
-            delayed(_run_batch)(self._sample, key, data, size, self._seed, spawn)
-            for key, data, size, spawn in jobs
-        )
+        self.done += count
+        self.step(self.done)
 
 
 def _run_batch(
-    sample: Sample, key: Key, data: Any, size: int, seed: int, spawn: tuple[int, ...]
+    sample: Sample, key: Key, data: object, size: int, seed: int, spawn: tuple[int, ...]
 ) -> tuple[Key, NDArray[np.float64]]:
     sequence = np.random.SeedSequence(seed, spawn_key=tuple(int(part) for part in spawn))
     outputs = np.asarray(sample(data, size, np.random.default_rng(sequence)), dtype=np.float64)

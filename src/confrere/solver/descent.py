@@ -480,22 +480,21 @@ def _step_length(objective: _Objective, W: Floats, step: Floats) -> float:
     return low or 1.0  # the slope at 0 is lost in rounding: one step is as good as another
 
 
-def smallest_for(problem: Problem) -> float:
-    return smallest_tolerance(
-        problem.rows.n,
-        problem.rows.d,
-        ridge=problem.ridge,
-        row_norm=problem.rows.row_norm,
-        linear_norm=float(np.linalg.norm(problem.linear, axis=1).max()),
-        centre_norm=float(np.linalg.norm(problem.centre, axis=1).max()),
-        n_classes=problem.loss.n_classes,
-    )
-
-
 @dataclass(frozen=True)
 class Descent:
     def rows(self, X: Any, row_norm: float = 1.0) -> SolverRows:
         return SolverRows(X, row_norm)
+
+    def smallest(self, problem: Problem) -> float:
+        return smallest_tolerance(
+            problem.rows.n,
+            problem.rows.d,
+            ridge=problem.ridge,
+            row_norm=problem.rows.row_norm,
+            linear_norm=float(np.linalg.norm(problem.linear, axis=1).max()),
+            centre_norm=float(np.linalg.norm(problem.centre, axis=1).max()),
+            n_classes=problem.loss.n_classes,
+        )
 
     def solve(self, problem: Problem, tolerance: float) -> Floats:
         """Return points where gradients are certified to be at most ``tolerance``, if any are."""

@@ -12,7 +12,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Logistic, Loss
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.measurements import Problem
-from confrere.solver.descent import Descent, smallest_for
+from confrere.solver.descent import Descent
 from confrere.solver.row_blocks import Matrix, SolverRows
 
 #: The plain one, for two classes.
@@ -61,11 +61,12 @@ def minimise(
         linear=weights(linear, "linear", shape),
         centre=weights(centre, "centre", shape, one),
     )
-    smallest = smallest_for(problem)
+    solver = Descent()
+    smallest = solver.smallest(problem)
     if not tolerance >= smallest:  # before any record is read
         digits = 10.0 ** (math.floor(math.log10(smallest)) - 1)
         raise InvalidParameter(
             "tolerance is below what double precision can certify for this number of rows, "
             f"ridge and linear term: use at least {math.ceil(smallest / digits) * digits:.1e}."
         )
-    return Descent().solve(problem, tolerance).reshape(shape)
+    return solver.solve(problem, tolerance).reshape(shape)
