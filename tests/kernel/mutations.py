@@ -64,6 +64,13 @@ class Mutation:
     row: dict[str, Any] | None = None
 
 
+def _found(
+    methods: str, by: str, runs: int = 4_000, row: dict[str, Any] | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...], int, dict[str, Any] | None]:
+    """Where a fault is tried and by whom it is found, each with commas between."""
+    return tuple(methods.split(", ")), tuple(by.split(", ")), runs, row
+
+
 def _edited(where: str, old: str, new: str) -> Callable[[Patch], None]:
     """Change the source of one function, wherever it was imported to."""
 
@@ -345,54 +352,47 @@ MUTATIONS = {
         ("events",),
     ),
     "rate * 2": Mutation(
-        "the calibration is wrong by two", _louder_rate, ("plr", "average"), ("events", "densities")
+        "the calibration is wrong by two",
+        _louder_rate,
+        *_found("plr, average", "events, densities"),
     ),
     "body noise / 3": Mutation(
         "a third of the noise that is shaped like the rows is drawn",
         _quieter_body,
-        ("plr", "average"),
-        ("noise",),
-        row={"geometry": "body"},
+        *_found("plr, average", "noise", row={"geometry": "body"}),
     ),
     "body rate * 2": Mutation(
         "the calibration of noise for a body is wrong by two",
         _louder_body_rate,
-        ("plr", "average"),
-        ("ratio",),
-        row={"geometry": "body"},
+        *_found("plr, average", "ratio", row={"geometry": "body"}),
     ),
     "body rates unshared": Mutation(
         "intervals and blocks have the whole rate each",
         _one_rate_for_all_groups,
-        ("plr", "average"),
-        ("ratio",),
-        row={"geometry": "body"},
+        *_found("plr, average", "ratio", row={"geometry": "body"}),
     ),
     "outside the body": Mutation(
         "rows are three times too long for their body, and no mechanism looks",
         _outside_the_body,
-        ("plr", "average"),
-        ("ratio",),
-        row={"geometry": "body"},
+        *_found("plr, average", "ratio", row={"geometry": "body"}),
     ),
     "L1 for L2": Mutation(
         "Laplace noise where rows are bounded in L2",
         _laplace_for_l2,
-        ("plr",),
-        ("events",),
-        runs=20_000,
+        *_found("plr", "events", runs=20_000),
     ),
     "Gaussian for L2": Mutation(
-        "Gaussian noise at the pure rate", _gaussian_for_l2, ("plr", "average"), ("events",)
+        "Gaussian noise at the pure rate", _gaussian_for_l2, *_found("plr, average", "events")
     ),
     "constant outside": Mutation(
-        "the constant column comes on top of the bound", _constant_outside, ("plr",), ("densities",)
+        "the constant column comes on top of the bound",
+        _constant_outside,
+        *_found("plr", "densities"),
     ),
     "constant unchecked": Mutation(
         "the same, and no mechanism looks at its rows",
         _constant_outside_unchecked,
-        ("plr",),
-        ("densities",),
+        *_found("plr", "densities"),
     ),
     "no output step": Mutation(
         "floats leave as they are", _no_step, (*_ALL_OBJECTIVES, *_ALL_ADDED), ("lattice",)
@@ -412,88 +412,74 @@ MUTATIONS = {
     "shared: groups": Mutation(
         "groups and parts of a stack share their noise",
         _shared_draws,
-        ("pst-f", "pst-h"),
-        ("events",),
+        *_found("pst-f, pst-h", "events"),
     ),
     "shared: classes": Mutation(
-        "classes share their noise", _shared_classes, ("plr",), ("noise",), row={"classes": 4}
+        "classes share their noise", _shared_classes, *_found("plr", "noise", row={"classes": 4})
     ),
     "classes: one norm's rate": Mutation(
         "every class's noise has the rate of one norm",
         _classes_as_one_norm,
-        ("average",),
-        ("ratio",),
-        row={"classes": 4},
+        *_found("average", "ratio", row={"classes": 4}),
     ),
     "classes: coefficients of two": Mutation(
         "coefficients of four classes move as far as those of two",
         _coefficients_of_two_classes,
-        ("ofaa",),
-        ("ratio",),
-        row={"classes": 4},
+        *_found("ofaa", "ratio", row={"classes": 4}),
     ),
     "classes: Laplace noise as of two": Mutation(
         "Laplace noise of four classes has the rate of two",
         _laplace_of_two_classes,
-        ("ofpa",),
-        ("ratio",),
-        row={"classes": 4},
+        *_found("ofpa", "ratio", row={"classes": 4}),
     ),
     "classes: groups pay for one record": Mutation(
         "groups of several classes pay for the record that goes, not for the one that comes",
         _groups_pay_once,
-        ("pst-f",),
-        ("ratio",),
-        row={"classes": 4},
+        *_found("pst-f", "ratio", row={"classes": 4}),
     ),
     "classes: votes of two": Mutation(
         "votes of four classes move as far as those of two",
         _votes_of_two_classes,
-        ("statistic", "soft", "vote"),
-        ("ratio",),
-        row={"classes": 4},
+        *_found("statistic, soft, vote", "ratio", row={"classes": 4}),
     ),
     "check: one of two records": Mutation(
         "the check of a prior pays for one of two records",
         _check_pays_once,
-        ("simcomb",),
-        ("ratio",),
-        row={"option": "check"},
+        *_found("simcomb", "ratio", row={"option": "check"}),
     ),
     "groups: one body pays": Mutation(
         "of groups with a body each only the first is paid for",
         _one_body_pays,
-        ("pst-f",),
-        ("ratio",),
-        row={"geometry": "bodies"},
+        *_found("pst-f", "ratio", row={"geometry": "bodies"}),
     ),
     "shared: parties": Mutation(
-        "parties share their noise", _shared_draws, ("average", "laplace"), ("events",)
+        "parties share their noise", _shared_draws, *_found("average, laplace", "events")
     ),
     "shared: runs": Mutation(
         "every run has the same noise",
         _constant_source,
-        ("plr", "average", "vote"),
-        ("events", "whole fits"),
+        *_found("plr, average, vote", "events, whole fits"),
     ),
     "sum: half shares": Mutation(
-        "every party of a sum draws half of its share", _half_shares, ("sums",), ("events",)
+        "every party of a sum draws half of its share", _half_shares, *_found("sums", "events")
     ),
     "sum: wrong Gamma": Mutation(
-        "shares of a sum have a quarter of their Gamma shape", _wrong_gamma, ("sums",), ("events",)
+        "shares of a sum have a quarter of their Gamma shape",
+        _wrong_gamma,
+        *_found("sums", "events"),
     ),
     "cells: half the noise": Mutation(
-        "half of the noise on counts is drawn", _half_counted, ("cells",), ("events",), runs=20_000
+        "half of the noise on counts is drawn",
+        _half_counted,
+        *_found("cells", "events", runs=20_000),
     ),
     "cells: moved once": Mutation(
         "the sensitivity of cells is one party's share, not two",
         _moved_once,
-        ("cells",),
-        ("events", "densities"),
-        runs=20_000,
+        *_found("cells", "events, densities", runs=20_000),
     ),
     "cells: rows not shared": Mutation(
-        "every row of a party counts as a party", _rows_not_shared, ("cells",), ("densities",)
+        "every row of a party counts as a party", _rows_not_shared, *_found("cells", "densities")
     ),
     "add-remove: body's rate": Mutation(
         "noise for a body, where records come and go, has 1.25 of its rate",
@@ -503,9 +489,7 @@ MUTATIONS = {
                 1.25 if norm == "Max" and exposure.neighbours is Neighbours.ADD_REMOVE else 1
             ),
         ),
-        ("plr",),
-        ("ratio",),
-        row={"geometry": "body", "relation": "add-remove"},
+        *_found("plr", "ratio", row={"geometry": "body", "relation": "add-remove"}),
     ),
     "body: shares": Mutation(
         "the shares of a body's groups add up to 1.05",
@@ -514,9 +498,7 @@ MUTATIONS = {
             "np.array(self.shares) / sum(self.shares)",
             "1.05 * np.array(self.shares) / sum(self.shares)",
         ),
-        ("plr",),
-        ("ratio",),
-        row={"geometry": "body"},
+        *_found("plr", "ratio", row={"geometry": "body"}),
     ),
     "delta: both records of one class": Mutation(
         "with a delta, both records of one class move the noise by sqrt 6, not sqrt 8",
@@ -525,16 +507,12 @@ MUTATIONS = {
             "Move(math.sqrt(8), taken, k - 1)",
             "Move(math.sqrt(6), taken, k - 1)",
         ),
-        ("plr",),
-        ("theorem", "ratio"),
-        row={"classes": 3, "delta": True},
+        *_found("plr", "theorem, ratio", row={"classes": 3, "delta": True}),
     ),
     "delta: corners of groups": Mutation(
         "of Gaussian groups the corners of one record are counted",
         _edited("kernel.accountants:corners", "exposure.records * len", "len"),
-        ("pst-f",),
-        ("theorem",),
-        row={"geometry": "apart", "delta": True},
+        *_found("pst-f", "theorem", row={"geometry": "apart", "delta": True}),
     ),
     "sums: reserve of one message": Mutation(
         "a sum that may be tried again has the price of one",
@@ -543,9 +521,7 @@ MUTATIONS = {
             "releases=self.rounds + self.max_retries",
             "releases=self.rounds",
         ),
-        ("sums",),
-        ("price",),
-        row={"option": "reserve"},
+        *_found("sums", "price", row={"option": "reserve"}),
     ),
     "sums: rows by label": Mutation(
         "rows by label have the sensitivity of one record's coming, though it is replaced",
@@ -554,9 +530,7 @@ MUTATIONS = {
             "self._sum(sizes, half,",
             "self._sum(sizes, half / 2,",
         ),
-        ("sums",),
-        ("ratio",),
-        row={"geometry": "body", "option": "contrast"},
+        *_found("sums", "ratio", row={"geometry": "body", "option": "contrast"}),
     ),
     "sums: reserve of rounds": Mutation(
         "rounds that may be tried again have the price of the rounds alone",
@@ -565,16 +539,12 @@ MUTATIONS = {
             "releases=self.rounds + self.max_retries",
             "releases=self.rounds",
         ),
-        ("sums",),
-        ("price",),
-        row={"option": "reserve", "delta": True},
+        *_found("sums", "price", row={"option": "reserve", "delta": True}),
     ),
     "check: the fit spends everything": Mutation(
         "the fit after a check spends the whole epsilon, and no kernel looks at what follows",
         _fit_spends_everything,
-        ("simcomb",),
-        ("price",),
-        row={"option": "check"},
+        *_found("simcomb", "price", row={"option": "check"}),
     ),
     "check: classes": Mutation(
         "the check of three classes pays for one of two records",
@@ -583,9 +553,7 @@ MUTATIONS = {
             "if self.neighbours is Neighbours.ADD_REMOVE else",
             "if self.neighbours is Neighbours.ADD_REMOVE or self.rates is not None else",
         ),
-        ("simcomb",),
-        ("ratio",),
-        row={"option": "check", "classes": 3},
+        *_found("simcomb", "ratio", row={"option": "check", "classes": 3}),
     ),
     "output step: L2 for L1": Mutation(
         "the output step reckons with lengths where its noise is of a sum",
@@ -594,9 +562,7 @@ MUTATIONS = {
             "move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size",
             "move = 2 * self.radius / self.spacing + math.sqrt(self.size)",
         ),
-        ("plr",),
-        ("theorem",),
-        row={},
+        *_found("plr", "theorem", row={}),
     ),
     "table1: sizes of groups": Mutation(
         "the size of a record's group is not in the sensitivity of Table 1",
@@ -605,16 +571,12 @@ MUTATIONS = {
             "STEPS * (len(self.columns) + 1)",
             "STEPS * len(self.columns)",
         ),
-        ("table1",),
-        ("ratio",),
-        row={},
+        *_found("table1", "ratio", row={}),
     ),
     "total: one Jacobian": Mutation(
         "stacks that are composed pay the Jacobian once",
         _edited("accounting:profile", "- 2 * paid", "- paid"),
-        ("pst-f",),
-        ("theorem",),
-        row={"geometry": "apart", "delta": True},
+        *_found("pst-f", "theorem", row={"geometry": "apart", "delta": True}),
     ),
     "total: once less": Mutation(
         "equal releases are composed once less than there are",
@@ -623,9 +585,7 @@ MUTATIONS = {
             "one.self_compose(count) if count > 1 else one",
             "one.self_compose(count - 1) if count > 2 else one",
         ),
-        ("total",),
-        ("ratio",),
-        row={},
+        *_found("total", "ratio", row={}),
     ),
     "shares: integers": Mutation(
         "integer shares are made for one party more",
@@ -634,16 +594,12 @@ MUTATIONS = {
             "Fraction(2 * size * blocks * count, parts)",
             "Fraction(2 * size * blocks * count, parts + 1)",
         ),
-        ("table1",),
-        ("noise",),
-        row={"option": "sum"},
+        *_found("table1", "noise", row={"option": "sum"}),
     ),
     "shares: Gamma shape": Mutation(
         "shares of L2 noise have the Gamma shape of a dimension less",
         _edited("kernel.streams:l2_shares", "Fraction(size + 1, 2 *", "Fraction(size, 2 *"),
-        ("sums",),
-        ("noise",),
-        row={},
+        *_found("sums", "noise", row={}),
     ),
     "groups: rates of bodies": Mutation(
         "groups with a body each have 1.2 of their rate",
@@ -652,16 +608,12 @@ MUTATIONS = {
             "Pure(block.norm, self.rate * block.weight,",
             "Pure(block.norm, min(1.2 * block.weight, 1) * self.rate,",
         ),
-        ("pst-f",),
-        ("ratio",),
-        row={"geometry": "bodies"},
+        *_found("pst-f", "ratio", row={"geometry": "bodies"}),
     ),
     "add-remove: two in a cell": Mutation(
         "a row is used with one other in its cell",
         _edited("kernel.norms:HiddenSize.used", "many[which] == 1", "many[which] <= 2"),
-        ("plr",),
-        ("theorem",),
-        row={"relation": "add-remove"},
+        *_found("plr", "theorem", row={"relation": "add-remove"}),
     ),
     "classes: length of a gradient": Mutation(
         "a gradient of four classes is sqrt 3 long, not 2",
@@ -670,9 +622,7 @@ MUTATIONS = {
             "_worst_classwise(2 * r,",
             "_worst_classwise(math.sqrt(3) * r,",
         ),
-        ("plr",),
-        ("ratio",),
-        row={"classes": 4},
+        *_found("plr", "ratio", row={"classes": 4}),
     ),
     "body: bends": Mutation(
         "bends have four fifths of their noise",
@@ -681,9 +631,7 @@ MUTATIONS = {
             "for part in mine])] = drawn",
             "for part in mine])] = drawn * (0.8 if g == 2 else 1.0)",
         ),
-        ("plr",),
-        ("noise",),
-        row={"geometry": "body"},
+        *_found("plr", "noise", row={"geometry": "body"}),
     ),
     "check: a promise without its delta": Mutation(
         "a check promises what a pure fit would, and a Gaussian one follows",
@@ -692,9 +640,7 @@ MUTATIONS = {
             "epsilon=self.epsilon, theorem=THEOREM",
             "epsilon=self.epsilon, delta=0.0, theorem=THEOREM",
         ),
-        ("simcomb",),
-        ("ratio", "price"),
-        row={"delta": True, "option": "check"},
+        *_found("simcomb", "ratio, price", row={"delta": True, "option": "check"}),
     ),
     "sums: one try more": Mutation(
         "parties answer one try more than was priced",
@@ -703,9 +649,7 @@ MUTATIONS = {
             "if step >= mechanism.releases:",
             "if step > mechanism.releases:",
         ),
-        ("sums",),
-        ("theorem", "price"),
-        row={},
+        *_found("sums", "theorem, price", row={}),
     ),
     "delta: rates of groups": Mutation(
         "rates of Gaussian groups are by the fourth root of their weights",
@@ -714,9 +658,8 @@ MUTATIONS = {
             "(rate * math.sqrt(weight))",
             "(rate * weight**0.25)",
         ),
-        ("pst-f",),
-        ("ratio",),  # the kernel does not believe the rate that is found, and nothing runs
-        row={"geometry": "apart", "delta": True},
+        # The kernel does not believe the rate that is found, and nothing runs.
+        *_found("pst-f", "ratio", row={"geometry": "apart", "delta": True}),
     ),
     "sums: classes with a delta": Mutation(
         "gradients of three classes, with a delta, have the sensitivity of one record",
@@ -725,30 +668,22 @@ MUTATIONS = {
             "sensitivity=changed * move,",
             "sensitivity=(changed if self.n_classes == 2 else 1) * move,",
         ),
-        ("sums",),
-        ("ratio",),
-        row={"classes": 3, "delta": True},
+        *_found("sums", "ratio", row={"classes": 3, "delta": True}),
     ),
     "streams: lengths": Mutation(
         "noise of a norm is a tenth shorter than its Gamma law",
         _edited("kernel.streams:gamma_norm", "sum(axis=1) / rho", "sum(axis=1) / (1.1 * rho)"),
-        ("plr",),
-        ("noise",),
-        row={},
+        *_found("plr", "noise", row={}),
     ),
     "streams: a body's dimension": Mutation(
         "noise for a body has the Gamma shape of a dimension less",
         _edited("kernel.streams:product_noise", "sum(sizes) + 1", "sum(sizes)"),
-        ("plr",),
-        ("noise",),
-        row={"geometry": "body"},
+        *_found("plr", "noise", row={"geometry": "body"}),
     ),
     "streams: signs": Mutation(
         "every sign is the same",
         _edited("kernel.streams:RandomSource.signs", "1.0 - 2.0 * bits", "1.0 - 0.0 * bits"),
-        ("plr",),
-        ("noise",),
-        row={"delta": True},
+        *_found("plr", "noise", row={"delta": True}),
     ),
     "losses: no cap": Mutation(
         "slopes are not capped",
@@ -757,16 +692,12 @@ MUTATIONS = {
             "np.minimum(scores, self.cap, out=scores)",
             "np.minimum(scores, 1.0, out=scores)",
         ),
-        ("plr",),
-        ("theorem",),
-        row={},
+        *_found("plr", "theorem", row={}),
     ),
     "losses: curvature": Mutation(
         "two classes bend twice as much as accountants take",
         _edited("audit.densities:bends", "rare * (1 - rare), 0.0)", "2 * rare * (1 - rare), 0.0)"),
-        ("plr",),
-        ("theorem",),
-        row={},
+        *_found("plr", "theorem", row={}),
     ),
     "losses: classes": Mutation(
         "a gradient of three classes is longer than the root of two",
@@ -775,16 +706,12 @@ MUTATIONS = {
             "np.arange(scores.shape[2])] -= 1.0",
             "np.arange(scores.shape[2])] -= 1.5",
         ),
-        ("plr",),
-        ("theorem",),
-        row={"classes": 3},
+        *_found("plr", "theorem", row={"classes": 3}),
     ),
     "accountants: half of the record that comes": Mutation(
         "half of the record that comes is paid for",
         _edited("kernel.accountants:Exposure.spent", "coming = rho *", "coming = 0.5 * rho *"),
-        ("plr",),
-        ("ratio",),
-        row={},
+        *_found("plr", "ratio", row={}),
     ),
     "points: a part's share": Mutation(
         "of two noised vectors each has the whole rate",
@@ -793,9 +720,7 @@ MUTATIONS = {
             "tuple(epsilon * part.share for part",
             "tuple(epsilon for part",
         ),
-        ("ofaa",),
-        ("ratio",),
-        row={},
+        *_found("ofaa", "ratio", row={}),
     ),
     "sums: the second price": Mutation(
         "who is left alone with its own noise is promised the price of all shares",
@@ -804,19 +729,15 @@ MUTATIONS = {
             "return self.floor * self.epsilon\n",
             "return self.epsilon\n",
         ),
-        ("sums",),
-        ("theorem",),
-        row={},
+        *_found("sums", "theorem", row={}),
     ),
     "composition: the largest": Mutation(
         "of releases from the same records the dearest counts",
         _edited("ledger.compose:Together.guarantee", "(self.parts, added,", "(self.parts, max,"),
-        ("total",),
-        ("ratio",),
-        row={},
+        *_found("total", "ratio", row={}),
     ),
     "draw before paying": Mutation(
-        "noise is drawn before the charge", _draw_before_paying, ("plr",), ("charging contract",)
+        "noise is drawn before the charge", _draw_before_paying, *_found("plr", "charging contract")
     ),
 }
 
