@@ -17,7 +17,7 @@ test: .venv/.ready
 test-slow: .venv/.ready
 	@command -v Rscript >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends r-base-core >/dev/null; } || true
-	$(PIP) --editable "./federation[flare]"
+	$(PIP) --editable "./federation[flare]" --editable ".[mlflow]"
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
 	$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default -n 2
 

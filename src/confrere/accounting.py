@@ -180,9 +180,33 @@ def _level(event: PrivacyEvent | None, price: Guarantee) -> GaussianLoss | float
     return found if math.isclose(spent, price.delta, rel_tol=_AGREES) else None
 
 
+def dp_event(charge: Entry) -> dict[str, object]:
+    """Return what dominates a charge as an event of dp-accounting, by the fields of its own tuples.
+
+    It is to be read with ``NeighboringRelation.REPLACE_ONE``, under which a Gaussian moves by two
+    and randomised response is the worst of all that promise an epsilon, whatever was counted.
+    """
+    event, price = charge.event, charge.guarantee
+    if isinstance(event, GaussianPoint) and _level(event, price) is not None:
+        noise = _named("GaussianDpEvent", noise_multiplier=2 / event.mu)
+        return _named("ComposedDpEvent", events=[noise, _response(event.output_epsilon)])
+    return _named("UnsupportedDpEvent") if price.delta else _response(price.epsilon)
+
+
+def _response(epsilon: float) -> dict[str, object]:
+    lies = 2 / (1 + math.exp(epsilon))
+    return _named("RandomizedResponseDpEvent", noise_parameter=lies, num_buckets=2)
+
+
+def _named(event: str, **values: object) -> dict[str, object]:
+    return {"module_name": "dp_accounting.dp_event", "class_name": event, **values}
+
+
 def _composed(kinds: Counter[_Kind], delta: float, step: float) -> float:
     """Return epsilon of all of them together."""
-    tools = _load(step, beyond=_BEYOND * delta / kinds.total())
+    names = ("common", "privacy_loss_distribution", "pld_pmf")
+    common, losses, pmf = (extra("accounting", f"dp_accounting.pld.{name}") for name in names)
+    tools = _Tools(common, losses, pmf, step, _BEYOND * delta / kinds.total())
     whole = tools.distributions.identity(step)
     for kind, count in kinds.items():
         one = kind.losses(tools) if isinstance(kind, _GaussianFit) else tools.promised(*kind)
@@ -201,14 +225,6 @@ def _lower_hull(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[int]:
             kept.pop()
         kept.append(i)
     return kept
-
-
-def _load(step: float, beyond: float) -> _Tools:
-    common, distributions, pmf = (
-        extra("accounting", f"dp_accounting.pld.{name}")
-        for name in ("common", "privacy_loss_distribution", "pld_pmf")
-    )
-    return _Tools(common, distributions, pmf, step, beyond)
 
 
 def profile(noise: GaussianLoss | float, epsilon: ArrayLike) -> Floats:

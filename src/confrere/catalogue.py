@@ -82,15 +82,9 @@ class Method:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {
-            "name": self.name,
-            "title": self.title,
+        kept = ("name", "title", "paper", "algorithm", "proof", "shape", "source")
+        return {name: getattr(self, name) for name in kept} | {
             "class": self.estimator.__name__,
-            "paper": self.paper,
-            "algorithm": self.algorithm,
-            "proof": self.proof,
-            "shape": self.shape,
-            "source": self.source,
             "operations": list(self.summed or self.operations),
             "not_between_machines": self.not_between_machines or None,
         }
@@ -129,30 +123,16 @@ def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTI
     )
 
 
+_STACKED: tuple[tuple[str, str, type[Any], int, str], ...] = (
+    ("plr", "private logistic regression", PrivateLogisticRegression, 1, "objective_perturbation"),
+    ("pst-s", "a stack over parts of the rows", SampleStackingClassifier, 2, "sample_stacking"),
+    ("pst-f", "a stack over groups of features", FeatureStackingClassifier, 3, "feature_groups"),
+)
+
 _METHODS = (
-    _method(
-        "plr",
-        "private logistic regression",
-        PrivateLogisticRegression,
-        _STACKING,
-        "Algorithm 1",
-        "objective_perturbation",
-    ),
-    _method(
-        "pst-s",
-        "a stack over parts of the rows",
-        SampleStackingClassifier,
-        _STACKING,
-        "Algorithm 2",
-        "sample_stacking",
-    ),
-    _method(
-        "pst-f",
-        "a stack over groups of features",
-        FeatureStackingClassifier,
-        _STACKING,
-        "Algorithm 3",
-        "feature_groups",
+    *(
+        _method(name, title, face, _STACKING, f"Algorithm {number}", page)
+        for name, title, face, number, page in _STACKED
     ),
     *(
         _method(name, title, TransferClassifier, paper, how, "transfer", settings=given, **_NEAR)

@@ -4,6 +4,7 @@ The estimator, the command line in another process, the README's program without
 and an ONNX runtime; on tables that were written at random, for every method that can be released.
 """
 
+import importlib
 import json
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.data.cells import as_cells
 from confrere.estimators import PrivateLogisticRegression, ReleasedClassifier, designed
+from confrere.interchange import log_release
 from confrere.release import load_release
 from confrere.schema import Number, PublicSchema
 from tests.contracts.raw_tables import random_schema, random_table
@@ -137,7 +139,7 @@ def test_four_readers_agree(name, seed, released):
     assert [label for label, _ in examples] == [v["label"] for v in vectors]
     # (c) an ONNX runtime
     probability, label = onnx_answers(folder, model, table)
-    np.testing.assert_allclose(probability, named(model, expected), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(probability, named(model, expected), rtol=0, atol=1e-12)
     assert [model.model_.labels[k] for k in label] == labels.tolist()
     # (d) the released classifier, which needs no fit
     again = ReleasedClassifier(source=folder)
@@ -146,9 +148,13 @@ def test_four_readers_agree(name, seed, released):
     assert len(order) == len(model.classes_)
 
 
-@pytest.mark.slow  # it needs R, which `make test-slow` installs
+@pytest.mark.filterwarnings("ignore::UserWarning:mlflow")
+@pytest.mark.slow  # they need R and MLflow, which `make test-slow` installs
 @pytest.mark.parametrize("seed", TABLES)
-def test_base_r_agrees(seed, released):
+def test_r_and_mlflow_agree(seed, released, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow = importlib.import_module("mlflow")
+    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
     program = Path(__file__).parents[2] / "examples" / "predict.R"
     for model, folder, table in (made for (_, one), made in released.items() if one == seed):
         command = ["Rscript", program, folder / "model.json"]
@@ -159,6 +165,11 @@ def test_base_r_agrees(seed, released):
         expected = named(model, model.predict_proba(table))
         np.testing.assert_allclose(found.iloc[:, 1:], expected, rtol=0, atol=1e-12)
         assert [*found["label"].str.lower()] == [str(one).lower() for one in model.predict(table)]
+        with mlflow.start_run():
+            logged = log_release(folder)
+        served = mlflow.pyfunc.load_model(logged.model_uri).predict(table)
+        np.testing.assert_array_equal(served.iloc[:, 1:], expected)
+        assert [*map(str, served["predicted"])] == [*map(str, model.predict(table))]
 
 
 def test_rows_of_a_body_are_among_them(released):

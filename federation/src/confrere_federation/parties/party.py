@@ -41,7 +41,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from confrere.arrays import Floats
 from confrere.data.cells import Coded
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.engines import check_engine, opened_engine
+from confrere.data.engines import check_engine
 from confrere.errors import (
     ApprovalRefused,
     CompositionError,
@@ -62,7 +62,6 @@ from confrere.ledger.witness import witness_folder
 from confrere.methods.sums import check_try
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 from confrere.simulation import Seed, SeededSource
-from confrere.solver.row_blocks import Engine
 from confrere.trust import OWN_NOISE
 from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.masks import Announcement, Masking, SumContext
@@ -486,9 +485,6 @@ class LocalParty:
         # Where nobody may know how many rows there are, there may be none.
         hidden = self.books.policy.neighbours == Neighbours.ADD_REMOVE
         _check_data(self.X, self.y, self.n_classes, least=0 if hidden else 1)
-
-    def opened_engine(self) -> AbstractContextManager[Engine | None]:
-        return nullcontext() if self.engine is None else opened_engine(self.engine)
 
     def encoded_by(self, encoder: SchemaEncoder | None) -> LocalParty:
         """Return the party with rows as a question has them encoded; None, as they are."""

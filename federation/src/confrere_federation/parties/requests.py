@@ -18,6 +18,7 @@ cohort.md, multiparty.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data.engines import opened_engine
 from confrere.data.frame import BodyFrame, Frame
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Guarantee
@@ -130,7 +132,9 @@ class Operation:
         return party
 
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        with party.opened_engine() as engine:
+        with ExitStack() as stack:
+            own = party.engine
+            engine = None if own is None else stack.enter_context(opened_engine(own))
             found: Arrays = self.asked.release(party.X, party.y, source, engine)
             return found
 

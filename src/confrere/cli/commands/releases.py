@@ -12,13 +12,13 @@ import typer
 
 from confrere.assurance.cohort import verify_table
 from confrere.assurance.evaluation import Metric
+from confrere.assurance.evaluation import evaluate as measure
 from confrere.cli.app import Answer, Option, command, pairs, said, wrote
 from confrere.cli.commands.ledgers import agreed_payer, existing_ledger
 from confrere.data.tables import WRITERS, open_table, written
 from confrere.errors import InvalidParameter
 from confrere.estimators import ReleasedClassifier
 from confrere.estimators.predictions import evaluation_rows, predictions
-from confrere.evaluation import evaluate as measure
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, check_epsilon
 from confrere.release import (
