@@ -1,14 +1,16 @@
 """Averages: exact where nothing is drawn, priced as promised, rounds that shrink to the average."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier
-from confrere.data.frame import BodyFrame, Frame
+from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.norms import Body
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging, Expansion
@@ -16,7 +18,6 @@ from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
 from confrere_federation.parties.federation import LocalFederation, dry_run
-from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.party import serve
 from confrere_federation.parties.requests import request_for
 from tests.wire.rounds import collaborate
@@ -40,43 +41,32 @@ def shaped(**changed):
     return CollaborativeClassifier(**settings).plan(facts).protocol
 
 
-def with_body(payload, roots=None, **facts):
-    frame = {**payload.values["frame"], **facts}
-    arrays = dict(payload.arrays) | ({} if roots is None else {"roots": roots})
-    return Payload({**payload.values, "frame": frame}, arrays)
-
-
-def read(payload):
-    return BodyFrame.read(payload.values["frame"], payload.arrays["roots"])
-
-
 def test_a_body_that_cannot_be_one_has_no_price():
-    sizes = Sizes({"a": 60, "b": 45, "c": 15})
-    plan = shaped().at(sizes)
-    good = request_for(plan.request(sizes, None)).payload
-    assert read(good).arrays()["roots"].tobytes() == good.arrays["roots"].tobytes()
-    roots = good.arrays["roots"]
-    singular = roots.copy()
-    singular[1:5] = 0.3 * roots[0]
-    nearly = singular.copy()
-    nearly[1] *= 1 + 1e-12
+    good = shaped().at(Sizes({"a": 60, "b": 45, "c": 15})).frame
+    parts = {name: getattr(good.body, name) for name in ("roots", "groups", "shares")}
+    first, second, *rest = good.body.roots
+    nearly = second.copy()
+    nearly[1] = nearly[0] * (1 + 1e-12)
     wrong = {
-        "rows outside the unit ball": with_body(good, 3 * roots),
-        "a singular root": with_body(good, singular),
-        "one that is nearly singular": with_body(good, nearly),
-        "too few roots": with_body(good, roots[:-1]),
-        "another kind of number": with_body(good, roots.astype(np.float32)),
-        "no size": with_body(good, sizes=[]),
-        "a size of none": with_body(good, sizes=[0, 2, 1]),
-        "a share of none": with_body(good, shares=[0.0] * len(good.values["frame"]["shares"])),
-        "a group of none": with_body(good, groups=[7, 7, 7]),
-        "a ridge of none": with_body(good, ridge=0.0),
-        "a constant of two columns": with_body(good, sizes=[1, 1, 2], roots=roots),
-        "more facts": with_body(good, more=1),
+        "rows outside the unit ball": {"roots": tuple(3 * root for root in good.body.roots)},
+        "a singular root": {"roots": (first, np.full_like(second, 0.3), *rest)},
+        "one that is nearly singular": {"roots": (first, nearly, *rest)},
+        "no number": {"roots": (np.full_like(first, np.nan), second, *rest)},
+        "too few roots": {"roots": good.body.roots[:-1]},
+        "no size": {"roots": ()},
+        "a share of none": {"shares": (0.0,) * len(good.body.shares)},
+        "a group of none": {"groups": (7, 7, 7)},
+        "a ridge of none": {"ridge": 0.0},
+        "a constant of two columns": {"roots": (first, rest[0], second)},
     }
-    for what, payload in wrong.items():
-        with pytest.raises((InvalidMessage, InvalidParameter)) as refused:
-            read(payload)
+
+    def made(ridge=good.ridge, **more):
+        return replace(good, body=Body(**parts | more), ridge=ridge)
+
+    assert made().arrays()["roots"].tobytes() == good.arrays()["roots"].tobytes()
+    for what, change in wrong.items():
+        with pytest.raises(InvalidParameter) as refused:
+            made(**change)
         assert str(refused.value), what
 
 

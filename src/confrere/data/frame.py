@@ -12,16 +12,14 @@ image depends on another row, and a margin that is more than all rounding keeps 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Annotated, Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from scipy import sparse
-from typing_extensions import TypedDict
 
 from confrere.arrays import Floats
 from confrere.data.cells import FEW, Coded, RowRule
@@ -402,9 +400,8 @@ def rounding_margin(width: int) -> float:
     return 4 * (width + 4) * float(np.finfo(np.float64).eps)
 
 
-#: Of bodies that others ask for: the most columns of one factor, and how far rows may have to stay
-#: away from the bound for rounding's sake.
-LARGEST_FACTOR, LARGEST_MARGIN = 4096, 1e-6
+#: How far rows may have to stay away from the bound of a body for rounding's sake.
+LARGEST_MARGIN = 1e-6
 
 #: The smallest factor of a column beside the largest, and what keeps rounding inside the ball.
 _SMALLEST, _HAIR = 2.0**-10, 1e-9
@@ -447,6 +444,9 @@ class BodyFrame:
             raise InvalidParameter("a body needs a column besides the constant.")
         if self.norm not in ("body", "l1") or (self.norm == "l1" and l1_reach(self.body.roots) > 1):
             raise InvalidParameter("norm must be 'body', or 'l1' of roots that keep rows in it.")
+        with np.errstate(all="ignore"):
+            if not self._margin <= LARGEST_MARGIN:
+                raise InvalidParameter("the roots of a body must be far from singular.")
 
     @property
     def bound(self) -> Body | L1:
@@ -545,33 +545,6 @@ class BodyFrame:
         """Return the roots of a message, row after row, and then the turns."""
         return {"roots": np.concatenate([one.ravel() for one in (*self.body.roots, *self.turns)])}
 
-    @classmethod
-    def read(cls, facts: Mapping[str, Any], roots: Floats | None) -> BodyFrame:
-        """Return the frame of a message; whatever somebody else sends is a body, or refused.
-
-        A theorem speaks of the rows' map into *this* body, so any body will do that keeps its rows
-        in the unit ball, and whose roots are so far from singular that the map can be certified.
-        """
-        try:
-            sent = _SENT.validate_python(facts)
-        except ValidationError:
-            sent = None
-        if sent is None or roots is None or roots.dtype != np.float64 or roots.ndim != 1:
-            raise InvalidParameter("a body has sizes, groups and shares of factors, and roots.")
-        shapes = [*((size, size) for size in sent["sizes"]), *map(tuple, sent["turns"])]
-        ends = np.cumsum([rows * columns for rows, columns in shapes])
-        if len(roots) != ends[-1] or not np.isfinite(roots).all():
-            raise InvalidParameter("a body has a finite square root of every factor.")
-        parts = np.split(roots, ends[:-1])
-        read = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-        count = len(sent["sizes"])
-        body = Body(tuple(read[:count]), tuple(sent["groups"]), tuple(sent["shares"]))
-        with np.errstate(all="ignore"):
-            if not margin_of(body) <= LARGEST_MARGIN:
-                raise InvalidParameter("the roots of a body must be far from singular.")
-        how = (sent["ridge"], sent["scale"], sent["constant"])
-        return cls(body, *how, tuple(read[count:]), sent["norm"])
-
     def weighted(self, factors: ArrayLike | None) -> tuple[BodyFrame, float]:
         """Return the frame with columns multiplied by public factors, and the reach that it had.
 
@@ -647,27 +620,6 @@ class BodyFrame:
             point[: self.body.size - self.constant] = given
         pairs = zip(self.body.parts, self.body.roots, strict=True)
         return np.concatenate([root**2 @ point[part] for part, root in pairs])
-
-
-_Length = Annotated[int, Field(ge=1, le=LARGEST_FACTOR)]
-
-
-class _Sent(TypedDict):
-    """What :meth:`BodyFrame.facts` says, as somebody else has sent it."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
-
-    norm: Literal["body", "l1"]
-    ridge: float
-    scale: float
-    constant: bool
-    sizes: Annotated[list[_Length], Field(min_length=1)]
-    groups: Annotated[list[int], Field(min_length=1)]
-    shares: Annotated[list[float], Field(min_length=1)]
-    turns: list[Annotated[list[_Length], Field(min_length=2, max_length=2)]]
-
-
-_SENT = TypeAdapter(_Sent)
 
 
 def l1_reach(roots: Sequence[Floats]) -> float:

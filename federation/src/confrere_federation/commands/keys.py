@@ -155,16 +155,9 @@ def provision(
     if not files:
         raise StudyError("--requests: there is no .request file; a party makes it: keys request.")
     found = [kits.read_request(path) for path in files]
-    opened = signing_key(key)
+    opened, content = signing_key(key), read_bytes(study, "the study")
     written = kits.make_kits(
-        read_bytes(study, "the study"),
-        found,
-        opened,
-        out,
-        host=host,
-        port=port,
-        days=days,
-        renew=renew,
+        content, found, opened, out, host=host, port=port, days=days, renew=renew
     )
     own = fingerprint(opened.public_key())
     return Answer(

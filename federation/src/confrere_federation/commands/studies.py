@@ -392,7 +392,9 @@ def status(folder: Annotated[Path, "A coordinator's or a party's folder."]) -> A
     """Say how far a coordinator or a party is."""
     told, run = read_progress(folder), Run.read(folder)
     if told is None or run is None:
-        raise StudyError(f"folder: {folder.name} is none that a coordinator or party wrote.")
+        what = f"folder: {folder.name} is none that a coordinator or party wrote."
+        where = "confrere-coordinator or confrere-party, unless --folder names another"
+        raise StudyError(what).hinting(f"give the folder that it works in: {where}")
     told = {"steps": []} | told | {"role": run.role, "parties": run.where, "counts": run.counts}
     seen: dict[str, object] = {"state": run.state, "since": told["at"]}
     columns = ("question", "party", "state", "epsilon", "ledger row", "why")

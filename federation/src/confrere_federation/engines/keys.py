@@ -185,10 +185,11 @@ def _make(
     passphrase: str | None = None,
 ) -> None:
     """Write a new key, its owner's alone, and a certificate that it signs itself."""
-    if certificate.exists():
-        raise _taken(certificate)
+    for path in (private, certificate):
+        if path.exists():
+            raise InvalidParameter(f"{path.name} exists; choose another place for new keys.")
     key = ec.generate_private_key(_CURVE)
-    _write(private, _private_pem(key, passphrase), 0o600)
+    write_new(private, _private_pem(key, passphrase))
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     # Names differ, so that one certificate is never looked up in place of another.
     called = f"confrere {whose} {identifier.digest.hex()[:32]}"
@@ -208,7 +209,8 @@ def _make(
     )
     for extension in (identifier, x509.ExtendedKeyUsage([usage]), *more):
         made = made.add_extension(extension, critical=False)
-    _write(certificate, certificate_text(made.sign(key, hashes.SHA384())).encode(), 0o644)
+    text = certificate_text(made.sign(key, hashes.SHA384()))
+    write_new(certificate, text.encode(), mode=0o644)
 
 
 def _name(host: str) -> x509.GeneralName:
@@ -224,17 +226,6 @@ def _read(path: Path) -> bytes:
             return stream.read(_KEY_BYTES)
     except OSError as error:
         raise InvalidParameter(f"{path.name} cannot be read ({error.strerror}).") from None
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    try:
-        write_new(path, content, mode=mode)
-    except FileExistsError:
-        raise _taken(path) from None
-
-
-def _taken(path: Path) -> InvalidParameter:
-    return InvalidParameter(f"{path.name} exists; choose another place for new keys.")
 
 
 def _private_pem(key: ec.EllipticCurvePrivateKey, passphrase: str | None = None) -> bytes:

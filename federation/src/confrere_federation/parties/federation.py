@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args
 
 import numpy as np
@@ -185,8 +185,7 @@ class Round:
     That for a sum which follows from a transcript is without its roster.
     """
 
-    operation: str  #: What is asked, and how
-    payload: Payload
+    request: Operation  #: What is asked, and how
     to: tuple[str, ...]  #: Who is asked
     step: int = 0
     timeout: float | None = None
@@ -198,17 +197,19 @@ class Round:
     later: int = 0  #: Of a sum: how many more of the run need a try of their own
     tries: int = 0  #: Of a sum that follows from a transcript: it may be any of so many
     encoder: SchemaEncoder | None = None  #: By what rows are encoded, if that follows from the run
-    request: Operation | None = None  #: What the payload says; a release is handed out without one
     roster: Mapping[str, list[str]] | None = None  #: As :class:`Question` has it
 
-    @classmethod
-    def of(cls, request: Operation, to: Iterable[str], **more: Any) -> Round:
-        told = (request.operation, request.payload, tuple(to))
-        return cls(*told, request=request, **more)
+    @property
+    def operation(self) -> str:
+        return self.request.operation
 
     @property
     def label(self) -> str:
         return "ready" if self.roster == {} else self.operation
+
+    def question(self, run: str, study: str | None) -> Question:
+        told = (self.operation, self.request.payload, self.step, self.roster)
+        return Question(run, study, *told)
 
 
 class Federation(ABC):
@@ -243,7 +244,7 @@ class Federation(ABC):
     ) -> Mapping[str, Payload | PartyError]:
         """Ask parties to answer a request; one entry per party asked."""
         everyone = self.parties() if to is None else to
-        return self._asked(Round.of(request, everyone, step=step, timeout=timeout))
+        return self._asked(Round(request, tuple(everyone), step, timeout))
 
     @abstractmethod
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
@@ -271,7 +272,7 @@ class Federation(ABC):
             assert isinstance(ask.asked, Polled)
             return trusted.poll(self, ask.asked, timeout)
         if isinstance(request, SumOperation):
-            asked = Round.of(request, ask.to, timeout=timeout, later=ask.later)
+            asked = Round(request, tuple(ask.to), timeout=timeout, later=ask.later)
             return self._added(asked, request)
         answers = self.gather(request, ask.to, step=ask.step, timeout=timeout, quorum=ask.quorum)
         answers = {name: answers[name] for name in ask.to if name in answers}  # in one order
@@ -296,8 +297,8 @@ class Federation(ABC):
         Raises QuorumMissed if fewer answered; it names them and their codes.
         """
         wanted = cache(request.response)
-        told: Values = {"step": step, "timeout": timeout, "quorum": quorum}
-        return self._gathered(Round.of(request, to, **told, expect=lambda name: wanted(to[name])))
+        expect: Expect = lambda name: wanted(to[name])  # noqa: E731
+        return self._gathered(Round(request, tuple(to), step, timeout, quorum, expect))
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         operation, step = asked.operation, asked.step
@@ -457,10 +458,8 @@ class LocalFederation(Federation):
             self._parties[name] = replace(party, masking=Masking(name, own[name], public))
 
     def _served(self, local: LocalParty, asked: Round) -> Payload | PartyError:
-        assert asked.request is not None
-        told = (asked.operation, asked.payload, asked.step, asked.roster)
         try:
-            return answer(Question(self.run, self._study, *told), asked.request, local)
+            return answer(asked.question(self.run, self._study), asked.request, local)
         except Exception as error:
             if self._raises:
                 raise
@@ -516,12 +515,12 @@ def dry_run(
 
 def _request(asked: Sequence[Round], steps: int = 1) -> Request:
     one = asked[0]
-    assert one.request is not None
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be approved.")
-    price, a = one.request.cost(_RECORDS), one.payload
+    price, a = one.request.cost(_RECORDS), one.request.payload
     chosen = [name for name in one.request.chosen if name in a.values]
-    each = [(dict(r.payload.values), digests(r.payload)) for r in asked]
+    payloads = [each.request.payload for each in asked]
+    each = [(dict(payload.values), digests(payload)) for payload in payloads]
     names = dict.fromkeys(name for values, arrays in each for name in (*values, *arrays))
     told = {name: {repr([v.get(name), d.get(name)]) for v, d in each} for name in names}
     derived = [name for name in names if name not in chosen and len(told[name]) > 1]
@@ -559,12 +558,13 @@ class _DryRun(Federation):
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         self._asked(asked)
         made = {name: asked.expect(name).made_up(self._rng, self._size) for name in asked.to}
-        if installed(asked.operation).noised:
+        if asked.request.noised:
             self._keep(asked, sum(len(answer.encode()) for answer in made.values()))
         return made
 
     def _keep(self, asked: Round, answers: int) -> None:
-        self.evidence += _SIGNED + len(asked.payload.encode()) + answers + _SIGNED * len(asked.to)
+        question = len(asked.request.payload.encode())
+        self.evidence += _SIGNED + question + answers + _SIGNED * len(asked.to)
 
     def _added(self, asked: Round, request: SumOperation) -> Told:
         mechanism = request.mechanism
@@ -648,7 +648,7 @@ class Replay(Federation, Generic[T]):
         found = self._left.pop((asked.operation, asked.step), None)
         if found is None:
             self._asked(asked)
-        if not agree(found.question.payload, asked.payload):
+        if not agree(found.question.payload, asked.request.payload):
             raise OperationRefused("an earlier question was not the agreed one.", "evidence")
         answers = {n: found.answers[n].payload for n in asked.to if n in found.answers}
         sent = [checked(answer, name, asked.expect) for name, answer in answers.items()]
@@ -663,7 +663,7 @@ class Replay(Federation, Generic[T]):
         found = [
             place
             for place, step in sorted(self._left.items())
-            if place[0] == asked.operation and agree(step.question.payload, asked.payload)
+            if place[0] == asked.operation and agree(step.question.payload, request.payload)
         ]
         if not found:
             raise _Stop(replace(asked, tries=mechanism.releases))
@@ -755,6 +755,17 @@ def unpacked(what: str, payload: Payload) -> dict[str, bytes]:
     return {str(name): one for name, one in zip(names, found, strict=True)}
 
 
+class _Handed(Operation):
+    """What a run ends with: parties are given the release, then one another's signatures."""
+
+    operation = FINISH
+
+    @cached_property
+    def payload(self) -> Payload:
+        handed: Payload = self.asked
+        return handed
+
+
 class SignedFederation(Federation):
     """Parties behind a carrier: every question signed, every answer checked before it is kept."""
 
@@ -787,7 +798,7 @@ class SignedFederation(Federation):
     def _asked(self, asked: Round) -> dict[str, Payload | PartyError]:
         """Sign a question, send it with the evidence behind it, and open what comes back."""
         check_to(asked.to, self._keys)
-        question = self._question(asked)
+        question = asked.question(self.run, self._study)
         content = question.sign(self._key, self._steps)
         self._told.asked(asked.label, asked.step, asked.to, asked.timeout)
         replies = self._carrier.exchange(dict.fromkeys(asked.to, content), asked.timeout)
@@ -798,9 +809,9 @@ class SignedFederation(Federation):
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it, and keep what is valid."""
         operation, step, expect = asked.operation, asked.step, asked.expect
-        digest = self._question(asked).digest
+        question = asked.question(self.run, self._study)
         entry = f"ready {operation}" if asked.roster == {} else operation
-        kept = self._journal.kept(entry, step, digest)
+        kept = self._journal.kept(entry, step, question.digest)
         if kept:
             opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
             if asked.whole is not None:
@@ -810,14 +821,14 @@ class SignedFederation(Federation):
             receipted = replace(asked, expect=lambda name: replace(expect(name), receipted=True))
             opened = {name: self._replies[name] for name in super()._gathered(receipted)}
             kept = {name: answer.encode() for name, answer in opened.items()}
-            self._journal.keep(entry, step, digest, kept)
+            self._journal.keep(entry, step, question.digest, kept)
             out = {n: PartyError(self.left_out[n]) for n in asked.to if n in self.left_out}
             self._told.ended(asked.label, step, out)
         for name, one in opened.items():
             if one.receipt is not None:
                 self._paid.setdefault(name, []).append(one.receipt)
-        if installed(operation).noised and asked.roster != {}:
-            self._steps.append(self._question(asked).sign(self._key, list(kept.values())))
+        if asked.request.noised and asked.roster != {}:
+            self._steps.append(question.sign(self._key, list(kept.values())))
         return {name: answer.payload for name, answer in opened.items()}
 
     @override
@@ -842,7 +853,8 @@ class SignedFederation(Federation):
         starts included; that it has them is not waited for longer than a while.
         """
         everyone = tuple(self.parties() if to is None else to)
-        answers = self._asked(Round(FINISH, packed("files", files), everyone, timeout=timeout))
+        handed = _Handed(packed("files", files))
+        answers = self._asked(Round(handed, everyone, timeout=timeout))
         nothing = np.zeros(0, np.uint8)
         signed = {
             name: a if isinstance(a, PartyError) else a.arrays.get("signature", nothing).tobytes()
@@ -850,13 +862,9 @@ class SignedFederation(Federation):
         }
         made = {name: one for name, one in signed.items() if isinstance(one, bytes)}
         if made:
-            asked = packed("parties", {**(known or {}), **made})
-            self._asked(Round(FINISH, asked, tuple(made), 1, _FAREWELL_SECONDS))
+            handed = _Handed(packed("parties", {**(known or {}), **made}))
+            self._asked(Round(handed, tuple(made), 1, _FAREWELL_SECONDS))
         return signed
-
-    def _question(self, asked: Round) -> Question:
-        told = (asked.operation, asked.payload, asked.step, asked.roster)
-        return Question(self.run, self._study, *told)
 
     def _opened(
         self, name: str, reply: bytes | str | None, question: Question
@@ -1167,11 +1175,11 @@ class PartySession(Generic[T]):
 
     def _compared(self, question: Question, found: Round) -> Operation:
         """Return what follows, if it is what is asked; of a sum's tries any will do."""
-        request, expected = question.payload, found.payload
+        request, expected = question.payload, found.request.payload
         steps = range(found.step, found.step + 1)
         if found.tries > 0:
             steps = range(found.tries)  # those that were lost leave no evidence
-        taken = {name: request.values.get(name) for name in installed(found.operation).chosen}
+        taken = {name: request.values.get(name) for name in found.request.chosen}
         expected = Payload(dict(expected.values) | taken, expected.arrays)
         if question.operation != found.operation or question.step not in steps:
             raise OperationRefused("another question is next.", "step")
@@ -1179,7 +1187,6 @@ class PartySession(Generic[T]):
         same = request.values.get("spacing") == expected.values.get("spacing")
         if self.name not in found.to or not (same and agree(request, expected)):
             raise OperationRefused("the request is not what follows from the study.", "request")
-        assert found.request is not None
         return found.request
 
     def _recognise(self, step: Step) -> None:
@@ -1205,7 +1212,7 @@ class PartySession(Generic[T]):
         told_all: T | None = None
         if not isinstance(outcome, Round):
             told_all = outcome
-        elif installed(outcome.operation).noised or self._kept(question.run, outcome) is None:
+        elif outcome.request.noised or self._kept(question.run, outcome) is None:
             raise OperationRefused("the run is not at its end.", "step")
         costs = [request for request in self._approval.requests if request.epsilon > 0]
         away = [one.question for one in steps if self.name not in one.answers]

@@ -121,7 +121,15 @@ from confrere_federation.parties.federation import (
     with_quorum,
     with_receipts,
 )
-from confrere_federation.parties.messages import Numbers, PartyError, ResponseSpec, Values, terms
+from confrere_federation.parties.messages import (
+    Numbers,
+    PartyError,
+    Payload,
+    ResponseSpec,
+    Values,
+    plain,
+    terms,
+)
 from confrere_federation.parties.party import (
     LocalParty,
     PartyAccounts,
@@ -156,18 +164,16 @@ class Start:
 
     kind: str  #: The method that made it
     model: Model  #: What was released, with what encodes its rows
-    #: What a request says about it: the method, settings and size behind the numbers, or, of a
-    #: release that was made before, its kind.
-    spec: Mapping[str, object]
-    #: What was released in this run; or the bytes of a model that was released before.
-    numbers: Mapping[str, NDArray[Any]]
+    #: What a request says about it: a digest of the numbers that were released in this run, and of
+    #: the method, settings and size behind them; or of a model that was released before.
+    digest: str
     guarantee: Guarantee  #: The guarantee of those in it
 
     @classmethod
     def given(cls, release: Release) -> Start:
         """Start from a release that was made before."""
-        sent = {"model": np.frombuffer(json_bytes(release.model.to_dict()), dtype=np.uint8)}
-        return cls(release.kind, release.model, {"kind": release.kind}, sent, release.guarantee)
+        digest = hashlib.sha256(json_bytes(release.model.to_dict())).hexdigest()
+        return cls(release.kind, release.model, digest, release.guarantee)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,14 +231,11 @@ class Learning(Measured):
     def start(self, n_samples: int, numbers: Mapping[str, Floats]) -> Start:
         """Return what was released, for others to start from."""
         encoder, plan = self.at(n_samples)
-        spec = {
-            "method": self.method.name,
-            "settings": dict(self.settings),
-            "n_samples": int(n_samples),
-        }
+        behind = [self.method.name, dict(self.settings), int(n_samples)]
+        digest = Payload({"behind": plain(behind)}, numbers).digest
         model = plan.assemble(numbers, Names(self.classes, encoder.names))
         model = encoded_by(model, Encoder.of(encoder))
-        return Start(self.method.name, model, spec, numbers, plan.guarantee())
+        return Start(self.method.name, model, digest, plan.guarantee())
 
     @override
     def release(self, X: AnyRows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
@@ -258,18 +261,12 @@ class _Learn(Operation):
     @override
     def told(self) -> Values:
         one: Learning = self.asked
-        released = {
-            f"source{k}_{name}": array
-            for k, start in enumerate(one.starts)
-            for name, array in start.numbers.items()
-        }
         return {
             "method": one.method.name,
             "settings": one.settings,
             "classes": one.classes,
             "schema": one.schema,
-            "sources": [start.spec for start in one.starts],
-            **released,
+            "sources": [start.digest for start in one.starts],
             "alpha": one.alpha,
         }
 
@@ -293,8 +290,6 @@ class Given:
     #: Mapping of party to Release. In a transfer, what sources elsewhere have released.
     releases: Mapping[str, Release] = field(default_factory=dict)
     auxiliary: Floats | None = None  #: The rows that parties vote on, encoded by the schema
-    #: Where a coordinator that adds noise keeps what it released, once and for all.
-    kept: Answers | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,18 +409,12 @@ def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Model
     return (TrainedModel(study.id, "multiparty", model, guarantee, receipts, seeded=seeded),)
 
 
-def kept_noise(study: Study, file: Path) -> Answers | None:
-    """Return where a coordinator that adds the noise keeps it: it is drawn once."""
-    adds = study.method.shape == "votes" and study.trust == "coordinator"
-    return Answers(file) if adds else None
-
-
-def trusted_by(study: Study, given: Given) -> Trusted | None:
-    """Return how a coordinator whom parties trust with their answers adds the noise."""
-    if study.method.shape != "votes":
+def trusted_by(study: Study, file: Path) -> Trusted | None:
+    """Return how a coordinator whom parties trust adds the noise: once, and kept in a file."""
+    if study.method.shape != "votes" or study.trust != "coordinator":
         return None
     model: Any = estimator_for(study, study.method)
-    return Trusted(given.kept, model.on_faulty if study.quorum < 1 else "refuse", study.seed)
+    return Trusted(Answers(file), model.on_faulty if study.quorum < 1 else "refuse", study.seed)
 
 
 def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Models]:
@@ -995,16 +984,15 @@ class Runner:
         """
         study, run = self.study, self.plan.run
         beside = next(iter(self.locals_.values())).ledger_path
-        kept = kept_noise(study, beside.with_name(f"{beside.name}.releases"))
-        given = replace(self.given, kept=kept)
+        trusted = trusted_by(study, beside.with_name(f"{beside.name}.releases"))
         cost = self.plan.costs[0].guarantee
         parties = [
             local_party(study, cost, local, self.rows[name], self._policy(name, approval))
             for name, local in self.locals_.items()
         ]
         federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
-        steps = protocol_of(study, given)(federation.parties())
-        found = federation.run_protocol(steps, trusted=trusted_by(study, given))
+        steps = protocol_of(study, self.given)(federation.parties())
+        found = federation.run_protocol(steps, trusted=trusted)
         return [self._made(learned) for learned in found]
 
     def _policy(self, name: str, approval: ChargeApproval | None) -> Policy:
@@ -1568,12 +1556,11 @@ class CoordinatorSession:
         """Ask, validate, keep, release, and have the release signed; or go on doing so."""
         study, federation = self.study, self._federation
         _check_engine(study)
-        auxiliary = auxiliary_rows(study, self.auxiliary, {})
-        given = Given(auxiliary=auxiliary, kept=kept_noise(study, self.folder / "releases"))
+        given = Given(auxiliary=auxiliary_rows(study, self.auxiliary, {}))
         found = federation.run_protocol(
             protocol_of(study, given)(federation.parties()),
             timeout=self.timeout,
-            trusted=trusted_by(study, given),
+            trusted=trusted_by(study, self.folder / "releases"),
         )
         taken = {name for learned in found for name in learned.receipts}
         left_out = {n: c for n, c in federation.left_out.items() if n not in taken}
