@@ -17,6 +17,8 @@ from confrere.estimators import (
     SampleStackingClassifier,
     designed,
 )
+from confrere.kernel.accountants import Logistic
+from confrere.methods.allowance import Allowance, ridge_for
 from confrere_research.as_printed.regression import Score, fit_plr, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s
 from confrere_research.methods.run import Run, auc
@@ -26,7 +28,10 @@ Metrics = dict[str, float]
 
 
 def plr(problem: OneParty, run: Run) -> Metrics:
-    """Private logistic regression; ``columns`` keeps the first ones, ``rows`` may be "unit"."""
+    """Private logistic regression; ``columns`` keeps the first ones, ``rows`` may be "unit".
+
+    With ``alpha = "rule"`` the ridge is the one for predictions, whatever the loss.
+    """
     options = dict(run.options)
     columns = options.pop("columns", None)
     unit = options.pop("rows", "clip") == "unit"
@@ -34,6 +39,9 @@ def plr(problem: OneParty, run: Run) -> Metrics:
     norm = float(np.linalg.norm(problem.deviations[:columns]))
     if unit:
         X_train, X_test, norm = _unit(X_train), _unit(X_test), 1.0
+    if options.get("alpha") == "rule":
+        allowed = Allowance(epsilon=run.budget, loss=Logistic(), count=len(X_train))
+        options["alpha"] = ridge_for(allowed, X_train.shape[1] + 1) / len(X_train)
     model = PrivateLogisticRegression(epsilon=run.budget, data_norm=norm, random_state=run.seed)
     designed(model, **options).fit(X_train, problem.train.y)
     return {"auc": auc(problem.test.y, model.decision_function(X_test))}
