@@ -48,6 +48,7 @@ from confrere.kernel.measurements import (
     Part,
     Point,
     SecureSum,
+    certified,
     smallest_tolerance,
     sum_assumptions,
 )
@@ -194,7 +195,10 @@ def vote_statistic(X: NDArray[np.floating], fractions: Floats) -> Floats:
 
 
 def minimise_weighted(X: Floats, statistic: Floats, *, alpha: float, tolerance: float) -> Floats:
-    """Return the certified minimiser: ``(d,)``, or ``(K, d)`` with columns that sum to zero."""
+    """Return the certified minimiser: ``(d,)``, or ``(K, d)`` with columns that sum to zero.
+
+    Where none is found, the one of a loss that is zero: whoever has paid is answered.
+    """
     n_rows, two = len(X), statistic.ndim == 1
     linear = -n_rows * (statistic if two else _centred(X, statistic))
     if not two:
@@ -206,7 +210,7 @@ def minimise_weighted(X: Floats, statistic: Floats, *, alpha: float, tolerance: 
         linear = linear - linear.mean(axis=0)
     labels, loss = np.full(n_rows, -1.0 if two else 0.0), loss_of(2 if two else len(statistic))
     asked = problem(X, labels, loss, n_rows * alpha, linear=linear)
-    W = SOLVER.solve(asked, tolerance).reshape(statistic.shape)
+    W = certified(SOLVER, asked, tolerance).reshape(statistic.shape)
     return W if two else np.asarray(W - W.mean(axis=0))
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.naive_bayes import GaussianNB
 
-from confrere import Ledger, PrivateLogisticRegression
+from confrere import Ledger, MultipartyClassifier, PrivateLogisticRegression
 from confrere.errors import InvalidData
 from confrere.kernel.accountants import loss_of
 from confrere.kernel.measurements import UNSOLVED, Columns
@@ -12,6 +13,7 @@ from confrere.kernel.norms import L1, L2, HiddenSize
 from confrere.kernel.release import free_ticket
 from confrere.methods.allowance import objective
 from confrere.methods.average import noised_minimiser
+from confrere.methods.votes import PartyBudget, Tally, noised_votes
 from confrere.simulation import SeededSource
 from confrere.solver import descent
 from tests.world import ball
@@ -69,6 +71,29 @@ def test_a_fit_whose_solver_fails_is_paid_for_and_released_like_any_other(broken
     assert model.coef_.shape == (1, 3)
     (entry,) = ledger.entries()
     assert entry.state == "released"
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", ["soft", "vote", "statistic"])
+def test_votes_whose_model_is_not_solved_are_paid_for_and_released(broken, method, n_classes):
+    ledger = Ledger()
+    ledger.open_account("all", epsilon=1.0, unit="party")
+    model = MultipartyClassifier(
+        method=method, local=GaussianNB(), classes=range(n_classes), budget=ledger["all"]
+    )
+    model.fit(X, np.arange(40) % n_classes, party=np.arange(40) // 10, auxiliary=X)
+    assert np.isfinite(model.coef_).all()
+    (entry,) = ledger.entries()
+    assert entry.state == "released"
+
+
+@pytest.mark.parametrize("labels", ["soft", "vote"])
+def test_a_model_of_votes_that_is_not_solved_is_no_longer_than_others(broken, labels):
+    budget = PartyBudget(epsilon=1.0, n_parties=4)
+    made = noised_votes(budget, n_auxiliary=40, n_features=3, alpha=0.1, labels=labels)
+    votes = Tally(np.where(X[:, 0] > 0, 4, 0), 4, 4)
+    (found,) = made.noise.sample(made.value(votes, X), SeededSource(0), 2000)
+    assert np.linalg.norm(found, axis=1).max() <= made.noise.longest[0]
 
 
 @pytest.mark.parametrize("kind", [L1, L2])
