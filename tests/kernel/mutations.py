@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from confrere.assurance import evaluation
 from confrere.assurance.audited import WHOLE_FITS
 from confrere.assurance.table import COMPARED, ROWS, audit_row
 from confrere.audit import audit, audit_cases, exact_audit, lattice_audit
@@ -572,6 +573,45 @@ MUTATIONS = {
             "STEPS * len(self.columns)",
         ),
         *_found("table1", "ratio", row={}),
+    ),
+    "evaluate: a record moves once": Mutation(
+        "a label that changes leaves its cell and comes into no other",
+        lambda patch: patch(evaluation, "_SENSITIVITY", dict.fromkeys(evaluation._SENSITIVITY, 1)),
+        ("evaluate",),
+        ("ratio",),
+        row={},
+    ),
+    "evaluate: one query for nothing": Mutation(
+        "the last query has all of epsilon, whatever the others have",
+        _edited("assurance.evaluation:_parts", "at_most(left)", "epsilon"),
+        ("evaluate",),
+        ("price",),
+        row={},
+    ),
+    "evaluate: integers": Mutation(
+        "noise on whole numbers has half of its scale",
+        _edited(
+            "kernel.measurements:Point.noised",
+            "discrete_laplace(self.scale, whole.shape, own)",
+            "discrete_laplace(self.scale / 2, whole.shape, own)",
+        ),
+        ("evaluate", "table1"),
+        ("noise",),
+        row={},
+    ),
+    "infer: one column": Mutation(
+        "sums of all columns have the sensitivity of the widest",
+        _edited("assurance.inference:_Space.sums", "sum(_farthest", "max(_farthest"),
+        ("infer",),
+        ("ratio",),
+        row={"geometry": "body"},
+    ),
+    "infer: products": Mutation(
+        "a product that changes its sign moves by its size",
+        _edited("assurance.inference:_Space.largest", "2 * longest * rows", "longest * rows"),
+        ("infer",),
+        ("ratio",),
+        row={"geometry": "body", "option": "products"},
     ),
     "total: one Jacobian": Mutation(
         "stacks that are composed pay the Jacobian once",

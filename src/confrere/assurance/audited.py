@@ -101,22 +101,14 @@ def audit_all(
     random_state: int = 0,  # As in :func:`confrere.audit.audit`
 ) -> Iterator[Audited]:
     """Yield one line per method of the catalogue, then one per fault."""
+    common: dict[str, Any] = {"confidence": confidence, "random_state": random_state}
     for name in (*IN_TABLE, *faults) if names is None else names:
         if name not in faults:
-            yield audit_method(
-                name, epsilon=epsilon, runs=runs, confidence=confidence, random_state=random_state
-            )
+            yield audit_method(name, epsilon=epsilon, runs=runs, **common)
             continue
         fault, start = faults[name], _Clock()
-        result = audit_function(
-            fault.sample,
-            fault.pair,
-            claimed=1.0,
-            runs=runs or fault.runs,
-            confidence=confidence,
-            random_state=random_state,
-            progress=False,
-        )
+        told = {"runs": runs or fault.runs, "progress": False, **common}
+        result = audit_function(fault.sample, fault.pair, claimed=1.0, **told)
         yield Audited(
             name=name,
             title=fault.title,
@@ -180,6 +172,8 @@ def audit_method(
 
 _OTHERS = {
     "table1": "who the records are about, in counts",
+    "evaluate": "how good a model is, in counts",
+    "infer": "what intervals of coefficients ask of the records",
     "total": "what several releases promise together",
 }
 

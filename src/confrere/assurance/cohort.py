@@ -124,12 +124,13 @@ def counts(
 def charged(
     budget: Budget | Ledger | None,
     guarantee: Guarantee,
-    seed: Seed | None,  # One makes a simulation
+    seed: Seed | SeededSource | None,  # One makes a simulation
     **terms: Unpack[Terms],
 ) -> AbstractContextManager[Ticket]:
     """Charge whoever pays, and let the block draw."""
-    simulation = None if seed is None else SeededSource(seed)
-    return paying(*payer(budget, guarantee), guarantee, simulation=simulation, **terms)
+    if not (seed is None or isinstance(seed, SeededSource)):  # that one listens
+        seed = SeededSource(seed)
+    return paying(*payer(budget, guarantee), guarantee, simulation=seed, **terms)
 
 
 @dataclass(frozen=True)

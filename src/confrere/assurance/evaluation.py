@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -53,9 +53,7 @@ class Estimate:
             return "not measurable at this epsilon"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
-    def to_dict(self) -> dict[str, float]:
-        """Return plain values."""
-        return {"value": self.value, "low": self.low, "high": self.high}
+    to_dict = asdict
 
     def complement(self) -> Estimate:
         """Return the estimate of one minus the quantity."""
@@ -217,10 +215,8 @@ def noise_variance(scale: float) -> float:
 
 def noise_quantile(scale: float, confidence: float) -> int:
     """Return the smallest ``r`` with ``P(|noise| <= r) >= confidence``."""
-    _, law = noise_law(scale)
-    middle = len(law) // 2
-    inside = np.cumsum(np.concatenate([[law[middle]], 2 * law[middle + 1 :]]))
-    return int(np.searchsorted(inside, confidence))
+    outside = (1 - confidence) * (1 + math.exp(-1 / scale)) / 2  # is exp(-(r + 1)/scale) at r
+    return max(0, math.ceil(-scale * math.log(outside)) - 1)
 
 
 def proportion(noisy: int, n: int, scale: float, confidence: float) -> Estimate:

@@ -16,7 +16,7 @@ from scipy import stats
 
 from confrere.arrays import Floats
 from confrere.audit.densities import densities, sum_law
-from confrere.kernel.measurements import Objective, SecureSum
+from confrere.kernel.measurements import Objective, Point, SecureSum
 from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
 from confrere.kernel.streams import RandomSource
 from confrere.methods.plan import Term
@@ -28,8 +28,8 @@ _Part = tuple[str, Floats, Callable[[Floats], Floats]]
 _RISK = 1e-9
 
 #: Runs, at most, where many share the passes over the rows; where they do not, of all parts
-#: together and of each at least. The first look, and how much longer the next one is.
-RUNS, _SOLVED, _LEAST, _FIRST, _LONGER = 2_048, 512, 160, 128, 4
+#: together and of each at least.
+RUNS, _SOLVED, _LEAST = 2_048, 512, 160
 
 #: Nodes for the law of a factor's share in the noise of a body.
 _NODES = (np.arange(400) + 0.5) / 400
@@ -38,7 +38,7 @@ _NODES = (np.arange(400) + 0.5) / 400
 def noise_audit(
     terms: Sequence[Term],  # What a plan runs, on made-up rows
     *,
-    runs: int | None = None,  # At most. A law that is far off is refuted after a few.
+    runs: int | None = None,
     random_state: int = 0,  # Of the noise
 ) -> tuple[float, str]:
     """Return how far the noise of these terms is from its law, and where; above one is refuted.
@@ -47,30 +47,16 @@ def noise_audit(
     """
     slow = any(_solved(term.mechanism) for term in terms)
     most = runs or (max(_LEAST, _SOLVED // len(terms)) if slow else RUNS)
-    drawn: list[Floats] = []
-    source, worst, count = SeededSource(random_state), (0.0, "nothing is noised"), 0
-    while count < most:
-        more = min(max(_FIRST, (_LONGER - 1) * count), most - count)
-        count += more
-        batches = [each for term in terms for each in _read_back(term, source, more)]
-        pairs = zip(drawn, (noise for _, noise, _ in batches), strict=True)
-        drawn = [np.vstack(p) for p in pairs] if drawn else [noise for _, noise, _ in batches]
-        named = [
-            (name, noise, law)
-            for (name, _, law), noise in zip(batches, drawn, strict=True)
-            if law is not None
-        ]
-        tests = [
-            (p, f"{name}: {what}")
-            for name, noise, law in named
-            for what, p in _p_values(law, noise)
-        ]
-        tests.append((_correlation([_apart(law, noise) for _, noise, law in named]), "parts agree"))
-        p, where = min(tests)
-        worst = float(np.log(max(p, 1e-300)) / np.log(_RISK)), where
-        if worst[0] > 1:
-            break
-    return worst
+    source = SeededSource(random_state)
+    drawn = [each for term in terms for each in _read_back(term, source, most)]
+    tests = [
+        (float(stats.kstest(np.asarray(below(values)), "uniform").pvalue), f"{name}: {what}")
+        for name, noise, law in drawn
+        for what, values, below in _parts(law, noise)
+    ]
+    tests.append((_correlation([_apart(law, noise) for _, noise, law in drawn]), "parts agree"))
+    p, where = min(tests)
+    return float(np.log(max(p, 1e-300)) / np.log(_RISK)), where
 
 
 def _solved(mechanism: object) -> bool:
@@ -78,9 +64,7 @@ def _solved(mechanism: object) -> bool:
     return isinstance(mechanism, Objective) and mechanism.loss.n_classes > 2
 
 
-def _read_back(
-    term: Term, source: RandomSource, count: int
-) -> Iterator[tuple[str, Floats, Law | None]]:
+def _read_back(term: Term, source: RandomSource, count: int) -> Iterator[tuple[str, Floats, Law]]:
     """Yield the noise behind each density of a term."""
     summed = term.mechanism
     if isinstance(summed, SecureSum):
@@ -94,12 +78,12 @@ def _read_back(
     for k, (density, end) in enumerate(zip(found, ends, strict=True)):
         mine = released[:, end - density.released : end]
         noise = np.array([density.noise(one) for one in mine])
+        if isinstance(summed, Point) and not summed.parts:
+            # Whole numbers: each is spread over its part of Laplace's law.
+            q, steps = np.exp(-density.law.rate), np.abs(noise)
+            tail = q**steps * (q + (1 - q) * source.uniforms(*noise.shape)) / (1 + q)
+            noise = stats.laplace.ppf(np.where(noise > 0, 1 - tail, tail)) / density.law.rate
         yield f"{term.name}, {k}" if len(found) > 1 else term.name, noise, density.law
-
-
-def _p_values(law: Law, noise: Floats) -> Iterator[tuple[str, float]]:
-    for name, values, below in _parts(law, noise):
-        yield name, float(stats.kstest(np.asarray(below(values)), "uniform").pvalue)
 
 
 def _parts(law: Law, noise: Floats) -> Iterator[tuple[str, Floats, Callable[[Floats], Floats]]]:

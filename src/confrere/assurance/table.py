@@ -18,6 +18,8 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,12 @@ import pyarrow as pa
 from scipy import optimize, stats
 
 from confrere.accounting import total
-from confrere.assurance.cohort import CohortCounts
+from confrere.assurance.cohort import CohortCounts, CohortSummary
+from confrere.assurance.evaluation import evaluate
+from confrere.assurance.inference import infer
 from confrere.assurance.noise_law import noise_audit
 from confrere.assurance.theorems import theorem_audit, tries_let_through
-from confrere.audit.densities import densities, densities_of
+from confrere.audit.densities import densities_of
 from confrere.audit.estimator import prepared
 from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
@@ -41,10 +45,11 @@ from confrere.errors import (
     InvalidParameter,
     NotInstalled,
 )
-from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression, designed
+from confrere.estimators import PrivateLogisticRegression, designed
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_relation
-from confrere.kernel.measurements import Objective, SecureSum
+from confrere.kernel.measurements import Objective, Point, SecureSum
 from confrere.kernel.norms import Law, Pure
+from confrere.kernel.streams import RandomSource
 from confrere.ledger import Ledger
 from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging
@@ -52,6 +57,7 @@ from confrere.methods.design import AddRemove
 from confrere.methods.plan import Plan, Term
 from confrere.methods.priors import CheckedPlan, PriorCheck
 from confrere.methods.sums import CountedSum, GradientRounds, OneMessage
+from confrere.simulation import SeededSource
 
 COMPARED = ("ratio", "noise", "theorem", "price")
 
@@ -69,27 +75,40 @@ _STRONG, _MODERATE = 1e3, 2.0
 
 #: Log odds of somebody who is sure, and what is released around a public point unchecked.
 _SURE, _CENTRED = 30.0, ("ofpa", "laplace", "sums")
+#: Where the line has its border for who is sure on both sides, and what is just below.
+_BORDER, _BELOW = 0.99, 0.98
 
 #: What the constant takes of a row's length.
 _CONSTANT = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AuditCase:
     """One promise."""
 
-    #: Of the catalogue; ``table1`` describes a cohort, ``total`` composes releases.
-    method: str
-    relation: str = "replace-one"  #: Which change is hidden
+    method: str  #: Of the catalogue, or of :data:`OTHERS`
     law: str  #: Of the noise, by its name; checked against what runs
+    relation: str = "replace-one"  #: Which change is hidden
     classes: int = 2  #: How many labels there are
     #: Of the rows: a ``ball``, a ``body`` of three groups of columns; of a stack over features
     #: groups that share a row's length (``joint``), that do not (``apart``), or a body each.
     geometry: str = "ball"
     delta: bool = False  #: Whether a delta is offered
     #: What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise of
-    #: the parties' own (``sum``), whole parties hidden (``party``).
+    #: the parties' own (``sum``), whole parties hidden (``party``); of an evaluation subgroups
+    #: (``by``), of intervals a pair that the second question tells apart (``products``).
     option: str = ""
+
+    @property
+    def bordered(self) -> bool:
+        """Whether noise is a ball's, where no rows are opposite: a misfit turns into the other."""
+        ball = self.method in ("laplace", "sums") and self.option != "contrast"
+        return ball and self.geometry == "body" and self.relation == "replace-one"
+
+    @property
+    def declared(self) -> bool:
+        """Whether rows are those of a schema."""
+        return self.geometry in ("body", "bodies")
 
     @property
     def dimensions(self) -> tuple[str, str, int, str, bool, str]:
@@ -133,102 +152,89 @@ class Sides:
     @property
     def mechanisms(self) -> list[Any]:
         """All that noises, each kind once."""
-        every = [term.check or term.mechanism for term in self.first] + self.later
+        every = [*(term.check or term.mechanism for term in self.first), *self.later]
         return list({repr(one): one for one in every}.values())
 
     @property
-    def later(self) -> list[Any]:
+    def later(self) -> Sequence[Any]:
         """What learns from what was released."""
-        return list(self.plan.later_mechanisms()) if isinstance(self.plan, Plan) else []
+        return self.plan.later_mechanisms() if isinstance(self.plan, Plan) else ()
 
 
 # --- the table ------------------------------------------------------------------------------------
 
 _RELATIONS = ("replace-one", "add-remove")
 _ONE = ("replace-one",)
-_L2 = dict.fromkeys((2, 3, 4), "L2")
-#: By the number of classes.
-_CLASSES = {2: "L2", 3: "L2 per class", 4: "L2 per class"}
-_LAPLACE = dict.fromkeys((2, 3, 4), "L1")
-_OFPA = {2: "L1", 3: "L1 per class", 4: "L1 per class"}
-_GAUSSIAN = dict.fromkeys((2, 3, 4), "Gaussian")
-_TWO_L2, _TWO_GAUSSIAN, _TWO_LAPLACE = ({2: law[2]} for law in (_L2, _GAUSSIAN, _LAPLACE))
-_BODY = {2: "Max", 3: "Max per class", 4: "Max per class"}
-_SHARED = ("", "reserve", "sum")
+_COUNTS = (2, 3, 4)
+#: Laws by the number of classes.
+_L2, _LAPLACE, _GAUSSIAN = (dict.fromkeys(_COUNTS, name) for name in ("L2", "L1", "Gaussian"))
+_CLASSES, _OFPA, _BODY = (
+    {k: name + " per class" * (k > 2) for k in _COUNTS} for name in ("L2", "L1", "Max")
+)
+_TWO_LAPLACE = {2: "L1"}
+_CHECKED, _ROUNDS_TOO, _RESERVED = ("", "check"), ("", "rounds"), ("", "reserve")
+_SHARED = (*_RESERVED, "sum")
 
 #: Method, relations, the law by the number of classes, geometries, whether with a delta, options.
-_LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[str]], ...] = (
-    ("plr", _RELATIONS, _CLASSES, "ball", False, ("",)),
-    ("plr", _RELATIONS, _GAUSSIAN, "ball", True, ("",)),
-    ("plr", _RELATIONS, _CLASSES, "ball", False, ("check",)),
-    ("plr", _RELATIONS, _GAUSSIAN, "ball", True, ("check",)),
-    ("plr", _RELATIONS, _BODY, "body", False, ("", "check")),
-    ("pst-s", _RELATIONS, _CLASSES, "ball", False, ("", "check")),
-    ("pst-s", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
-    ("pst-s", _RELATIONS, _BODY, "body", False, ("", "check")),
+_LINES: list[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[str]]] = [
     *(
-        line
-        for geometry in ("joint", "apart")
-        for line in (
-            ("pst-f", _RELATIONS, _CLASSES, geometry, False, ("", "check")),
-            ("pst-f", _RELATIONS, _GAUSSIAN, geometry, True, ("", "check")),
+        (method, _RELATIONS, law, geometry, delta, options)
+        for method, options, delta_in_a_body in (
+            ("plr", _CHECKED, False),
+            ("pst-s", _CHECKED, False),
+            ("transfer", ("",), False),
+            ("simcomb", _CHECKED, False),
+            ("pst-h", _CHECKED, True),
+            ("average", (*_ROUNDS_TOO, "check"), True),
+        )
+        for law, geometry, delta in (
+            (_CLASSES, "ball", False),
+            (_GAUSSIAN, "ball", True),
+            (_BODY, "body", False),
+            *([(_GAUSSIAN, "body", True)] if delta_in_a_body else []),
         )
     ),
-    ("pst-f", _RELATIONS, _BODY, "bodies", False, ("", "check")),
-    ("pst-f", _RELATIONS, _GAUSSIAN, "bodies", True, ("", "check")),
-    ("transfer", _RELATIONS, _CLASSES, "ball", False, ("",)),
-    ("transfer", _RELATIONS, _GAUSSIAN, "ball", True, ("",)),
-    ("transfer", _RELATIONS, _BODY, "body", False, ("",)),
-    ("simcomb", _RELATIONS, _CLASSES, "ball", False, ("", "check")),
-    ("simcomb", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
-    ("simcomb", _RELATIONS, _BODY, "body", False, ("", "check")),
-    ("pst-h", _RELATIONS, _CLASSES, "ball", False, ("", "check")),
-    ("pst-h", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
-    ("pst-h", _RELATIONS, _BODY, "body", False, ("", "check")),
-    ("pst-h", _RELATIONS, _GAUSSIAN, "body", True, ("", "check")),
-    ("average", _RELATIONS, _CLASSES, "ball", False, ("", "rounds", "check")),
-    ("average", _RELATIONS, _GAUSSIAN, "ball", True, ("", "rounds", "check")),
-    ("average", _RELATIONS, _BODY, "body", False, ("", "rounds", "check")),
-    ("average", _RELATIONS, _GAUSSIAN, "body", True, ("", "rounds", "check")),
     *(
-        line
+        ("pst-f", _RELATIONS, law, geometry, delta, _CHECKED)
+        for geometry, pure in (("joint", _CLASSES), ("apart", _CLASSES), ("bodies", _BODY))
+        for law, delta in ((pure, False), (_GAUSSIAN, True))
+    ),
+    *(
+        (method, _RELATIONS, law, geometry, law is _GAUSSIAN, options)
         for geometry in ("ball", "body")
-        for line in (
-            ("ofpa", _RELATIONS, _OFPA, geometry, False, ("", "rounds")),
-            ("ofaa", _RELATIONS, _L2, geometry, False, ("",)),
-            ("ofaa", _RELATIONS, _GAUSSIAN, geometry, True, ("",)),
-            ("laplace", _RELATIONS, _L2, geometry, False, ("", "rounds")),
-            ("laplace", _RELATIONS, _GAUSSIAN, geometry, True, ("", "rounds")),
-            ("sums", _RELATIONS, _L2, geometry, False, ("", "reserve")),
-            ("sums", _RELATIONS, _GAUSSIAN, geometry, True, ("", "reserve", "rounds")),
+        for method, law, options in (
+            ("ofpa", _OFPA, _ROUNDS_TOO),
+            ("ofaa", _L2, ("",)),
+            ("ofaa", _GAUSSIAN, ("",)),
+            ("laplace", _L2, _ROUNDS_TOO),
+            ("laplace", _GAUSSIAN, _ROUNDS_TOO),
+            ("sums", _L2, _RESERVED),
+            ("sums", _GAUSSIAN, (*_RESERVED, "rounds")),
         )
     ),
     ("sums", _RELATIONS, _TWO_LAPLACE, "body", False, ("contrast",)),
-    ("vote", _ONE, _L2, "ball", False, ("",)),
-    ("vote", _ONE, _GAUSSIAN, "ball", True, ("",)),
-    ("soft", _ONE, _L2, "ball", False, ("",)),
-    ("soft", _ONE, _GAUSSIAN, "ball", True, ("",)),
-    ("weights", _ONE, _L2, "ball", False, _SHARED),
-    ("weights", _ONE, _GAUSSIAN, "ball", True, _SHARED),
-    ("statistic", _ONE, _L2, "ball", False, _SHARED),
-    ("statistic", _ONE, _GAUSSIAN, "ball", True, _SHARED),
+    *(
+        (method, _ONE, law, "ball", law is _GAUSSIAN, options)
+        for method, options in (
+            ("vote", ("",)),
+            ("soft", ("",)),
+            ("weights", _SHARED),
+            ("statistic", _SHARED),
+        )
+        for law in (_L2, _GAUSSIAN)
+    ),
     ("cells", _ONE, _LAPLACE, "ball", False, _SHARED),
     ("table1", _RELATIONS, _TWO_LAPLACE, "ball", False, ("", "sum")),
-    ("total", _ONE, _TWO_L2, "ball", False, ("",)),
-    ("total", _ONE, _TWO_GAUSSIAN, "ball", True, ("",)),
-)
+    ("evaluate", _ONE, _LAPLACE, "ball", False, ("",)),
+    ("evaluate", _ONE, _TWO_LAPLACE, "body", False, ("", "by")),
+    ("infer", _ONE, _TWO_LAPLACE, "body", False, ("", "products")),
+    ("total", _ONE, {2: "L2"}, "ball", False, ("",)),
+    ("total", _ONE, {2: "Gaussian"}, "ball", True, ("",)),
+]
 
 #: Every promise that is offered: the audit goes through it, and so does its page.
 ROWS = tuple(
-    AuditCase(
-        method=method,
-        relation=relation,
-        law=law,
-        classes=classes,
-        geometry=geometry,
-        delta=delta,
-        option=option,
-    )
+    AuditCase(method, law, relation, classes, geometry, delta, option)
     for method, relations, laws, geometry, delta, options in _LINES
     for relation in relations
     for classes, law in laws.items()
@@ -245,7 +251,7 @@ _SCHEMA = PublicSchema(
         Category("block", values=("a", "b", "c")),
     )
 )
-_SCHEMAS = {"body": _SCHEMA, "bodies": _SCHEMA}
+_GROUPS: tuple[object, object] = ([[0, 1], [2, 3]], [["line", "curve"], ["block"]])
 #: Of Table 1.
 _PEOPLE = PublicSchema(
     (Number("age", bounds=(0, 100)), Category("job", values=("a", "b", "c"))),
@@ -258,17 +264,16 @@ def sides_of(
     epsilon: float = 1.0,  # The price
 ) -> Sides:
     """Return what a row's method would run on two neighbours; raise where it is not offered."""
-    if row.method == "table1":
-        return _table1(row, epsilon)
+    if row.method in OTHERS:
+        return OTHERS[row.method](row, epsilon)
     estimator = _estimator(row, epsilon)
     first, second = _neighbours(row)
     (plan, one), (_, other) = (prepared(estimator, data) for data in (first, second))
     sides = Sides(plan, _terms(plan, one), _terms(plan, other))
     checked = any(term.check is not None for term in sides.first)
-    if checked != (row.option == "check"):
-        raise InvalidParameter(f"a check is not offered by {row.method}.")
-    if row.delta != any(term.mechanism.guarantee().delta > 0 for term in sides.first):
-        raise InvalidParameter("a delta is not used with these rows.")
+    noised = any(term.mechanism.guarantee().delta > 0 for term in sides.first)
+    if (checked, noised) != (row.option == "check", row.delta):
+        raise InvalidParameter(f"a check, or a delta, is not offered by {row.method}.")
     return sides
 
 
@@ -277,59 +282,60 @@ def _estimator(row: AuditCase, epsilon: float) -> Any:
     method = find_method(row.method)
     offered = method.make().get_params()
 
-    def asked(name: str, value: Any) -> dict[str, Any]:
+    def asked(name: str, value: object) -> dict[str, object]:
         if name not in offered:
             raise InvalidParameter(f"{name} is not offered by {row.method}.")
         return {name: value}
 
-    settings: dict[str, Any] = {"epsilon": epsilon, "classes": list(range(row.classes))}
+    settings: dict[str, object] = {"epsilon": epsilon, "classes": list(range(row.classes))}
     settings |= {"alpha": _STRONG} | ({} if not row.delta else asked("delta", _DELTA))
     settings |= {"intercept_scale": _CONSTANT}
     if row.relation == "add-remove":
         settings |= asked("neighbours", AddRemove(_RECORDS))
     if row.method in _CENTRED:
         # Around one who is sure of the last class everywhere rows of the first move most.
-        level = [0.0] * (row.classes - 1) + [_SURE]
-        settings |= {"prior_intercept": level if row.classes > 2 else _SURE}
+        level = [0.0] * (row.classes - 1) + [0.0 if row.bordered else _SURE]
+        settings |= {"prior_intercept": level if row.classes > 2 else level[-1]}
+    if row.bordered:
+        # Of one mean with or without them, or the intercept would follow.
+        slope, prior = 2 * _SURE / (_BORDER - _BELOW), np.zeros((row.classes, 8))
+        prior[-1, [0, 5, 6]] = slope * np.array([1, -_BORDER, _BORDER])
+        prior[1:-1, [5, 6]] = slope * np.array([-1, 1])
+        settings |= {"prior": prior if row.classes > 2 else prior[-1]}
     grouped = "groups" in offered
     if grouped == (row.geometry in ("ball", "body")):
         raise InvalidParameter(f"{row.geometry} is not offered by {row.method}, or nothing new.")
-    if row.geometry in ("joint", "apart"):
-        clipping = "joint" if row.geometry == "joint" else "separate"
-        settings |= (
-            {"clipping": clipping} | asked("groups", [[0, 1], [2, 3]]) | {"alpha": _MODERATE}
-        )
-    elif row.geometry == "bodies":
-        settings |= {"clipping": "separate"} | asked("groups", [["line", "curve"], ["block"]])
-    if row.geometry in _SCHEMAS:
-        settings |= asked("geometry", "schema") | {"schema": _SCHEMAS[row.geometry]}
+    if grouped:
+        settings |= {"clipping": "joint" if row.geometry == "joint" else "separate"}
+        settings |= {"groups": _GROUPS[row.declared]}
+        settings |= {} if row.declared else {"alpha": _MODERATE}
+    if row.declared:
+        settings |= asked("geometry", "schema") | {"schema": _SCHEMA}
     if "split_seed" in offered:
         settings |= {"split_seed": None}
     settings |= _option(row, asked, offered)
     if method.shape == "transfer":
-        settings |= {"source": _source(row, method.source), "prior_check": row.option == "check"}
+        source = _source(row, method.source or "pst-f")
+        settings |= {"source": source, "prior_check": row.option == "check"}
     return designed(method.make(), **settings)
 
 
 def _option(
-    row: AuditCase, asked: Callable[..., dict[str, Any]], offered: Mapping[str, Any]
-) -> Any:
+    row: AuditCase, asked: Callable[..., dict[str, object]], offered: Mapping[str, object]
+) -> dict[str, object]:
     if row.option == "check":
         if "source" in offered:
             return {}
-        columns = {"body": 8, "bodies": 8}.get(row.geometry, 4)
-        prior = np.zeros((row.classes, columns) if row.classes > 2 else columns)
-        prior[..., 0] = np.linspace(0, 1, row.classes) if row.classes > 2 else 1.0
-        return asked("prior", prior)
+        prior = np.zeros((row.classes, 8 if row.declared else 4))
+        prior[:, 0] = np.linspace(0, 1, row.classes)
+        return asked("prior", prior if row.classes > 2 else prior[-1])
     if row.option == "reserve":
-        if row.method != "sums":
-            return asked("max_retries", _RESERVE) | asked("trust", "sum")
-        return asked("max_retries", _RESERVE)
+        shared = {} if row.method == "sums" else asked("trust", "sum")
+        return shared | asked("max_retries", _RESERVE)
     if row.option == "rounds":
         return asked("rounds", _ROUNDS)
     if row.option == "contrast":  # of rows by label, which has no ridge
-        if row.method != "sums" or row.geometry != "body" or row.delta or row.classes > 2:
-            raise InvalidParameter(f"a contrast is not offered by {row.method}.")
+        _only(row, ("body", 2, "contrast") if row.method == "sums" else ("", 0, ""))
         told = replace(_SCHEMA, outcome=Label("label", positive=(1,), negative=(0,), base_rate=0.5))
         return {"alpha": "auto", "prior_intercept": None, "schema": told, "classes": None}
     if row.option == "sum":
@@ -337,23 +343,15 @@ def _option(
     return asked(row.option, True) if row.option else {}
 
 
-def _source(row: AuditCase, kind: str | None) -> Any:
+def _source(row: AuditCase, kind: str) -> Any:
     """Return a release of the same shape, of somebody who was sure."""
-    common: dict[str, Any] = {"classes": list(range(row.classes)), "budget": Ledger()}
-    common |= {"epsilon": 20.0, "random_state": 0, "alpha": 1.0, "intercept_scale": _CONSTANT}
-    if row.geometry in _SCHEMAS:
-        common |= {"schema": _SCHEMAS[row.geometry], "geometry": "schema"}
-    if row.delta:
-        common |= {"delta": _DELTA}
-    if kind == "plr":
-        made: Any = designed(PrivateLogisticRegression(), **common)
-    else:
-        groups: Any = [["line", "curve"], ["block"]] if "schema" in common else [[0, 1], [2, 3]]
-        made = FeatureStackingClassifier(groups=groups, split_seed=None)
-        made = designed(made, **common)
-        if "schema" in common:
-            designed(made, clipping="separate", combiner="vote")
-    return made.fit(**_neighbours(replace(row, relation="replace-one"))[0]).to_release()
+    alone, stacked = kind == "plr", "bodies" if row.declared else "joint"
+    asked = replace(row, method=kind, relation="replace-one", option="")
+    asked = replace(asked, geometry=row.geometry if alone else stacked)
+    made = designed(_estimator(asked, 20.0), alpha=1.0, budget=Ledger(), random_state=0)
+    if row.declared and not alone:
+        designed(made, combiner="vote")
+    return made.fit(**_neighbours(asked)[0]).to_release()
 
 
 def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -365,22 +363,19 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
     y = np.arange(n) % row.classes
     y[0 if row.relation == "replace-one" else -1] = 0  # whoever changes: a misfit to who is sure
     X: Any
-    if row.geometry in ("body", "bodies"):
-        X = pa.table(
-            {
-                "line": np.where(np.arange(n) % 2, -1.0, 1.0),
-                "curve": np.linspace(0, 1, n),
-                "block": np.resize(["a", "b", "c"], n),
-            }
-        )
-        other = _first_changed(X, {"line": -1.0, "curve": 1.0, "block": "b"})
+    if row.declared:
+        line, curve = np.where(np.arange(n) % 2, -1.0, 1.0), np.linspace(0, 1, n)
+        X = pa.table({"line": line, "curve": curve, "block": np.resize(["a", "b", "c"], n)})
+        changed = (_BELOW, 0.0, "a") if row.bordered else (-1.0, 1.0, "b")
+        record = dict(zip(X.column_names, changed, strict=True))
+        other = pa.Table.from_pylist([record, *X.to_pylist()[1:]])
     else:
         X = np.resize(np.vstack([np.eye(4), -np.eye(4)]), (n, 4))
         other = X.copy()
         # Opposite rows have the same squares: coefficients of both move most between these.
         other[0] = (-0.6, 0.8, 0, 0) if row.method == "ofaa" else -X[0]
     first: dict[str, Any] = {"X": X, "y": y}
-    second = {"X": other, "y": y}
+    second = {"X": other, "y": np.append(row.classes - 1, y[1:]) if row.bordered else y}
     if row.option == "contrast":  # moves most where the label alone changes
         second = {"X": X, "y": np.append(1 - y[0], y[1:])}
     if row.relation == "add-remove":
@@ -389,11 +384,6 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
         first |= {"party": np.arange(n) % 3}
         second |= {"party": np.arange(len(second["y"])) % 3}
     return first, second
-
-
-def _first_changed(table: pa.Table, row: dict[str, object]) -> pa.Table:
-    others = table[1:].to_pydict()
-    return pa.table({name: [row[name], *others[name]] for name in table.column_names})
 
 
 def _crowds(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -418,36 +408,92 @@ def _terms(plan: Any, records: Any) -> list[Term]:
             )
         ]
     if isinstance(protocol, GradientRounds):
-        # Weights are public whatever they are: here all are sure of the last class.
-        sure = np.zeros_like(protocol.at(plan.sizes).centre)
-        sure[(-1, -1) if protocol.n_classes > 2 else -1] = 1e6
-        return protocol.terms_at(PartyRows.of(records), plan.sizes, sure)
+        # Weights are public whatever they are: here they stay where they begin.
+        return protocol.terms_at(PartyRows.of(records), plan.sizes, protocol.at(plan.sizes).centre)
     return list(plan.terms(records))
+
+
+def _only(row: AuditCase, *offered: tuple[str, int, str]) -> None:
+    known = row.method in ("table1", "sums") or row.relation == "replace-one"
+    if row.delta or not known or (row.geometry, row.classes, row.option) not in offered:
+        raise InvalidParameter(f"{row.geometry} with these options is not offered by {row.method}.")
+
+
+class _Listener(SeededSource):
+    """Hears what is drawn, of what; the answers, which are public, are those of the first run."""
+
+    def __init__(self, first: Sequence[Term] = ()) -> None:
+        super().__init__(0)
+        self._first, self.terms = first, list[Term]()
+
+    def answer(self, made: Any, rows: object, stream: RandomSource) -> Any:
+        del stream
+        self.terms.append(Term(str(len(self.terms)), made, rows))
+        told = (self._first or self.terms)[len(self.terms) - 1]
+        return [np.atleast_2d(one) for one in made.points(told.data)]
+
+
+def _heard(run: Callable[..., Guarantee], first: object, second: object) -> Sides:
+    """Return what a function draws that is no plan: the one that people call."""
+    one = _Listener()
+    promise, other = run(first, one), _Listener(one.terms)
+    run(second, other)
+    return Sides(promise, one.terms, other.terms)
 
 
 def _table1(row: AuditCase, epsilon: float) -> Sides:
     """Return the counts of two tables of which one record differs in every column."""
-    if (row.classes, row.geometry, row.delta) != (2, "ball", False) or row.option not in (
-        "",
-        "sum",
-    ):
-        raise InvalidParameter("Table 1 has neither classes nor a body nor a delta.")
+    _only(row, ("ball", 2, ""), ("ball", 2, "sum"))
     relation, counted = check_relation(row.relation), CohortCounts(_PEOPLE)
     others = [{"age": 50.0, "job": "a", "ill": "no"}] * 3
     changed = [[{"age": 100.0, "job": "b", "ill": "yes"}], [{"age": 0.0, "job": "c", "ill": "no"}]]
     if relation is Neighbours.ADD_REMOVE:
         changed[0] = []
-    sums = [counted.sums(pa.Table.from_pylist([*one, *others])) for one in changed]
+    tables = [pa.Table.from_pylist([*one, *others]) for one in changed]
     if not row.option:
-        point = counted.point(epsilon, relation)
-        return Sides(point, *([Term("counts", point, one)] for one in sums))
+        asked: Any = partial(CohortSummary, epsilon, _PEOPLE, neighbours=relation)
+        return _heard(lambda x, one: asked(random_state=one).fit(x).receipt_.guarantee, *tables)
     counting = CountedSum(
         epsilon, n_parties=3, collusion_threshold=1, max_retries=_RESERVE, quorum=1.0, largest=100
     )
     summed = counting.steps(relation, counted.size, counted.moved(relation))
-    nobody = np.zeros_like(sums[0], dtype=np.float64)
-    both = (np.stack([one.astype(np.float64), nobody, nobody]) for one in sums)
+    sums = [counted.sums(table).astype(np.float64) for table in tables]
+    both = (np.stack([one, np.zeros_like(one), np.zeros_like(one)]) for one in sums)
     return Sides(summed, *([Term("counts", summed, one)] for one in both))
+
+
+def _evaluate(row: AuditCase, epsilon: float) -> Sides:
+    """Return all counts of two tables of which one label differs: right before, and then wrong."""
+    _only(row, *(("ball", k, "") for k in (2, 3, 4)), ("body", 2, ""), ("body", 2, "by"))
+    learned = replace(row, method="plr", option="")
+    records, model = _neighbours(learned)[0], _estimator(learned, 20.0)
+    model.set_params(budget=Ledger(), random_state=0).fit(**records)
+    right = model.predict(records["X"])
+    wrong = np.append((right[0] + 1) % row.classes, right[1:])
+    told: Any = {"metrics": ("accuracy", "confusion", *["auc"] * (row.classes == 2))}
+    told |= {"by": "block" if row.option else None}
+    asked: Any = partial(evaluate, model, records["X"], epsilon=epsilon, **told)
+    return _heard(lambda y, one: asked(y, random_state=one).guarantee, right, wrong)
+
+
+def _infer(row: AuditCase, epsilon: float) -> Sides:
+    """Return what intervals ask of two tables, of which one record goes from end to end."""
+    _only(row, ("body", 2, ""), ("body", 2, "products"))
+    ends = np.resize([1.0, -1.0], _RECORDS)
+    other = np.append(-1.0, ends[1:])
+    tables = (
+        pa.table({"a": ends, "b": ends}),
+        pa.table({"a": other, "b": ends if row.option else other}),
+    )
+    schema = PublicSchema(tuple(Number(name, bounds=(-1, 1)) for name in "ab"))
+    model = PrivateLogisticRegression(purpose="inference", schema=schema, random_state=0)
+    asked: Any = partial(infer, model.fit(tables[0], np.arange(_RECORDS) // 2 % 2), epsilon=epsilon)
+    return _heard(lambda table, one: asked(table, random_state=one).guarantee, *tables)
+
+
+#: What releases and is no method of the catalogue; ``total`` composes releases.
+OTHERS: dict[str, Callable[[AuditCase, float], Sides]]
+OTHERS = {"table1": _table1, "evaluate": _evaluate, "infer": _infer}
 
 
 # --- what is compared -----------------------------------------------------------------------------
@@ -476,7 +522,7 @@ def audit_row(
         tools = {
             "ratio": lambda: _ratios(sides, random_state),
             "noise": lambda: iter([noise_audit(sides.first, random_state=random_state)]),
-            "theorem": lambda: _theorems(sides),
+            "theorem": lambda: chain(*map(theorem_audit, sides.mechanisms)),
             "price": lambda: _prices(row, sides, epsilon),
         }
     for name, tool in tools.items():
@@ -500,30 +546,19 @@ def _ratios(sides: Sides, seed: int) -> Shares:
             found = exact_audit(mechanism, draws=8, random_state=seed)
             yield found.epsilon / mechanism.epsilon, f"{type(mechanism).__name__}, {found.where}"
     claimed = sides.plan.guarantee()
+    for each in zip(sides.first, sides.second, strict=True) if len(sides.first) > 1 else ():
+        if isinstance(point := each[0].mechanism, Point):
+            lost = loss_between(*(densities_of([one]) for one in each), delta=point.promise.delta)
+            yield lost / point.promise.epsilon, f"{each[0].name}, two data sets"
     built = all(isinstance(each, Objective | PriorCheck) for each in sides.mechanisms)
     if claimed.neighbours is Neighbours.ADD_REMOVE and built:
         return  # given the cells that rows draw, two data sets are what was just built
-    first, second = (
-        [
-            density
-            for term in terms
-            for _ in range(_times(term.mechanism))
-            for density in densities(term.mechanism, term.data)
-        ]
-        for terms in (sides.first, sides.second)
-    )
-    lost = loss_between(first, second, delta=claimed.delta, seed=seed, climb=False)
+    made = [term.mechanism for term in sides.first]
+    # As often as whoever runs a study can ask for it.
+    times = [tries_let_through(one) if isinstance(one, SecureSum) else 1 for one in made]
+    both = ([*chain(*map(repeat, terms, times))] for terms in (sides.first, sides.second))
+    lost = loss_between(*map(densities_of, both), delta=claimed.delta, seed=seed, climb=False)
     yield lost / claimed.epsilon, "two data sets"
-
-
-def _times(mechanism: Any) -> int:
-    """Return how often whoever runs a study can ask for a release."""
-    return tries_let_through(mechanism) if isinstance(mechanism, SecureSum) else 1
-
-
-def _theorems(sides: Sides) -> Shares:
-    for mechanism in sides.mechanisms:
-        yield from theorem_audit(mechanism)
 
 
 def _prices(row: AuditCase, sides: Sides, epsilon: float) -> Shares:

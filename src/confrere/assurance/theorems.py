@@ -46,7 +46,8 @@ def theorem_audit(mechanism: Any) -> Iterator[tuple[float, str]]:
             yield _delta_of(mechanism, left) / mechanism.delta / ABOVE, "delta, corner by corner"
     if isinstance(mechanism, SecureSum):
         yield _sum_spends(mechanism), "the tries of a sum and its roundings"
-        yield _alone_spends(mechanism), "a party's own noise, if all others pool what they know"
+        alone = _sum_spends(mechanism, alone=True)
+        yield alone, "a party's own noise, if all others pool what they know"
     if isinstance(getattr(mechanism, "n_samples", None), HiddenSize):
         yield _rows_moved(mechanism.n_samples), "rows that come and go with one record"
     if isinstance(mechanism, Objective):
@@ -136,32 +137,24 @@ def _groups(mechanism: Objective, epsilon: float) -> Iterator[tuple[float, str]]
         yield least / float(profile(composed, at)) / ABOVE, "delta of stacks that are composed"
 
 
-def _sum_spends(mechanism: SecureSum) -> float:
-    """Return what as many sums as parties answer spend, over the price."""
-    tries = tries_let_through(mechanism)
+def _sum_spends(mechanism: SecureSum, *, alone: bool = False) -> float:
+    """Return what as many sums as parties answer spend, over the price.
+
+    Or what a party spends whose own noise is all that is left, over its second price.
+    """
+    floor, parties, shares, price = 1.0, mechanism.n_parties, 1, mechanism.epsilon
+    if alone:
+        floor, parties, shares, price = mechanism.floor, 1, mechanism.parts, mechanism.alone
+    tries, scale = tries_let_through(mechanism), mechanism.scale / floor
     moved = tries * mechanism.sensitivity
     if mechanism.law == "integer":
-        return moved / (mechanism.scale * mechanism.spacing) / mechanism.epsilon
-    each = 1 + 2 * mechanism.error / mechanism.spacing + 3 * mechanism.n_parties
-    rounded = tries * mechanism.size * each / mechanism.scale
-    if not mechanism.delta:
-        return (moved * mechanism.rate + rounded) / mechanism.epsilon
-    mu = math.sqrt(tries) * mechanism.sensitivity * mechanism.rate
-    return hockey_stick(mechanism.epsilon - rounded, mu) / mechanism.delta / ABOVE
-
-
-def _alone_spends(mechanism: SecureSum) -> float:
-    """Return what a party spends whose own noise is all that is left, over its second price."""
-    tries, scale = tries_let_through(mechanism), mechanism.scale / mechanism.floor
-    moved = tries * mechanism.sensitivity
-    if mechanism.law == "integer":
-        return moved / (scale * mechanism.spacing) / mechanism.alone
-    each = 1 + 2 * mechanism.error / mechanism.spacing + 3
+        return moved / (scale * mechanism.spacing) / price
+    each = 1 + 2 * mechanism.error / mechanism.spacing + 3 * parties
     rounded = tries * mechanism.size * each / scale
     if not mechanism.delta:
-        return (moved * mechanism.rate * mechanism.floor + rounded) / mechanism.alone
-    mu = math.sqrt(tries * mechanism.parts) * mechanism.sensitivity * mechanism.rate
-    return hockey_stick(mechanism.alone - rounded, mu) / mechanism.delta / ABOVE
+        return (moved * mechanism.rate * floor + rounded) / price
+    mu = math.sqrt(tries * shares) * mechanism.sensitivity * mechanism.rate
+    return hockey_stick(price - rounded, mu) / mechanism.delta / ABOVE
 
 
 class _Placed(SeededSource):

@@ -90,6 +90,10 @@ class RandomSource(ABC):
             raise InvalidParameter("count must be at least 1.")
         return made.sample(rows, self, count)
 
+    def answer(self, made: Measurement[R, T], rows: R, stream: RandomSource) -> T:
+        """Return what a booked draw gives; a simulation may listen to what is drawn, of what."""
+        return made.sample(rows, stream)
+
     def apart(self, split: Split) -> Iterator[RandomSource]:
         """Return one source after the other for disjoint parts of the data: the dearest counts."""
         del split
@@ -122,8 +126,7 @@ _LARGE, _DIGITS = 2.0**16, 12
 def gamma_norm(rho: float, dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
     """Return ``count`` draws of Gamma(``dimension``, *scale* ``1/rho``): sums of exponentials."""
     check_positive(rho, "rho")
-    exponentials = -np.log(source.uniforms(count, dimension))
-    return np.asarray(exponentials.sum(axis=1) / rho)
+    return np.asarray((-np.log(source.uniforms(count, dimension))).sum(axis=1) / rho)
 
 
 def cross_polytope_points(size: int, count: int, source: RandomSource) -> NDArray[np.float64]:
@@ -156,8 +159,8 @@ def discrete_laplace(
     check_positive(float(np.min(scale)), "scale")
     scales, largest = np.asarray(scale, dtype=np.float64), float(np.max(scale))
     digits = math.ceil(math.log2(largest)) - _DIGITS if largest > _LARGE else 0
-    floors = np.floor(-(scales / 2.0**digits) * np.log(source.uniforms(2, *shape)))
-    drawn = floors.astype(np.int64)
+    whole = np.floor(-(scales / 2.0**digits) * np.log(source.uniforms(2, *shape)))
+    drawn = whole.astype(np.int64)
     for place in reversed(range(digits)):
         ones = source.uniforms(2, *shape) < special.expit(-(2.0**place) / scales)
         drawn = 2 * drawn + ones
@@ -186,8 +189,7 @@ def exponentials(*shape: int, source: RandomSource) -> Floats:
 
 def gammas(shape: Fraction, count: int, *, source: RandomSource) -> Floats:
     """Return draws of Gamma(``shape``, 1): whole ones, and Bondesson's series for the rest."""
-    if shape <= 0:
-        raise InvalidParameter("shape must be above 0.")
+    check_positive(shape, "shape")
     whole = math.floor(shape)
     drawn = exponentials(count, whole, source=source).sum(axis=1) if whole else np.zeros(count)
     rest = float(shape - whole)
@@ -221,8 +223,7 @@ def gaussian_shares(
 ) -> Floats:
     """Return ``(count, size)`` shares; any ``parts`` of them add up to ``N(0, sigma^2 I)``."""
     check_positive(sigma, "sigma")
-    scale = sigma / math.sqrt(parts)
-    return np.asarray(scale * box_muller(count, size, source=source))
+    return np.asarray(sigma / math.sqrt(parts) * box_muller(count, size, source=source))
 
 
 def integer_shares(
@@ -280,8 +281,7 @@ def _poisson(mean: Fraction, source: RandomSource) -> int:
     """Return one Poisson draw, exactly: pieces of mean x below 1/2, by geometrics and 1/n!."""
     pieces = max(1, math.ceil(2 * mean))
     numerator, denominator = (np.uint64(v) for v in (mean / pieces).as_integer_ratio())
-    total = 0
-    left = pieces
+    total, left = 0, pieces
     while left:
         drawn = np.zeros(left, dtype=np.int64)
         going = np.arange(left)

@@ -195,10 +195,7 @@ def vote_statistic(X: NDArray[np.floating], fractions: Floats) -> Floats:
 
 
 def minimise_weighted(X: Floats, statistic: Floats, *, alpha: float, tolerance: float) -> Floats:
-    """Return the certified minimiser: ``(d,)``, or ``(K, d)`` with columns that sum to zero.
-
-    Where none is found, the one of a loss that is zero: whoever has paid is answered.
-    """
+    """Return a minimiser: ``(d,)``, or ``(K, d)`` with columns that sum to zero; always some."""
     n_rows, two = len(X), statistic.ndim == 1
     linear = -n_rows * (statistic if two else _centred(X, statistic))
     if not two:
@@ -998,6 +995,8 @@ _EXPECTED_NORM = 5.0
 #: Ridge of the parties' own problems: their length is bounded, and directions hardly suffer.
 _AVERAGE_ALPHA = 1e-2
 
+#: What noises a model of all votes.
+_MODELS = ("soft", "vote")
 #: There are so many cells times a power of ``epsilon M``: noise and detail balance.
 _CELLS, _POWER = 0.4, 0.65
 
@@ -1068,7 +1067,7 @@ class Voting:
             theorem("point", "L1", self.delta)
         if self.frame.norm != "l2":
             raise InvalidParameter("votes are bounded in L2: use a frame with norm='l2'.")
-        told, shared, model = f"method={self.method!r}", self.trust == "sum", self._noises_model
+        told, shared, model = f"method={self.method!r}", self.trust == "sum", self.method in _MODELS
         if shared and model:
             raise InvalidParameter(
                 f"trust='sum': {told} noises a model of all votes, which somebody has to see: use "
@@ -1087,10 +1086,6 @@ class Voting:
     @property
     def votes(self) -> bool:
         return _KINDS[self.method][0] == "ballot"
-
-    @property
-    def _noises_model(self) -> bool:
-        return self.method in ("soft", "vote")
 
     @cached_property
     def rows(self) -> Floats:
@@ -1215,7 +1210,7 @@ class Voting:
         return summed.part(sent) if there else np.zeros(summed.size)
 
     def inputs(self, sent: Tally | Floats) -> tuple[object, ...]:
-        return (sent, self.rows) if self._noises_model else (sent,)
+        return (sent, self.rows) if self.method in _MODELS else (sent,)
 
     def noised(self, sent: Tally | Floats, n_parties: int, *, source: RandomSource) -> Floats:
         made = self.mechanism(n_parties)
