@@ -215,11 +215,8 @@ _LINES: list[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[st
     ("sums", _RELATIONS, _TWO_LAPLACE, "body", False, ("contrast",)),
     *(
         (method, _ONE, law, "ball", law is _GAUSSIAN, options)
-        for method, options in (
-            ("vote", ("",)),
-            ("soft", ("",)),
-            ("weights", _SHARED),
-            ("statistic", _SHARED),
+        for method, options in zip(
+            ("vote", "soft", "weights", "statistic"), ([""], [""], _SHARED, _SHARED), strict=True
         )
         for law in (_L2, _GAUSSIAN)
     ),
