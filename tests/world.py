@@ -1,5 +1,7 @@
 """What tests have in common."""
 
+import functools
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -7,9 +9,11 @@ from html.parser import HTMLParser
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 
 from confrere import Guarantee, Ledger
+from confrere.arrays import Floats
 from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import Columns, Objective, RowCount
@@ -71,8 +75,17 @@ def rest_slow(cases: Iterable[Any], kept: Collection[Any]) -> list[Any]:
 
 def forget() -> None:
     """Empty what was kept of rates: code that is broken must not find what sound code made."""
-    for found in (allowance.pure_rate, allowance.gaussian_rate):
-        found.cache_clear()
+    rooms = ("confrere.kernel", "confrere.methods")
+    for module in [one for name, one in sys.modules.items() if name.startswith(rooms)]:
+        for kept in vars(module).values():
+            if isinstance(kept, functools._lru_cache_wrapper):
+                kept.cache_clear()
+
+
+def unit_rows(n: int, d: int, seed: int = 0, flat: float = 1.0) -> Floats:
+    """Return rows of the ball, which later columns make ``flat``."""
+    X = np.random.default_rng(seed).normal(size=(n, d)) * np.geomspace(1, flat, d)
+    return 0.999 * X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
 
 
 def row_count(n: int, relation: Neighbours) -> RowCount:

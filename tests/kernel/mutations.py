@@ -42,6 +42,7 @@ from confrere.methods.votes import WHOLE, shares_of_parties
 from confrere.simulation import SeededSource
 from confrere.solver.descent import Descent
 from confrere.solver.row_blocks import SolverRows
+from tests.world import forget
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -97,35 +98,29 @@ def _edited(where: str, old: str, new: str) -> Callable[[Patch], None]:
     return apply
 
 
-def _quieter(factor: float) -> Callable[[Patch], None]:
+def _quieter(factor: float, *kinds: type[L2 | L1 | Body]) -> Callable[[Patch], None]:
     def apply(patch: Patch) -> None:
-        for kind in (L2, L1):
+        for kind in kinds or (L2, L1):
             draw = kind.draw
             patch(kind, "draw", lambda *a, _draw=draw: _draw(*a) / factor)
 
     return apply
 
 
-def _quieter_body(patch: Patch) -> None:
-    """A third of the noise that is shaped like the rows; the ball's is as it should be."""
-    draw = Body.draw
-    patch(Body, "draw", lambda *a: draw(*a) / 3)
-
-
-def _rates(patch: Patch, factor: Callable[[str, Exposure], float]) -> None:
+def _rates(factor: Callable[[str, Exposure], float]) -> Callable[[Patch], None]:
     """Multiply the rates that theorems find, by the norm and what a record is exposed by."""
-    real = Objective.__post_init__
 
-    def louder(self: Objective) -> None:
-        real(self)
-        if not self.delta:
-            vars(self)["rate"] *= factor(self.blocks[0].norm.leaf, self.exposure)
+    def apply(patch: Patch) -> None:
+        real = Objective.__post_init__
 
-    patch(Objective, "__post_init__", louder)
+        def louder(self: Objective) -> None:
+            real(self)
+            if not self.delta:
+                vars(self)["rate"] *= factor(self.blocks[0].norm.leaf, self.exposure)
 
+        patch(Objective, "__post_init__", louder)
 
-def _louder_body_rate(patch: Patch) -> None:
-    _rates(patch, lambda norm, *a: 1 + (norm == "Max"))
+    return apply
 
 
 def _one_rate_for_all_groups(patch: Patch) -> None:
@@ -149,11 +144,6 @@ def _outside_the_body(patch: Patch) -> None:
     patch(Body, "certify", lambda self, rows: None)
     patch(norms, "certify_rows", lambda rows: None)
     patch(Descent, "rows", lambda self, X, *_: SolverRows(X, 4.0))
-
-
-def _louder_rate(patch: Patch) -> None:
-    """The calibration itself gives half the noise: the law that is declared is wrong, too."""
-    _rates(patch, lambda norm, *a: 2)
 
 
 def _laplace_for_l2(patch: Patch) -> None:
@@ -239,23 +229,6 @@ def _classes_as_one_norm(patch: Patch) -> None:
     patch(Exposure, "reach", several)
 
 
-def _coefficients_of_two_classes(patch: Patch) -> None:
-    patch(average, "largest_moves", lambda *_: (1.0, math.sqrt(2) / 8))
-
-
-def _laplace_of_two_classes(patch: Patch) -> None:
-    _rates(patch, lambda norm, exposure: 1 + (norm == "L1" and exposure.loss.n_classes > 2))
-
-
-def _groups_pay_once(patch: Patch) -> None:
-    _rates(patch, lambda norm, exposure: 1 + (len(exposure.ridges) > 1))
-
-
-def _votes_of_two_classes(patch: Patch) -> None:
-    """A vote of four classes moves the statistic, or the model, as far as one of two."""
-    patch(votes, "_move", lambda _: 1.0)
-
-
 def _check_pays_once(patch: Patch) -> None:
     """The check of a prior pays for the record that goes, not for the one that comes."""
     real = PriorCheck.sensitivity.fget
@@ -267,10 +240,6 @@ def _fit_spends_everything(patch: Patch) -> None:
     what_is_left = "return at_most(minus(exact(epsilon), exact(spent)))"
     _edited("methods.priors:rest_of", what_is_left, "return epsilon")(patch)
     patch(Then, "after", lambda self, value: self.next(value))
-
-
-def _one_body_pays(patch: Patch) -> None:
-    _rates(patch, lambda norm, exposure: 1 / exposure.weights[0] if norm == "Max" else 1)
 
 
 def _constant_source(patch: Patch) -> None:
@@ -354,17 +323,17 @@ MUTATIONS = {
     ),
     "rate * 2": Mutation(
         "the calibration is wrong by two",
-        _louder_rate,
+        _rates(lambda norm, one: 2),
         *_found("plr, average", "events, densities"),
     ),
     "body noise / 3": Mutation(
         "a third of the noise that is shaped like the rows is drawn",
-        _quieter_body,
+        _quieter(3, Body),
         *_found("plr, average", "noise", row={"geometry": "body"}),
     ),
     "body rate * 2": Mutation(
         "the calibration of noise for a body is wrong by two",
-        _louder_body_rate,
+        _rates(lambda norm, one: 1 + (norm == "Max")),
         *_found("plr, average", "ratio", row={"geometry": "body"}),
     ),
     "body rates unshared": Mutation(
@@ -425,22 +394,22 @@ MUTATIONS = {
     ),
     "classes: coefficients of two": Mutation(
         "coefficients of four classes move as far as those of two",
-        _coefficients_of_two_classes,
+        lambda patch: patch(average, "largest_moves", lambda *_: (1.0, math.sqrt(2) / 8)),
         *_found("ofaa", "ratio", row={"classes": 4}),
     ),
     "classes: Laplace noise as of two": Mutation(
         "Laplace noise of four classes has the rate of two",
-        _laplace_of_two_classes,
+        _rates(lambda norm, one: 1 + (norm == "L1" and one.loss.n_classes > 2)),
         *_found("ofpa", "ratio", row={"classes": 4}),
     ),
     "classes: groups pay for one record": Mutation(
         "groups of several classes pay for the record that goes, not for the one that comes",
-        _groups_pay_once,
+        _rates(lambda norm, one: 1 + (len(one.ridges) > 1)),
         *_found("pst-f", "ratio", row={"classes": 4}),
     ),
     "classes: votes of two": Mutation(
         "votes of four classes move as far as those of two",
-        _votes_of_two_classes,
+        lambda patch: patch(votes, "_move", lambda _: 1.0),
         *_found("statistic, soft, vote", "ratio", row={"classes": 4}),
     ),
     "check: one of two records": Mutation(
@@ -450,7 +419,7 @@ MUTATIONS = {
     ),
     "groups: one body pays": Mutation(
         "of groups with a body each only the first is paid for",
-        _one_body_pays,
+        _rates(lambda norm, one: 1 / one.weights[0] if norm == "Max" else 1),
         *_found("pst-f", "ratio", row={"geometry": "bodies"}),
     ),
     "shared: parties": Mutation(
@@ -484,11 +453,10 @@ MUTATIONS = {
     ),
     "add-remove: body's rate": Mutation(
         "noise for a body, where records come and go, has 1.25 of its rate",
-        lambda patch: _rates(
-            patch,
-            lambda norm, exposure: (
-                1.25 if norm == "Max" and exposure.neighbours is Neighbours.ADD_REMOVE else 1
-            ),
+        _rates(
+            lambda norm, one: (
+                1.25 if norm == "Max" and one.neighbours is Neighbours.ADD_REMOVE else 1
+            )
         ),
         *_found("plr", "ratio", row={"geometry": "body", "relation": "add-remove"}),
     ),
@@ -563,7 +531,7 @@ MUTATIONS = {
             "move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size",
             "move = 2 * self.radius / self.spacing + math.sqrt(self.size)",
         ),
-        *_found("plr", "theorem", row={}),
+        *_found("plr", "theorem"),
     ),
     "table1: sizes of groups": Mutation(
         "the size of a record's group is not in the sensitivity of Table 1",
@@ -572,46 +540,33 @@ MUTATIONS = {
             "STEPS * (len(self.columns) + 1)",
             "STEPS * len(self.columns)",
         ),
-        *_found("table1", "ratio", row={}),
+        *_found("table1", "ratio"),
     ),
     "evaluate: a record moves once": Mutation(
         "a label that changes leaves its cell and comes into no other",
         lambda patch: patch(evaluation, "_SENSITIVITY", dict.fromkeys(evaluation._SENSITIVITY, 1)),
-        ("evaluate",),
-        ("ratio",),
-        row={},
+        *_found("evaluate", "ratio"),
     ),
     "evaluate: one query for nothing": Mutation(
         "the last query has all of epsilon, whatever the others have",
         _edited("assurance.evaluation:_parts", "at_most(left)", "epsilon"),
-        ("evaluate",),
-        ("price",),
-        row={},
+        *_found("evaluate", "price"),
     ),
     "evaluate: integers": Mutation(
         "noise on whole numbers has half of its scale",
-        _edited(
-            "kernel.measurements:Point.noised",
-            "discrete_laplace(self.scale, whole.shape, own)",
-            "discrete_laplace(self.scale / 2, whole.shape, own)",
-        ),
+        _half_counted,
         ("evaluate", "table1"),
         ("noise",),
-        row={},
     ),
     "infer: one column": Mutation(
         "sums of all columns have the sensitivity of the widest",
         _edited("assurance.inference:_Space.sums", "sum(_farthest", "max(_farthest"),
-        ("infer",),
-        ("ratio",),
-        row={"geometry": "body"},
+        *_found("infer", "ratio", row={"geometry": "body"}),
     ),
     "infer: products": Mutation(
         "a product that changes its sign moves by its size",
         _edited("assurance.inference:_Space.largest", "2 * longest * rows", "longest * rows"),
-        ("infer",),
-        ("ratio",),
-        row={"geometry": "body", "option": "products"},
+        *_found("infer", "ratio", row={"geometry": "body", "option": "products"}),
     ),
     "total: one Jacobian": Mutation(
         "stacks that are composed pay the Jacobian once",
@@ -625,7 +580,7 @@ MUTATIONS = {
             "one.self_compose(count) if count > 1 else one",
             "one.self_compose(count - 1) if count > 2 else one",
         ),
-        *_found("total", "ratio", row={}),
+        *_found("total", "ratio"),
     ),
     "shares: integers": Mutation(
         "integer shares are made for one party more",
@@ -639,7 +594,7 @@ MUTATIONS = {
     "shares: Gamma shape": Mutation(
         "shares of L2 noise have the Gamma shape of a dimension less",
         _edited("kernel.streams:l2_shares", "Fraction(size + 1, 2 *", "Fraction(size, 2 *"),
-        *_found("sums", "noise", row={}),
+        *_found("sums", "noise"),
     ),
     "groups: rates of bodies": Mutation(
         "groups with a body each have 1.2 of their rate",
@@ -689,7 +644,7 @@ MUTATIONS = {
             "if step >= mechanism.releases:",
             "if step > mechanism.releases:",
         ),
-        *_found("sums", "theorem, price", row={}),
+        *_found("sums", "theorem, price"),
     ),
     "delta: rates of groups": Mutation(
         "rates of Gaussian groups are by the fourth root of their weights",
@@ -713,7 +668,7 @@ MUTATIONS = {
     "streams: lengths": Mutation(
         "noise of a norm is a tenth shorter than its Gamma law",
         _edited("kernel.streams:gamma_norm", "sum(axis=1) / rho", "sum(axis=1) / (1.1 * rho)"),
-        *_found("plr", "noise", row={}),
+        *_found("plr", "noise"),
     ),
     "streams: a body's dimension": Mutation(
         "noise for a body has the Gamma shape of a dimension less",
@@ -732,12 +687,12 @@ MUTATIONS = {
             "np.minimum(scores, self.cap, out=scores)",
             "np.minimum(scores, 1.0, out=scores)",
         ),
-        *_found("plr", "theorem", row={}),
+        *_found("plr", "theorem"),
     ),
     "losses: curvature": Mutation(
         "two classes bend twice as much as accountants take",
         _edited("audit.densities:bends", "rare * (1 - rare), 0.0)", "2 * rare * (1 - rare), 0.0)"),
-        *_found("plr", "theorem", row={}),
+        *_found("plr", "theorem"),
     ),
     "losses: classes": Mutation(
         "a gradient of three classes is longer than the root of two",
@@ -751,7 +706,7 @@ MUTATIONS = {
     "accountants: half of the record that comes": Mutation(
         "half of the record that comes is paid for",
         _edited("kernel.accountants:Exposure.spent", "coming = rho *", "coming = 0.5 * rho *"),
-        *_found("plr", "ratio", row={}),
+        *_found("plr", "ratio"),
     ),
     "points: a part's share": Mutation(
         "of two noised vectors each has the whole rate",
@@ -760,7 +715,7 @@ MUTATIONS = {
             "tuple(epsilon * part.share for part",
             "tuple(epsilon for part",
         ),
-        *_found("ofaa", "ratio", row={}),
+        *_found("ofaa", "ratio"),
     ),
     "sums: the second price": Mutation(
         "who is left alone with its own noise is promised the price of all shares",
@@ -769,12 +724,12 @@ MUTATIONS = {
             "return self.floor * self.epsilon\n",
             "return self.epsilon\n",
         ),
-        *_found("sums", "theorem", row={}),
+        *_found("sums", "theorem"),
     ),
     "composition: the largest": Mutation(
         "of releases from the same records the dearest counts",
         _edited("ledger.compose:Together.guarantee", "(self.parts, added,", "(self.parts, max,"),
-        *_found("total", "ratio", row={}),
+        *_found("total", "ratio"),
     ),
     "draw before paying": Mutation(
         "noise is drawn before the charge", _draw_before_paying, *_found("plr", "charging contract")
@@ -788,19 +743,9 @@ def broken(name: str) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         if name:
             MUTATIONS[name].apply(patch.setattr)
-        _forget()
+        forget()
         yield
-    _forget()
-
-
-def _forget() -> None:
-    """Empty what was kept of calibrations, which the other code made."""
-    for module in [
-        m for n, m in sys.modules.items() if n.startswith(("confrere.kernel", "confrere.methods"))
-    ]:
-        for kept in vars(module).values():
-            if isinstance(kept, functools._lru_cache_wrapper):
-                kept.cache_clear()
+    forget()
 
 
 def compared(method: str, row: dict[str, Any] | None = None) -> dict[str, str]:
@@ -826,12 +771,12 @@ def verdict(tool: str, method: str, *, runs: int, row: dict[str, Any] | None = N
     if method not in CATALOGUE:
         return ""
     try:
-        return "found" if _found(tool, method, runs) else ""
+        return "found" if _refuted(tool, method, runs) else ""
     except InvalidData:
         return "refused"
 
 
-def _found(tool: str, method: str, runs: int) -> bool:
+def _refuted(tool: str, method: str, runs: int) -> bool:
     cases = audit_cases(find_method(method).make(epsilon=1.0))
     if tool == "whole fits":
         pair = cases[0].pairs[0]

@@ -77,15 +77,19 @@ def density(W, rows, *, sigma, ridge, cap, centre):
     )
 
 
-def integrated_delta(case, epsilon, *, sigma, ridge, cap=1.0):
-    """Return the integral of ``(f - e^epsilon f')_+``, by midpoints; f itself must have mass 1."""
+def on_a_grid(case, **settings):
+    """Return the densities of both neighbours' minimisers, and what a point stands for."""
     # The minimiser moves by at most 1/L per unit of noise, and by n/L for all the records.
-    reach = (9 * sigma + len(case.first)) / ridge
+    reach = (9 * settings["sigma"] + len(case.first)) / settings["ridge"]
     axes = [((np.arange(k) + 0.5) / k * 2 - 1) * reach for k in case.steps]
     W = case.centre + np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(axes))
-    settings = {"sigma": sigma, "ridge": ridge, "cap": cap, "centre": case.centre}
-    first, second = (density(W, rows, **settings) for rows in (case.first, case.second))
-    cell = np.prod([2 * reach / k for k in case.steps])
+    both = (density(W, rows, centre=case.centre, **settings) for rows in (case.first, case.second))
+    return *both, np.prod([2 * reach / k for k in case.steps])
+
+
+def integrated_delta(case, epsilon, *, sigma, ridge, cap=1.0):
+    """Return the integral of ``(f - e^epsilon f')_+``, by midpoints; f itself must have mass 1."""
+    first, second, cell = on_a_grid(case, sigma=sigma, ridge=ridge, cap=cap)
     assert first.sum() * cell == pytest.approx(1, abs=1e-3)
     return float(np.maximum(first - np.exp(epsilon) * second, 0).sum() * cell)
 
@@ -251,11 +255,7 @@ def composed_delta(cases, epsilon, *, sigmas, ridge, count, step=1e-4):
     """Return delta of ``count`` times all fits of pairs of neighbours: exact losses, convolved."""
     found, lowest = [], 0
     for case, sigma in zip(cases, sigmas, strict=True):
-        reach = (9 * sigma + len(case.first)) / ridge
-        axes = [((np.arange(k) + 0.5) / k * 2 - 1) * reach for k in case.steps]
-        W = case.centre + np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(axes))
-        settings = {"sigma": sigma, "ridge": ridge, "cap": 1.0, "centre": case.centre}
-        first, second = (density(W, rows, **settings) for rows in (case.first, case.second))
+        first, second, _ = on_a_grid(case, sigma=sigma, ridge=ridge, cap=1.0)
         places = np.rint(np.log(first / second) / step).astype(int)
         low = int(places.min())
         found.append(np.bincount(places - low, weights=first / first.sum()))

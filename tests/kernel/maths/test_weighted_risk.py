@@ -11,11 +11,7 @@ from confrere.methods.votes import (
     vote_statistic,
     weighted_tolerance,
 )
-
-
-def unit_rows(n, d, seed=0):
-    X = np.random.default_rng(seed).normal(size=(n, d))
-    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1) * 0.999
+from tests.world import unit_rows
 
 
 @settings(max_examples=30, deadline=None)

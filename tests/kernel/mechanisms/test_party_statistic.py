@@ -14,12 +14,7 @@ from confrere.methods.votes import (
     vote_statistic,
 )
 from confrere.simulation import SeededSource
-from tests.world import released
-
-
-def unit_rows(n, d, seed=0, flat=1.0):
-    X = np.random.default_rng(seed).normal(size=(n, d)) * np.geomspace(1, flat, d)
-    return 0.999 * X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+from tests.world import released, unit_rows
 
 
 def whitened(mechanism, difference):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from confrere.errors import InvalidData
 from confrere.methods.votes import PartyBudget, Tally, largest_norm, noised_votes, soft_sensitivity
 from confrere.simulation import SeededSource
-from tests.world import released
+from tests.world import released, unit_rows
 
 
 def make(n_parties=5, n=20, d=3, alpha=0.1, epsilon=1.0, **kw):
@@ -22,11 +22,6 @@ def model(mechanism, tally, rows):
     """The released model without its noise."""
     loud = replace(mechanism, budget=replace(mechanism.budget, epsilon=1e12))
     return released(loud, (tally, rows), SeededSource(0))[0]
-
-
-def unit_rows(n, d, seed=0):
-    X = np.random.default_rng(seed).normal(size=(n, d))
-    return 0.999 * X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
 
 
 @pytest.mark.parametrize("labels", ["soft", "vote"])
