@@ -32,7 +32,10 @@ class Loss(ABC):
 
     n_classes: int  #: How many classes it tells apart
     slope: float  #: The longest residual vector, in L2
-    n_scores: int  #: How many weight vectors there are: one tells two classes apart
+    reach: float  #: The norm of one record's gradient at most, of a row whose norm is one
+    pull: float  #: The longest residual that certificates reckon with
+    bend: float  #: The largest trace of one record's curvature, in its scores
+    n_scores: int = 1  #: How many weight vectors there are: one tells two classes apart
 
     @abstractmethod
     def check_labels(self, labels: Labels) -> None:
@@ -48,13 +51,13 @@ class Logistic(Loss):
     """Of two classes, with labels -1 and +1."""
 
     cap: float = 1.0  #: Largest slope, from one half on; 1 is the logistic loss
-    n_classes, n_scores = 2, 1
+    n_classes, pull, bend = 2, 1.0, 0.25
 
     def __post_init__(self) -> None:
         # Below one half a misfit has curvature where its slope is capped already.
         if not 0.5 <= self.cap <= 1:
             raise InvalidParameter("cap must lie between 0.5 and 1.")
-        object.__setattr__(self, "slope", float(self.cap))
+        vars(self).update(slope=float(self.cap), reach=float(self.cap))
 
     @override
     def check_labels(self, labels: Labels) -> None:
@@ -77,12 +80,12 @@ class Softmax(Loss):
 
     n_classes: int  #: ``K``, at least three: two have the logistic loss
     #: ``||pi - e_c||`` is at most the root of two.
-    slope = math.sqrt(2)
+    slope, reach, pull = math.sqrt(2), 2.0, math.sqrt(2)
 
     def __post_init__(self) -> None:
-        if self.n_classes < 3:
+        if (k := self.n_classes) < 3:
             raise InvalidParameter("classes must name at least two labels.")
-        object.__setattr__(self, "n_scores", self.n_classes)
+        vars(self).update(n_scores=k, bend=(k - 1) / k)
 
     @override
     def check_labels(self, labels: Labels) -> None:
@@ -161,9 +164,8 @@ class Exposure:
     @property
     def reach(self) -> float:
         """How far one record moves the noise at most, in units of its norm at rate one."""
-        slope = 2.0 if self.loss.n_classes > 2 else self.loss.slope
         both = math.hypot(*self.weights) if self.joint else math.fsum(self.weights)
-        return slope * both
+        return self.loss.reach * both
 
     @property
     def records(self) -> int:
@@ -366,9 +368,7 @@ def gaussian_sigmas(rate: float, exposure: Exposure) -> tuple[float, ...]:
 
 def jacobian(exposure: Exposure) -> float:
     """Return the most that the Jacobians of all blocks change by with one record."""
-    k = exposure.loss.n_classes
-    others = k - 1
-    bend = 1 / 4 if k == 2 else others / k  # the largest trace of one record
+    bend, others = exposure.loss.bend, exposure.loss.n_classes - 1
     if exposure.joint:
         return bend / min(exposure.ridges)
     return math.fsum(others * math.log1p(bend / (others * ridge)) for ridge in exposure.ridges)

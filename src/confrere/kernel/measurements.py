@@ -29,6 +29,7 @@ from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.accountants import (
     Exposure,
     Labels,
+    Logistic,
     Loss,
     check_delta,
     gaussian_delta,
@@ -88,6 +89,8 @@ PARTY_ROOM = 2.0
 #: refuse. No rows in the ball make it, and no noise but one draw in 10^18.
 UNSOLVED = (ValueError, ArithmeticError)
 
+_LOGISTIC = Logistic()
+
 #: Numbers in a partition, about: work for tens of milliseconds.
 _PARTITION_ENTRIES = 2**24
 
@@ -124,15 +127,13 @@ def rounding_bound(
     *,
     row_norm: float,  # Public bound on the norm of every row
     weight_norm: float,  # Of the weights, or of their matrix, at which the gradient is computed
-    n_classes: int = 2,
+    loss: Loss = _LOGISTIC,
 ) -> float:
     """Bound the length of the error of the computed gradient of the summed loss."""
-    additions = _additions(n, d) + 16
-    margin = row_norm * weight_norm
-    if n_classes == 2:
-        each = additions + (d + 4) * margin / 4
+    additions, margin, K = _additions(n, d) + 16, row_norm * weight_norm, loss.n_scores
+    if K == 1:
+        each = loss.pull * additions + (d + 4) * margin * loss.bend
     else:
-        K = n_classes
         each = math.sqrt(2) * (additions + K) + (d + 4 + math.sqrt(K)) * margin / 2
     return UNIT * n * row_norm * each
 
@@ -150,14 +151,14 @@ def smallest_tolerance(
     row_norm: float = 1.0,  # Bounds on norms: of a row, of ``linear``, of ``centre``
     linear_norm: float = 0.0,
     centre_norm: float = 0.0,
-    n_classes: int = 2,
+    loss: Loss = _LOGISTIC,
 ) -> float:
     """Return the smallest tolerance that every data set of this shape can be certified at."""
-    at_centre = n * (math.log(n_classes) + 2 * row_norm * centre_norm)
-    pull = n * row_norm * (1.0 if n_classes == 2 else math.sqrt(2))
+    at_centre = n * (math.log(loss.n_classes) + 2 * row_norm * centre_norm)
+    pull = n * row_norm * loss.pull
     reach = min(linear_norm + math.sqrt(linear_norm**2 + 2 * ridge * at_centre), linear_norm + pull)
     weight_norm = centre_norm + reach / ridge
-    rounding = rounding_bound(n, d, row_norm=row_norm, weight_norm=weight_norm, n_classes=n_classes)
+    rounding = rounding_bound(n, d, row_norm=row_norm, weight_norm=weight_norm, loss=loss)
     rounding += penalty_rounding(ridge, reach / ridge, linear_norm)
     # Weights are themselves rounded, which the penalty's gradient magnifies by L.
     return HEADROOM * (rounding + UNIT * ridge * weight_norm)
@@ -211,14 +212,12 @@ class Problem:
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
         norms = np.sqrt([np.vecdot(A, A) for A in (W, W - self.centre, self.linear)])
-        rows, k = self.rows, self.loss.n_classes
+        rows, loss = self.rows, self.loss
         return np.array(
             [
-                rounding_bound(
-                    rows.n, rows.d, row_norm=rows.row_norm, weight_norm=weight, n_classes=k
-                )
+                rounding_bound(rows.n, rows.d, row_norm=rows.row_norm, weight_norm=size, loss=loss)
                 + penalty_rounding(self.ridge, offset, linear)
-                for weight, offset, linear in norms.T.tolist()
+                for size, offset, linear in norms.T.tolist()
             ]
         )
 
@@ -545,7 +544,7 @@ class Act(Columns):
             ridge=self.ridge,
             linear_norm=longest,
             centre_norm=self.far,
-            n_classes=self.loss.n_classes,
+            loss=self.loss,
         )
         rounding = 64 * longest * float(np.finfo(np.float64).eps)
         return max(TOLERANCE, PARTY_ROOM * smallest / SOLVER_PART, rounding)

@@ -315,7 +315,7 @@ def noised_minimiser(
     k, shape = loss.n_classes, (n_features,) if loss.n_scores == 1 else (loss.n_scores, n_features)
     check_centre(centre, shape)
     far = 0.0 if centre is None else float(np.linalg.norm(centre))
-    how: dict[str, Any] = {"ridge": ridge, "centre_norm": far, "n_classes": loss.n_classes}
+    how: dict[str, Any] = {"ridge": ridge, "centre_norm": far, "loss": loss}
     # The certified bound on the gradient at the point before noise.
     tolerance = max(TOLERANCE, smallest_tolerance(largest_count(n_samples), n_features, **how))
     # No minimiser is longer: its objective is not above that of the centre.

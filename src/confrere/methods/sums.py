@@ -196,7 +196,7 @@ class OneMessage(OneSum):
                 ridge=ridge * n / sizes.total,
                 linear_norm=0.0,
                 centre_norm=float(np.linalg.norm(self.centre)),
-                n_classes=self.n_classes,
+                loss=loss_of(self.n_classes),
             )
             for n in {max(told), min(told)}
         )

@@ -217,7 +217,7 @@ def weighted_tolerance(
     # For K classes the mean of x comes on top of the centred statistic.
     longest = n_rows * (statistic_norm if n_classes == 2 else statistic_norm + 1)
     return smallest_tolerance(
-        n_rows, n_features, ridge=n_rows * alpha, linear_norm=longest, n_classes=n_classes
+        n_rows, n_features, ridge=n_rows * alpha, linear_norm=longest, loss=loss_of(n_classes)
     )
 
 

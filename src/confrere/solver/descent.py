@@ -39,16 +39,14 @@ Preconditioner: TypeAlias = Callable[[Floats], Floats]
 
 def residual(t: ArrayLike, cap: float = 1.0) -> Floats:
     """Return minus the slope of the logistic loss, ``min(sigmoid(-t), cap)``."""
-    p = np.asarray(expit(-np.asarray(t, dtype=np.float64)), dtype=np.float64)
-    return p if cap == 1.0 else np.minimum(p, cap)
+    return np.minimum(expit(-np.asarray(t, dtype=np.float64)), cap)
 
 
 def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
     """Return the loss's second derivative; where the cap begins, that of the curved side."""
     t = np.asarray(t, dtype=np.float64)
     rare = expit(-np.abs(t))  # the smaller of p and 1 - p, to full relative accuracy
-    bend = np.asarray(rare * (1.0 - rare))
-    return bend if cap == 1.0 else np.where(expit(-t) <= cap, bend, 0.0)
+    return np.where(expit(-t) <= cap, rare * (1.0 - rare), 0.0)
 
 
 def _softmax(t: Floats) -> Floats:
@@ -139,10 +137,8 @@ class _Objective:
             pull, hessian = np.zeros(d), np.zeros((d, d))
             for rows in blocks:
                 p = residual(rows @ W[0])
-                bend = p * (1.0 - p)
-                if cap < 1.0:
-                    bend *= p <= cap
-                    np.minimum(p, cap, out=p)
+                bend = p * (1.0 - p) * (p <= cap)
+                np.minimum(p, cap, out=p)
                 pull += p @ rows
                 scaled = rows * np.sqrt(bend)[:, None]
                 hessian += scaled.T @ scaled
@@ -155,7 +151,7 @@ class _Objective:
     @property
     def most_curvature(self) -> float:
         """No eigenvalue of the sum's Hessian, nor its trace, is larger: public, like the ridge."""
-        bend = 0.25 if self.scores == 1 else 0.5
+        bend = self.problem.loss.bend if self.scores == 1 else 0.5
         return self.scale * self.rows.n * self.rows.row_norm**2 * bend
 
     @property
@@ -493,7 +489,7 @@ class Descent:
             row_norm=problem.rows.row_norm,
             linear_norm=float(np.linalg.norm(problem.linear, axis=1).max()),
             centre_norm=float(np.linalg.norm(problem.centre, axis=1).max()),
-            n_classes=problem.loss.n_classes,
+            loss=problem.loss,
         )
 
     def solve(self, problem: Problem, tolerance: float) -> Floats:

@@ -117,7 +117,7 @@ def test_rounding_of_the_softmax_stays_below_its_bound():
         truth = (e / e.sum(axis=0) - (codes == np.arange(K)[:, None])) @ X.astype(EXTENDED)
         error = np.linalg.norm((computed - truth).astype(float))
         bound = rounding_bound(
-            n, d, row_norm=1.0, weight_norm=float(np.linalg.norm(W)), n_classes=K
+            n, d, row_norm=1.0, weight_norm=float(np.linalg.norm(W)), loss=Softmax(K)
         )
         assert 0 < error <= bound
 
@@ -131,7 +131,7 @@ def test_the_bound_is_the_formula_of_its_derivation():
     each = additions + 16 + (d + 4) * q * norm / 4
     assert rounding_bound(n, d, row_norm=q, weight_norm=norm) == UNIT * n * q * each
     assert rounding_bound(10**6, 20, row_norm=1.0, weight_norm=40.0) < 4e-7
-    assert rounding_bound(n, d, row_norm=q, weight_norm=norm, n_classes=3) > UNIT * n * q * each
+    assert rounding_bound(n, d, row_norm=q, weight_norm=norm, loss=Softmax(3)) > UNIT * n * q * each
 
 
 def test_the_bound_covers_sparse_rows_too():

@@ -44,7 +44,7 @@ def test_the_gradient_vanishes_and_the_classes_sum_to_zero(alpha, noise):
     B *= noise
     ridge = alpha * 400
     tolerance = 2 * smallest_tolerance(
-        400, 6, ridge=ridge, linear_norm=np.linalg.norm(B), n_classes=4
+        400, 6, ridge=ridge, linear_norm=np.linalg.norm(B), loss=Softmax(4)
     )
     solution = minimise(X, codes, Softmax(4), ridge=ridge, linear=B, tolerance=tolerance)
     assert np.linalg.norm(gradient(X, codes, solution, ridge, B)) <= tolerance
