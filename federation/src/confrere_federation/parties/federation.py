@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
-from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args
+from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -68,6 +68,7 @@ from confrere_federation.parties.messages import (
     Question,
     SignedAnswer,
     Values,
+    alike,
     check_run,
     join_parts,
     new_run,
@@ -83,7 +84,6 @@ from confrere_federation.parties.party import (
     SignedApproval,
     answer,
     check_agreed,
-    check_names,
     digests,
 )
 from confrere_federation.parties.requests import (
@@ -239,12 +239,11 @@ class Federation(ABC):
         request: Operation,  # The same for every party
         *,
         to: Sequence[str] | None = None,  # Everyone by default
-        step: int = 0,  # Which time it is in this run that the operation is asked for
         timeout: float | None = None,  # Who has not answered by then has code ``"Timeout"``
     ) -> Mapping[str, Payload | PartyError]:
         """Ask parties to answer a request; one entry per party asked."""
         everyone = self.parties() if to is None else to
-        return self._asked(Round(request, tuple(everyone), step, timeout))
+        return self._asked(Round(request, tuple(everyone), timeout=timeout))
 
     @abstractmethod
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
@@ -417,7 +416,8 @@ class LocalFederation(Federation):
         if on_error not in ("report", "raise"):
             raise InvalidParameter("on_error must be 'report' or 'raise'.")
         self._parties = {party.name: party for party in parties}
-        check_names(self._names)
+        if not parties or len(self._parties) < len(parties):
+            raise InvalidParameter("parties must have names, and different ones.")
         self._study = study
         self._raises = on_error == "raise"
 
@@ -680,22 +680,8 @@ class Replay(Federation, Generic[T]):
 
 def agree(one: Payload, other: Payload) -> bool:
     """Whether two requests say the same, numbers but for their last bits."""
-    pairs = ((one.values, other.values), (one.arrays, other.arrays))
-    return all(a.keys() == b.keys() and all(_alike(a[n], b[n]) for n in a) for a, b in pairs)
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if type(one) is float and type(other) is float:
-        return math.isclose(one, other, rel_tol=AGREEMENT, abs_tol=0.0)
-    if not isinstance(one, np.ndarray):
-        return type(one) is type(other) and bool(one == other)
-    if one.dtype != other.dtype or one.shape != other.shape or one.dtype.kind != "f":
-        return one.dtype == other.dtype and bool(np.array_equal(one, other))
-    # Scaled first: squares of numbers beyond 1e154 would overflow, and agree with anything.
-    largest = max(float(np.abs(array).max(initial=0.0)) for array in (one, other)) or 1.0
-    one, other = one / largest, other / largest
-    scale = max(float(np.linalg.norm(one)), float(np.linalg.norm(other)))
-    return float(np.linalg.norm(one - other)) <= AGREEMENT * scale
+    same = alike(one.values, other.values, AGREEMENT)
+    return same and alike(one.arrays, other.arrays, AGREEMENT)
 
 
 class RunSteps:
@@ -772,19 +758,16 @@ class SignedFederation(Federation):
     def __init__(
         self,
         *,
-        run: str,  # See :func:`~confrere_federation.parties.party.run_name`
         study: str,  # Its hash
         key: PrivateKey,  # The coordinator's
         parties: Mapping[str, PublicKey],  # Everyone in the study, in its order
         carrier: Carrier,  # What moves the messages
-        journal: Journal,  # Of this run
+        journal: Journal,  # Of the run
         simulated: bool = False,  # Whether the study's noise is seeded: receipts must say the same
         steps: RunSteps | None = None,  # Is told who was asked what, and how that ended
     ) -> None:
-        super().__init__(run, parties)
+        super().__init__(journal.run, parties)
         self._told = steps or RunSteps()
-        if journal.run != run:
-            raise FederationError("the journal is of another run; use a new folder.")
         self._study = study
         self._key = read_private_key(key)
         self._keys = {name: read_public_key(one) for name, one in parties.items()}
@@ -976,10 +959,6 @@ class Trusted:
     #: Without a party's valid answer: count it as a split vote (zero weights), or release nothing.
     on_faulty: OnFaulty = "leave-out"
     random_state: Seed | None = None  #: Of the coordinator's noise, for simulation only
-
-    def __post_init__(self) -> None:
-        if self.on_faulty not in get_args(OnFaulty):
-            raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
 
     def poll(self, federation: Federation, asked: Polled, timeout: float | None) -> Told:
         """Ask everyone, add up what is valid, and noise it; or return what was released before."""

@@ -26,7 +26,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -547,13 +547,6 @@ def check_witness(ledger: Path, *, allowed: bool) -> str | None:
             "mount another disk or volume, and name it: CONFRERE_WITNESS=/var/lib/confrere-witness"
         )
     return text
-
-
-def check_names(names: Sequence[str]) -> None:
-    for name in names:
-        _check_name(name)
-    if len(set(names)) != len(names) or not names:
-        raise InvalidParameter("parties must have names, and different ones.")
 
 
 def _check_name(name: object) -> None:

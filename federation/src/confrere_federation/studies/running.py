@@ -127,6 +127,7 @@ from confrere_federation.parties.messages import (
     Payload,
     ResponseSpec,
     Values,
+    alike,
     plain,
     terms,
 )
@@ -1349,7 +1350,7 @@ def _compare_release(
         and all(getattr(release, name) == getattr(here, name) for name in told)
         and given.shape == numbers.shape
         and np.linalg.norm(given - numbers) <= near
-        and _alike(model.to_dict(), replace(here.model, encoder=encoder).to_dict(), near)
+        and alike(model.to_dict(), replace(here.model, encoder=encoder).to_dict(), AGREEMENT, near)
         and encoder is not None
         and meant_by is not None
         and (encoder.schema, encoder.labels) == (meant_by.schema, meant_by.labels)
@@ -1368,18 +1369,7 @@ def _same_words(card: Card, own: Card) -> bool:
     made, mine = given["implementation"], here["implementation"]
     known = made.keys() == mine.keys() and all(map(_VERSION.fullmatch, made.values()))
     rest = [name for name in here if name not in _OF_THE_MOMENT]
-    return known and all(_alike(given[name], here[name], 0.0) for name in rest)
-
-
-def _alike(one: object, other: object, near: float) -> bool:
-    """Whether two documents say the same, numbers but for their last bits."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_alike(one[k], other[k], near) for k in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_alike, one, other, [near] * len(one)))
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= max(near, AGREEMENT * max(abs(one), abs(other)))
-    return type(one) is type(other) and bool(one == other)
+    return known and all(alike(given[name], here[name], AGREEMENT) for name in rest)
 
 
 def _paid_by(release: Release, party: str) -> tuple[Receipt, ...]:
@@ -1542,7 +1532,6 @@ class CoordinatorSession:
     def _federation(self) -> SignedFederation:
         run = run_name(self.study.sha256, self.attempt)
         return SignedFederation(
-            run=run,
             study=self.study.sha256,
             key=self.key,
             parties=_keys(self.study),

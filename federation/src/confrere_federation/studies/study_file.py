@@ -352,11 +352,6 @@ class Party(FileTable):
     #: The public key that it signs approvals, answers and releases with: ``ssh-ed25519 AAAA...``.
     key: PublicKeyLine | None = None
 
-    @property
-    def account(self) -> str:
-        """The account that pays: one per organisation and data set."""
-        return f"{self.name}/{self.dataset}"
-
 
 class FederationTable(FileTable):
     """``[federation]``: what carries the questions, and the share of parties that must answer.
