@@ -271,10 +271,15 @@ class _Space:
             else:
                 mean = square = np.clip(own / n, 0.0, 1.0)
             spread = np.sqrt(np.maximum(square - mean**2, 1e-3))
-            far = np.abs(x - mean).max(axis=0)
-            weight = np.minimum(1 / spread, _CUT / far)
-            tables.append(np.rint(_FINE * (x - mean) * weight).astype(np.int64))
-            deviations.append(_FINE * spread * weight)
+            away = (x - mean) / spread
+            weight = np.minimum(1.0, _CUT / np.abs(away).max(axis=0))
+            cut = away * weight  # corners of a category keep their places
+            if one.line:
+                cut[:, 0] = np.clip(away[:, 0], -_CUT, _CUT)
+                usual = _number(float(mean[0]), float(spread[0] ** 2), np.empty(0)).rows(_EVEN)
+                weight[0] = np.clip((usual - mean[0]) / spread[0], -_CUT, _CUT).std()
+            tables.append(np.rint(_FINE * cut).astype(np.int64))
+            deviations.append(_FINE * weight)
         return tables, np.concatenate(deviations)
 
     def largest(self, epsilon: float, tables: Sequence[Integers]) -> Point:
@@ -345,13 +350,10 @@ class _Space:
                 break
         clear = np.linalg.inv(curved + own * np.eye(len(theta)))
         moved = np.square(clear @ rows.T).mean(axis=1)
-
-        def spread(cov: Any) -> Floats:
-            return np.asarray(np.einsum("ij,jk,ik->i", self.contrasts, cov, self.contrasts))
-
-        variances = spread(np.linalg.inv(precision)), spread(clear)
+        both, terms = (np.linalg.inv(precision), clear), self.contrasts
+        wide, least = (np.einsum("ij,jk,ik->i", terms, cov, terms) for cov in both)
         tau, decided = math.sqrt(float(self.noises @ moved)), float(np.std(rows @ weights))
-        return _Answer(self.contrasts @ theta, *variances, tau, decided)
+        return _Answer(terms @ theta, wide, least, tau, decided)
 
 
 class _Answer(NamedTuple):
@@ -578,9 +580,8 @@ def _straight(encoder: SchemaEncoder) -> bool:
 
 def _forecast(model: Any, n: int, epsilon: float, confidence: float) -> Inference:
     """Return how wide intervals will be, by declared facts and moderate correlations."""
-    if getattr(model, "purpose", None) != "inference":
-        raise InvalidParameter(_REFUSED)
-    encoder = model.encoder_for({"": n})
+    asked = getattr(model, "purpose", None) == "inference"
+    encoder = model.encoder_for({"": n}) if asked else None
     if encoder is None or not _straight(encoder):
         raise InvalidParameter(_REFUSED)
     names = encoder.names

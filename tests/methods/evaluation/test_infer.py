@@ -9,7 +9,8 @@ import pytest
 from scipy import special
 
 from confrere import AddRemove, Ledger, PrivateLogisticRegression, PublicSchema
-from confrere.assurance.inference import _farthest, _opened
+from confrere.assurance.inference import _Column, _farthest, _opened, _Space
+from confrere.data.cells import declared_columns
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
 from confrere.evaluation import infer
 from confrere.schema import Category, Flag, Label, Number, Ordered
@@ -155,3 +156,19 @@ def test_other_records_than_those_of_the_fit_are_refused():
     for wrong in ({"confidence": 1}, {"n_samples": 9}):
         with pytest.raises(InvalidParameter):
             infer(MODEL, TABLE, epsilon=1.0, **wrong)
+
+
+def test_correlations_of_skewed_numbers_within_wide_bounds_are_seen():
+    """Scaled to its farthest bound such a number hardly moved, and neither did its products."""
+    rng = np.random.default_rng(0)
+    one = np.exp(rng.normal(size=4000))
+    other = one * np.exp(rng.normal(0, 0.2, 4000))
+    cells = declared_columns(pd.DataFrame({"one": one, "other": other}), ["one", "other"])
+    features = [Number(name, bounds=(0, 60)) for name in ("one", "other")]
+    encoded = PublicSchema(features).encoder(form="linear").columns
+    columns = [_Column(f, each.table) for f, each in zip(features, encoded, strict=True)]
+    space = _Space(tuple(columns), (), *np.zeros((3, 1)))
+    codes = [feature.vertices(cells[feature.column]) for feature in features]
+    tables, deviations = space.scaled(space.summed(codes).astype(float), 4000)
+    found = space.products(codes, tables) / (4000 * 64 * deviations)
+    assert found.min() > 0.6  # it was .08, of .95
