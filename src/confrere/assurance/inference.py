@@ -71,7 +71,7 @@ _TAU, _HALF, _OWN = 2.0, 1.5, 0.4
 #: the outcome, and who is left undecided does not follow from means and correlations.
 _DECIDED = 1.5
 
-_NOTE = "log odds and odds ratios; intervals count records and noise, each by itself"
+_NOTE = "log odds and odds ratios, each by itself; too narrow where one column tells another"
 _AHEAD = "before anything is spent: how far intervals will reach around no effect"
 
 
