@@ -172,3 +172,13 @@ def test_correlations_of_skewed_numbers_within_wide_bounds_are_seen():
     tables, deviations = space.scaled(space.summed(codes).astype(float), 4000)
     found = space.products(codes, tables) / (4000 * 64 * deviations)
     assert found.min() > 0.6  # it was .08, of .95
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e6])
+def test_neither_noise_nor_records_at_a_bound_make_it_fail_after_the_charge(epsilon):
+    one = TABLE[:50].assign(age=100, days=0, bmi=math.nan, male=True, insured=None, ill=1)
+    other = one.assign(age=18, days=400, bmi=60, male=False, smoker="former", stage="i")
+    for seed, table in enumerate(2 * [one, other]):
+        model = fitted(table, random_state=seed)
+        found = infer(model, table, epsilon=epsilon, random_state=seed)
+        assert found.more_records.keys() == {line.term for line in found.lines}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from os.path import relpath
 from pathlib import Path
 from typing import Annotated
 
@@ -70,17 +69,17 @@ def demo(
         (foretold,) = predict(load_release(places[branch.name]), person).to_pylist()
         refusal = _refusal(world, ledger)
         rows = ledger.verify()
-    place = places[branch.name]
+    place = out / "releases" / places[branch.name].name
     files = {
         **picture,
         "card": place.with_name(f"{place.name}.html"),
         "card of the average": place.with_name("together.html"),
-        "ledger": ledger.path,
+        "ledger": out / "demo.ledger",
     }
     return Answer(
-        f"next: confrere verify {relpath(place)}\n"
-        f"      confrere predict {relpath(place)} {patients}\n"
-        f"      confrere ledger show {relpath(ledger.path)}",
+        f"next: confrere verify {place}\n"
+        f"      confrere predict {place} {patients}\n"
+        f"      confrere ledger show {files['ledger']}",
         {
             "simulated_data": True,
             "epsilon": EPSILON,
@@ -109,7 +108,7 @@ def demo(
             "release says:",
             _person_facts(person, foretold),
             "" if picture else "\nFor the picture: pip install 'confrere[plot]', and run it again.",
-            *wrote(*(f"{name}: {relpath(path)}" for name, path in files.items())),
+            *wrote(*(f"{name}: {path}" for name, path in files.items())),
         ],
     )
 
