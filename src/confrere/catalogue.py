@@ -39,7 +39,10 @@ _NEAR: Mapping[str, Any] = {"shape": "transfer", "source": "plr"}
 
 #: What a party is asked where it learns by itself; the page of averages, and what they ask.
 _ALONE = ("size", "learn")
+_SUMS = "sums that nobody sees into, with noise that nobody draws alone"
 _AVERAGED = ("averaging", "objective")
+_COEFFICIENTS = ("OFAA, made sound", "functional_mechanism", "coefficients")
+_MODELS = ("baseline, made sound", "output_perturbation", "output")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,31 +166,9 @@ _METHODS = (
     ),
     _together("average", "every organisation releases once, averaged", _OURS, "", *_AVERAGED),
     _together("ofpa", "the same with Laplace noise", _LOGISTIC, "OFPA, made sound", *_AVERAGED),
-    _together(
-        "ofaa",
-        "noisy coefficients of the expanded loss, summed",
-        _LOGISTIC,
-        "OFAA, made sound",
-        "functional_mechanism",
-        "coefficients",
-    ),
-    _together(
-        "laplace",
-        "noise on every organisation's model, averaged",
-        _LOGISTIC,
-        "baseline, made sound",
-        "output_perturbation",
-        "output",
-    ),
-    _together(
-        "sums",
-        "sums that nobody sees into, with noise that nobody draws alone",
-        _OURS,
-        "",
-        "secure_sums",
-        "minimiser",
-        "gradient",
-    ),
+    _together("ofaa", "noisy coefficients of the expanded loss, summed", _LOGISTIC, *_COEFFICIENTS),
+    _together("laplace", "noise on every organisation's model, averaged", _LOGISTIC, *_MODELS),
+    _together("sums", _SUMS, _OURS, "", "secure_sums", "minimiser", "gradient"),
     _votes("vote", "the majority of many parties' classifiers", "Algorithm 1", "multiparty"),
     _votes("soft", "the fractions of many parties' votes", "Algorithm 2", "multiparty"),
     _votes("weights", "the average of many parties' classifiers", "baseline", "party_average"),

@@ -24,11 +24,6 @@ def installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def has_research() -> bool:
-    """Whether the papers' distribution is installed."""
-    return installed("confrere_research")
-
-
 def _imported(module: str, how: str) -> ModuleType:
     try:
         return importlib.import_module(module)

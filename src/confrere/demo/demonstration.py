@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from confrere import Ledger
 from confrere.demo.simulated_hospitals import SCHEMA, ruijin_like
 from confrere.estimators import (
     CollaborativeClassifier,
@@ -32,7 +33,6 @@ from confrere.estimators import (
 )
 from confrere.extras import extra
 from confrere.kernel.release import paying
-from confrere.ledger import Ledger
 from confrere.release import CardNotes, Release, Utility, card_page
 
 if TYPE_CHECKING:

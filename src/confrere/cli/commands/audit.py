@@ -14,7 +14,7 @@ from confrere.audit import audit as sampled
 from confrere.audit import exact_audit, hardest_case
 from confrere.catalogue import find_method
 from confrere.cli.app import Answer, ExitCode, Option, command, console
-from confrere.extras import has_research, research
+from confrere.extras import installed, research
 from confrere.views import Table
 
 
@@ -78,7 +78,7 @@ def _answer(text: str, data: Mapping[str, object]) -> Answer:
 
 
 def _faults() -> dict[str, Fault]:
-    return dict(research("as_printed.faults").FAULTS) if has_research() else {}
+    return dict(research("as_printed.faults").FAULTS) if installed("confrere_research") else {}
 
 
 def _audit_lines(names: list[str], epsilon: float, runs: int | None) -> Answer:

@@ -18,7 +18,7 @@ from confrere.data.schema import (
 )
 from confrere.data.tables import open_table
 from confrere.errors import InvalidData, SchemaError
-from confrere.extras import has_research, research
+from confrere.extras import installed, research
 
 _OUT = "A file instead of the screen."
 _SOURCE = Option("A study or schema file, or a data set's (confrere-research).", metavar="SCHEMA")
@@ -159,7 +159,7 @@ def diff(first: Annotated[str, _SOURCE], second: Annotated[str, _SOURCE]) -> Ans
 
 
 def read_schema(source: str) -> PublicSchema:
-    if has_research() and not Path(source).exists():
+    if installed("confrere_research") and not Path(source).exists():
         packaged = research("packaged_schemas")
         if source in packaged.schema_names():
             found: PublicSchema = packaged.load_schema(source)

@@ -3,14 +3,5 @@
 from confrere.data.engines import DaskCluster, Threads
 from confrere.data.tables import Csv, Dialect, Frames, Parquet, RowTable, Sql, open_table
 
-__all__ = [
-    "Csv",
-    "DaskCluster",
-    "Dialect",
-    "Frames",
-    "Parquet",
-    "RowTable",
-    "Sql",
-    "Threads",
-    "open_table",
-]
+__all__ = ["Csv", "DaskCluster", "Dialect", "Frames", "Parquet", "RowTable", "Sql", "Threads"]
+__all__ += ["open_table"]
