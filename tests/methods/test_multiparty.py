@@ -26,14 +26,15 @@ SETTINGS = {
 
 
 def plan(name, epsilon=1.0, auxiliary=ALIGNED):
-    return Voting(frame=FRAME, epsilon=epsilon, auxiliary=auxiliary, **SETTINGS[name])
+    asked = {"epsilon": epsilon, "auxiliary": auxiliary} | SETTINGS[name]
+    return Voting(frame=FRAME, n_parties=M, **asked)
 
 
 def sides(voting):
     """What is added up when the odd party between ties turns round."""
     if voting.votes:
         return [Tally(np.full(N, votes), M, M) for votes in (2, 3)]
-    mechanism = voting.mechanism(M)
+    mechanism = voting.mechanism
     uploads = np.zeros((M, 2))
     uploads[:, 0] = [1e3, 1e3, -1e3, -1e3, 1e3]
     other = uploads * np.where(np.arange(M) == M - 1, -1, 1)[:, None]
@@ -42,7 +43,7 @@ def sides(voting):
 
 def draws(voting, side, count, source):
     """Return that many releases of one side."""
-    mechanism = voting.mechanism(M)
+    mechanism = voting.mechanism
     arguments = (side, voting.rows) if voting.method in ("soft", "vote") else (side,)
     return released(mechanism, arguments, source, count)
 
@@ -64,7 +65,7 @@ def exact_points(name):
 
 def log_density(voting, out, point):
     """Logarithm of the density of an output around the point without noise, up to a constant."""
-    noise, rate = whitened(voting.mechanism(M), out - point)
+    noise, rate = whitened(voting.mechanism, out - point)
     return -rate * np.linalg.norm(noise, axis=1)
 
 
@@ -85,7 +86,7 @@ def test_no_output_tells_the_worst_pair_apart_by_more_than_the_claim(name):
 def test_noise_has_the_law_that_the_proof_takes(name):
     voting, (point, _) = exact_points(name)
     drawn = draws(voting, sides(voting)[0], 800, SeededSource(0))
-    noise, rate = whitened(voting.mechanism(M), drawn - point)
+    noise, rate = whitened(voting.mechanism, drawn - point)
     lengths = np.linalg.norm(noise, axis=1)
     angles = np.arctan2(noise[:, 1], noise[:, 0])
     assert stats.kstest(lengths, stats.gamma(2, scale=1 / rate).cdf).pvalue > 1e-4
@@ -160,11 +161,12 @@ def test_noise_of_many_classes_lies_where_columns_sum_to_zero():
         {"method": "soft", "alpha": 1.0},
         {"method": "weights", "alpha": 0.1},
     ):
-        voting = Voting(frame=FRAME, epsilon=1.0, auxiliary=rows, n_classes=3, **settings)
+        facts = {"epsilon": 1.0, "n_parties": M, "auxiliary": rows, "n_classes": 3}
+        voting = Voting(frame=FRAME, **facts, **settings)
         side = tally if voting.votes else np.zeros((3, 2))
         drawn = draws(voting, side, 500, SeededSource(0))
         np.testing.assert_allclose(np.ptp(drawn.sum(axis=1), axis=0), 0, atol=1e-3)
-        noise, rate = whitened(voting.mechanism(M), drawn - drawn.mean(axis=0))
+        noise, rate = whitened(voting.mechanism, drawn - drawn.mean(axis=0))
         lengths = np.linalg.norm(noise.reshape(len(noise), -1), axis=1)
         # Four dimensions; the mean of the draws stands for the point, hence the mild level.
         assert stats.kstest(lengths, stats.gamma(4, scale=1 / rate).cdf).pvalue > 1e-6

@@ -53,7 +53,8 @@ def parties(ledger=None, **kw):
 
 def plan(epsilon=1.0, method="statistic", **kw):
     auxiliary = None if method == "weights" else AUXILIARY
-    return Voting(frame=FRAME, epsilon=epsilon, method=method, auxiliary=auxiliary, **kw)
+    asked = {"epsilon": epsilon, "method": method, "auxiliary": auxiliary}
+    return Voting(frame=FRAME, n_parties=M, **asked | kw)
 
 
 CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
@@ -83,7 +84,7 @@ def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_clas
 
 def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for_it():
     party = parties_of_three()[0]
-    asked = request_for(plan(method="soft", n_classes=3).asked(M))
+    asked = request_for(plan(method="soft", n_classes=3))
     ballot = asked.answer(party, SeededSource(0))["ballot"]
     assert ballot.dtype.str == "<i8"
     assert set(ballot.tolist()) <= {0, 1, 2}
@@ -130,7 +131,7 @@ def test_a_lie_is_worth_no_more_than_a_vote():
     honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released
     lied = poll(Liar(parties()), plan(**settings), random_state=1).released
     move = np.linalg.norm(lied.weights - honest.weights)
-    most = plan(**settings).mechanism(M).sensitivity
+    most = plan(**settings).mechanism.sensitivity
     assert 0 < move <= most * (1 + 1e-4)  # and a step of the grid
 
     class Unfit(Liar):

@@ -36,7 +36,7 @@ CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
 
 
 def plan(epsilon=1.0, **settings):
-    more = {"trust": "sum"} | settings
+    more = {"trust": "sum", "n_parties": M} | settings
     return Voting(frame=FRAME, epsilon=epsilon, auxiliary=AUXILIARY, **more)
 
 
@@ -67,8 +67,8 @@ def parties_of(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes):
     voting = plan(**settings, n_classes=n_classes)
-    mechanism, summand = voting.shared(M), voting.mechanism(M)
-    request = request_for(voting.asked(M))
+    mechanism, summand = voting.shared, voting.mechanism
+    request = request_for(voting)
     labels = (-1.0, 1.0) if n_classes == 2 else range(3)
     extreme = [
         LocalParty(
@@ -109,4 +109,4 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
 
     monkeypatch.setattr("confrere.methods.votes.solve_parties", unsolved)
     for method in ("statistic", "weights"):
-        assert not request_for(plan(method=method).asked(M)).part(parties()[0]).any()
+        assert not request_for(plan(method=method)).part(parties()[0]).any()

@@ -52,9 +52,9 @@ def examples():
     yield CohortOfAll(**COUNTED, n_parties=3, max_retries=1, **cohort)
     rows = np.random.default_rng(0).normal(size=(40, D)) / 3
     for method in ("statistic", "weights", "cells"):
-        voting = Voting(**common, method=method, auxiliary=None if method == "weights" else rows)
-        yield voting.asked(5)
-    yield Voting(**common, auxiliary=rows, trust="sum").asked(5)
+        own = None if method == "weights" else rows
+        yield Voting(**common, method=method, auxiliary=own, n_parties=5)
+    yield Voting(**common, auxiliary=rows, trust="sum", n_parties=5)
     yield Learning(find_method("plr"), {"epsilon": 1.0}, (-1, 1), SCHEMA)
 
 

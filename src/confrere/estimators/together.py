@@ -324,7 +324,7 @@ class MultipartyClassifier(LinearClassifier):
         parties = self._parties(X, y, party_column(X, party))
         rows = self._auxiliary(auxiliary)
         plan = self.plan(replace(parties.facts, n_samples=len(parties), auxiliary=rows))
-        plan.voting.check(len(parties))
+        plan.voting.check()
         if self.local is not None:
             local_of(self.local, 0, len(parties), parties.ids[0])
         apply_policy(parties, self.on_faulty)
@@ -345,17 +345,16 @@ class MultipartyClassifier(LinearClassifier):
             )
         voting = self._protocol(
             frame=self._asked().ball(facts.n_features),
+            n_parties=facts.n_samples,
             auxiliary=facts.auxiliary,
             n_classes=facts.n_classes,
             **self._values(Voting),
         )
-        return MultipartyPlan(
-            voting=voting, n_parties=facts.n_samples, local=self.local, on_faulty=self.on_faulty
-        )
+        return MultipartyPlan(voting=voting, local=self.local, on_faulty=self.on_faulty)
 
     def _keep(self, plan: MultipartyPlan, learned: Any, model: Model) -> None:
         super()._keep(plan, learned, model)
-        self.n_parties_, self.alpha_ = plan.n_parties, model.facts.alpha
+        self.n_parties_, self.alpha_ = plan.voting.n_parties, model.facts.alpha
         if learned[1] is not None:
             self.statistic_ = learned[1]
 

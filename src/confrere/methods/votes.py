@@ -18,16 +18,16 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg, optimize, special
+from scipy import optimize, special
 from sklearn.base import clone
 
-from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
+from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates, sum_zero_basis
 from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame, into_ball
 from confrere.errors import InvalidData, InvalidParameter
@@ -529,7 +529,7 @@ def learn_again(rows: Floats, weights: Floats, *, intercept: bool) -> Floats:
     """
     Z = np.hstack([rows, np.ones((len(rows), int(intercept)))])
     penalty = _penalty(Z.shape[1], intercept)
-    basis = _basis(len(weights))
+    basis = sum_zero_basis(len(weights))
     scores = Z @ weights.T
     labels = special.softmax(_SURER * scores, axis=1)
 
@@ -557,10 +557,6 @@ def learn_again(rows: Floats, weights: Floats, *, intercept: bool) -> Floats:
 _PRECISE: Any = {"maxiter": 5000, "maxfun": 10_000, "gtol": 1e-9, "ftol": 1e-16}
 
 
-def _basis(n_classes: int) -> Floats:
-    return np.asarray(linalg.helmert(n_classes).T)
-
-
 def _penalty(size: int, intercept: bool) -> Floats:
     penalty = np.ones(size)
     if intercept:
@@ -581,7 +577,7 @@ class _ShareFit:
         self.seen = np.searchsorted(present, self.places)
         self.shares, self.roots = shares[present], np.sqrt(variances[present])[:, None]
         n_classes = shares.shape[1]
-        self.basis = _basis(n_classes)
+        self.basis = sum_zero_basis(n_classes)
         self.penalty = _penalty(self.Z.shape[1], intercept)
         self.size = (n_classes - 1) * self.Z.shape[1]
 
@@ -721,7 +717,6 @@ class PartyTotal:
     tolerance: float = 0.0  #: Certified bound on the gradient of a model before noise
     #: Axes ``(d,)`` and orthonormal directions ``(d, d)`` of noise that is no ball's.
     axes: tuple[Floats, Floats] | None = None
-    cells: Cells | None = None  #: The public partition that shares are of
 
     def __post_init__(self) -> None:
         theorem("point", "L1" if self.method == "cells" else "L2", self.budget.delta)
@@ -819,7 +814,7 @@ def noised_average(budget: PartyBudget, *, n_features: int, alpha: float) -> Par
     )
 
 
-def noised_cells(budget: PartyBudget, *, n_cells: int, cells: Cells | None = None) -> PartyTotal:
+def noised_cells(budget: PartyBudget, *, n_cells: int) -> PartyTotal:
     """Add up how every party's rows are shared over cells and classes, add integer noise."""
     _check_sizes(n_cells)
     shape, every = (n_cells, budget.n_classes), WHOLE * budget.n_parties
@@ -849,7 +844,6 @@ def noised_cells(budget: PartyBudget, *, n_cells: int, cells: Cells | None = Non
         shape=shape,
         turned=lambda released: released.reshape(-1, *shape) / every,
         unit=every,
-        cells=cells,
     )
 
 
@@ -1014,24 +1008,13 @@ class Released:
     statistic: Floats | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Polled(Asked):
-    """What every party sends to be added up: to a sum, or to who is trusted to add the noise."""
-
-    voting: Voting
-    n_parties: int
-
-    @property
-    def operation(self) -> str:
-        return "party_share" if self.voting.trust == "sum" else _KINDS[self.voting.method][0]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Voting:
-    """How a model is made of what parties send, and what it costs them."""
+class Voting(Asked):
+    """What every party sends, how a model is made of it, and what it costs them."""
 
     frame: Frame  #: The public coordinates, in L2
     epsilon: float  #: The price, for each whole party
+    n_parties: int = 2  #: Public number of parties; :meth:`steps` knows how many they are
     #: Noise on the votes' statistic; on the shares of classes in public cells; on the model of the
     #: votes' fractions, or of their majority; on the mean of the parties' weights.
     method: Method = "statistic"
@@ -1095,17 +1078,23 @@ class Voting:
             )
         return self.frame.rows(self.auxiliary).written()
 
-    def guarantee(self, n_parties: int = 2) -> Guarantee:
-        """Return what one run promises every party; their number matters to a sum alone."""
-        return self.budget(n_parties).promise(self.method, jointly=self.auxiliary_private)
+    @property
+    def operation(self) -> str:
+        """How parties are asked: for a share of a sum, or by who is trusted to add the noise."""
+        return "party_share" if self.trust == "sum" else _KINDS[self.method][0]
 
-    def check(self, n_parties: int) -> None:
-        _ = self.mechanism(n_parties).noise
+    def guarantee(self) -> Guarantee:
+        """Return what one run promises every party; their number matters to a sum alone."""
+        return self.budget.promise(self.method, jointly=self.auxiliary_private)
+
+    def check(self) -> None:
+        _ = self.mechanism.noise
         if self.method != "weights":
             _ = self.rows  # says so if there are none
 
-    def shared(self, n_parties: int) -> SecureSum:
-        noise = self.mechanism(n_parties).noise
+    @property
+    def shared(self) -> SecureSum:
+        noise = self.mechanism.noise
         if not isinstance(noise, SecureSum):
             raise InvalidParameter("trust: a coordinator adds the noise; nobody has a share.")
         return noise
@@ -1117,82 +1106,63 @@ class Voting:
         return HalfWhite(np.ascontiguousarray(plain), self.frame.constant)
 
     @cached_property
-    def _kept(self) -> dict[int, PartyTotal]:
-        return {}
-
-    def cells(self, n_parties: int) -> Cells:
-        """Return the public partition for so many parties, in the frame's coordinates."""
-        found = self.mechanism(n_parties).cells
-        assert found is not None
-        return found
-
-    def _cells(self, n_parties: int) -> Cells:
+    def cells(self) -> Cells:
+        """The public partition, in the frame's coordinates."""
         if self.partition is not None:
             return self.partition
-        found = self._public.cells(
-            cells_for(self.epsilon, n_parties, len(self.rows), self.n_classes)
-        )
-        pad = ((0, 0), (0, 1 if self.frame.constant else 0))
+        count = cells_for(self.epsilon, self.n_parties, len(self.rows), self.n_classes)
+        found, pad = self._public.cells(count), ((0, 0), (0, 1 if self.frame.constant else 0))
         return Cells(np.pad(found.directions, pad), found.offsets)
 
-    def budget(self, n_parties: int) -> PartyBudget:
-        shared = self.trust == "sum"
+    @property
+    def budget(self) -> PartyBudget:
+        shared, count = self.trust == "sum", self.n_parties
         return PartyBudget(
             epsilon=self.epsilon,
             delta=self.delta,
-            n_parties=n_parties,
+            n_parties=count,
             n_classes=self.n_classes,
-            colluding=colluders_of(self.collusion_threshold, n_parties, self.quorum) * shared,
-            fewest=fewest_of(n_parties, self.quorum) if shared else None,
+            colluding=colluders_of(self.collusion_threshold, count, self.quorum) * shared,
+            fewest=fewest_of(count, self.quorum) if shared else None,
             releases=1 + self.max_retries if shared else 1,
         )
 
-    def mechanism(self, n_parties: int) -> PartyTotal:
-        if n_parties not in self._kept:
-            self._kept[n_parties] = self._total(self.budget(n_parties))
-        return self._kept[n_parties]
-
-    def _total(self, budget: PartyBudget) -> PartyTotal:
+    @cached_property
+    def mechanism(self) -> PartyTotal:
         if self.method == "cells":
-            cells = self._cells(budget.n_parties)
-            return noised_cells(budget, n_cells=len(cells), cells=cells)
+            return noised_cells(self.budget, n_cells=len(self.cells))
         if self.method == "statistic":
-            return noised_statistic(budget, rows=self.rows)
+            return noised_statistic(self.budget, rows=self.rows)
         size = self.frame.size
         if self.method == "weights":
             alpha = _AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha)
-            return noised_average(budget, n_features=size, alpha=alpha)
+            return noised_average(self.budget, n_features=size, alpha=alpha)
         return noised_votes(
-            budget,
+            self.budget,
             n_auxiliary=len(self.rows),
             n_features=size,
-            alpha=self.output_alpha(budget.n_parties),
+            alpha=self.output_alpha,
             labels=self.method,
             radius=1.0 if self.auxiliary_private else auxiliary_radius(self.rows),
             auxiliary_private=self.auxiliary_private,
         )
 
     def steps(self, parties: Sequence[str]) -> Protocol[Released]:
-        count = len(parties)
-        told = yield Ask(self.asked(count), dict.fromkeys(parties, 0))
-        made, arrays = self.mechanism(count), told.arrays
-        noised = made.of_parts(arrays["sum"]) if "sum" in arrays else arrays["noised"]
-        return self._released(made, noised, count)
-
-    def asked(self, n_parties: int) -> Polled:
-        return Polled(self, n_parties)
+        plan = self if len(parties) == self.n_parties else replace(self, n_parties=len(parties))
+        arrays = (yield Ask(plan, dict.fromkeys(parties, 0))).arrays
+        noised = plan.mechanism.of_parts(arrays["sum"]) if "sum" in arrays else arrays["noised"]
+        return plan.released(noised)
 
     def weights(
-        self, X: Any, codes: NDArray[np.intp], offsets: NDArray[np.int64], n_parties: int
+        self, X: Any, codes: NDArray[np.intp], offsets: NDArray[np.int64]
     ) -> tuple[Sent, Flags]:
         """Return weights, or shares of cells, of parties whose rows begin there, and who has."""
         rows = self.frame.rows(X).written()
         if self.method == "cells":
-            cells = self.cells(n_parties)
-            shape = (len(cells), self.n_classes)
-            shares = shares_of_parties(cells.of(rows), codes, offsets, shape)
+            shape = (len(self.cells), self.n_classes)
+            shares = shares_of_parties(self.cells.of(rows), codes, offsets, shape)
             return shares, np.ones(len(shares), dtype=bool)
-        alpha = self.local_alpha if self.votes else self.mechanism(n_parties).alpha
+        alpha = self.local_alpha if self.votes else self.mechanism.alpha
         labels = np.where(codes == 1, 1, -1) if self.n_classes == 2 else codes
         found = solve_parties(rows, labels, offsets, loss_of(self.n_classes), alpha=alpha)
         return found.W, found.solved
@@ -1203,27 +1173,28 @@ class Voting:
         votes = count_votes(own[None], self.rows)
         return votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
 
-    def part(self, sent: Sent, there: bool, n_parties: int) -> Floats:
+    def part(self, sent: Sent, there: bool) -> Floats:
         """Return what a party adds to a sum; one that has nothing to send adds zeros."""
-        summed = self.mechanism(n_parties)
+        summed = self.mechanism
         assert summed.part is not None
         return summed.part(sent) if there else np.zeros(summed.size)
 
     def inputs(self, sent: Tally | Floats) -> tuple[object, ...]:
         return (sent, self.rows) if self.method in _MODELS else (sent,)
 
-    def noised(self, sent: Tally | Floats, n_parties: int, *, source: RandomSource) -> Floats:
-        made = self.mechanism(n_parties)
+    def noised(self, sent: Tally | Floats, source: RandomSource) -> Floats:
+        made = self.mechanism
         (noised,) = source.draw(made.noise, made.value(*self.inputs(sent)))
         return np.asarray(made.turned(noised)[0])
 
-    def _released(self, made: PartyTotal, noised: Floats, n_parties: int) -> Released:
-        if self.method in ("soft", "vote", "weights"):
+    def released(self, noised: Floats) -> Released:
+        """Return the model that noised totals make: post-processing."""
+        made, alpha = self.mechanism, None if self.alpha == "auto" else self.alpha
+        if self.method in (*_MODELS, "weights"):
             return Released(noised, made.alpha)
-        alpha = None if self.alpha == "auto" else self.alpha
         if self.method == "cells":
-            places = self.cells(n_parties).of(self.rows)
-            told = self._public.model(places, noised, made.deviation, n_parties, alpha)
+            places = self.cells.of(self.rows)
+            told = self._public.model(places, noised, made.deviation, self.n_parties, alpha)
             return Released(*told, noised)
         if alpha is None:
             assert made.axes is not None
@@ -1236,14 +1207,14 @@ class Voting:
         found = minimise_weighted(rows, noised, alpha=alpha, tolerance=tolerance)
         return Released(found, alpha, noised)
 
-    def output_alpha(self, n_parties: int) -> float:
-        """Return the ridge: noise of variance ~ 1/(M ridge eps)^2 against weights that shrink."""
+    @property
+    def output_alpha(self) -> float:
+        """The ridge: noise of variance ~ 1/(M ridge eps)^2 against weights that shrink."""
         if self.alpha != "auto":
             return float(self.alpha)
-        if self.method != "soft":
-            n_parties = 1  # a majority is not quieter for being one of many
+        count = self.n_parties if self.method == "soft" else 1  # a majority is no quieter
         # The least of (1/8d)E||noise||^2 + (ridge/2)||w||^2, with the identity's sensitivity.
-        reach = n_parties * self.epsilon * _EXPECTED_NORM
+        reach = count * self.epsilon * _EXPECTED_NORM
         return float((self.frame.size / (2 * reach**2)) ** (1 / 3))
 
 
@@ -1341,24 +1312,24 @@ def _usable_rows(X: Any) -> Flags:
 class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
     """So many parties, and who is trusted to add up what they send, or nobody."""
 
-    voting: Voting  #: What is made of what parties send
-    n_parties: int  #: Their public number
+    voting: Voting  #: What is made of what parties send, of which number of them
     local: Any = None  #: What parties train; None is logistic regression, all parties at once
     on_faulty: OnFaulty = "leave-out"  #: Parties whose local classifier fails
 
     def guarantee(self) -> Guarantee:
-        return self.voting.guarantee(self.n_parties)
+        return self.voting.guarantee()
 
     def run(self, data: Parties, source: RandomSource) -> tuple[Linear, Floats | None]:
-        plan, count = self.voting, self.n_parties
+        plan = self.voting
 
         def answer(ask: Ask) -> Told:
-            if plan.trust == "sum" and count < MANY and data.total is None:  # as between machines
+            few = plan.n_parties < MANY
+            if plan.trust == "sum" and few and data.total is None:  # as between machines
                 stream = source.stream(ask.asked.operation, ask.step)
                 parts = zip(ask.to, self._parts(data), strict=True)
-                ((total,),) = stream.draw(plan.shared(count), parts)
+                ((total,),) = stream.draw(plan.shared, parts)
                 return Told((), {"sum": total})
-            return Told((), {"noised": plan.noised(self.total(data), count, source=source)})
+            return Told((), {"noised": plan.noised(self.total(data), source)})
 
         released = drive(plan.steps([str(name) for name in data.ids]), answer)
         return self.model(released, data.names), released.statistic
@@ -1367,7 +1338,7 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
         frame, auxiliary = self.voting.frame, self.voting.auxiliary
         facts = Facts(
             method=self.voting.method,
-            parties=self.n_parties,
+            parties=self.voting.n_parties,
             alpha=float(released.alpha),
             n_auxiliary=None if auxiliary is None else len(auxiliary),
         )
@@ -1378,7 +1349,7 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
             raise InvalidParameter(
                 "local: only built-in classifiers of parties are audited this way."
             )
-        plan, made = self.voting, self.voting.mechanism(self.n_parties)
+        plan, made = self.voting, self.voting.mechanism
         return [Term(plan.method, made.noise, made.value(*plan.inputs(self.total(data))))]
 
     @property
@@ -1391,12 +1362,12 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
         plan, count, k, d = self.voting, len(data), self.voting.n_classes, self.voting.frame.size
         shape: tuple[int, ...] = (d,) if k == 2 else (k, d)
         if not plan.votes:
-            shape = plan.mechanism(self.n_parties).shape
+            shape = plan.mechanism.shape
         kind = "i8" if plan.method == "cells" else "f8"
         values = len(plan.rows) if plan.votes else _ROWS * d
         each = 8 * d * (2 * _ROWS + 2 * (1 if k == 2 else k))
         block = BALLOT * max(1, min(10, int(_BYTES / each / BALLOT)))
-        block = 1 if self.n_parties < MANY else block
+        block = 1 if plan.n_parties < MANY else block
         with progress_bar("parties", count, shown=float(count) * values * d >= _LONG) as step:
             for first in range(0, count, block):
                 last = min(first + block, count)
@@ -1406,13 +1377,13 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
                     where, offsets = data.rows_of(sound)
                     rows, codes = dense(data.X[where]), data.codes[where]
                     own = np.array(sound) - first
-                    W[own], there[own] = plan.weights(rows, codes, offsets, self.n_parties)
+                    W[own], there[own] = plan.weights(rows, codes, offsets)
                 yield W, there
                 step(last)
 
     def _parts(self, data: Parties) -> Iterator[Floats]:
         for (own,), (there,) in self._each(data):
-            yield self.voting.part(self.voting.sent(own), bool(there), self.n_parties)
+            yield self.voting.part(self.voting.sent(own), bool(there))
 
     def total(self, data: Parties) -> Tally | Floats:
         """Return what parties send, added up; without noise, so not for anyone to see."""
@@ -1423,7 +1394,7 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
             ballots = local_ballots(data, plan.auxiliary, self.local, self.on_faulty)
             return Tally.of(ballots, len(data), n_rows=len(plan.rows), n_classes=k)
         if not plan.votes:
-            made = plan.mechanism(self.n_parties)
+            made = plan.mechanism
             blocks = (made.clipped(block).sum(axis=0) for block, _ in self._each(data))
             return sum(blocks, start=np.zeros(made.shape))
         votes = np.zeros((len(plan.rows), k)[: k - 1], dtype=np.int64)

@@ -514,10 +514,8 @@ class VotesForecast:
     @cached_property
     def ridge(self) -> float:
         """The ridge, as a number."""
-        voting = Voting(
-            frame=Frame(self.n_features), epsilon=self.epsilon, method=self.method, alpha=self.alpha
-        )
-        return voting.output_alpha(self.parties)
+        asked = Voting(frame=Frame(self.n_features), epsilon=self.epsilon, method=self.method)
+        return replace(asked, n_parties=self.parties, alpha=self.alpha).output_alpha
 
     @property
     def _budget(self) -> PartyBudget:

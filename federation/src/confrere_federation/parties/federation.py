@@ -47,7 +47,7 @@ from confrere.kernel.release import paid_by_parties
 from confrere.ledger import Receipt
 from confrere.ledger.compose import Together
 from confrere.methods.asking import Ask, Protocol, Receipts, Told, drive, over_parties, stacked
-from confrere.methods.votes import OnFaulty, Polled, Tally, Voting
+from confrere.methods.votes import OnFaulty, Tally, Voting
 from confrere.release.card import presentable
 from confrere.release.signing import (
     PrivateKey,
@@ -268,7 +268,7 @@ class Federation(ABC):
                 self.ask(request, to=list(ask.to))
                 raise QuorumMissed(f"{request.operation}: nobody but a coordinator sees answers.")
             assert trusted is not None
-            assert isinstance(ask.asked, Polled)
+            assert isinstance(ask.asked, Voting)
             return trusted.poll(self, ask.asked, timeout)
         if isinstance(request, SumOperation):
             asked = Round(request, tuple(ask.to), timeout=timeout, later=ask.later)
@@ -960,7 +960,7 @@ class Trusted:
     on_faulty: OnFaulty = "leave-out"
     random_state: Seed | None = None  #: Of the coordinator's noise, for simulation only
 
-    def poll(self, federation: Federation, asked: Polled, timeout: float | None) -> Told:
+    def poll(self, federation: Federation, asked: Voting, timeout: float | None) -> Told:
         """Ask everyone, add up what is valid, and noise it; or return what was released before."""
         releases = self.releases
         if releases is None:
@@ -973,8 +973,8 @@ class Trusted:
         request = request_for(asked)
         assert isinstance(request, UnnoisedPoll)
         key = Key(federation.run, "released", 0)
-        epsilon = asked.voting.epsilon
-        kept = releases.claim(key, question=request.plan, epsilon=epsilon, cap=None).answer
+        claim = releases.claim(key, question=request.plan, epsilon=asked.epsilon, cap=None)
+        kept = claim.answer
         if kept is None:
             answers = federation.ask(type(request)(asked, releases.id), timeout=timeout)
             kept = releases.keep(key, self._noised(asked, request, answers).encode())
@@ -985,9 +985,9 @@ class Trusted:
         return Told(tuple(receipts), {"noised": found.arrays["noised"]}, receipts)
 
     def _noised(
-        self, asked: Polled, request: UnnoisedPoll, answers: Mapping[str, Payload | PartyError]
+        self, plan: Voting, request: UnnoisedPoll, answers: Mapping[str, Payload | PartyError]
     ) -> Payload:
-        wanted, plan, count = request.response(0), asked.voting, len(answers)
+        wanted, count = request.response(0), len(answers)
         found = {name: checked(one, name, lambda _: wanted) for name, one in answers.items()}
         valid = {n: one for n, one in sorted(found.items()) if isinstance(one, Payload)}
         left_out = {name: one.code for name, one in found.items() if isinstance(one, PartyError)}
@@ -999,7 +999,7 @@ class Trusted:
         sent = [answer.arrays[request.answers[0]] for answer in valid.values()]
         simulation = None if self.random_state is None else SeededSource(self.random_state)
         with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
-            noised = plan.noised(_total(plan, sent, count), count, source=ticket)
+            noised = plan.noised(_total(plan, sent), ticket)
         values = {
             "parties": list(receipts),
             "receipts": [[one.to_dict() for one in each] for each in receipts.values()],
@@ -1008,11 +1008,12 @@ class Trusted:
         return Payload(values, {"noised": noised})
 
 
-def _total(plan: Voting, sent: Sequence[Array], n_parties: int) -> Tally | Floats:
+def _total(plan: Voting, sent: Sequence[Array]) -> Tally | Floats:
     if plan.votes:
         codes = (ballot.astype(np.int64) for ballot in sent)
-        return Tally.of(codes, n_parties, n_rows=len(plan.rows), n_classes=plan.n_classes)
-    mechanism: Any = plan.mechanism(n_parties)
+        count, n_rows = plan.n_parties, len(plan.rows)
+        return Tally.of(codes, count, n_rows=n_rows, n_classes=plan.n_classes)
+    mechanism: Any = plan.mechanism
     total = np.zeros(mechanism.shape)
     for upload in sent:
         total += mechanism.clipped(upload[None])[0]

@@ -276,13 +276,11 @@ _NOWHERE = "0" * 32
 class _Polled(Operation):
     """What is asked of a whole party: votes on public rows, shares of cells, or weights."""
 
-    held: ClassVar[str] = "voting"
-
     @override
     def special(self) -> Values:
-        plan, count = self.asked.voting, self.asked.n_parties
-        cells = plan.cells(count) if plan.method == "cells" else None
-        made: Any = plan.mechanism(count) if plan.method == "weights" else None
+        plan = self.asked
+        cells = plan.cells if plan.method == "cells" else None
+        made: Any = plan.mechanism if plan.method == "weights" else None
         return {
             "auxiliary": plan.auxiliary if plan.votes else None,
             "directions": None if cells is None else cells.directions,
@@ -292,9 +290,8 @@ class _Polled(Operation):
 
     def sent_by(self, party: LocalParty) -> tuple[Array, bool]:
         """Return what a party sends, without noise, and whether its own problem was solved."""
-        plan = self.asked.voting
-        whole = np.array([0, len(party.y)])
-        (own,), (solved,) = plan.weights(party.X, party.codes, whole, self.asked.n_parties)
+        plan, whole = self.asked, np.array([0, len(party.y)])
+        (own,), (solved,) = plan.weights(party.X, party.codes, whole)
         return plan.sent(own), bool(solved)
 
 
@@ -303,14 +300,14 @@ class _PartyShare(SumOperation, _Polled):
 
     @override
     def special(self) -> Values:
-        made, count = self.mechanism, self.asked.n_parties
-        told = {"collusion_threshold": made.colluding, "spacing": made.spacing, "n_parties": count}
+        made = self.mechanism
+        told = {"collusion_threshold": made.colluding, "spacing": made.spacing}
         return super().special() | told
 
     @property
     @override
     def mechanism(self) -> SecureSum:
-        found: SecureSum = self.asked.voting.shared(self.asked.n_parties)
+        found: SecureSum = self.asked.shared
         return found
 
     @override
@@ -320,7 +317,7 @@ class _PartyShare(SumOperation, _Polled):
 
     def part(self, party: LocalParty) -> Floats:
         """Return what a party adds; one whose own problem cannot be solved adds nothing."""
-        found: Floats = self.asked.voting.part(*self.sent_by(party), self.asked.n_parties)
+        found: Floats = self.asked.part(*self.sent_by(party))
         return found
 
 
@@ -338,13 +335,13 @@ class UnnoisedPoll(_Polled):
     @cached_property
     def plan(self) -> str:
         """The name of the plan: of all that the released numbers' law depends on."""
-        plan, special = self.asked.voting, super().special()
+        plan, special = self.asked, super().special()
         apart = {"frame", "auxiliary", "partition"}
         settings = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in apart}
         arrays = {"auxiliary": plan.auxiliary} | plan.frame.arrays()
         if plan.partition is not None:
             arrays |= {name: special[name] for name in ("directions", "offsets")}
-        told = settings | {"n_parties": self.asked.n_parties, "frame": plan.frame.facts()}
+        told = settings | {"frame": plan.frame.facts()}
         return Payload(told, {n: one for n, one in arrays.items() if one is not None}).digest
 
     @override
@@ -353,10 +350,10 @@ class UnnoisedPoll(_Polled):
 
     @override
     def response(self, n_samples: int) -> ResponseSpec:
-        plan = self.asked.voting
+        plan = self.asked
         if not plan.votes:  # how long an upload may be, the mechanism sees to
             whole = plan.method == "cells"
-            shape = plan.mechanism(1).shape
+            shape = plan.mechanism.shape
             told = Numbers(shape, "<i8", lowest=0, highest=WHOLE) if whole else Numbers(shape)
         elif plan.n_classes == 2:
             told = Numbers((len(plan.rows),), "|b1")
@@ -377,9 +374,9 @@ for _operation, _sent, _says in (
     ("upload", "weights", (*_TOLD, "alpha")),
     ("shares", "shares", _TOLD),
 ):
-    install(votes.Polled, _says, UnnoisedPoll, operation=_operation, answers=(_sent,))
+    install(votes.Voting, _says, UnnoisedPoll, operation=_operation, answers=(_sent,))
 _SHARED = (*_POLLED, "n_parties", *_TRIES, "alpha", "spacing")
-install(votes.Polled, _SHARED, _PartyShare, operation="party_share")
+install(votes.Voting, _SHARED, _PartyShare, operation="party_share")
 
 
 # --- the tries of a sum ---------------------------------------------------------------------------

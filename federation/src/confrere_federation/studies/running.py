@@ -403,10 +403,10 @@ def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Model
     facts = public_facts(names, len(parties), given.auxiliary)
     plan = estimator_for(study, study.method).plan(facts)
     voting = replace(plan.voting, quorum=study.quorum)
-    voting.check(len(parties))
+    voting.check()
     released, receipts = yield from with_receipts(voting.steps(parties))
     model = encoded_by(plan.model(released, names), Encoder.of(encoder))
-    guarantee, seeded = voting.guarantee(len(parties)), study.simulated
+    guarantee, seeded = voting.guarantee(), study.simulated
     return (TrainedModel(study.id, "multiparty", model, guarantee, receipts, seeded=seeded),)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from confrere.errors import InvalidParameter
@@ -46,9 +47,10 @@ def printed_average_sensitivity(alpha: float, n_parties: int, *, n_classes: int 
 class PrintedVoting(Voting):
     """Votes and weights of parties as published."""
 
-    def mechanism(self, n_parties: int) -> PartyTotal:
-        """Return what noises what so many parties send, whatever the auxiliary rows."""
-        made = super().mechanism(n_parties)
+    @cached_property
+    def mechanism(self) -> PartyTotal:
+        """What noises what parties send, whatever the auxiliary rows."""
+        made, n_parties = super().mechanism, self.n_parties
         if self.method == "weights":
             printed = printed_average_sensitivity(made.alpha, n_parties, n_classes=self.n_classes)
         else:
