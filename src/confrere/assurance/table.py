@@ -74,7 +74,7 @@ _RECORDS, _RESERVE, _ROUNDS = 24, 2, 2
 _STRONG, _MODERATE = 1e3, 2.0
 
 #: Log odds of somebody who is sure, and what is released around a public point unchecked.
-_SURE, _CENTRED = 30.0, ("ofpa", "laplace", "sums")
+_SURE, _CENTRED = 10.0, ("ofpa", "laplace", "sums")
 #: Where the line has its border for who is sure on both sides, and what is just below.
 _BORDER, _BELOW = 0.99, 0.98
 
