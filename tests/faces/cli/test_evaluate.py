@@ -10,6 +10,8 @@ import pytest
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.cli.commands import releases as evaluation
 from confrere.release import generate_key, load_release
+from tests.methods.evaluation.test_infer import cohort
+from tests.methods.evaluation.test_infer import fitted as fitted_for_inference
 
 
 @pytest.fixture
@@ -65,3 +67,19 @@ def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):
     assert "--label" in line.json("evaluate", "r", "t.csv", *options(), "--yes", code=3)["message"]
     line("evaluate", "r", "t.csv", *options(label="ill"), "--yes")
     assert load_release("r").receipt.row != ledger.entries()[-1].row
+
+
+@pytest.mark.parametrize(("epsilon", "written"), [(9.0, True), (0.01, False)])
+def test_odds_ratios_are_paid_for_and_added_as_far_as_noise_leaves_any(line, key, epsilon, written):
+    ledger, table = Ledger("local/main.ledger"), cohort(0)
+    ledger.open_account("a", epsilon=20.0)
+    made = fitted_for_inference(table, epsilon=epsilon, random_state=None, budget=ledger)
+    made.to_release().save("r")
+    table.to_parquet("t.parquet")
+    asked = ("evaluate", "r", "t.parquet", *options(key=key), "--odds-ratios")
+    answer = line.json(*asked, "--yes")
+    names = [one["name"] for one in answer["data"]["quality"]["measures"]]
+    assert ("odds ratio, male, 1 yes against no" in names) == written == bool(names)
+    assert (answer["data"]["addition"] is not None) == written
+    line("verify", "r", "--ledger", "local/main.ledger")
+    assert ledger.spent("a") == epsilon + 0.5

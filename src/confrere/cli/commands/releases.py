@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -13,6 +13,7 @@ import typer
 from confrere.assurance.cohort import verify_table
 from confrere.assurance.evaluation import Metric
 from confrere.assurance.evaluation import evaluate as measure
+from confrere.assurance.inference import infer
 from confrere.cli.app import Answer, Option, command, pairs, said, wrote
 from confrere.cli.commands.ledgers import agreed_payer, existing_ledger
 from confrere.data.tables import WRITERS, open_table, written
@@ -174,6 +175,9 @@ def evaluate(
     by: Annotated[
         str | None, "A column with declared values: the AUC for each of them too."
     ] = None,
+    odds_ratios: Annotated[
+        bool, "Odds ratios of a fit for inference instead: TABLE is what it was learned from."
+    ] = False,
     yes: bool = False,
 ) -> Answer:
     """Measure accuracy, AUC and calibration on private rows, with intervals, for an epsilon.
@@ -184,26 +188,23 @@ def evaluate(
     check_epsilon(epsilon)
     book, signer = existing_ledger(ledger), _signer(key, measured_on)
     found = load_release(release)
-    rows = partial(evaluation_rows, release, found, table, label, unit_column)
     two = len(found.model.classes) == 2
     metrics: list[Metric] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
+    if odds_ratios:
+        asked: Any = partial(infer, found, open_table(table).whole())
+    else:
+        rows = evaluation_rows(release, found, table, label, unit_column)
+        asked = partial(measure, ReleasedClassifier(source=found), rows, metrics=metrics, by=by)
     signed = "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}"
-    told = {"spent on": ", ".join(metrics), "signed": signed}
+    told = {"spent on": "odds ratios" if odds_ratios else ", ".join(metrics), "signed": signed}
     payer = agreed_payer(book, account, Guarantee(epsilon), told, what="evaluation", yes=yes)
-    result = measure(
-        ReleasedClassifier(source=found),
-        rows(),
-        epsilon=epsilon,
-        metrics=metrics,
-        by=by,
-        budget=book[payer],
-    )
+    result = asked(epsilon=epsilon, budget=book[payer])
     quality = result.quality()
     data = {"quality": quality, "receipt": result.receipt, "addition": None}
     spent = f"epsilon {shown(epsilon)} spent, {amount(book.left(payer))} left"
-    if signer is None:
+    if signer is None or not quality["measures"]:  # odds ratios of which noise hides all
         return Answer(f"{spent}; not written", data, [result])
-    words = measured_on or f"a table of {result.n_samples} records"
+    words = measured_on or f"a table of {quality['records']} records"
     try:
         place = add_evaluation(
             release, quality, result.receipt, party=signer[0], key=signer[1], measured_on=words
