@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from confrere.errors import ConfrereError
-from confrere_federation.engines.keys import make_authority, read_node_key
+from confrere_federation.engines.keys import Authority, read_node_key
 from confrere_federation.engines.line import carrying, run_party
 from confrere_federation.engines.offline import AtHome, without_network
 from confrere_federation.progress import Progress
@@ -34,7 +34,7 @@ ATTEMPTS = 100
 
 def be_party(folder: Path, study: Study, name: str, port: int) -> None:
     """Answer run after run, until there is a file that says it is over."""
-    local = read_local(folder / f"local/{name}.toml")
+    local = read_local(folder / f"{name}/studies/{study.id}/local.toml")
     file = folder / f"{name}.approval"
     agreed = make_approval(
         study, local, approved_by="the officer", reason="a benchmark", attempts=ATTEMPTS
@@ -52,8 +52,8 @@ def be_party(folder: Path, study: Study, name: str, port: int) -> None:
             run_party(
                 session,
                 coordinator=f"127.0.0.1:{port}",
-                authority=folder / "authority/ca.pem",
-                key=read_node_key(folder / f"{name}.node"),
+                authority=folder / "coordinator/authority/ca.pem",
+                key=read_node_key(folder / f"{name}/keys/node.key"),
                 progress=Progress(home),
                 patience=60,
             )
@@ -67,12 +67,12 @@ def measure(seconds: float) -> list[list[str]]:
         )
         folder, study, port = deployment.folder, deployment.study, deployment.port
         for name in PARTIES:
-            local = folder / f"local/{name}.toml"
-            text = local.read_text().replace("lifetime_epsilon = 3.0", "lifetime_epsilon = 200.0")
-            local.write_text(text)
+            policy = folder / name / "policy.toml"
+            text = policy.read_text().replace("lifetime_epsilon = 3.0", "lifetime_epsilon = 200.0")
+            policy.write_text(text)
         (folder / "tmp").mkdir()
         tempfile.tempdir = str(folder / "tmp")  # what is left there is left by a run
-        authority = make_authority(folder / "authority", ["127.0.0.1"])
+        authority = Authority.in_(folder / "coordinator/authority")
         children = []
         for name in PARTIES:
             child = os.fork()
@@ -96,14 +96,14 @@ def measure(seconds: float) -> list[list[str]]:
 
 def _asked(folder, study, deployment, authority, children, seconds):
     heads = [psutil.Process(), *(psutil.Process(child) for child in children)]
-    nodes = {name: folder / f"{name}.node.pem" for name in PARTIES}
+    nodes = {name: folder / f"coordinator/nodes/{name}.pem" for name in PARTIES}
     rows, began = [], time.monotonic()
     marks = [0.0, *(seconds * part / 5 for part in range(1, 6))]
     for attempt in range(1, ATTEMPTS + 1):
         with carrying(
             nodes=nodes, authority=authority, host="127.0.0.1", port=deployment.port
         ) as carrier:
-            home = folder / "coordinator" / str(attempt)
+            home = folder / "runs" / str(attempt)
             home.mkdir(parents=True)
             finished = CoordinatorSession(
                 study,

@@ -205,7 +205,7 @@ LINE = [
     ("ledger show study.toml", 3, "study.toml", "give the path of one"),
     ("schema new --out s.toml", 3, "nothing was typed", "run it again", (), "\n"),
     ("schema diff study.toml no.toml", 3, "no.toml", "No such file"),
-    ("party study.toml", 3, "--coordinator", "--authority and --node-key"),
+    ("party study.toml", 3, "no kit beside it", "confrere kit open"),
     ("status nowhere", 3, "nowhere", "that a coordinator or party wrote"),
 ]
 

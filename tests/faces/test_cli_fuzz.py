@@ -111,7 +111,6 @@ def spent(folder):
 @given(arguments=command_lines)
 @example(arguments=["keys", "new", ""])
 @example(arguments=["keys", "new", "/"])
-@example(arguments=["keys", "node", "/"])
 def test_any_command_line_ends_well_and_spends_nothing(here, arguments):
     run(arguments)
     assert spent(here) == 0

@@ -26,12 +26,17 @@ import psutil
 
 from confrere.cli import main
 from confrere.release import load_rehearsal
-from confrere_federation.engines.keys import make_node_key
 from confrere_federation.parties.messages import Payload, SignedAnswer
 from confrere_federation.studies.running import approve_study
-from confrere_federation.studies.study_file import Study, estimator_for, read_local, read_study
+from confrere_federation.studies.study_file import (
+    Home,
+    Study,
+    estimator_for,
+    read_local,
+    read_study,
+)
 from tests.examples import write_plain_example
-from tests.wire.signed_run import name_keys
+from tests.wire.homes import DATASET, open_kits
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]
 PARTIES = ("main", "branch-1", "branch-2")
@@ -55,6 +60,8 @@ class Deployment:
         Parties besides the example's three; they are like its branches.
     changes : mapping of str to str
         Of the study's text, besides.
+    policy : str
+        Lines of everybody's policy, besides.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class Deployment:
         warm: bool = False,
         more: Sequence[str] = (),
         changes: Mapping[str, str] = MappingProxyType({}),
+        policy: str = "",
     ) -> None:
         self.folder = folder.resolve()
         self.warm = warm
@@ -84,32 +92,27 @@ class Deployment:
         if seeded:
             wanted['mode = "private"'] = 'mode = "simulation"'
             wanted["split_seed"] = "noise_seed = 7\nsplit_seed"
-        name_keys(self.folder, self.parties)
         text = (self.folder / "study.toml").read_text()
         for old, new in wanted.items():
             text = text.replace(old, new)
         (self.folder / "study.toml").write_text(text)
-        for name in self.parties:
-            make_node_key(self.folder / f"{name}.node")
-            local = read_local(self.folder / f"local/{name}.toml")
-            told = {"key": local.key_path, "name": "the officer", "reason": "a test"}
-            approve_study(self.study, local, approval=self.folder / f"{name}.approval", **told)
         (self.port,) = free_ports(1)
-        nodes = [part for name in self.parties for part in ("--node", f"{name}={name}.node.pem")]
         self.commands = {
             "coordinator": [
-                *("coordinator", "study.toml", "--json", "--port", str(self.port), "--out", "out"),
-                *("--folder", "coordinator", "--timeout", "400", "--key", "coordinator.key"),
-                *nodes,
+                *("coordinator", "coordinator/study.toml", "--json", "--out", "out"),
+                *("--folder", "coordinator", "--timeout", "400"),
             ]
         }
-        for name in self.parties:
+        self.places = open_kits(self.folder, self.parties, port=self.port)
+        for name, place in self.places.items():
+            with (self.folder / name / "policy.toml").open("a") as stream:
+                stream.write(policy)
+            local = read_local(place / "local.toml")
+            told = {"key": local.key_path, "name": "the officer", "reason": "a test"}
+            approve_study(self.study, local, approval=place / "approval.json", **told)
             self.commands[name] = [
-                *("party", "study.toml", "--local", f"local/{name}.toml"),
-                *("--coordinator", f"127.0.0.1:{self.port}"),
-                *("--authority", "coordinator/authority/ca.pem"),
-                *("--node-key", f"{name}.node", "--folder", f"nodes/{name}"),
-                *("--approval", f"{name}.approval", "--out", f"had/{name}"),
+                *("party", str(place / "study.toml")),
+                *("--folder", f"nodes/{name}", "--out", f"had/{name}"),
             ]
         self.running: dict[str, subprocess.Popen[bytes] | Forked] = {}
 
@@ -140,10 +143,7 @@ class Deployment:
         return [psutil.Process(p.pid) for p in self.running.values() if p.poll() is None]
 
     def start_all(self) -> None:
-        """Start everything; parties need the coordinator's certificate first."""
-        self.start("coordinator")
-        self.wait(lambda: (self.folder / "coordinator/authority/ca.pem").exists(), 500)
-        for name in self.parties:
+        for name in ("coordinator", *self.parties):
             self.start(name)
 
     def start(self, name: str) -> None:
@@ -225,8 +225,12 @@ class Deployment:
 
     def answers(self, party: str) -> dict[tuple[str, str, int], bytes]:
         """Return what a party has answered, by run, operation and step."""
-        rows = _rows(self.folder / f"local/{party}.ledger.{party}.answers", "answered")
+        book = self.ledger(party)
+        rows = _rows(book.with_name(f"{book.name}.{party}.answers"), "answered")
         return {tuple(row["key"]): b64decode(row["answer"]) for row in rows}
+
+    def ledger(self, party: str) -> Path:
+        return Home(self.folder / party).ledger_of(DATASET)
 
     @property
     def study(self) -> Study:

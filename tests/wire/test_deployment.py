@@ -46,7 +46,7 @@ def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
         load_release(told["folder"])
     release = load_rehearsal(told["folder"])
     for name in PARTIES:
-        (entry,) = Ledger(deployment.folder / f"local/{name}.ledger").entries()
+        (entry,) = Ledger(deployment.ledger(name)).entries()
         assert (entry.state, entry.spent) == ("released", 1.0)
         assert release.parties[name].hash == entry.hash
         assert deployment.status(f"nodes/{name}")["state"] == "released"
@@ -64,7 +64,7 @@ def line_of(deployment, key: NodeKey) -> Line:
 
 def insider(deployment) -> Line:
     """Return the line of a party that is registered, and hostile."""
-    return line_of(deployment, read_node_key(deployment.folder / "branch-2.node"))
+    return line_of(deployment, read_node_key(deployment.folder / "branch-2/keys/node.key"))
 
 
 def outsiders_fail_in_the_handshake(deployment):
@@ -80,7 +80,7 @@ def outsiders_fail_in_the_handshake(deployment):
 
 def vouched_for(deployment) -> NodeKey:
     """Return a key whose certificate a registered party's key has signed."""
-    insider_key = read_node_key(deployment.folder / "branch-2.node")
+    insider_key = read_node_key(deployment.folder / "branch-2/keys/node.key")
     issuer = read_certificate(insider_key.certificate)
     key = ec.generate_private_key(ec.SECP384R1())
     path = deployment.folder / "friend.pem"

@@ -71,7 +71,7 @@ def check_books(deployment: Deployment, seen: dict[str, dict]) -> None:
         assert len(answers) == len(asked)
         runs |= {key[0] for key in answers}
         assert seen[name].items() <= answers.items()  # nothing that was given has changed
-        ledger = Ledger(deployment.folder / f"local/{name}.ledger")
+        ledger = Ledger(deployment.ledger(name))
         ledger.verify()
         entries = ledger.entries()
         assert len(entries) == ROUNDS

@@ -54,15 +54,8 @@ def die_when_sent():
 
 def test_two_of_five_are_killed_and_the_others_finish(tmp_path):
     changes = {'name = "average"': METHOD, "quorum = 1.0": "quorum = 0.6"}
-    with Deployment(tmp_path, warm=True, more=(LOST, SENT), changes=changes) as deployment:
-        for name in deployment.parties:
-            local = deployment.folder / f"local/{name}.toml"
-            asked = 'trust = "1 of 5"\noperations = ["size", "minimiser", "gradient"]'
-            local.write_text(
-                local.read_text().replace(
-                    'operations = ["size", "check", "objective", "learn", "cohort"]', asked
-                )
-            )
+    more = {"more": (LOST, SENT), "policy": 'trust = "1 of 5"\n', "changes": changes}
+    with Deployment(tmp_path, warm=True, **more) as deployment:
         asking = deployment.commands["coordinator"]
         asking[asking.index("--timeout") + 1] = str(SECONDS)
         deployment.first = {LOST: die_when_asked, SENT: die_when_sent}
@@ -84,7 +77,7 @@ def test_two_of_five_are_killed_and_the_others_finish(tmp_path):
     assert ("minimiser", 1) in tries
     ledgers = []
     for name in inside:
-        ledger = Ledger(deployment.folder / f"local/{name}.ledger")
+        ledger = Ledger(deployment.ledger(name))
         ledgers.append(ledger)
         ledger.verify()
         (entry,) = ledger.entries()  # one charge for all tries, the lost one too
@@ -93,7 +86,7 @@ def test_two_of_five_are_killed_and_the_others_finish(tmp_path):
         assert answered == {("size", 0), ("minimiser", 0), ("minimiser", 1)}
         uploads = [a for key, a in deployment.answers(name).items() if key[1] == "minimiser"]
         assert uploads[0] != uploads[1]  # fresh noise and fresh masks
-    assert Ledger(deployment.folder / f"local/{LOST}.ledger").entries() == []
+    assert Ledger(deployment.ledger(LOST)).entries() == []
     keys = {p.name: p.key for p in deployment.study.parties if p.name in inside}
     load_release(told["folder"], require_signature_from=keys)
     verify_release(told["folder"], ledgers=ledgers)

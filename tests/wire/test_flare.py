@@ -26,6 +26,7 @@ from confrere_federation.studies.study_file import TABLE1, read_local
 from tests.contracts.test_doors import card_of
 from tests.contracts.test_engines import PARTIES, make_example, run_between, run_here, set_up
 from tests.wire.deployment import _rows, free_ports
+from tests.wire.homes import moved_home
 
 HOST = "localhost"
 RUNS, KILLS, ROUNDS = 3, 20, 20
@@ -149,8 +150,10 @@ class Consortium:
             if site == HOST:
                 shutil.copy(folder / "public.csv", place / "auxiliary.csv")
             else:
-                (place / f"{site}.toml").rename(place / "local.toml")
                 shutil.copy(folder / "public.csv", place.parent)
+                local = moved_home(folder / "homes" / site, place / f"{site}.toml")
+                shutil.copy(place / "study.toml", local.parent)
+                place = local.parent
             if site in payers:
                 local = read_local(place / "local.toml")
                 approval = make_approval(study, local, approved_by="the officer", reason="a test")

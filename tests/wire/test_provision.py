@@ -144,7 +144,7 @@ def test_a_party_gets_what_it_needs_and_nothing_secret(work):
     assert set(kit.files) == {"address", "ca.pem", "coordinator.pub", "main.request", "study.toml"}
     assert set(kit.pages()) == {"README.md", "confrere-main.service", "local.toml"}
     assert {p.name for p in place.iterdir()} == {*kit.files, *kit.pages()}
-    assert b"--coordinator 10.0.0.1:8443 " in kit.pages()["confrere-main.service"]
+    assert kit.files["address"] == b"10.0.0.1:8443\n"
     assert b"PRIVATE" not in b"".join(kit.files.values())
     study = read_study(place / "study.toml")
     assert [party.key is not None for party in study.parties] == [True] * 3
@@ -387,11 +387,12 @@ class TestANewSigningKey:
         assert home.peers_file.read_text() == before
 
 
-def test_a_revoked_party_is_not_among_the_nodes(work):
+def test_nobody_is_asked_without_a_party_that_was_revoked(work):
     open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
     nodes, study = work / "coordinator" / "nodes", read_study(work / "coordinator" / "study.toml")
     revoke(nodes, "branch-1")
-    assert list(read_nodes(nodes, study)) == ["main", "branch-2"]
+    with pytest.raises(InvalidParameter, match="certificate of branch-1 is missing"):
+        read_nodes(nodes, study)
     with pytest.raises(InvalidParameter, match="no certificate of branch-1"):
         revoke(nodes, "branch-1")
 
@@ -643,7 +644,8 @@ class TestTheSecondStudy:
         _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
         said = fingerprint(work / "branch-1" / "keys" / "branch-1.key.pub")
         study = read_study(first / "study.toml")
-        confirm_peers(study, first / "local.toml", {"branch-1": said})
+        known = read_local(first / "local.toml")
+        confirm_peers(study, known, open_home(work / "main"), {"branch-1": said})
         _, place = open_kit(second, work / "main", _own(work))
         assert read_local(place / "local.toml").peers == {"branch-1": said}
         one, two, *_ = peer_lines(

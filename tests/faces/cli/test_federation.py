@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import time
 from contextlib import contextmanager, nullcontext
@@ -15,29 +14,28 @@ from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere_federation.commands import party
 from confrere_federation.engines import line as engine
-from confrere_federation.engines.keys import make_authority
 from confrere_federation.progress import private
 from confrere_federation.studies.running import refuse_study
 from confrere_federation.studies.study_file import gather_locals, read_study
-from tests.wire.signed_run import name_keys
+from tests.wire.homes import open_kits
 
 NAMES = ("main", "branch-1", "branch-2")
-NODES = [
-    *("--key", "coordinator.key"),
-    *(part for name in NAMES for part in ("--node", f"{name}={name}.node.pem")),
-]
-APPROVE = ["approve", "study.toml", "--local", "local/main.toml", "--approval", "main.approval"]
+OF = "studies/diabetes-2026"
+APPROVAL = Path("main", OF, "approval.json")
+APPROVE = ["approve", f"main/{OF}/study.toml"]
+COORDINATOR = ["coordinator", "coordinator/study.toml", "--folder", "c"]
+
+
+def book(name):
+    return Path(name, "ledgers/checkups.ledger")
 
 
 @pytest.fixture
-def study(line, folder):
+def study(folder):
     path = folder / "study.toml"
     path.write_text(path.read_text().replace('engine = "local"', 'engine = "line"'))
-    name_keys(folder)
-    for name in NAMES:
-        line("keys", "node", f"{name}.node")
-    shutil.copy(make_authority(folder / "authority", ["127.0.0.1"]).certificate, folder / "ca.pem")
-    return path
+    open_kits(folder, NAMES, port=8000)
+    return folder / "coordinator/study.toml"
 
 
 @pytest.fixture
@@ -76,21 +74,17 @@ def prepared(line, study, sessions):
 
 def _agree(line):
     for name in NAMES:
-        own = ("--local", f"local/{name}.toml", "--approval", f"{name}.approval")
-        line("approve", "study.toml", *own, typed="1\n")
+        line("approve", f"{name}/{OF}/study.toml", typed="1\n")
         line(*_party(name))
 
 
 def _party(name):
-    return [
-        *("party", "study.toml", "--coordinator", "127.0.0.1:8000", "--authority", "ca.pem"),
-        *("--node-key", f"{name}.node", "--local", f"local/{name}.toml"),
-        *("--approval", f"{name}.approval", "--out", f"had/{name}", "--folder", f"nodes/{name}"),
-    ]
+    own = ("--out", f"had/{name}", "--folder", f"nodes/{name}")
+    return ["party", f"{name}/{OF}/study.toml", *own]
 
 
 def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
-    answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
+    answer = line.json(*COORDINATOR, "--out", "out")
     assert answer["data"]["unsigned"] == {}
     assert all(session.finished for session in sessions.values())
     assert Path("c").stat().st_mode & 0o777 == 0o700
@@ -101,7 +95,7 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
     assert set(release.parties) == set(NAMES)
     assert (Path(answer["data"]["folder"]) / "study.toml").read_bytes() == prepared.read_bytes()
     for name in NAMES:
-        (entry,) = Ledger(f"local/{name}.ledger").entries()
+        (entry,) = Ledger(book(name)).entries()
         assert (entry.study, len(entry.study_sha256)) == ("diabetes-2026", 64)
         assert entry.state == "released"
     line("predict", answer["data"]["folder"], "local/main.csv", "--out", "p.csv")
@@ -120,24 +114,24 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
     assert [one["operation"] for one in own] == ["size", "objective"]
     assert own[1]["parties"]["main"]["epsilon"] == 1.0
     # Killed while it handed the release out, it hands it out again.
-    again = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
+    again = line.json(*COORDINATOR, "--out", "out")
     assert again["data"] == answer["data"]
     assert len(line.json("status", "nodes/main")["data"]["entries"]) == 1
     assert "left" in line("status", "nodes/main").stdout
-    signed = [part for n in NAMES for part in ("--key", f"{n}=local/{n}.key.pub")]
+    signed = [part for n in NAMES for part in ("--key", f"{n}={n}/keys/{n}.key.pub")]
     line("verify", answer["data"]["folder"], *signed)
     line("verify", f"had/main/{Path(answer['data']['folder']).name}", "--key", signed[1])
 
 
 def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessions):
-    approval = json.loads(Path("main.approval").read_text())["approval"]
+    approval = json.loads(APPROVAL.read_text())["approval"]
     assert [request["operation"] for request in approval["requests"]] == ["size", "objective"]
     assert approval["epsilon_per_run"] == 1.0
-    assert Ledger("local/main.ledger").entries() == []
+    assert Ledger(book("main")).entries() == []
     prepared.write_text(prepared.read_text().replace("epsilon = 1.0   ", "epsilon = 0.9   "))
-    answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", code=6)
+    answer = line.json(*COORDINATOR, code=6)
     assert "OperationRefused:study" in answer["message"]
-    assert Ledger("local/main.ledger").entries() == []
+    assert Ledger(book("main")).entries() == []
     assert "failed: QuorumMissed" in line("status", "c").stdout
 
 
@@ -145,8 +139,8 @@ def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
     monkeypatch.setattr(engine, "run_party", lambda *_, **__: pytest.fail("it was started"))
     assert "nobody has approved it" in line(*_party("main"), code=3).stderr
     assert not Path("nodes/main/status.json").exists()
-    local = Path("local/main.toml")
-    local.write_text(local.read_text().replace('"objective", ', ""))
+    policy = Path("main/policy.toml")
+    policy.write_text(policy.read_text().replace('"objective", ', ""))
     line(*APPROVE, "--yes", code=6)
 
 
@@ -161,10 +155,11 @@ def test_rows_are_in_memory_only(line, prepared, sessions):
 
 def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch):
     monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "correct horse")
-    line("keys", "node", "locked", "--passphrase")
-    assert "ENCRYPTED" in Path("locked").read_text()
+    monkeypatch.setenv("CONFRERE_HOME", "main")
+    line("keys", "rotate", "main", "--passphrase")
+    assert "ENCRYPTED" in Path("main/keys/node.key").read_text()
     line(*APPROVE, "--yes")
-    mine = [part if part != "main.node" else "locked" for part in _party("main")]
+    mine = _party("main")
     line(*mine)
     monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "another")
     assert "passphrase" in line(*mine, code=3).stderr
@@ -174,11 +169,11 @@ def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch
 
 def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
     line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
-    assert not Path("main.approval").exists()
-    (told,) = Ledger("local/main.ledger").decisions()
+    assert not APPROVAL.exists()
+    (told,) = Ledger(book("main")).decisions()
     assert (told.said, told.name, told.reason) == ("refused", "the officer", "not our purpose")
-    assert "refused" in line("ledger", "show", "local/main.ledger").stdout
-    shown = line.json("ledger", "show", "local/main.ledger")["data"]["decisions"]
+    assert "refused" in line("ledger", "show", book("main")).stdout
+    shown = line.json("ledger", "show", book("main"))["data"]["decisions"]
     assert shown == [told.to_dict()]
 
 
@@ -187,11 +182,11 @@ def test_a_party_that_is_started_does_not_say_yes_in_the_officer_s_stead(line, s
     line(*APPROVE, "--yes")
     no = ["--refuse", "--name", "the officer", "--reason", "changed our mind"]
     assert "withdrawn by the officer" in line(*APPROVE, *no).stdout
-    assert not Path("main.approval").exists()
+    assert not APPROVAL.exists()
     told = line(*_party("main"), code=4)
     assert "withdrawn by the officer" in told.stderr
-    assert not Path("main.approval").exists()
-    assert Ledger("local/main.ledger").entries() == []
+    assert not APPROVAL.exists()
+    assert Ledger(book("main")).entries() == []
     line(*APPROVE, "--yes")
     line(*_party("main"))
 
@@ -201,9 +196,9 @@ def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
 
     def run_party(session, *, stopped, **_):
         assert not stopped()
-        found = read_study("study.toml")
-        (local,) = gather_locals(found, Path("study.toml"), [Path("local/main.toml")]).values()
-        refuse_study(found, local, name="the officer", reason="no", approval=Path("main.approval"))
+        found, path = read_study(APPROVE[1]), Path(APPROVE[1])
+        (local,) = gather_locals(found, path).values()
+        refuse_study(found, local, name="the officer", reason="no", approval=APPROVAL)
         assert stopped()
 
     monkeypatch.setattr(engine, "run_party", run_party)
@@ -211,29 +206,27 @@ def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
     assert line.json("status", "nodes/main")["data"]["state"] == "withdrawn by the officer"
 
 
-def test_a_study_in_one_process_that_was_refused_is_not_learned(line, study):
-    path = Path("study.toml")
-    path.write_text(path.read_text().replace('engine = "line"', 'engine = "local"'))
-    line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
+def test_a_study_in_one_process_that_was_refused_is_not_learned(line, folder):
+    approve = ["approve", "study.toml", "--local", "local/main.toml"]
+    line(*approve, "--refuse", "--name", "the officer", "--reason", "not our purpose")
     assert "refused by the officer" in line("fit", "study.toml", "--yes", code=4).stderr
     assert [Ledger(one).entries() for one in Path("local").glob("*.ledger")] == [[]]
-    assert "agreed again" in line(*APPROVE, "--name", "the officer", "--reason", "now it is").stdout
+    assert "agreed again" in line(*approve, "--name", "the officer", "--reason", "now it is").stdout
     line("fit", "study.toml", "--yes")
 
 
 def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
     line(*APPROVE, code=7, typed="\n")
-    assert not Path("main.approval").exists()
+    assert not APPROVAL.exists()
     words = ["--name", "the officer", "--reason", "agreed in May"]
     words += ["--justification", "one is what last year's study had"]
     assert "anonymous" in line(*APPROVE, "--yes", "--name", "anonymous", code=3).stderr
     agreed = line(*APPROVE, *words, typed="1\n")
-    following = "confrere party study.toml --local local/main.toml --approval main.approval"
-    assert f"next: {following} --coordinator HOST:PORT" in agreed.stdout
+    assert f"next: confrere party {APPROVE[1]}" in " ".join(agreed.stdout.split())
     assert "asked for coefficients learned from the records here, with noise" in agreed.stderr
     assert "Predicts diabetes from age, bmi" in agreed.stderr
     assert "is there already" in line(*APPROVE, "--yes", code=3).stderr
-    approval = json.loads(Path("main.approval").read_text())["approval"]
+    approval = json.loads(APPROVAL.read_text())["approval"]
     assert (approval["approved_by"], approval["reason"], approval["attempts"]) == (
         "the officer",
         "agreed in May",
@@ -241,17 +234,28 @@ def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
     )
     assert approval["justification"] == "one is what last year's study had"
     line(*_party("main"))  # nothing is asked: it was approved
-    Path("main.approval").write_text(Path("main.approval").read_text().replace("May", "June"))
+    APPROVAL.write_text(APPROVAL.read_text().replace("May", "June"))
     Path("nodes/main/status.json").unlink()
     line(*_party("main"), code=5)
 
 
 def test_a_coordinator_needs_everybody_s_certificate(line, study):
-    told = line("coordinator", "study.toml", *NODES[:4], code=3).stderr
+    nodes = Path("coordinator/nodes")
+    (nodes / "branch-2.pem").write_bytes((nodes / "main.pem").read_bytes())
+    assert "have the same key" in line(*COORDINATOR, code=3).stderr
+    (nodes / "branch-1.pem").unlink()
+    told = " ".join(line(*COORDINATOR, code=3).stderr.split())
     assert "the certificate of branch-1 is missing" in told
-    same = [part.replace("branch-2.node", "main.node") for part in NODES]
-    told = line("coordinator", "study.toml", *same, "--folder", "c", code=3).stderr
-    assert "have the same key" in told
+
+
+def test_between_machines_a_party_has_a_home(line, study):
+    """Without one, a second study of the same data would begin at nothing spent."""
+    local = Path("main", OF, "local.toml")
+    own = 'party = "main"\ndata_path = "../../../local/main.csv"\n[policy]\n'
+    local.write_text(own + Path("main/policy.toml").read_text())
+    told = line(*APPROVE, "--yes", code=3).stderr
+    assert "confrere kit open" in " ".join(told.split())
+    assert not APPROVAL.exists()
 
 
 def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkeypatch):
@@ -264,7 +268,7 @@ def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkey
     monkeypatch.setattr(engine, "carrying", stopped)
     line(*APPROVE, "--yes")
     line(*_party("main"), code=130)
-    line("coordinator", "study.toml", *NODES, "--folder", "c", code=130)
+    line(*COORDINATOR, code=130)
     assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -41,7 +41,7 @@ SHOWN = {
         *("one patient spends ε 2 in all, with 2 rows", "Would be left 0.4"),
         *("method.epsilon 0.5 1.0", "privacy.max_rows_per_unit 1 2"),
         "4000 rows read, 4000 used",
-        'confrere approve study.toml --approval approval.json --name "..."',
+        'confrere approve study.toml --name "..."',
     ),
     "who was asked what in a run": (
         *("/runs", r"/runs/\w+", "paid ε 0.5, row 7", "branch-2 gone", "left for answers"),

@@ -13,12 +13,13 @@ from confrere.release import generate_key, read_private_key
 from confrere.release.signing import fingerprint
 from confrere_federation.studies.running import approve_study, make_approval, party_session
 from confrere_federation.studies.study_file import (
+    Home,
     confirm_peers,
     gather_locals,
     peer_lines,
-    read_local,
     read_study,
 )
+from tests.wire.homes import moved_home
 from tests.wire.study.conftest import OLD
 
 SUMS = {OLD["name"]: 'name = "sums"'}
@@ -50,16 +51,20 @@ def invented(folder):
         asking = (folder / "asking.key.pub").read_text().strip()
         own = f'key_path = "../main.key"\ncoordinator = "{asking}"\n[policy]\ntrust = "1 of 20"'
         local.write_text(local.read_text().replace("[policy]", own))
-        for other in (folder / "local").glob("branch*.toml"):
-            other.unlink()
+        moved_home(folder / "home", local)
         return read_study(folder / "study.toml")
 
     return make
 
 
 def own(study, folder):
-    (local,) = gather_locals(study, folder / "study.toml").values()
+    file = folder / "home/studies/study/local.toml"
+    (local,) = gather_locals(study, folder / "study.toml", [file]).values()
     return local
+
+
+def confirm(study, folder, peers):
+    return confirm_peers(study, own(study, folder), Home(folder / "home"), peers)
 
 
 def told(folder, names):
@@ -78,24 +83,20 @@ def test_made_up_parties_get_no_part_of_a_sum(invented, folder, changes):
         approve(study, folder)
     assert not (folder / "approval.json").exists()
     # Eight whom nobody knows, and one more who is in league with them, leave the whole noise.
-    confirm_peers(
-        study, folder / "local/main.toml", told(folder, [f"hospital-{k}" for k in range(1, 11)])
-    )
+    confirm(study, folder, told(folder, [f"hospital-{k}" for k in range(1, 11)]))
     with pytest.raises(StudyError, match="1 more of them"):
         approve(study, folder)
-    confirm_peers(study, folder / "local/main.toml", told(folder, ["hospital-11"]))
+    confirm(study, folder, told(folder, ["hospital-11"]))
     assert approve(study, folder).study_sha256 == study.sha256
 
 
 def test_an_approval_is_worth_nothing_once_a_peer_is_not_confirmed(invented, folder):
     study = invented(3, SUMS)
-    file = folder / "local/main.toml"
-    before = file.read_text()
-    confirm_peers(study, file, told(folder, ["hospital-1", "hospital-2"]))
+    confirm(study, folder, told(folder, ["hospital-1", "hospital-2"]))
     approve(study, folder)
     out = {"approval": folder / "approval.json", "out": folder / "out"}
     assert party_session(study, own(study, folder), **out).name == "main"
-    file.write_text(before)
+    (folder / "home/peers.toml").unlink()
     with pytest.raises(StudyError, match="2 more of them"):
         party_session(study, own(study, folder), **out)
 
@@ -117,20 +118,19 @@ def test_how_many_must_be_known(invented, count, needed, collusion_threshold):
 
 def test_another_key_than_the_confirmed_one_is_refused_whatever_is_asked(invented, folder):
     study = invented(3, {})
-    file = folder / "local/main.toml"
     with pytest.raises(StudyError, match="another key for hospital-1"):
-        confirm_peers(study, file, {"hospital-1": fingerprint(folder / "asking.key.pub")})
-    file.write_text(f'{file.read_text()}\n[peers]\nhospital-1 = "SHA256:{"a" * 43}"\n')
+        confirm(study, folder, {"hospital-1": fingerprint(folder / "asking.key.pub")})
+    (folder / "home/peers.toml").write_text(f'[peers]\nhospital-1 = "SHA256:{"a" * 43}"\n')
     with pytest.raises(StudyError, match="another key for hospital-1"):
         make_approval(study, own(study, folder), approved_by="o", reason="r")
 
 
 def test_what_is_confirmed_is_kept_and_listed(invented, folder):
     study = invented(3, SUMS)
-    file = folder / "local/main.toml"
-    confirm_peers(study, file, told(folder, ["hospital-2"]))
+    file = folder / "home/peers.toml"
+    confirm(study, folder, told(folder, ["hospital-2"]))
     kept = file.read_text()
-    assert confirm_peers(study, file, told(folder, ["hospital-2"])).peers.keys() == {"hospital-2"}
+    assert confirm(study, folder, told(folder, ["hospital-2"])).keys() == {"hospital-2"}
     assert file.read_text() == kept
     one, two, why = peer_lines(study, own(study, folder))
     assert one.endswith("NOT CONFIRMED")
@@ -138,11 +138,10 @@ def test_what_is_confirmed_is_kept_and_listed(invented, folder):
     assert fingerprint(folder / "hospital-1.key.pub") in one
     assert "at least 2 of these 2" in why
     assert "ends the run, and what was paid is gone" in why
-    confirm_peers(study, file, told(folder, ["hospital-1"]))
-    assert read_local(file).peers == told(folder, ["hospital-1", "hospital-2"])
-    assert read_local(file).policy is not None
+    confirm(study, folder, told(folder, ["hospital-1"]))
+    assert own(study, folder).peers == told(folder, ["hospital-1", "hospital-2"])
     with pytest.raises(StudyError, match="this party itself"):
-        confirm_peers(study, file, told(folder, ["main"]))
+        confirm(study, folder, told(folder, ["main"]))
 
 
 def test_two_parties_with_one_key_are_one(invented, folder):

@@ -12,13 +12,14 @@ from confrere.cli.app import Answer, Option, command, confirm, pairs, tell, wrot
 from confrere.errors import StudyError
 from confrere.views import Word
 from confrere_federation.commands.key_access import (
-    LocalFile,
+    APPROVAL,
     Released,
+    kit_address,
     signing_key,
     stopped_by_services,
 )
 from confrere_federation.commands.studies import receipt_table, words_of
-from confrere_federation.engines.keys import authority_in, expiry_warnings, read_certificate
+from confrere_federation.engines.keys import Authority, expiry_warnings, read_certificate
 from confrere_federation.engines.offline import AtHome
 from confrere_federation.parties.federation import RunSteps
 from confrere_federation.parties.party import check_witness
@@ -35,30 +36,27 @@ from confrere_federation.studies.running import (
     refuse_study,
 )
 from confrere_federation.studies.study_file import (
-    ADDRESS,
     Local,
     Study,
     check_peers,
     confirm_peers,
     gather_locals,
+    home_of,
     peer_lines,
     read_study,
     standing_refusal,
 )
 
-_TOLD = "Another party's fingerprint, as told by telephone; kept in the local file."
+_TOLD = "Another party's fingerprint, as told by telephone; kept in the home's peers.toml."
 _PEER = Option(_TOLD, metavar="NAME=SHA256:...")
-_CERTIFIED = "A party's node certificate: keys node made it. Or a folder of them, <party>.pem."
-_NODE = Option(_CERTIFIED, metavar="PARTY=FILE")
+_WHOSE = "The party's local file; by default beside the study."
 
 
 @command("approve")
 def approve(
     study: Path,
     *,
-    local: LocalFile = Path("local.toml"),
-    ledger: Path | None = None,
-    approval: Annotated[Path, "The file to write."] = Path("approval.json"),
+    local: Annotated[Path | None, Option(_WHOSE, envvar="CONFRERE_LOCAL")] = None,
     name: str | None = None,
     reason: str | None = None,
     justification: str | None = None,
@@ -72,13 +70,13 @@ def approve(
 ) -> Answer:
     """Approve what a study asks of a party, once, at its privacy cost.
 
-    Writes an approval, signed by the party's key: the study's hash, every question that may be
-    asked, relation and unit, the privacy cost, the number of runs and a last day. Nothing else is
-    answered. With --refuse, at any time, the ledger says no: the approval is put aside, a running
-    party ends, and nothing is charged for the study until it is approved again.
+    Writes approval.json beside the study, signed by the party's key: its hash, every question that
+    may be asked, relation and unit, the privacy cost, the number of runs and a last day. Nothing
+    else is answered. With --refuse, at any time, the ledger says no: the approval is put aside, a
+    running party ends, and nothing is charged for the study until it is approved again.
     """
-    found = read_study(study)
-    own = _own(found, study, local, ledger)
+    found, approval = read_study(study), study.parent / APPROVAL
+    own = _own(found, study, local)
     words = words_of(name, reason, justification, found)
     by = {"name": str(words["name"]), "reason": reason or "no reason was given"}
     if refuse:
@@ -93,8 +91,8 @@ def approve(
         lift_refusal(found, own, approval_of(**{**words, "justification": None}))
         return Answer(f"agreed again; next: confrere fit {study}", {"party": own.party})
     if peer:
-        confirm_peers(found, local, {n: str(said) for n, said in pairs(peer, "--peer").items()})
-        own = _own(found, study, local, ledger)
+        told = {n: str(said) for n, said in pairs(peer, "--peer").items()}
+        own = own.model_copy(update={"peers": confirm_peers(found, own, home_of(study), told)})
     plan = make_plan(found, {own.party: own})
     plan.check()
     tell(plan, *asked_lines(found, own), *peer_lines(found, own))
@@ -106,59 +104,39 @@ def approve(
     key = signing_key(own.key_path)
     approve_study(found, own, key=key, approval=approval, attempts=attempts, days=days, **words)
     return Answer(
-        f"approved; next: {_party_command(study, local, ledger, approval)}",
+        f"approved; next: confrere party {study}",
         {"party": own.party, "approval": approval, "study_sha256": found.sha256},
         wrote(approval),
     )
-
-
-def _party_command(study: Path, local: Path, ledger: Path | None, approval: Path) -> str:
-    """Return what starts a party; without a kit, who types it says where its coordinator is."""
-    words = ["confrere party", str(study)]
-    usual = {"--local": (local, "local.toml"), "--approval": (approval, "approval.json")}
-    words += [f"{name} {own}" for name, (own, default) in usual.items() if str(own) != default]
-    words += [] if ledger is None else [f"--ledger {ledger}"]
-    if not (study.parent / ADDRESS).exists():
-        words.append("--coordinator HOST:PORT --authority ca.pem --node-key FILE")
-    return " ".join(words)
 
 
 @command("coordinator")
 def coordinator(
     study: Path,
     *,
-    key: Annotated[Path, "Its private key: parties name the public half."],
-    node: Annotated[list[str] | None, _NODE] = None,
     folder: Annotated[Path, "Its files: state, journal, log."] = Path("confrere-coordinator"),
-    host: Annotated[str, "Address to listen on."] = "127.0.0.1",
-    port: Annotated[int, Option("Port to listen on.", min=1, max=65535)] = 8000,
+    host: Annotated[str | None, "Address to listen on; by default as the kit says."] = None,
     timeout: Annotated[float, Option("Seconds to wait for the parties in a round.", min=1)] = 600.0,
     attempt: Annotated[int, Option("Which run: a second one is paid for anew.", min=1)] = 1,
-    authority: Annotated[
-        Path | None, "The folder of its TLS certificate; by default made where it works."
-    ] = None,
     auxiliary: Path | None = None,
     out: Released = None,
 ) -> Answer:
     """Ask the parties of a study, write the release of what they gave, and hand it to them.
 
-    Started again on the same folder after a crash, it goes on: parties send again what they had
-    answered, and pay nothing more.
+    Its kit lies beside the study, with coordinator.key. Started again on the same folder after a
+    crash, it goes on: parties send again what they had answered, and pay nothing more.
     """
-    found = read_study(study)
+    found, beside = read_study(study), study.parent
     by_flare = found.engine == "flare"  # it has the port, and is on standard input
     names = [party.name for party in found.payers]
-    nodes = {} if by_flare else _nodes(found, node or [])
-    opened = signing_key(key)
+    opened = signing_key(beside / "coordinator.key")
     from confrere_federation.engines.line import LOG, LineCarrier, carrying
+    from confrere_federation.kits import read_nodes
 
     place = out or Path("confrere-out") / found.id
     with stopped_by_services(), private(folder, "coordinator") as home:
         if not (home / "journal").exists():
             check_destination(found, place, names)
-        tls = authority_in(authority or home / "authority", host)
-        ends = {name: read_certificate(path) for name, path in nodes.items()}
-        tell(*expiry_warnings({"the coordinator": read_certificate(tls.certificate), **ends}))
         progress = Progress(home, tell, study=found.sha256, study_id=found.id)
         steps, where = RunSteps(), dict.fromkeys(names, "nobody yet")
 
@@ -176,12 +154,14 @@ def coordinator(
         if by_flare:
             line = nullcontext(LineCarrier(Connection(0), names, moved))
         else:
-            tell(
-                f"listening on {host}:{port}; every party needs {tls.certificate}: "
-                f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
-            )
+            nodes, tls = read_nodes(beside / "nodes", found), Authority.in_(beside / "authority")
+            ends = {"the coordinator": tls.certificate, **nodes}
+            tell(*expiry_warnings({name: read_certificate(path) for name, path in ends.items()}))
+            reached, _, port = kit_address(beside).rpartition(":")
+            at = host or reached.strip("[]")
+            tell(f"listening on {at}:{port}")
             line = carrying(
-                nodes=nodes, authority=tls, host=host, port=port, log=home / LOG, tell=moved
+                nodes=nodes, authority=tls, host=at, port=int(port), log=home / LOG, tell=moved
             )
         try:
             with line as carrier:
@@ -218,33 +198,10 @@ def coordinator(
     )
 
 
-def _nodes(study: Study, told: list[str]) -> dict[str, Path]:
-    """Return every party's certificate, of files and of folders; nobody's may be missing."""
-    from confrere_federation.kits import read_nodes
-
-    folders = [Path(text) for text in told if Path(text).is_dir()]
-    nodes = pairs([text for text in told if not Path(text).is_dir()], "--node", study.alone)
-    for place in folders:
-        nodes |= read_nodes(place, study)
-    for name in nodes:
-        study.party(name)
-    missing = [party.name for party in study.payers if party.name not in nodes]
-    if missing:
-        raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
-    return nodes
-
-
-def answering(
-    files: tuple[Path, Path, Path | None],  # The study, the local file, the ledger
-    *,
-    approval: Path,
-    out: Path | None = None,
-    same_mount: bool = False,
-) -> AtHome:
+def answering(study: Path, out: Path | None = None, *, same_mount: bool = False) -> AtHome:
     """Return what answers for a party, once all that is checked first is in order."""
-    study, local, ledger = files
-    found = read_study(study)
-    own = _own(found, study, local, ledger)
+    found, approval = read_study(study), study.parent / APPROVAL
+    own = _own(found, study)
     standing = standing_refusal(found, own)
     if standing is not None:
         raise standing.error()  # who starts a party does not say yes in somebody's stead
@@ -275,6 +232,11 @@ def _where(states: Mapping[str, str]) -> str:
     )
 
 
-def _own(study: Study, path: Path, local: Path, ledger: Path | None) -> Local:
-    (own,) = gather_locals(study, path, [local], ledger=ledger).values()
+def _own(study: Study, path: Path, local: Path | None = None) -> Local:
+    (own,) = gather_locals(study, path, [local or path.parent / "local.toml"]).values()
+    if study.engine != "local" and own.dataset is None:
+        raise StudyError(
+            "dataset: between machines a party answers from its home, where studies of its data "
+            "add up: confrere home --data NAME=FILE, then confrere kit open KIT."
+        )
     return own

@@ -17,8 +17,9 @@ from confrere.errors import StudyError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-LocalFile = Annotated[Path, Option("The party's local file.", envvar="CONFRERE_LOCAL")]
 Released = Annotated[Path | None, Option("Where the release goes.", envvar="CONFRERE_OUT")]
+
+APPROVAL = "approval.json"  # beside the study
 
 #: Where services put the passphrases of keys; people are asked for them.
 NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
@@ -33,6 +34,17 @@ def stopped_by_services() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def kit_address(beside: Path) -> str:
+    """Return where a coordinator is reached, ``HOST:PORT``, as the kit beside a study says."""
+    try:
+        return (beside / "address").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise StudyError(
+            "study: there is no kit beside it; its coordinator makes one (confrere provision), and "
+            "you open it: confrere kit open KIT."
+        ) from None
 
 
 def signing_key(path: Path | None) -> Ed25519PrivateKey:

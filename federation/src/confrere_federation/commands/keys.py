@@ -14,7 +14,6 @@ from confrere.errors import StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.folder import check_party
 from confrere_federation.commands.key_access import NODE_PASSPHRASE, signing_key
-from confrere_federation.engines.keys import make_node_key
 from confrere_federation.studies.study_file import (
     Home,
     home_folder,
@@ -38,13 +37,6 @@ def new(path: Annotated[Path, _NEW], *, comment: Annotated[str, "Whose key it is
     words = "private key {private} (keep it), public key {public} (give it to partners), "
     words += "{fingerprint}"
     return said(words, private=path, public=public, fingerprint=fingerprint(public))
-
-
-@command("keys node")
-def node(path: Annotated[Path, _NEW], *, passphrase: Annotated[bool, _LOCKED] = False) -> Answer:
-    """Make the key with which a party connects to a coordinator, and its certificate."""
-    words = "private key {private} (keep it), certificate {certificate} (for the coordinator)"
-    return said(words, private=path, certificate=make_node_key(path, _word(passphrase)))
 
 
 @command("keys show")

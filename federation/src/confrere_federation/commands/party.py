@@ -11,30 +11,25 @@ from typing import Annotated
 
 import confrere_federation.engines.keys as keys
 from confrere.cli.app import Answer, Option, command, said, tell
-from confrere.errors import FederationError, StudyError, StudyRefused
+from confrere.errors import FederationError, StudyRefused
 from confrere_federation.commands.key_access import (
+    APPROVAL,
     NODE_PASSPHRASE,
-    LocalFile,
     Released,
+    kit_address,
     passphrase_of,
     stopped_by_services,
 )
 from confrere_federation.engines.offline import AtHome, without_network
 from confrere_federation.progress import Progress, private, read_progress
 
+_NODE_KEY = "../../keys/node.key"  # of the home, from a study's folder
+
 
 @command("party")
 def party(
     study: Path,
     *,
-    coordinator: Annotated[
-        str | None, Option("Where it listens; by default as its kit says.", metavar="HOST:PORT")
-    ] = None,
-    authority: Annotated[Path | None, "The coordinator's ca.pem; by default its kit's."] = None,
-    node_key: Annotated[Path | None, "The private node key; by default the home's."] = None,
-    local: LocalFile = Path("local.toml"),
-    ledger: Path | None = None,
-    approval: Annotated[Path, "What was approved: confrere approve."] = Path("approval.json"),
     folder: Annotated[Path, "Its files: state, journal, log."] = Path("confrere-party"),
     timeout: Annotated[
         float, Option("Seconds without a coordinator until it gives up.", min=1)
@@ -50,9 +45,7 @@ def party(
     rows are in the memory of a process that has no network, where the system allows it.
     """
     beside = study.parent
-    where = coordinator or _address(beside / "address")
-    authority = authority or beside / "ca.pem"
-    node_key = node_key or beside / "../../keys/node.key"
+    where, authority, node_key = kit_address(beside), beside / "ca.pem", beside / _NODE_KEY
     before = read_progress(folder) or {}
     if before.get("state") == "released" and before.get("study") == _sha256(study):
         return _released(str(before.get("party")))
@@ -70,8 +63,7 @@ def party(
         # Only here: who has the line reads no tables.
         from confrere_federation.commands.deployment import answering
 
-        files = (study, local, ledger)
-        return answering(files, approval=approval, out=out, same_mount=same_mount)
+        return answering(study, out, same_mount=same_mount)
 
     with (
         stopped_by_services(),
@@ -92,7 +84,7 @@ def party(
                 progress=progress,
                 patience=timeout,
                 # An approval is put aside by a no; no ledger is open here.
-                stopped=lambda: session.gone or not approval.exists(),
+                stopped=lambda: session.gone or not (beside / APPROVAL).exists(),
             )
             session.end()
             if session.state != "released":
@@ -105,16 +97,6 @@ def party(
             progress.say(told, steps=session.told)
             raise
     return _released(own)
-
-
-def _address(kit: Path) -> str:
-    try:
-        return kit.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        raise StudyError(
-            "--coordinator: there is no kit beside the study; say where the coordinator listens, "
-            "with --authority and --node-key."
-        ) from None
 
 
 def _released(own: str) -> Answer:
@@ -136,8 +118,7 @@ def answer_standard_input() -> None:
     def make() -> AtHome:
         from confrere_federation.commands.deployment import answering
 
-        files = Path("study.toml"), Path("local.toml"), None
-        return answering(files, approval=Path("approval.json"))
+        return answering(Path("study.toml"))
 
     with (
         stopped_by_services(),

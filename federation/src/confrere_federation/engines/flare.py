@@ -39,7 +39,7 @@ from confrere_federation.engines.line import framed, heard
 _CONTENT = "content"
 _TICK_SECONDS = 0.5
 _TRIES = 6
-_COORDINATOR = ["confrere.cli", "coordinator", "study.toml", "--key", "coordinator.key"]
+_COORDINATOR = ["confrere.cli", "coordinator", "study.toml"]
 _PUBLIC = "auxiliary.csv"  # the rows that a study names by their hash, where it has parties vote
 _PARTY = ["confrere_federation.commands.party"]
 

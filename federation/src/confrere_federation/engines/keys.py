@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import shutil
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +43,10 @@ class Authority:
     certificate: Path  #: What it shows: the one to give to every party
     server_key: Path  #: Stays with the coordinator
 
+    @classmethod
+    def in_(cls, folder: Path) -> Authority:
+        return cls(folder / "ca.pem", folder / "server.key")
+
 
 def make_authority(
     folder: str | os.PathLike[str],  # Where both files go; nothing is overwritten
@@ -56,22 +59,11 @@ def make_authority(
         raise InvalidParameter("hosts must name how parties reach the server.")
     place = Path(folder).resolve()
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    made = Authority(place / "ca.pem", place / "server.key")
+    made = Authority.in_(place)
     names = x509.SubjectAlternativeName([_name(host) for host in hosts])
     usage = ExtendedKeyUsageOID.SERVER_AUTH
     _make(made.server_key, made.certificate, "server", usage, names, days=days)
     return made
-
-
-def authority_in(folder: Path, host: str) -> Authority:
-    """Return the coordinator's certificate, made when it is first needed."""
-    if not folder.exists():
-        # Made whole under another name: a kill leaves all of it or nothing.
-        draft = folder.with_name(f".{folder.name}")
-        shutil.rmtree(draft, ignore_errors=True)
-        make_authority(draft, [host])
-        draft.replace(folder)
-    return Authority(folder / "ca.pem", folder / "server.key")
 
 
 def make_node_key(
@@ -120,11 +112,13 @@ def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise InvalidParameter(
             f"node key: {place.name} is not a private key, or needs another passphrase; "
-            "confrere keys node makes one."
+            "confrere keys request makes one."
         ) from None
     certificate = certificate_beside(place)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise InvalidParameter(f"node key: {place.name} is of another kind; make one: keys node.")
+        raise InvalidParameter(
+            f"node key: {place.name} is of another kind; make one: keys request."
+        )
     if read_certificate(certificate).public_key() != key.public_key():
         raise InvalidParameter(f"node key: {certificate.name} is the certificate of another key.")
     return NodeKey(key, certificate)

@@ -255,7 +255,7 @@ def carrying(
     except OSError as error:
         raise EngineFailed(
             f"cannot listen on {host}:{port} ({error.strerror or error}); give an address of this "
-            "machine and a port that is free: --port."
+            "machine, --host, or have kits made for a port that is free: confrere provision."
         ) from None
     near, far = socket.socketpair()
     with far, Connection(near.detach()) as ours:

@@ -232,19 +232,16 @@ def _signed_part(party: str, key: str, certificate: str) -> bytes:
 
 
 def read_nodes(place: Path, study: Study) -> dict[str, Path]:
-    """Return certificates of a study's parties in a folder; one that was taken back is refused."""
+    """Return every party's certificate; one that is missing or was taken back is refused."""
     taken_back = _revoked(place)
-    found = {}
-    for party in study.payers:
-        path = place / f"{party.name}.pem"
-        if not path.is_file():
-            continue
-        if _digest(read_certificate(path)) in taken_back:
+    found = {party.name: place / f"{party.name}.pem" for party in study.payers}
+    for name, path in found.items():
+        there = path.is_file()
+        if not there or _digest(read_certificate(path)) in taken_back:
             raise InvalidParameter(
-                f"--node: the certificate of {party.name} was revoked; admit a new one: "
-                "confrere keys admit."
+                f"nodes: the certificate of {name} {'was revoked' if there else 'is missing'}; "
+                "admit a new one: confrere keys admit."
             )
-        found[party.name] = path
     return found
 
 

@@ -1174,12 +1174,13 @@ def peer_lines(study: Study, local: Local) -> list[str]:
     return lines
 
 
-def confirm_peers(study: Study, path: Path, told: Mapping[str, str]) -> Local:
-    """Write fingerprints that people have compared into ``[peers]`` of a local file.
+def confirm_peers(
+    study: Study, local: Local, home: Home, told: Mapping[str, str]
+) -> dict[str, str]:
+    """Write fingerprints that people have compared into a home's ``peers.toml``, for all studies.
 
-    In a home they go into its ``peers.toml``: the next study finds them confirmed.
+    Returns all that are confirmed.
     """
-    local = read_local(path)
     lines, known = "", peers_of(study, local)
     for name, said in told.items():
         study.party(name)
@@ -1193,9 +1194,8 @@ def confirm_peers(study: Study, path: Path, told: Mapping[str, str]) -> Local:
         if name not in local.peers:
             lines += f"{json.dumps(name)} = {json.dumps(said.strip())}\n"
     if not lines:
-        return local
-    home = None if local.dataset is None else home_of(path)
-    file = path if home is None else home.peers_file
+        return local.peers
+    file = home.peers_file
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     header = _HEADER.search(text)
     if header is None:
@@ -1206,11 +1206,11 @@ def confirm_peers(study: Study, path: Path, told: Mapping[str, str]) -> Local:
     write_whole(draft, text.encode())
     try:
         # What a hand has written may not take another table.
-        read_local(draft) if home is None else parse_toml(text.encode(), file.name)
+        parse_toml(text.encode(), file.name)
     except StudyError:
         draft.unlink()
         raise StudyError(
             f"--peer: {file.name} cannot be added to; write into its [peers]: {lines.strip()}"
         ) from None
     draft.replace(file)
-    return read_local(path)
+    return home.peers()
