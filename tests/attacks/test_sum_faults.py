@@ -13,7 +13,7 @@ from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.measurements import UNSOLVED, SecureSum
 from confrere.kernel.release import paying
 from confrere.methods import sums
-from confrere.methods.sums import Gradient, check_try
+from confrere.methods.sums import GradientRounds, check_try
 from confrere.simulation import SeededSource
 from confrere.solver.descent import Descent
 from confrere_federation.parties import masks as masks_module
@@ -35,13 +35,16 @@ def test_a_party_gone_after_its_upload_is_in_that_sum_and_left_out_of_the_next(t
     def vanish(exchange, questions):
         asked = {name: c for name, c in questions.items() if name not in gone}
         replies = exchange(asked) if asked else {}
-        if asked_for(next(iter(questions.values())), there) == Gradient.operation and not gone:
+        if (
+            asked_for(next(iter(questions.values())), there) == GradientRounds.operation
+            and not gone
+        ):
             gone.append("d")
         return {name: replies.get(name, "Timeout") for name in questions}
 
     federation = there.federation(carrier=carrier_with(there, vanish))
     outcome = there.learn(federation)
-    assert federation._tries == {Gradient.operation: ROUNDS.rounds}, "no try was lost"
+    assert federation._tries == {GradientRounds.operation: ROUNDS.rounds}, "no try was lost"
     assert set(outcome.sizes) == {"a", "b", "c"}
     assert [there.spent(name) for name in FOUR] == [1.0] * 4
     assert "d" in outcome.receipts, "it has paid for the sum that it was in"

@@ -72,7 +72,7 @@ def test_one_record_moves_a_gradient_by_one_at_any_weights():
     turned[0] *= -1
     for scale in (0.0, 1.0, 1e3, 1e308):
         weights = np.full(2, scale)
-        moved = plan.message(X, y, weights) - plan.message(turned, y, weights)
+        moved = plan.message(X, y, SIZES, weights) - plan.message(turned, y, SIZES, weights)
         assert np.linalg.norm(moved) <= plan.mechanism(SIZES).sensitivity + 1e-12
 
 

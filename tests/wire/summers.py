@@ -6,7 +6,7 @@ import numpy as np
 
 from confrere.data.frame import Frame
 from confrere.methods.asking import Size, Sizes
-from confrere.methods.sums import Gradient, GradientRounds, Minimiser, OneMessage
+from confrere.methods.sums import GradientRounds, OneMessage
 from confrere_federation.parties.masks import Announcement
 from confrere_federation.parties.messages import Question, SignedAnswer
 from confrere_federation.parties.requests import request_for
@@ -26,11 +26,7 @@ class Summers(Organisations):
 
     @property
     def operation(self):
-        return self.kind.operation
-
-    @property
-    def kind(self):
-        return Minimiser if isinstance(self.plan, OneMessage) else Gradient
+        return self.plan.operation
 
     def sized(self):
         return Sizes({name: self.sizes[name] for name in self.names})
@@ -40,9 +36,7 @@ class Summers(Organisations):
         return self.asked().payload
 
     def asked(self):
-        plan = replace(self.plan, quorum=self.quorum)
-        more = () if isinstance(plan, OneMessage) else (plan.centre,)
-        return request_for(self.kind(plan, self.sized(), *more))
+        return request_for(replace(self.plan, quorum=self.quorum).asked(self.sized()))
 
     def mechanism(self):
         return self.asked().mechanism

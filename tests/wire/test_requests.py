@@ -11,14 +11,7 @@ from confrere.errors import InvalidMessage
 from confrere.methods.asking import Size, Sizes
 from confrere.methods.average import Averaging, Expansion, PriorQuestion
 from confrere.methods.priors import Prior
-from confrere.methods.sums import (
-    Contrast,
-    Gradient,
-    GradientRounds,
-    LabelContrast,
-    Minimiser,
-    OneMessage,
-)
+from confrere.methods.sums import Addend, GradientRounds, LabelContrast, OneMessage
 from confrere.methods.votes import Voting
 from confrere.schema import Label, Number, PublicSchema
 from confrere_federation.parties.cohort import Cohort, CohortOfAll
@@ -44,9 +37,9 @@ def examples():
     yield Averaging(**common, delta=1e-6, perturb="output").request(SIZES, None)
     yield Expansion(**common).asked(SIZES)
     one, rounds = OneMessage(**common), GradientRounds(**common, delta=1e-6, rounds=3)
-    yield Minimiser(replace(one, prior=np.ones(D + 1)), SIZES)
-    yield Gradient(rounds, SIZES, rounds.centre, 1)
-    yield Contrast(LabelContrast(**common, share=0.1), SIZES, np.ones(D + 1))
+    yield replace(one, prior=np.ones(D + 1)).asked(SIZES)
+    yield Addend(rounds, SIZES, rounds.centre, 1)
+    yield Addend(LabelContrast(**common, share=0.1), SIZES, np.ones(D + 1))
     cohort = {"neighbours": "replace-one", "schema": SCHEMA}
     yield Cohort(epsilon=1.0, **cohort)
     yield CohortOfAll(**COUNTED, n_parties=3, max_retries=1, **cohort)

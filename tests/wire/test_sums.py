@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from confrere.errors import InvalidMessage, QuorumMissed
-from confrere.methods.sums import Minimiser
+from confrere.methods.sums import OneMessage
 from confrere_federation.parties import requests
 from confrere_federation.parties.federation import dry_run
 from confrere_federation.parties.masks import Announcement, Masking, add_masked
@@ -33,7 +33,7 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
     exchange = carrier.exchange
 
     def restarting(questions, timeout):
-        if asked_for(next(iter(questions.values())), there) == Minimiser.operation:
+        if asked_for(next(iter(questions.values())), there) == OneMessage.operation:
             there.restart("c")
         return exchange(questions, timeout)
 

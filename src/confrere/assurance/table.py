@@ -404,9 +404,6 @@ def _terms(plan: Any, records: Any) -> list[Term]:
                 parties, plan.sizes
             )
         ]
-    if isinstance(protocol, GradientRounds):
-        # Weights are public whatever they are: here they stay where they begin.
-        return protocol.terms_at(PartyRows.of(records), plan.sizes, protocol.at(plan.sizes).centre)
     return list(plan.terms(records))
 
 

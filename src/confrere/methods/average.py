@@ -14,7 +14,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -235,8 +234,6 @@ class CollaborativePlan(Plan[Linear]):
         return self.protocol.rounds == 1  # rounds follow one another
 
 
-PartyMechanism = Objective | Point
-
 _OUTPUT = "docs/proofs/output_perturbation.md"
 
 
@@ -260,16 +257,7 @@ class Weights(AskedOfRows):
             raise InvalidParameter("alpha: under add-remove neighbours a ridge must not follow n.")
         return max(self.ridge, n_samples * self.alpha)
 
-    def mechanism(self, n_samples: int) -> PartyMechanism:
-        if n_samples not in self._made:
-            self._made[n_samples] = self._make(n_samples)
-        return self._made[n_samples]
-
-    @cached_property
-    def _made(self) -> dict[int, PartyMechanism]:
-        return {}
-
-    def _make(self, n_samples: int) -> PartyMechanism:
+    def mechanism(self, n_samples: int) -> Objective | Point:
         ridge, count = self.ridge_for(n_samples), self.count(n_samples)
         price = {"epsilon": self.epsilon, "delta": self.delta}
         allowed = Allowance(**price, loss=loss_of(self.n_classes, self.cap), count=count)
@@ -284,7 +272,7 @@ class NoisedMinimiser(Weights):
 
     operation: ClassVar[str] = "output"
 
-    def _make(self, n_samples: int) -> Point:
+    def mechanism(self, n_samples: int) -> Point:
         return noised_minimiser(
             epsilon=self.epsilon,
             delta=self.delta,

@@ -36,7 +36,6 @@ from confrere.methods.asking import (
     Ask,
     AskedSum,
     Colluding,
-    PartyRows,
     Protocol,
     Rows,
     Sizes,
@@ -54,7 +53,6 @@ from confrere.methods.geometry import (
     factors_of,
     prior_scale,
 )
-from confrere.methods.plan import Term
 from confrere.methods.priors import CHECK_ERROR, STEIN, UNCHECKED, Prior, believed, check_share
 from confrere.model import PriorFacts
 from confrere.solver.descent import residual
@@ -106,14 +104,23 @@ class Sums(Collaboration):
         super().__post_init__()
         check_tries(self.max_retries, self.quorum)
 
-    @property
-    def told(self) -> Floats | None:
-        """The point that a request has to name: none is zero."""
-        return super().centre
+    operation: ClassVar[str]  #: How parties are asked for what they add
 
     @property
     def centre(self) -> Floats:
-        return np.zeros(self.shape) if self.told is None else self.told
+        told = super().centre
+        return np.zeros(self.shape) if told is None else told
+
+    def asked(self, sizes: Sizes) -> Addend:
+        return Addend(self, sizes, super().centre)  # none is zero
+
+    def bounded(self, X: Rows) -> Any:
+        """Return rows as they are added up."""
+        return self.space.rows(X)
+
+    @abstractmethod
+    def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None = None) -> Floats:
+        """Return what a party of these bounded rows adds, at a point that everybody knows."""
 
     @property
     def slope(self) -> float:
@@ -181,6 +188,8 @@ class OneMessage(OneSum):
     does not grow with the number of parties.
     """
 
+    operation: ClassVar[str] = "minimiser"
+
     def ridge(self, sizes: Sizes) -> float:
         if self.alpha != "auto":
             return sizes.total * float(self.alpha)
@@ -208,8 +217,8 @@ class OneMessage(OneSum):
         error = self.tolerance(sizes) / ridge + coordinate_rounding(longest, self.n_classes)
         return self._sum(sizes, self.slope / ridge, largest=longest + error, error=error)
 
-    def message(self, X: Any, y: Labels, sizes: Sizes, n_samples: int | None = None) -> Floats:
-        share = (n_samples or len(y)) / sizes.total
+    def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None = None) -> Floats:
+        share = (sizes.part if sizes.hidden else len(y)) / sizes.total
         loss, ridge = loss_of(self.n_classes, self.cap), self.ridge(sizes) * share
         try:
             asked = problem(X, y, loss, ridge, centre=self.centre)
@@ -229,13 +238,12 @@ class OneMessage(OneSum):
         factor = kept / (kept**2 + noise / _OWN_VARIANCE)
         return self.centre + factor * as_weights(released, self.n_classes), None
 
-    def asked(self, sizes: Sizes) -> Minimiser:
-        return Minimiser(self, sizes)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GradientRounds(Sums):
     """Rounds of secure sums of gradients with Gaussian noise: one curator's descent without one."""
+
+    operation: ClassVar[str] = "gradient"
 
     rounds: int = 20
 
@@ -251,7 +259,8 @@ class GradientRounds(Sums):
         error += coordinate_rounding(self.slope * largest, self.n_classes)
         return self._sum(sizes, self.slope, largest=self.slope * largest + error, error=error)
 
-    def message(self, X: Floats, y: Labels, weights: Floats) -> Floats:
+    def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None = None) -> Floats:
+        assert weights is not None
         with np.errstate(over="ignore", invalid="ignore"):
             found = np.nan_to_num(X @ weights.T, nan=0.0, posinf=_HIGHEST, neginf=-_HIGHEST)
         if self.n_classes == 2:
@@ -281,7 +290,7 @@ class GradientRounds(Sums):
         weights, total = plan.centre.copy(), np.zeros(plan.shape)
         velocity = np.zeros(plan.shape)
         for step in range(plan.rounds):
-            asked = Gradient(plan, sizes, weights, step)
+            asked = Addend(plan, sizes, weights, step)
             told = yield Ask(asked, sizes.counts, step, later=plan.rounds - step - 1)
             there, whole = _whole(told, sizes)
             pulled = as_weights(whole, plan.n_classes) + ridge * (weights - plan.centre)
@@ -291,12 +300,8 @@ class GradientRounds(Sums):
         average = np.asarray(total / (plan.rounds * (plan.rounds + 1) / 2))
         return Combined(plan.space, average, there)
 
-    def asked(self, sizes: Sizes) -> Gradient:
-        return Gradient(self, sizes, self.centre)  # at public weights every round is like the first
-
-    def terms_at(self, parties: PartyRows, sizes: Sizes, weights: Floats) -> list[Term]:
-        """Return one round's sum, at weights that everybody knows."""
-        return Gradient(self.at(sizes), sizes, weights).terms(parties, sizes)
+    def asked(self, sizes: Sizes) -> Addend:
+        return Addend(self, sizes, self.centre)  # at public weights every round is like the first
 
 
 #: Steps of a row's length in whole numbers, and of all rows of a sum together.
@@ -345,9 +350,7 @@ class LabelContrast(OneSum):
     checked: bool = True  #: Whether the prior's score is a column: else it is believed
     share: float = 0.0  #: Of a row's length, for that column
 
-    @property
-    def told(self) -> None:
-        """A prior is a column of the sum, and none is a point of the coordinates."""
+    operation: ClassVar[str] = "contrast"
 
     def levels(self, sizes: Sizes) -> int:
         """Return the steps of a row's length, so that the sum of all rows fits."""
@@ -364,7 +367,10 @@ class LabelContrast(OneSum):
     def _rows(self) -> WholeRows:
         return WholeRows(self.space, self.share)
 
-    def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None) -> Floats:
+    def bounded(self, X: Rows) -> Any:
+        return X  # which whole numbers are made of
+
+    def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None = None) -> Floats:
         counted = np.where(y > 0, 2 * self.positive, -2 * self.negative)
         return self._rows.total(X, counted, self.levels(sizes) // 2, weights)
 
@@ -380,12 +386,12 @@ class LabelContrast(OneSum):
         wanted = made.noise(sizes) / (CHECK_ERROR * made._agreed(sizes))
         return replace(made, share=check_share(wanted))
 
-    def asked(self, sizes: Sizes) -> Contrast:
+    def asked(self, sizes: Sizes) -> Addend:
         prior, weights = self._opinion, None
         if self.share and prior is not None:
             centred = prior.coef[0], -prior.score_mean
             weights = self.space.weights(*(one / prior.deviation for one in centred))
-        return Contrast(self, sizes, weights)
+        return Addend(self, sizes, weights)  # no prior is a point of the coordinates
 
     @property
     def base_rate(self) -> float:
@@ -495,54 +501,27 @@ class LabelContrast(OneSum):
 
 
 @dataclass(frozen=True, eq=False)
-class _Addend(AskedSum):
+class Addend(AskedSum):
+    """What a party adds to a sum of all, whose sizes are known."""
+
     plan: Sums  #: In coordinates that are made for the sizes
     sizes: Sizes
+    weights: Floats | None  #: The point that it is about
+    round: int = 0
+
+    @property
+    def operation(self) -> str:
+        return self.plan.operation
 
     @cached_property
     def mechanism(self) -> SecureSum:
         return self.plan.mechanism(self.sizes)
 
-    def used(self, X: Rows, y: Labels, picked: Picked | None) -> tuple[Any, Labels]:
-        """Return a party's bounded rows that it uses: all of them, where their number is public."""
-        rows, count = self.plan.space.rows(X), self.sizes.count(len(y))
-        return (rows, y) if picked is None else some_rows(rows, y, picked(count, len(y)))
-
-
-@dataclass(frozen=True, eq=False)
-class Minimiser(_Addend):
-    operation: ClassVar[str] = "minimiser"
-
-    plan: OneMessage
-
     def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
-        counted = self.sizes.part if self.sizes.hidden else len(y)
-        return self.plan.message(*self.used(X, y, picked), self.sizes, counted)
-
-
-@dataclass(frozen=True, eq=False)
-class Gradient(_Addend):
-    operation: ClassVar[str] = "gradient"
-
-    plan: GradientRounds
-    weights: Floats
-    round: int = 0
-
-    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
-        return self.plan.message(*self.used(X, y, picked), self.weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Contrast(_Addend):
-    operation: ClassVar[str] = "contrast"
-
-    plan: LabelContrast
-    weights: Floats | None = None  #: A prior's, whose score is one more column
-
-    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
+        rows = self.plan.bounded(X)
         if picked is not None:
-            X, y = some_rows(X, y, picked(self.sizes.count(len(y)), len(y)))
-        return self.plan.message(X, y, self.sizes, self.weights)
+            rows, y = some_rows(rows, y, picked(self.sizes.count(len(y)), len(y)))
+        return self.plan.message(rows, y, self.sizes, self.weights)
 
 
 def _whole(told: Told, sizes: Sizes) -> tuple[dict[str, int], Floats]:

@@ -36,7 +36,7 @@ from confrere.kernel.measurements import Objective, Point, SecureSum
 from confrere.kernel.streams import RandomSource
 from confrere.methods import average, votes
 from confrere.methods.asking import Arrays, Asked, Size, Told
-from confrere.methods.sums import Contrast, Gradient, Minimiser
+from confrere.methods.sums import Addend, GradientRounds, LabelContrast, OneMessage
 from confrere.methods.votes import WHOLE
 from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import (
@@ -246,17 +246,18 @@ class _Addend(SumOperation):
             "neighbours": asked.sizes.neighbours,
             "spacing": mechanism.spacing,
             "collusion_threshold": mechanism.colluding,
-            "weights": getattr(asked, "weights", plan.told),
-            "round": getattr(asked, "round", 0),
+            "weights": asked.weights,
+            "round": asked.round,
         }
 
 
 _ADDEND = (*_SPENT, "cap", *_TRIES, "sizes", "spacing", "neighbours", "weights")
 
 _COUNTED = (*_ADDEND, "positive", "negative", "share")
-install(Contrast, _COUNTED, _Addend, two_classes=True)
-install(Minimiser, (*_ADDEND, "alpha"), _Addend)
-install(Gradient, (*_ADDEND, "delta", "rounds", "round"), _Addend)
+_ROUNDS = (*_ADDEND, "delta", "rounds", "round")
+install(Addend, _COUNTED, _Addend, operation=LabelContrast.operation, two_classes=True)
+install(Addend, (*_ADDEND, "alpha"), _Addend, operation=OneMessage.operation)
+install(Addend, _ROUNDS, _Addend, operation=GradientRounds.operation)
 
 
 @dataclass(frozen=True, eq=False)
