@@ -17,7 +17,7 @@ from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
 from confrere.methods.allowance import allowance
 from confrere.methods.average import Weights
-from confrere.methods.geometry import coordinate_variance, schema_frame
+from confrere.methods.geometry import SchemaGeometry, coordinate_variance
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
 from confrere_federation.parties.requests import request_for
@@ -150,7 +150,7 @@ def schema_body(numbers, flags, categories, n_samples, epsilon, curve=False):
         features.append(Category(f"c{j}", values=tuple(f"v{i}" for i in range(size))))
     schema = PublicSchema(features, outcome=Label("y", positive=1, negative=0))
     encoder = schema.encoder(form="curves" if curve else "linear")
-    return schema_frame(encoder, allowance(epsilon, n_samples)).body
+    return SchemaGeometry(encoder).frame(allowance(epsilon, n_samples)).body
 
 
 #: Lines, one-hot blocks and bends: three groups.

@@ -44,7 +44,7 @@ def test_what_colluders_leave_still_keeps_the_promise(size, colluding):
     sums = mechanism(size=size, n_parties=12, colluding=colluding)
     for shares in range(sums.parts, sums.n_parties + 1):
         slope = worst_slope(sums.rate, size, sums.parts, shares)
-        assert slope * sums.sensitivity <= sums.continuous_epsilon * (1 + 1e-9)
+        assert slope * sums.sensitivity <= sums.epsilon * (1 - sums.integer_share) * (1 + 1e-9)
     at_the_floor = worst_slope(sums.rate, size, sums.parts, sums.parts)
     assert at_the_floor * sums.sensitivity >= 0.99 * sums.epsilon
 
@@ -246,8 +246,9 @@ def test_a_gaussian_share_alone_is_a_gaussian_mechanism():
 def test_gaussian_rounds_spend_what_they_say():
     rounds = mechanism(delta=1e-6, releases=20, epsilon=0.5, n_parties=17)
     mu = math.sqrt(20) * rounds.sensitivity * rounds.rate
-    assert float(gaussian_delta(rounds.continuous_epsilon, mu)) <= 1e-6
-    assert float(gaussian_delta(rounds.continuous_epsilon, mu * 1.001)) > 1e-6
+    spent = rounds.epsilon * (1 - rounds.integer_share)
+    assert float(gaussian_delta(spent, mu)) <= 1e-6
+    assert float(gaussian_delta(spent, mu * 1.001)) > 1e-6
     one = mechanism(delta=1e-6, epsilon=0.5, n_parties=17)
     assert one.rate == pytest.approx(math.sqrt(20) * rounds.rate)
     assert rounds.scale == pytest.approx(20 * one.scale, rel=1e-3)

@@ -4,7 +4,7 @@ import pytest
 
 from confrere.errors import InvalidParameter
 from confrere.methods.allowance import allowance
-from confrere.methods.geometry import choose_form, schema_frame
+from confrere.methods.geometry import SchemaGeometry, choose_form
 from confrere.schema import Category, Number, PublicSchema
 
 
@@ -15,6 +15,6 @@ def test_a_category_of_a_stranger_s_schema_fills_no_memory():
     allowed = allowance(1.0, 10_000)
     assert choose_form(schema, "auto", allowed) == "standardised"
     with pytest.raises(InvalidParameter, match="up to 2048 values"):
-        schema_frame(schema.encoder(form="linear"), allowed)
+        SchemaGeometry(schema.encoder(form="linear")).frame(allowed)
     few = PublicSchema((Category("icd", values=("a", "b")), Number("age", bounds=(18, 100))))
     assert choose_form(few, "auto", allowed) != "standardised"

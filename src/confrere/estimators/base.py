@@ -352,15 +352,12 @@ def about_steps(estimator: object) -> str:
             for _, step in pipeline.steps[:-1]
             if step not in (None, "passthrough") and get_tags(step).requires_fit
         ]
-        return (
-            ""
-            if not learning
-            else (
+        if learning:
+            return (
                 f"{', '.join(learning)} learns from the private rows in front of "
                 f"{type(estimator).__name__}, and no guarantee covers that. Declare scales and "
                 "bounds instead: schema=PublicSchema(...), or schema.encoder() as the step."
             )
-        )
     return ""
 
 
@@ -571,8 +568,7 @@ def _order(model: Model) -> NDArray[np.intp]:
 
 def sorted_labels(model: Model) -> NDArray[Any]:
     """Return the names of the classes in scikit-learn's order."""
-    labels = np.asarray(model.labels)
-    return np.asarray(labels[np.argsort(labels, kind="stable")])
+    return np.asarray(model.labels)[_order(model)]
 
 
 def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
@@ -791,12 +787,9 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             guarantee = promised_with(schema_of(self._encoder()), guarantee)
         if self.budget is None:
             ledger, account = payer(None, guarantee)
-        how: dict[str, Any] = {
-            "event": event,
-            "simulation": None if self.random_state is None else SeededSource(self.random_state),
-        }
-        purpose = f"fit {type(self).__name__}"
-        with paying(ledger, account, guarantee, purpose=purpose, **how) as ticket:
+        simulation = None if self.random_state is None else SeededSource(self.random_state)
+        how: dict[str, Any] = {"event": event, "purpose": f"fit {type(self).__name__}"}
+        with paying(ledger, account, guarantee, simulation=simulation, **how) as ticket:
             learned = plan.run(data, ticket)
             model = learned if isinstance(learned, Model) else learned[0]
             if self.schema is not None:
@@ -913,10 +906,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             labels = plain_labels("y", labels)
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
-        if encoder is None:
-            classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
-        else:
-            classes = self._classes(y)
+        classes = self._classes(y)
         return LabelledTable(rows, encode_labels(labels, classes), classes, features)
 
     def _classes(self, y: object) -> NDArray[Any]:

@@ -595,8 +595,6 @@ class Point(Measurement[Any, list[Floats]]):
     @cached_property
     def _gaussian(self) -> tuple[float, float]:
         """Return sensitivity over sigma of Gaussian noise, and what all output steps spend."""
-        if not self.promise.delta:
-            return 0.0, self.promise.epsilon
         one = self.prices[0]
         mu = gaussian_mu(one * (1 - ROUNDING_SHARE), self.promise.delta)
         return mu, len(self.parts) * one * ROUNDING_SHARE
@@ -620,8 +618,6 @@ class Point(Measurement[Any, list[Floats]]):
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
-        if not self.parts:
-            return ()
         laws: list[Law] = []
         for part, price in zip(self.parts, self.prices, strict=True):
             budget, delta = price * (1 - ROUNDING_SHARE), self.promise.delta
@@ -646,8 +642,8 @@ class Point(Measurement[Any, list[Floats]]):
         if not self.parts:
             rate = 1 / self.scale
             return (math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate),)
-        one = 1.0 if self.promise.delta else None
-        return tuple((one or math.sqrt(law.size + 1)) / law.rate for law in self.laws)
+        delta = self.promise.delta
+        return tuple((1.0 if delta else math.sqrt(law.size + 1)) / law.rate for law in self.laws)
 
     @property
     def longest(self) -> tuple[float, ...]:
@@ -790,11 +786,6 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
         """How many shares make the law of the noise."""
         return self.fewest - self.colluding
 
-    @property
-    def continuous_epsilon(self) -> float:
-        """What the noise of the law spends; the rest pays for roundings, where there are any."""
-        return self.epsilon * (1 - self.integer_share)
-
     @cached_property
     def integer_share(self) -> float:
         """Share of epsilon that integer noise spends on roundings; whole numbers have none."""
@@ -831,7 +822,7 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
     @cached_property
     def rate(self) -> float:
         """``rho``, or ``1/sigma`` of Gaussian noise, T releases of which are one of ``sqrt(T)``."""
-        return self._rate_at(self.continuous_epsilon)
+        return self._rate_at(self.epsilon * (1 - self.integer_share))
 
     def _rate_at(self, epsilon: float) -> float:
         if not self.delta:

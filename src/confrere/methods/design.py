@@ -60,7 +60,6 @@ from confrere.methods.geometry import (
     encodes,
     expected_in,
     fits,
-    schema_frame,
 )
 from confrere.methods.plan import Coordinates, LinearPlan, ModelPlan, PublicFacts, plan_linear
 from confrere.methods.priors import (
@@ -525,8 +524,8 @@ def _bodies(
     frames = []
     for columns, share in zip(groups.columns, shares, strict=True):
         part = own.at(epsilon=share * own.epsilon)
-        told = {"log_odds": log_odds, "columns": columns.tolist()}
-        frames.append(schema_frame(groups.encoder, part, **told))
+        own_columns = SchemaGeometry(groups.encoder, columns=columns.tolist())
+        frames.append(own_columns.frame(part, log_odds))
     bounds = (1.0,) * len(frames)
     return GroupRows(groups.groups, bounds, groups.rule, frames=tuple(frames))
 

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from scipy import special
@@ -210,30 +210,21 @@ BELIEF, BELIEF_OF_MANY = 0.6, 0.0
 _HAIR = 1e-9
 
 
-class ChosenBody(NamedTuple):
-    roots: tuple[Floats, ...]  #: ``T_k`` of every factor
-    groups: tuple[int, ...]  #: The group of every factor
-    shares: tuple[float, ...]  #: The groups' shares of the rate
-    ridge: float  #: ``1/s``
-
-
 def choose_geometry(
     factors: Sequence[Factor],  # Of the rows, the constant among them
-    *,
-    n_samples: int,  # Public number of records
-    least: float,  # The smallest ridge, see :func:`least_ridge`
+    allowed: Allowance,  # Of the fit
     curvature: float,  # Mean of ``p(1-p)`` that a declared base rate implies
-    rate: float,  # Of the noise that is reckoned with
+    *,
     log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
-    belief: float = BELIEF,  # How far the model is believed when the rate is dealt out
-    # Variance of the noise in the body's coordinates, where it is alike in all of them
-    alike: float | None = None,
-) -> ChosenBody:
+    leaf: Leaf = "Max",  # What noise is made for: the body itself, or a ball in its coordinates
+) -> tuple[Body, float]:
+    """Return the body that rows are in, in coordinates that suit it, and the ridge in them."""
+    n_classes, rate, public = allowed.loss.n_classes, reckoned_rate(allowed), allowed.records
     expected = expected_signal(
-        factors, n_samples=n_samples, curvature=curvature, rate=rate, log_odds=log_odds
+        factors, n_samples=public, curvature=curvature, rate=rate, log_odds=log_odds
     )
-    shares, scale = hedged_shares(factors, expected, belief), prior_scale(factors, log_odds)
-    records = SEEN * n_samples * curvature
+    shares = hedged_shares(factors, expected, BELIEF if n_classes == 2 else BELIEF_OF_MANY)
+    scale, records = prior_scale(factors, log_odds), SEEN * public * curvature
     levels = {}  # what columns have beside each other, by the model
     for group, counts in grouped(factors).items():
         for factor, noise in noise_variances(counts, rate * shares[group]).items():
@@ -243,23 +234,22 @@ def choose_geometry(
     inverses = [levels[factor] ** BELIEF * factor.kernel for factor in factors]
     reach, names = _reach(inverses), list(shares)
     ridge = 1 / _reach([levels[factor] * factor.kernel for factor in factors])
-    if alike is not None:
+    if allowed.delta or leaf != "Max":  # noise is alike in all coordinates
+        size = sum(factor.size for factor in factors)
+        alike = noise_variance(allowed.budget, size, allowed.reach)
+        alike = allowed.sigma**2 if allowed.delta else alike
         within = {factor: level**BELIEF / reach for factor, level in levels.items()}
         ridge = _ridge_of_alike(Counter(factors), within, alike, records, scale)
-    return ChosenBody(
-        tuple(
-            np.asarray(np.linalg.cholesky(inverse / reach).T * (1 - _HAIR)) for inverse in inverses
-        ),
-        tuple(names.index(factor.group) for factor in factors),
-        tuple(shares.values()),
-        max(ridge, least),
-    )
+    roots = [np.linalg.cholesky(inverse / reach).T * (1 - _HAIR) for inverse in inverses]
+    groups = tuple(names.index(factor.group) for factor in factors)
+    least = least_ridge(JACOBIAN * allowed.budget, n_classes)
+    return Body(tuple(roots), groups, tuple(shares.values())), max(ridge, least)
 
 
 def _ridge_of_alike(
     factors: Mapping[Factor, int],
     levels: Mapping[Factor, float],  # Of the roots' squares over the kernels
-    noise: float,
+    noise: float,  # Variance of the noise in the body's coordinates
     records: float,
     scale: float,
 ) -> float:
@@ -422,57 +412,31 @@ def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
     return features is None or encoder.names == tuple(features)
 
 
-def schema_frame(
-    encoder: SchemaEncoder,  # Of a form for bodies
-    allowed: Allowance,  # Of the fit
-    *,
-    constant: bool = True,  # Whether there is an intercept
-    log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
-    # Positions of the schema's columns that rows consist of; all unless given
-    columns: Sequence[int] | None = None,
-    leaf: Leaf = "Max",  # What noise is made for: the body itself, or a ball in its coordinates
-) -> BodyFrame:
-    n_classes, blocks = allowed.loss.n_classes, encoder.blocks()
-    curvature = curvature_of(encoder.schema, n_classes)
-    if columns is not None:
-        blocks = tuple(blocks[j] for j in columns)
-    factors, turns = factors_of(blocks)
-    factors = factors if constant else factors[:-1]
-    alike = None
-    if allowed.delta or leaf != "Max":
-        size = sum(factor.size for factor in factors)
-        pure = not allowed.delta
-        alike = noise_variance(allowed.budget, size, allowed.reach) if pure else allowed.sigma**2
-    chosen = choose_geometry(
-        factors,
-        least=least_ridge(JACOBIAN * allowed.budget, n_classes),
-        rate=reckoned_rate(allowed),
-        n_samples=allowed.records,
-        curvature=curvature,
-        log_odds=log_odds,
-        belief=BELIEF if n_classes == 2 else BELIEF_OF_MANY,
-        alike=alike,
-    )
-    body, scale = Body(chosen.roots, chosen.groups, chosen.shares), encoder.norm
-    if leaf != "L1":
-        return BodyFrame(body, chosen.ridge, scale, constant, turns)
-    # Rows of sums of magnitudes up to one are shorter, and weights as much longer.
-    short = (1 - 1e-9) / l1_reach(body.roots)
-    body = replace(body, roots=tuple(short * root for root in body.roots))
-    ridge = max(short**2 * chosen.ridge, free_ridge(allowed.budget))
-    return BodyFrame(body, ridge, scale, constant, turns, "l1")
-
-
 @dataclass(frozen=True, eq=False)
 class SchemaGeometry:
     encoder: SchemaEncoder  #: Of a form for bodies
     constant: bool = True  #: Whether there is an intercept
     leaf: Leaf = "Max"  #: What noise is made for: the body itself, or a ball in its coordinates
+    #: Positions of the schema's columns that rows consist of; all unless given
+    columns: Sequence[int] | None = None
 
-    def frame(self, allowed: Allowance, log_odds: float) -> BodyFrame:
-        return schema_frame(
-            self.encoder, allowed, constant=self.constant, log_odds=log_odds, leaf=self.leaf
-        )
+    def frame(self, allowed: Allowance, log_odds: float = LOG_ODDS) -> BodyFrame:
+        """Return coordinates for a fit around what leaves so much of a row's log odds open."""
+        encoder, blocks, constant = self.encoder, self.encoder.blocks(), self.constant
+        if self.columns is not None:
+            blocks = tuple(blocks[j] for j in self.columns)
+        factors, turns = factors_of(blocks)
+        factors = factors if constant else factors[:-1]
+        curvature = curvature_of(encoder.schema, allowed.loss.n_classes)
+        how: dict[str, Any] = {"log_odds": log_odds, "leaf": self.leaf}
+        body, ridge = choose_geometry(factors, allowed, curvature, **how)
+        if self.leaf != "L1":
+            return BodyFrame(body, ridge, encoder.norm, constant, turns)
+        # Rows of sums of magnitudes up to one are shorter, and weights as much longer.
+        short = (1 - 1e-9) / l1_reach(body.roots)
+        body = replace(body, roots=tuple(short * root for root in body.roots))
+        ridge = max(short**2 * ridge, free_ridge(allowed.budget))
+        return BodyFrame(body, ridge, encoder.norm, constant, turns, "l1")
 
 
 # --- what to expect -------------------------------------------------------------------------------

@@ -20,17 +20,15 @@ from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.features import Form
 from confrere.data.frame import BodyFrame, Frame, row_scores
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaMismatch
-from confrere.kernel.guarantee import (
-    ASSUMPTIONS,
-    Guarantee,
-    Neighbours,
-    at_most,
-    check_epsilon,
-    exact,
-    minus,
-    public_facts,
+from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
+from confrere.kernel.measurements import (
+    Point,
+    RowCount,
+    declared_count,
+    largest_count,
+    relation_of,
+    row_promise,
 )
-from confrere.kernel.measurements import Point, RowCount, declared_count, largest_count, relation_of
 from confrere.kernel.streams import RandomSource
 from confrere.ledger.compose import Then
 from confrere.methods.allowance import (
@@ -178,13 +176,7 @@ class PriorCheck:
         return float(largest_count(self.n_samples) * LEVELS + 42 * self.scale)
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            epsilon=self.epsilon,
-            neighbours=self.neighbours,
-            theorem=THEOREM,
-            public=public_facts(self.neighbours, "the prior"),
-            assumptions=ASSUMPTIONS,
-        )
+        return row_promise(self.epsilon, self.n_samples, THEOREM, "the prior")
 
     def total(self, scores: Floats, y: Floats) -> int:
         """Return the sum of the records' parts, each a whole number of its own row alone."""

@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from confrere.kernel.measurements import SOLVER_SHARE
+from confrere.methods.allowance import allowance
 from confrere.methods.geometry import (
     CONSTANT,
     JACOBIAN,
@@ -63,15 +65,15 @@ def test_no_other_shares_let_more_signal_survive(n_samples):
             assert signal(shares) <= found.signal * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("alike", [None, 16.0])
+@pytest.mark.parametrize("leaf", ["Max", "L2"])
 @pytest.mark.parametrize("budget", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("n_samples", [50, 100_000])
-def test_the_ridge_and_the_roots_belong_together(budget, n_samples, alike):
-    public = {"n_samples": n_samples, "curvature": 0.1, "rate": 0.9, "alike": alike}
-    chosen = choose_geometry(FACTORS, least=least_ridge(JACOBIAN * budget), **public)
+def test_the_ridge_and_the_roots_belong_together(budget, n_samples, leaf):
+    allowed = allowance(budget / (1 - SOLVER_SHARE), n_samples)
+    chosen, ridge = choose_geometry(FACTORS, allowed, 0.1, leaf=leaf)
     reach = sum(np.square(root).sum(axis=0).max() for root in chosen.roots)
     assert 1 - 1e-6 < reach <= 1
-    assert math.log1p(1 / (4 * chosen.ridge)) <= JACOBIAN * budget * (1 + 1e-12)
+    assert math.log1p(1 / (4 * ridge)) <= JACOBIAN * budget * (1 + 1e-12)
     assert sum(chosen.shares) == pytest.approx(1)
     assert chosen.groups == (0, 0, 1, 2, 0)
 

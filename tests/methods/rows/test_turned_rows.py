@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from confrere.methods.allowance import allowance
-from confrere.methods.geometry import schema_frame
+from confrere.methods.geometry import SchemaGeometry
 from confrere.schema import Category, Flag, Number, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -22,7 +22,7 @@ SCHEMA = PublicSchema(
 
 def framed(constant=True):
     encoder = SCHEMA.encoder(form="curves")
-    frame = schema_frame(encoder, allowance(1.0, 3000), constant=constant)
+    frame = SchemaGeometry(encoder, constant).frame(allowance(1.0, 3000))
     return encoder, frame
 
 
