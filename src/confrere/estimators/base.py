@@ -568,7 +568,8 @@ def _order(model: Model) -> NDArray[np.intp]:
 
 def sorted_labels(model: Model) -> NDArray[Any]:
     """Return the names of the classes in scikit-learn's order."""
-    return np.asarray(model.labels)[_order(model)]
+    labels = np.asarray(model.labels)
+    return np.asarray(labels[np.argsort(labels, kind="stable")])
 
 
 def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
@@ -906,7 +907,10 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             labels = plain_labels("y", labels)
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
-        classes = self._classes(y)
+        if encoder is None:
+            classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
+        else:
+            classes = self._classes(y)
         return LabelledTable(rows, encode_labels(labels, classes), classes, features)
 
     def _classes(self, y: object) -> NDArray[Any]:

@@ -119,6 +119,10 @@ class Allowance:
         free = Exposure(loss=self.loss, ridges=(float("inf"),), neighbours=self.relation)
         return 1 / gaussian_rate(self.budget, self.delta, free)
 
+    def noise(self, size: int) -> float:
+        """Return the variance of one coordinate of noise in a ball of so many weights."""
+        return self.sigma**2 if self.delta else noise_variance(self.budget, size, self.reach)
+
     def at(self, **changed: Any) -> Self:
         return replace(self, **changed)
 

@@ -32,14 +32,7 @@ from confrere.data.frame import BodyFrame, Frame, l1_reach
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
-from confrere.methods.allowance import (
-    CURVATURE,
-    LOG_ODDS,
-    SEEN,
-    Allowance,
-    free_ridge,
-    noise_variance,
-)
+from confrere.methods.allowance import CURVATURE, LOG_ODDS, SEEN, Allowance, free_ridge
 from confrere.model import Model
 
 Kind = Literal["number", "flag", "category", "bend", "constant"]
@@ -235,9 +228,7 @@ def choose_geometry(
     reach, names = _reach(inverses), list(shares)
     ridge = 1 / _reach([levels[factor] * factor.kernel for factor in factors])
     if allowed.delta or leaf != "Max":  # noise is alike in all coordinates
-        size = sum(factor.size for factor in factors)
-        alike = noise_variance(allowed.budget, size, allowed.reach)
-        alike = allowed.sigma**2 if allowed.delta else alike
+        alike = allowed.noise(sum(factor.size for factor in factors))
         within = {factor: level**BELIEF / reach for factor, level in levels.items()}
         ridge = _ridge_of_alike(Counter(factors), within, alike, records, scale)
     roots = [np.linalg.cholesky(inverse / reach).T * (1 - _HAIR) for inverse in inverses]
@@ -515,10 +506,8 @@ OF_EXPERTS = ExpectedArea(KNOWN, exponent=OPINION)
 def kept_in_ball(allowed: Allowance, size: int, base_rate: float = 0.5) -> float:
     """Return the share of the log odds' variance that survives in a ball of so many weights."""
     curved = SEEN * allowed.records * min(CURVATURE, base_rate * (1 - base_rate)) / size
-    noise = noise_variance(allowed.budget, size, allowed.reach)
-    if allowed.delta:
-        noise = allowed.sigma**2
-    return LOG_ODDS * curved / (LOG_ODDS * curved + 1 + noise / curved) if curved else 0.0
+    kept = LOG_ODDS * curved
+    return kept / (kept + 1 + allowed.noise(size) / curved) if curved else 0.0
 
 
 #: Where rows are: in a ball, or in a body whose coordinates follow from what is spent and known.
