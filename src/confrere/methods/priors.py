@@ -366,11 +366,12 @@ class Prior:
     def check_within(self, epsilon: float, count: RowCount, answers: int = 1) -> PriorCheck:
         """Return the check that leaves what is best left to a fit: a public rule of public sizes.
 
-        So much that its noise in the factor has the deviation .3: the fewer records there are, the
-        less a fit could say against a wrong prior. Every one of several parties' answers has noise.
+        So much that its noise in the factor has the deviation .3, or in log odds that vary less
+        than one, in these: the fewer records there are, the less a fit could say against a wrong
+        prior, and the weaker it is, the less there is to say. Every party's answer has noise.
         """
         whole = self.check(epsilon, count, answers)
-        share = _AIM * math.sqrt(answers) * whole.sensitivity / LEVELS
+        share = _AIM * min(1.0, self.deviation) * math.sqrt(answers) * whole.sensitivity / LEVELS
         share /= epsilon * max(whole.expected, 1e-9)
         return replace(whole, epsilon=check_share(share) * epsilon)
 

@@ -70,6 +70,26 @@ def test_a_branch_gains_from_the_main_hospital():
         assert len(model.sources_) == 1
 
 
+def test_what_a_weak_source_is_checked_for_is_worth_its_price():
+    # A fifth of noised weights: log odds that hardly differ, whatever the check would say of them.
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4000, 40)) * np.linspace(1, 0.2, 40)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    labels = (rows[:, :8].sum(axis=1) > 0).astype(int)
+    others = (rows[:, 4:12].sum(axis=1) > 0).astype(int)
+    train, test = slice(2000, 3000), slice(3000, 4000)
+    near, alone = [], []
+    for seed in range(8):
+        settings = {"epsilon": 0.5, "random_state": seed}
+        source = PrivateLogisticRegression(**settings).fit(rows[:2000], others[:2000]).to_release()
+        branch = TransferClassifier(source=source, eta=0.8, **settings)
+        assert branch.prepare(rows[train], labels[train])[0].check.epsilon < 0.1 * 0.5
+        for models, model in ((near, branch), (alone, PrivateLogisticRegression(**settings))):
+            scores = model.fit(rows[train], labels[train]).decision_function(rows[test])
+            models.append(roc_auc_score(labels[test], scores))
+    assert np.mean(near) > np.mean(alone) - 0.05  # .9 of epsilon for the check would lose .13
+
+
 def test_eta_one_forgets_the_source(linear):
     settings = {**SETTINGS, "random_state": 1, "alpha": 0.1}
     forgot = TransferClassifier(source=linear.to_release(), eta=1.0, **settings)
