@@ -1,13 +1,11 @@
 """A method that is registered is audited, deployable or not for a reason, and documented."""
 
-import inspect
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from confrere.audit import exact_audit, hardest_case
+from confrere.audit import hardest_case
 from confrere.audit.densities import densities
 from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE, PRINTED, find_method
@@ -50,22 +48,16 @@ def test_every_private_method_has_a_maker():
 
 
 @every(PRIVATE)
-class TestAudited:
-    def test_the_plan_that_fit_runs_is_what_audits_ask(self, method):
-        case = hardest_case(method.make(epsilon=1.0))
-        plan, records = prepared(case.estimator, case.pairs[0].first)
-        assert plan.guarantee().epsilon == 1.0
-        terms = plan.terms(records)
-        assert terms
-        assert all(densities(term.mechanism, term.data) for term in terms)
-        drawn = plan.run_many(records, SeededSource(0), 3)
-        assert drawn.shape[0] == 3
-        assert np.all(np.ptp(drawn, axis=0) > 0)
-
-    def test_the_exact_loss_is_near_the_claim_and_never_above(self, method):
-        case = hardest_case(method.make(epsilon=1.0))
-        found = exact_audit(case.estimator, case.pairs[:1])
-        assert 0 < found.epsilon <= 1.0
+def test_the_plan_that_fit_runs_is_what_audits_ask(method):
+    case = hardest_case(method.make(epsilon=1.0))
+    plan, records = prepared(case.estimator, case.pairs[0].first)
+    assert plan.guarantee().epsilon == 1.0
+    terms = plan.terms(records)
+    assert terms
+    assert all(densities(term.mechanism, term.data) for term in terms)
+    drawn = plan.run_many(records, SeededSource(0), 3)
+    assert drawn.shape[0] == 3
+    assert np.all(np.ptp(drawn, axis=0) > 0)
 
 
 @every(CATALOGUE)
@@ -76,13 +68,9 @@ class TestRegistered:
         assert bool(method.operations) != bool(method.not_between_machines)
 
     def test_is_documented(self, method):
-        doc = inspect.getdoc(method.estimator)
         assert f"`{method.name}`" in PAGES or f'"{method.name}"' in PAGES, method.name
         assert method.estimator.__name__ in PAGES
-        if method.proof is None:
-            return
-        assert re.search(r"^\*\*Privacy\*\*$", doc, flags=re.MULTILINE)
-        assert (ROOT / method.proof).is_file()
+        assert method.proof is None or (ROOT / method.proof).is_file()
 
     def test_names_where_it_comes_from(self, method):
         assert method.paper

@@ -45,9 +45,9 @@ class TestEveryEstimator:
 
     def test_workers_reach_the_same_file(self, estimator, ledger):
         model = estimator(epsilon=0.25, budget=ledger["study"])
-        with pytest.warns(PrivacyWarning, match=r"5 times.*epsilon 1\.25 in all"):
-            cross_val_score(model, X, Y, cv=5, n_jobs=2)
-        assert ledger.spent("study") == 1.25
+        with pytest.warns(PrivacyWarning, match=r"3 times.*epsilon 0\.75 in all"):
+            cross_val_score(model, X, Y, cv=3, n_jobs=2)
+        assert ledger.spent("study") == 0.75
         assert ledger.verify()
 
     def test_the_cap_stops_a_fit_before_anything_is_drawn(self, estimator, ledger, monkeypatch):

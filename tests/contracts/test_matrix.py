@@ -134,8 +134,8 @@ def parquet(classes, folder):
     return Parquet(path)
 
 
-def fit(cell, folder=None, *, plain=False):
-    """Return the fitted classifier of a cell, of a data frame, of a file or of plain numbers."""
+def asked_of(cell, folder=None, *, plain=False):
+    """Return the classifier of a cell and its data: a data frame, a file or plain numbers."""
     method, asked = settings_of(cell, plain)
     if method.shape == "transfer":
         asked["source"] = source_of(cell.method, cell.geometry, cell.classes, plain)
@@ -145,9 +145,14 @@ def fit(cell, folder=None, *, plain=False):
         data["X"] = parquet(cell.classes, folder)
     if cell.method in METHODS[5:]:
         data["party"] = np.arange(ROWS) % 3
+    return designed(method.make(), **asked), data
+
+
+def fit(cell, folder=None, *, plain=False):
+    model, data = asked_of(cell, folder, plain=plain)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return designed(method.make(), **asked).fit(**data)
+        return model.fit(**data)
 
 
 @pytest.mark.parametrize("cell", rest_slow(CELLS, covering(CELLS, 3)))

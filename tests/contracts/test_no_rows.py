@@ -22,6 +22,7 @@ from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere_federation.parties.federation import LocalFederation
 from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
 from tests.contracts.catalogue import PRIVATE, maker
+from tests.contracts.test_matrix import CELLS, IMPOSSIBLE, asked_of
 from tests.wire.rounds import collaborate
 
 SCHEMA = PublicSchema(
@@ -137,6 +138,29 @@ def test_a_party_without_rows_answers_like_one_with_a_single_row(checked, delta)
         paid = [str(receipt.guarantee) for receipt in outcome.receipts["a"]]
         seen.append((paid, [entry.state for entry in ledger.entries()], outcome.weights.shape))
     assert seen[0] == seen[1]
+
+
+HIDDEN_CELLS = [
+    cell
+    for cell in CELLS
+    if (cell.classes, cell.relation) == (2, "add-remove") and cell not in IMPOSSIBLE
+]
+
+
+@pytest.mark.parametrize("cell", HIDDEN_CELLS, ids=lambda cell: "-".join(map(str, cell)))
+def test_nothing_that_is_planned_follows_from_hidden_sizes(cell):
+    few = np.append(np.arange(35), np.arange(60, 120))  # of one party fewer than of the others
+    for plain in [True, False] if cell.geometry == "ball" else [False]:
+        model, data = asked_of(cell, plain=plain)
+        plans = []
+        for kept in (np.arange(120), few):
+            some = {key: getattr(one, "iloc", one)[kept] for key, one in data.items()}
+            plan, rows = model.prepare(some.pop("X"), some.pop("y", None), **some)
+            form = None if plain else model.encoder_for({"all": len(kept)}).form
+            plans.append((form, [repr(term.mechanism) for term in plan.terms(rows)]))
+        assert plans[0] == plans[1]
+    designed(model, geometry="auto")
+    assert len({model.encoder_for({"all": n}).form for n in (35, 10**6)}) == 1
 
 
 ROWS = 173  # a number that stands in no message

@@ -303,13 +303,6 @@ def test_exact_audit_of_more_classes_goes_through_the_estimators_own_rows(monkey
     assert exact_audit(model, grown).refuted
 
 
-def test_means_of_parties_pass_and_nearly_fail():
-    case = hardest_case(MultipartyClassifier(method="weights"))
-    assert 0.97 < exact_audit(case.estimator, case.pairs).epsilon <= 1.0
-    result = audit(case.estimator, case.pairs, runs=10_000)
-    assert 0.75 < result.epsilon <= result.claimed == 1.0
-
-
 def test_exact_audit_of_more_classes_of_votes():
     case = case_of("soft")
     for method in ("statistic", "soft", "vote"):

@@ -223,3 +223,17 @@ def test_three_parties_learn_the_signal(method, floor, norm):
         for seed in range(5)
     ]
     assert np.mean(scores) > floor
+
+
+@pytest.mark.parametrize("n_parties", [2_000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["average", "ofpa", "laplace"])
+def test_thousands_of_parties_in_one_process_pay_once_and_learn(method, n_parties):
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 10, size=n_parties) * (20_000 // n_parties)
+    X = rng.normal(size=(sizes.sum(), 5)) / np.sqrt(5)
+    model = CollaborativeClassifier(method=method, data_norm=2.0, random_state=0)
+    model.fit(X, X[:, 0] > 0, party=np.repeat(np.arange(n_parties), sizes))
+    assert model.guarantee_.epsilon == 1.0
+    assert "disjoint parts, split by organisation" in model.guarantee_.assumptions
+    assert len(model.party_weights_) == n_parties
+    assert model.score(X, X[:, 0] > 0) > 0.9

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -43,13 +44,14 @@ def joint_loss(mech, margins, tilt_second):
     best division that there is, found part by part and group by group.
     """
 
+    pairs = [
+        opposed_case(2, tilt=m / 1000, tilt_second=tilt_second / 1000, size=1000.0) for m in margins
+    ]
+
+    @cache  # groups that are alike lose alike
     def worst(rate, ridge, length):
         if length == 0:
             return 0.0
-        pairs = (
-            opposed_case(2, tilt=m / 1000, tilt_second=tilt_second / 1000, size=1000.0)
-            for m in margins
-        )
         return max(
             pair.scaled(length).losses(rho=rate, ridge=ridge, loss=mech.loss)[0] for pair in pairs
         )

@@ -10,16 +10,11 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from confrere import AddRemove, PrivateLogisticRegression
+from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
-from confrere.methods import PublicFacts
 
 X, Y = make_classification(n_samples=600, n_features=6, n_informative=4, random_state=0)
-
-
-def facts(n_samples, n_features):
-    return PublicFacts(n_samples=n_samples, n_features=n_features)
 
 
 def generous(**settings):
@@ -57,14 +52,6 @@ def test_intercept_is_a_feature_inside_the_bound():
     np.testing.assert_allclose(
         model.decision_function(shifted), reference.decision_function(rows), atol=0.05
     )
-
-
-def test_add_remove_takes_its_ridge_from_the_declared_number():
-    model = PrivateLogisticRegression(neighbours=AddRemove(1000), alpha=0.01)
-    plans = [model.plan(facts(n, 6)) for n in (300, 301, 5000, 10_001)]
-    assert len({plan.mechanism.act.ridge for plan in plans}) == 1
-    assert {plan.facts().n_samples for plan in plans} == {1000}
-    assert len({plan.mechanism.act.tolerance for plan in plans}) == 1
 
 
 def test_a_kernel_is_a_fixed_public_map():

@@ -13,7 +13,7 @@ from confrere import (
 )
 from confrere.errors import InvalidParameter
 from confrere.methods.allowance import allowance
-from confrere.methods.geometry import choose_form, curvature_of
+from confrere.methods.geometry import SchemaGeometry, choose_form, curvature_of
 from confrere.methods.plan import PublicFacts
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
@@ -93,28 +93,22 @@ def test_the_rule_is_public():
     assert curvature_of(bare) == 0.2
 
 
+def test_a_category_of_a_stranger_s_schema_fills_no_memory():
+    """A body writes down one number per pair of values: of 20,000 values 3 GB, several times."""
+    many = Category("icd", values=tuple(f"v{k}" for k in range(20_000)))
+    schema = PublicSchema((many, Number("age", bounds=(18, 100))))
+    allowed = allowance(1.0, 10_000)
+    assert choose_form(schema, "auto", allowed) == "standardised"
+    with pytest.raises(InvalidParameter, match="up to 2048 values"):
+        SchemaGeometry(schema.encoder(form="linear")).frame(allowed)
+    few = PublicSchema((Category("icd", values=("a", "b")), Number("age", bounds=(18, 100))))
+    assert choose_form(few, "auto", allowed) != "standardised"
+
+
 @pytest.mark.parametrize("epsilon", [1e-3, 1e5, 1e9])
 def test_any_epsilon_has_a_ridge(epsilon):
     model = PrivateLogisticRegression(epsilon=epsilon, schema=SCHEMA, random_state=0)
     assert model.fit(table(60)).guarantee_.epsilon == epsilon
-
-
-def test_the_number_of_rows_decides_nothing_where_it_is_private():
-    """Under add-remove neighbours the declared number chooses curves, body and ridge."""
-    forms, plans = set(), []
-    for n in (200, 2000):
-        model = PrivateLogisticRegression(
-            epsilon=1.0, schema=KNOWN, neighbours=AddRemove(1000), random_state=0
-        )
-        plan, _ = model.prepare(table(n), None)
-        plans.append(plan)
-        forms.add(model.fit(table(n)).model_.encoder.form)
-    assert len(forms) == 1
-    one, other = plans
-    assert one.mechanism.act.ridge == other.mechanism.act.ridge
-    assert one.mechanism.rate == other.mechanism.rate
-    for first, second in zip(one.frame.body.roots, other.frame.body.roots, strict=True):
-        assert np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("named", ["prior", "alpha"])

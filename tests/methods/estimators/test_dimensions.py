@@ -1,11 +1,13 @@
-"""What parties do together: geometry, law, classes, prior and relation are values of all."""
+"""Alone and together: geometry, law, classes, prior and relation are values of all."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import AddRemove, CollaborativeClassifier
+from confrere import CollaborativeClassifier, PrivateLogisticRegression
 from confrere.audit.densities import densities
+from confrere.audit.exact import exact_audit
+from confrere.catalogue import find_method
 from confrere.data.frame import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators import designed
@@ -31,59 +33,70 @@ SCHEMA = PublicSchema(
         Category("c", values=("x", "y", "z")),
     )
 )
-METHODS = ("average", "ofpa", "ofaa", "laplace", "sums")
+METHODS = ("plr", "average", "ofpa", "ofaa", "laplace", "sums")
 COLUMNS = {"l2": 4, "schema": 8}
-
-
-def opinion(geometry, classes):
-    coef = np.zeros((classes, COLUMNS[geometry]))
-    coef[:, 0] = np.linspace(-1, 1, classes)
-    return coef if classes > 2 else coef[1]
-
-
-def settings_of(geometry, delta, classes, prior, relation):
-    found = {"epsilon": 1.0, "delta": delta, "classes": list(range(classes)), "geometry": geometry}
-    found |= {"data_norm": 3.0} if geometry == "l2" else {"schema": SCHEMA}
-    if prior is not None:
-        found |= {"prior": opinion(geometry, classes), "prior_check": prior}
-    return found | ({"neighbours": AddRemove(N)} if relation == "add-remove" else {})
-
-
-def data_of(geometry, classes):
-    return (TABLE if geometry == "schema" else X), Y[classes]
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("geometry", ["l2", "schema"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_strong_ridge_returns_the_prior(method, geometry, classes):
-    settings = settings_of(geometry, 0.0, classes, False, "replace-one") | {"epsilon": 1e6}
+    known = np.zeros((classes, COLUMNS[geometry]))
+    known[:, 0] = np.linspace(-1, 1, classes)
     level = -1.0 if classes == 2 else np.log([0.5, 0.2, 0.3])
-    settings |= {"method": method, "alpha": 1e5, "random_state": 0, "prior_intercept": level}
-    model = designed(CollaborativeClassifier(), **settings)
-    model.fit(*data_of(geometry, classes), party=PARTY)
-    known = np.atleast_2d(settings["prior"])
-    assert model.coef_ == pytest.approx(known - known.mean(axis=0) * (classes > 2), abs=2e-3)
+    model = designed(
+        find_method(method).make(epsilon=1e6, alpha=1e5, geometry=geometry, random_state=0),
+        classes=list(range(classes)),
+        prior=known if classes > 2 else known[1],
+        prior_check=False,
+        prior_intercept=level,
+        **({"data_norm": 3.0} if geometry == "l2" else {"schema": SCHEMA}),
+    )
+    parties = {} if method == "plr" else {"party": PARTY}
+    model.fit(TABLE if geometry == "schema" else X, Y[classes], **parties)
+    assert model.coef_ == pytest.approx(known[-len(model.coef_) :], abs=2e-3)
+    if classes > 2:
+        assert model.intercept_ == pytest.approx(level - level.mean(), abs=2e-2)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("prior", [None, True])
-@pytest.mark.parametrize("geometry", ["l2", "schema"])
-@pytest.mark.parametrize("method", METHODS)
-def test_nothing_that_is_planned_follows_from_hidden_sizes(method, geometry, prior, delta):
-    if method == "ofpa" and delta:
-        return
-    settings = settings_of(geometry, delta, 2, prior, "add-remove")
-    model = designed(CollaborativeClassifier(method=method), **settings)
-    rows, y = data_of(geometry, 2)
-    keep = np.append(np.arange(70), np.arange(120, 240))
-    some = rows.iloc[keep] if geometry == "schema" else rows[keep]
-    plans = []
-    for X_, y_, party in ((rows, y, PARTY), (some, y[keep], PARTY[keep])):
-        plan, table = model.prepare(X_, y_, party=party)
-        plans.append([repr(term.mechanism) for term in plan.terms(table)])
-        assert plan.sizes == Sizes.declared(map(str, range(4)), N)
-    assert plans[0] == plans[1]
+def planned(**settings):
+    model = PrivateLogisticRegression(schema=SCHEMA, geometry="schema", **settings)
+    names = tuple(model._encoder(N).names)
+    classes = np.array(settings["classes"])
+    facts = PublicFacts(
+        n_samples=N, n_features=8, n_classes=len(classes), classes=classes, features=names
+    )
+    return model.plan(facts)
+
+
+ALPHAS = np.array([0.01, 0.5, 0.02, 0.02, 0.04, 0.01, 0.1, 0.02])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_ridge_per_column_in_a_body_has_its_exact_price(classes):
+    """The shape of the noise stays; rows fill the unit ball again."""
+    declared = {"classes": list(range(classes)), "random_state": 0}
+    plan = planned(alpha=10 * ALPHAS, **declared)
+    found = exact_audit(plan.mechanism, draws=8, random_state=0)
+    assert 0.9 < found.epsilon <= 1.0
+    assert 1 - 1e-6 < plan.frame.body.squared_reach <= 1
+    plain = planned(**declared)
+    assert plan.frame.body.shares == plain.frame.body.shares
+
+
+def test_a_ridge_per_column_is_what_was_asked_for():
+    """The penalty of any coefficients, of lines and blocks that no turn mixes."""
+    plain = planned(alpha=float(ALPHAS.min()), classes=[0, 1])
+    each = planned(alpha=ALPHAS, classes=[0, 1])
+    coef = np.zeros(8)
+    for j in (0, 5, 6, 7):
+        coef[:] = 0
+        coef[j] = 1.0
+        one, other = (
+            plan.mechanism.act.ridge * np.sum(plan.frame.weights(coef) ** 2)
+            for plan in (plain, each)
+        )
+        assert other == pytest.approx(one * ALPHAS[j] / ALPHAS.min(), rel=1e-6)
 
 
 @pytest.mark.parametrize("far", [0.0, 3.0, 300.0])
