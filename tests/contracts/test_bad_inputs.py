@@ -164,6 +164,7 @@ STUDY = [
     (EPSILON, f"{EPSILON}\nnormalise = true", "method.normalise", "leave it out"),
     (EPSILON, f"{EPSILON}\nprior_check = true", "method.prior_check", "leave it out"),
 ]
+STUDY_FILE, UPPER_YES = "study.toml", ('["yes"]', '["YES"]')
 FIT, CHECK, MAIN, LOCAL = (
     "fit study.toml --yes",
     "check study.toml",
@@ -184,7 +185,7 @@ LINE = [
     (CHECK, 3, "first line of main.csv", r'header = \["age"', (MAIN, b"52,no,no\n")),
     (CHECK, 3, "main.csv is empty", "names the columns", (MAIN, b"")),
     (CHECK, 3, "refused main: smoker", "declare them", (MAIN, "never", SECRET)),
-    (CHECK, 0, "no row has a positive label", "declare", ("study.toml", '["yes"]', '["YES"]')),
+    (CHECK, 0, "no row has a positive label", "declare", (STUDY_FILE, *UPPER_YES)),
     (CHECK, 3, "'mian'", "there is main, branch-1", (LOCAL, '"main"', '"mian"')),
     (CHECK, 3, "'data_pat'", "did you mean 'data_path'", (LOCAL, "data_path", "data_pat")),
     (FIT, 3, "'smoker'", "declare it", (MAIN, "never", SECRET)),
@@ -194,6 +195,14 @@ LINE = [
     (FIT, 4, "cap in the study", "a study with a higher", ("study.toml", "= 2.0 }", "= 0.5 }")),
     (FIT, 4, "asked for delta", "--delta CAP", ("study.toml", EPSILON, f"{EPSILON}\ndelta = 1e-6")),
     ("fit study.toml", 7, "the amount was not typed", "type the amount", (), "\n"),
+    (
+        "fit study.toml",
+        7,
+        "main: no row has a positive",
+        "see confrere check",
+        (STUDY_FILE, *UPPER_YES),
+        "\n",
+    ),
     ("plan", 2, "'--records'", "confrere plan --help"),
     ("init .", 3, "study.toml is there", "choose another folder"),
     ("verify nowhere", 5, "'nowhere'", "give the path of a release"),

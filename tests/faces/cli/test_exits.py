@@ -58,12 +58,6 @@ def test_usage_errors_have_code_2_in_both_forms(line):
     line("audit", "source-d", code=2)
 
 
-def test_status_of_no_run_says_which_folder_to_give(line):
-    hint = line.json("status", "nowhere", code=3)["hint"]
-    assert "confrere-coordinator or confrere-party" in hint
-    assert "confrere check" not in hint
-
-
 # The tree of commands: what its help says, and what it loads to say it.
 
 

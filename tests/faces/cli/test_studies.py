@@ -72,15 +72,6 @@ def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, fo
     assert not list(folder.rglob("*.ledger"))
 
 
-def test_a_positive_value_that_no_row_has_is_said_here_before_anything_is_spent(line, folder):
-    path = Path("study.toml")
-    path.write_text(path.read_text().replace('positive = ["yes"]', 'positive = ["YES"]'))
-    assert "no row has a positive label" in line("check", "study.toml").stdout
-    told = line("fit", "study.toml", typed="\n", code=7).stderr
-    assert "main: no row has a positive label" in told
-    assert charges(folder) == []
-
-
 def test_price_touches_no_data(line, folder):
     for table in Path("local").glob("*.csv"):
         table.unlink()

@@ -3,6 +3,7 @@
 import json
 import re
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -88,8 +89,15 @@ def test_predictions_are_the_definition(name, rows):
     assert model.predict(rows).tolist() == [model.classes[k] for k in best]
 
 
-def onnx_answers(model, X):
-    session = onnxruntime.InferenceSession(onnx_bytes(model), providers=["CPUExecutionProvider"])
+@cache
+def session_of(name):
+    return onnxruntime.InferenceSession(
+        onnx_bytes(MODELS[name]), providers=["CPUExecutionProvider"]
+    )
+
+
+def onnx_answers(name, X):
+    session = session_of(name)
     answers = session.run(["decision", "probability", "label"], {"X": X})
     return answers, json.loads(session.get_modelmeta().custom_metadata_map["labels"])
 
@@ -97,7 +105,7 @@ def onnx_answers(model, X):
 @everything
 def test_onnx_agrees(name, rows):
     model = MODELS[name]
-    (decision, shares, label), classes = onnx_answers(model, rows)
+    (decision, shares, label), classes = onnx_answers(name, rows)
     own = model.decision_function(rows)
     np.testing.assert_allclose(decision.reshape(own.shape), own, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(shares, model.predict_proba(rows), rtol=0, atol=1e-13)
@@ -140,7 +148,7 @@ def test_every_finite_row_has_an_answer(name, X):
     assert np.all(np.isfinite(scores))
     assert np.all((shares >= 0) & (shares <= 1))
     np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-12)
-    (decision, in_onnx, _), _ = onnx_answers(model, X)
+    (decision, in_onnx, _), _ = onnx_answers(name, X)
     assert np.all(np.isfinite(decision))
     assert np.all(np.isfinite(in_onnx))
 

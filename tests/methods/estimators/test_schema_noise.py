@@ -11,6 +11,7 @@ from confrere import (
     PrivateLogisticRegression,
     TransferClassifier,
 )
+from confrere.catalogue import find_method
 from confrere.errors import InvalidParameter
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import SchemaGeometry, choose_form, curvature_of
@@ -56,15 +57,30 @@ def accuracy(model, rows):
     return float(np.mean(model.predict(rows) == rows["y"]))
 
 
-def test_a_schema_shapes_the_noise_by_default_and_curves_bend():
-    rows, fresh = table(), table(seed=1)
-    model = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(rows)
-    assert model.guarantee_.theorem == "docs/proofs/geometry.md"
+SHAPED = {
+    "plr": (3000, 4.0, "geometry", (1, 6, 3, 1)),
+    "average": (6000, 2.0, "geometry", (1, 6, 3, 1)),
+    "pst-f": (6000, 6.0, "feature_groups", (1, 1, 3, 6)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPED)
+def test_a_schema_shapes_the_noise_by_default_and_curves_bend(name):
+    n, epsilon, theorem, sizes = SHAPED[name]
+    rows, fresh = table(n), table(seed=1)
+    more = {"party": parts(rows)} if name == "average" else {}
+    settings = {"epsilon": epsilon, "schema": SCHEMA, "random_state": 0}
+    settings |= {"n_groups": 3} if name == "pst-f" else {}
+    model, ball = (
+        find_method(name).make(**settings, geometry=geometry).fit(rows, **more)
+        for geometry in ("auto", "l2")
+    )
+    assert model.guarantee_.theorem == f"docs/proofs/{theorem}.md"
     assert model.model_.encoder.form == "curves"
-    assert model.model_.facts.body == (1, 6, 3, 1)
-    ball = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, geometry="l2", random_state=0)
-    ball.fit(rows)
-    assert ball.guarantee_.theorem == "docs/proofs/objective_perturbation.md"
+    body = model.model_.facts.body
+    assert (tuple(sorted(body)) if name == "pst-f" else body) == sizes
+    assert ball.model_.facts.body is None
+    assert name == "pst-f" or ball.guarantee_.theorem != model.guarantee_.theorem
     assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
 
 
@@ -195,19 +211,6 @@ def test_a_branch_of_a_ball_stays_in_the_ball():
 
 def parts(rows, count=3):
     return np.arange(len(rows)) % count
-
-
-def test_an_average_has_noise_shaped_like_the_rows():
-    rows, fresh = table(6000), table(seed=1)
-    settings = {"epsilon": 2.0, "schema": SCHEMA, "random_state": 0}
-    model = CollaborativeClassifier(**settings).fit(rows, party=parts(rows))
-    assert model.guarantee_.theorem == "docs/proofs/geometry.md"
-    assert model.guarantee_.epsilon == 2.0
-    assert model.model_.encoder.form == "curves"
-    assert model.model_.facts.body == (1, 6, 3, 1)
-    ball = CollaborativeClassifier(**settings, geometry="l2").fit(rows, party=parts(rows))
-    assert ball.guarantee_.theorem != "docs/proofs/geometry.md"
-    assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
 
 
 def test_every_party_has_the_body_of_all_records_and_noise_of_its_own():

@@ -22,17 +22,6 @@ def stacked(**settings):
     return FeatureStackingClassifier(**{**SEEDED, "epsilon": 6.0, **settings})
 
 
-def test_a_schema_shapes_the_noise_of_every_group_by_default():
-    rows, fresh = table(6000), table(seed=1)
-    model = stacked().fit(rows)
-    assert model.model_.encoder.form == "curves"
-    assert sorted(model.model_.facts.body) == [1, 1, 3, 6]
-    assert model.guarantee_.theorem == "docs/proofs/feature_groups.md"
-    ball = stacked(geometry="l2").fit(rows)
-    assert ball.model_.facts.body is None
-    assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
-
-
 def test_importances_deal_out_epsilon_to_groups_of_whole_columns():
     plan, _ = stacked(schema=IMPORTANT, n_groups=3, epsilon=1.0).prepare(table(), None)
     assert plan.maps.frames

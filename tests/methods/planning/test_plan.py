@@ -10,7 +10,8 @@ from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.methods import PublicFacts
-from confrere.planning import choose, plan, plan_votes, privacy_cost
+from confrere.planning import choose, plan, plan_schema, plan_votes, privacy_cost
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
 from confrere_research.as_printed.minimiser import minimise
 from tests.world import each
@@ -127,3 +128,23 @@ def test_a_price_is_a_question(tmp_path):
     assert not second.affordable
     assert second.left == pytest.approx(0.3)
     assert "not covered" in str(second)
+
+
+FEATURES = (
+    Number("age", bounds=(18, 95), mean=50, sd=15),
+    Number("balance", bounds=(-2_000, 10_000)),
+    Category("job", values=("clerk", "nurse", "other")),
+    Flag("loan", share=0.2),
+)
+SCHEMA = PublicSchema(FEATURES, Label("y", positive=1, negative=0))
+
+
+@pytest.mark.parametrize("n", [300, 3_000, 300_000])
+def test_what_a_schema_leads_to_expect_is_what_is_used(n):
+    told = plan_schema(SCHEMA, n_samples=n, epsilon=1.0)
+    model = PrivateLogisticRegression(epsilon=1.0, schema=SCHEMA)
+    assert told.used == {"linear": "lines", "curves": "curves"}[model._encoder(n).form]
+    assert told.expected.kept == max(told.lines.kept, told.curves.kept)
+    assert told.declared is not None  # nobody says where balances are
+    assert "with mean and sd of every number declared" in str(told)
+    assert told.experts is None
