@@ -143,17 +143,16 @@ def grouped(factors: Sequence[Factor]) -> dict[Group, Counter[Factor]]:
 
 def expected_signal(
     factors: Sequence[Factor],  # Of the rows, the constant among them
-    *,
-    n_samples: int,  # Public number of records
+    allowed: Allowance,  # Of the fit
     curvature: float,  # Mean of ``p(1-p)`` that a declared base rate implies
-    rate: float,  # Of the noise that weights are seen through
+    *,
     log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
     # All factors that there could be, where forms are compared: the log-odds are theirs
     among: Sequence[Factor] | None = None,
 ) -> ExpectedSignal:
     among = factors if among is None else among
-    scale, records = prior_scale(among, log_odds), SEEN * n_samples * curvature
-    groups = grouped(factors)
+    scale, records = prior_scale(among, log_odds), SEEN * allowed.records * curvature
+    groups, rate = grouped(factors), reckoned_rate(allowed)
     # The most that survives in the groups so far, by how many parts of the rate they have.
     best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
     for counts in groups.values():
@@ -212,12 +211,10 @@ def choose_geometry(
     leaf: Leaf = "Max",  # What noise is made for: the body itself, or a ball in its coordinates
 ) -> tuple[Body, float]:
     """Return the body that rows are in, in coordinates that suit it, and the ridge in them."""
-    n_classes, rate, public = allowed.loss.n_classes, reckoned_rate(allowed), allowed.records
-    expected = expected_signal(
-        factors, n_samples=public, curvature=curvature, rate=rate, log_odds=log_odds
-    )
+    n_classes, rate = allowed.loss.n_classes, reckoned_rate(allowed)
+    expected = expected_signal(factors, allowed, curvature, log_odds=log_odds)
     shares = hedged_shares(factors, expected, BELIEF if n_classes == 2 else BELIEF_OF_MANY)
-    scale, records = prior_scale(factors, log_odds), SEEN * public * curvature
+    scale, records = prior_scale(factors, log_odds), SEEN * allowed.records * curvature
     levels = {}  # what columns have beside each other, by the model
     for group, counts in grouped(factors).items():
         for factor, noise in noise_variances(counts, rate * shares[group]).items():
@@ -355,13 +352,8 @@ def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats,
 def expect(schema: PublicSchema, form: Form, allowed: Allowance) -> ExpectedSignal:
     """Return what a form is expected to learn of one and the same log-odds, those of curves."""
     among, factors = (factors_of(schema.encoder(form=f).blocks())[0] for f in ("curves", form))
-    return expected_signal(
-        factors,
-        n_samples=allowed.records,
-        curvature=curvature_of(schema, allowed.loss.n_classes),
-        rate=reckoned_rate(allowed),
-        among=among,
-    )
+    curvature = curvature_of(schema, allowed.loss.n_classes)
+    return expected_signal(factors, allowed, curvature, among=among)
 
 
 def choose_form(
@@ -518,14 +510,9 @@ def expected_in(space: Geometry, allowed: Allowance, log_odds: float = LOG_ODDS)
     if isinstance(space, Frame):
         area = ExpectedArea(kept_in_ball(allowed, space.size), exponent=PLAIN)
         return area.near(log_odds)
-    schema = space.encoder.schema
-    found = expected_signal(
-        factors_of(space.encoder.blocks())[0],
-        n_samples=allowed.records,
-        curvature=curvature_of(schema, allowed.loss.n_classes),
-        rate=reckoned_rate(allowed),
-        log_odds=log_odds,
-    )
+    schema, factors = space.encoder.schema, factors_of(space.encoder.blocks())[0]
+    curvature = curvature_of(schema, allowed.loss.n_classes)
+    found = expected_signal(factors, allowed, curvature, log_odds=log_odds)
     return ExpectedArea(found.kept, exponent=exponent_of(schema)).near(log_odds)
 
 

@@ -457,9 +457,8 @@ class StackStart:
     @cached_property
     def low_precisions(self) -> Floats:
         """How precisely each source tells a weight of each group, ``(sources, groups)``."""
-        gaussian = [source.guarantee.delta > 0 for source in self.sources]
-        pairs = zip(self.told, gaussian, strict=True)
-        return np.array([self._precisions(facts, law) for (facts, _), law in pairs])
+        pairs = zip(self.told, (source.guarantee.delta > 0 for source in self.sources), strict=True)
+        return np.array([self._precisions(facts, gaussian) for (facts, _), gaussian in pairs])
 
     def _precisions(self, facts: StackFacts, gaussian: bool) -> list[float]:
         sizes = [len(group) + 1 for group in self.groups.groups]

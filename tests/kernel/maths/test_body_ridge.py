@@ -19,6 +19,7 @@ from confrere.methods.geometry import (
     expected_signal,
     hedged_shares,
     least_ridge,
+    reckoned_rate,
 )
 
 NUMBER = Factor(1, "number", 1 / 3)
@@ -39,7 +40,8 @@ def test_variances_of_known_laws():
 @pytest.mark.parametrize("n_samples", [100, 3_000, 100_000])
 def test_no_other_shares_let_more_signal_survive(n_samples):
     """The sum is written out here again, group by group, and shares are tried."""
-    found = expected_signal(FACTORS, n_samples=n_samples, curvature=0.2, rate=0.5)
+    allowed = allowance(0.5, n_samples)
+    found, rate = expected_signal(FACTORS, allowed, 0.2), reckoned_rate(allowed)
     scale = LOG_ODDS / sum(factor.weight for factor in FACTORS)
     groups = {"lines": [NUMBER, NUMBER, CONSTANT], "corners": [CATEGORY], "bends": [BENDS]}
 
@@ -53,7 +55,7 @@ def test_no_other_shares_let_more_signal_survive(n_samples):
                 h = SEEN * n_samples * 0.2 * factor.spread
                 for each in np.linalg.eigvalsh(factor.kernel):
                     t = scale * factor.weight * each
-                    s2 = coordinate_variance(dimension, factor.size) / (0.5 * shares[name]) ** 2
+                    s2 = coordinate_variance(dimension, factor.size) / (rate * shares[name]) ** 2
                     total += factor.spread * t * (t * h) / (t * h + 1 + s2 / h)
         return total
 
@@ -98,7 +100,7 @@ def test_the_least_ridge_costs_what_was_asked_for(n_classes):
     ids=["thousands of values", "thousands of numbers"],
 )
 def test_every_group_has_a_part_of_the_rate_whatever_the_others_are(factors):
-    expected = expected_signal(factors, n_samples=300, curvature=0.2, rate=0.09)
+    expected = expected_signal(factors, allowance(0.1, 300), 0.2)
     shares = hedged_shares(factors, expected)
     assert sum(shares.values()) == 1
     assert min(shares.values()) > 0
