@@ -42,15 +42,6 @@ SETTINGS = [
 ]
 
 
-def parties(ledger=None, **kw):
-    def books():
-        if ledger is None:
-            return loose_books("party")
-        return PartyAccounts(ledger=ledger, account="study", policy=PARTIES)
-
-    return [LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], books(), **kw) for k in range(M)]
-
-
 def plan(epsilon=1.0, method="statistic", **kw):
     auxiliary = None if method == "weights" else AUXILIARY
     asked = {"epsilon": epsilon, "method": method, "auxiliary": auxiliary}
@@ -60,9 +51,10 @@ def plan(epsilon=1.0, method="statistic", **kw):
 CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
 
 
-def parties_of_three():
+def parties(n_classes=2):
+    labels, more = Y if n_classes == 2 else CODES, {"n_classes": n_classes}
     return [
-        LocalParty(f"p{k}", X[k == OWNER], CODES[k == OWNER], loose_books("party"), n_classes=3)
+        LocalParty(f"p{k}", X[k == OWNER], labels[k == OWNER], loose_books("party"), **more)
         for k in range(M)
     ]
 
@@ -70,7 +62,7 @@ def parties_of_three():
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_classes):
-    local, labels = (parties_of_three(), CODES) if n_classes > 2 else (parties(), Y)
+    local, labels = parties(n_classes), CODES if n_classes > 2 else Y
     asked = plan(**settings, n_classes=n_classes)
     elected = poll(LocalFederation(local), asked, random_state=7)
     model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=np.unique(labels).tolist())
@@ -83,7 +75,7 @@ def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_clas
 
 
 def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for_it():
-    party = parties_of_three()[0]
+    party = parties(3)[0]
     asked = request_for(plan(method="soft", n_classes=3))
     ballot = asked.answer(party, SeededSource(0))["ballot"]
     assert ballot.dtype.str == "<i8"
@@ -95,7 +87,7 @@ def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for
         def ask(self, *args, **kw):
             return super().ask(*args, **kw) | {"p0": Payload(arrays={"ballot": ballot + 3})}
 
-    liar = Liar(parties_of_three())
+    liar = Liar(parties(3))
     found = poll(liar, plan(method="soft", n_classes=3), random_state=1)
     assert found.left_out == {"p0": "InvalidReply:range"}
 

@@ -5,14 +5,13 @@ import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import QuorumMissed
-from confrere.ledger import Ledger
 from confrere.methods.votes import Voting
 from confrere.solver.parties import PartySolutions
-from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.federation import LocalFederation
 from confrere_federation.parties.messages import PartyError
-from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
+from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.requests import request_for
+from tests.wire.conftest import loose_books
 from tests.wire.rounds import poll
 
 RNG = np.random.default_rng(0)
@@ -40,25 +39,14 @@ def plan(epsilon=1.0, **settings):
     return Voting(frame=FRAME, epsilon=epsilon, auxiliary=AUXILIARY, **more)
 
 
-def books(cap=5.0):
-    ledger = Ledger()
-    ledger.open_account("study", epsilon=cap, unit="party", neighbours="replace-one")
-    policy = Policy.anything(unit="party", neighbours="replace-one")
-    return PartyAccounts(ledger=ledger, account="study", policy=policy, answers=Answers())
+def books():
+    return loose_books("party")
 
 
-def parties(seed=None):
+def parties(n_classes=2):
+    labels, more = Y if n_classes == 2 else CODES, {"n_classes": n_classes}
     return [
-        LocalParty(name, X[name == OWNER], Y[name == OWNER], books(), seed and seed + k)
-        for k, name in enumerate(np.unique(OWNER).tolist())
-    ]
-
-
-def parties_of(n_classes):
-    if n_classes == 2:
-        return parties()
-    return [
-        LocalParty(name, X[name == OWNER], CODES[name == OWNER], books(), n_classes=3)
+        LocalParty(name, X[name == OWNER], labels[name == OWNER], books(), **more)
         for name in np.unique(OWNER).tolist()
     ]
 
@@ -77,7 +65,7 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
         for direction in np.vstack([np.eye(D), -np.eye(D)])
         for label in labels
     ]
-    parts = [request.part(one) for one in (*parties_of(n_classes), *extreme)]
+    parts = [request.part(one) for one in (*parties(n_classes), *extreme)]
     measured = 1 if settings["method"] == "cells" else 2  # shares pay in L1
     moved = max(float(np.linalg.norm(a - b, measured)) for a in parts for b in parts)
     assert moved <= mechanism.sensitivity
@@ -98,7 +86,7 @@ def test_who_is_not_ready_is_left_out_and_counts_as_split():
     outcome = poll(Without(local), plan(quorum=0.6))
     assert set(outcome.left_out) == {"p3"}
     assert "p3" not in outcome.receipts
-    assert [one.books.ledger.spent("study") for one in local] == [1.0] * 3 + [0.0] + [1.0] * 2
+    assert [one.books.ledger.spent("test") for one in local] == [1.0] * 3 + [0.0] + [1.0] * 2
     with pytest.raises(QuorumMissed):
         poll(Without(parties()), plan(quorum=1.0))
 
