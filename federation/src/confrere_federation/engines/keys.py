@@ -116,9 +116,7 @@ def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -
         ) from None
     certificate = certificate_beside(place)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise InvalidParameter(
-            f"node key: {place.name} is of another kind; make one: keys request."
-        )
+        raise InvalidParameter(f"node key: {place.name} is of another kind: keys request.")
     if read_certificate(certificate).public_key() != key.public_key():
         raise InvalidParameter(f"node key: {certificate.name} is the certificate of another key.")
     return NodeKey(key, certificate)
