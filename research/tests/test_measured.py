@@ -65,33 +65,26 @@ def test_tables_are_made_from_records():
         assert with_table(text, place, "another") != text
 
 
-#: Rows that are younger than the records of audits and mutations.
-YOUNGER = {"evaluate", "infer"}
-
-
 def test_recorded_audits_are_of_everything_and_as_they_should_be():
     found = {one["name"]: one for one in read_record("audits")["results"]}
-    assert {*IN_TABLE, *FAULTS} - set(found) <= YOUNGER
-    assert set(found) <= {*IN_TABLE, *FAULTS}
-    # What is offered has a row of the table: a contract says so. The record may be older than rows.
+    assert set(found) == {*IN_TABLE, *FAULTS}
     rows = {(row.method, str(row)) for row in ROWS}
     for name in set(IN_TABLE) & set(found):
         told = [AuditCase(**{f: row[f] for f in DIMENSIONS}) for row in found[name]["rows"]]
-        assert set() < {(name, str(row)) for row in told} <= rows
+        assert {(name, str(row)) for row in told} == {one for one in rows if one[0] == name}
     for name in AUDITED:
         assert found[name]["found"] <= found[name]["exact"] <= 1.0 + 1e-9
         assert found[name]["claimed"] == 1.0
     for name, fault in FAULTS.items():
         assert found[name]["found"] >= fault.at_least
-    assert all(one["cpu_seconds"] < 60 for one in found.values())
+    assert all(one["cpu_seconds"] < 2 * max(len(one["rows"]), 10) for one in found.values())
 
 
 def test_recorded_mutations_are_found_and_sound_code_is_not():
     sound, *broken = read_record("mutations")["results"]
     assert not any(sound["found"].values())
     names = [one["name"] for one in broken]
-    assert set(names) <= set(MUTATIONS)
-    assert all(MUTATIONS[name].methods[0] in YOUNGER for name in set(MUTATIONS) - set(names))
+    assert set(names) == set(MUTATIONS)
     for one in broken:
         wanted = MUTATIONS[one["name"]].found_by
         assert all(one["found"][tool] for tool in wanted)
