@@ -5,10 +5,10 @@ from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
+from confrere.assurance.audit.densities import densities_of
+from confrere.assurance.audit.exact import loss_between
 from confrere.assurance.audited import AUDITED, IN_TABLE
 from confrere.assurance.table import COMPARED, OTHERS, ROWS, AuditCase, audit_row, sides_of
-from confrere.audit.densities import densities_of
-from confrere.audit.exact import loss_between
 from confrere.errors import InvalidParameter
 from confrere.estimators import PrivateLogisticRegression
 from confrere.kernel.accountants import Exposure, Logistic, Softmax

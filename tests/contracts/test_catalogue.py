@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from confrere.assurance.audit.densities import densities
+from confrere.assurance.audit.estimator import prepared
 from confrere.audit import hardest_case
-from confrere.audit.densities import densities
-from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE, PRINTED, find_method
 from confrere.errors import InvalidParameter
 from confrere.simulation import SeededSource

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.audit.densities import densities, sum_law
+from confrere.assurance.audit.densities import densities, sum_law
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel import measurements

@@ -15,9 +15,9 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
+from confrere.assurance.audit.estimator import BulkSampler, bulk_sampler
 from confrere.assurance.audited import AUDITED, audit_all
 from confrere.audit import audit, audit_function, exact_audit, hardest_case, worst_pairs
-from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.data.frame import BoundedRows, into_ball
 from confrere.estimators import designed

@@ -6,7 +6,7 @@ from scipy import stats
 
 from confrere import PrivateLogisticRegression
 from confrere.arrays import sum_zero_basis
-from confrere.audit.adversary import log_density, opposed_case, random_unit, worst_loss
+from confrere.assurance.audit.adversary import log_density, opposed_case, random_unit, worst_loss
 from confrere.data.frame import BoundedRows, into_ball
 from confrere.estimators import designed
 from confrere.kernel import accountants, norms

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from confrere.assurance.audit.densities import densities, norms_of
+from confrere.assurance.audit.exact import minimiser
 from confrere.audit import exact_audit
-from confrere.audit.densities import densities, norms_of
-from confrere.audit.exact import minimiser
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1, L2
 from tests.kernel.test_geometry import body_of

@@ -12,8 +12,8 @@ from scipy import optimize, special, stats
 from confrere import PrivateLogisticRegression, accounting
 from confrere.accounting import profile
 from confrere.arrays import sum_zero_basis
+from confrere.assurance.audit.densities import densities
 from confrere.audit import audit, exact_audit
-from confrere.audit.densities import densities
 from confrere.estimators import designed
 from confrere.kernel import accountants
 from confrere.kernel.accountants import (

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from confrere.audit.adversary import worst_loss
-from confrere.audit.densities import log_density, norms_of
+from confrere.assurance.audit.adversary import worst_loss
+from confrere.assurance.audit.densities import log_density, norms_of
 from confrere.data import frame as rows_body
 from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidData, InvalidParameter

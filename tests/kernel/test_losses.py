@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confrere.audit.densities import bends
+from confrere.assurance.audit.densities import bends
 from confrere.errors import InvalidParameter
 from confrere.kernel.accountants import Logistic, Softmax, loss_of
 from confrere.solver.descent import curvature, residual

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.audit.adversary import log_density
+from confrere.assurance.audit.adversary import log_density
 from confrere.kernel.norms import L2
 from confrere.simulation import SeededSource
 from tests.world import ball, groups

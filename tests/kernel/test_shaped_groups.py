@@ -8,8 +8,8 @@ import pytest
 from scipy import special, stats
 
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
-from confrere.audit.adversary import worst_loss
-from confrere.audit.densities import norms_of
+from confrere.assurance.audit.adversary import worst_loss
+from confrere.assurance.audit.densities import norms_of
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
 from confrere.kernel.accountants import Exposure

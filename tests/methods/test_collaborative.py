@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere import CollaborativeClassifier
-from confrere.audit.adversary import log_density
+from confrere.assurance.audit.adversary import log_density
 from confrere.data.frame import Frame
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1

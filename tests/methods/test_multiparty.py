@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from confrere.assurance.audit.densities import densities
 from confrere.audit import Pair, audit_function
-from confrere.audit.densities import densities
 from confrere.data.frame import Frame
 from confrere.methods.votes import WHOLE, PartyBudget, Tally, Voting, noised_cells
 from confrere.simulation import SeededSource

@@ -10,8 +10,8 @@ from confrere import (
     PrivateLogisticRegression,
     TransferClassifier,
 )
-from confrere.audit.densities import densities_of
-from confrere.audit.exact import _largest, minimiser
+from confrere.assurance.audit.densities import densities_of
+from confrere.assurance.audit.exact import _largest, minimiser
 from confrere.data.cells import Coded, stored
 from confrere.errors import CompositionError
 from confrere.estimators import designed

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from confrere import FeatureStackingClassifier, SampleStackingClassifier
-from confrere.audit.adversary import log_density, opposed_case, random_case
+from confrere.assurance.audit.adversary import log_density, opposed_case, random_case
 from confrere.errors import CalibrationError
 from confrere.kernel.accountants import Exposure, Logistic, gaussian_delta
 from confrere.kernel.guarantee import Neighbours

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from confrere import CollaborativeClassifier
-from confrere.audit.densities import densities_of
+from confrere.assurance.audit.densities import densities_of
 from confrere.data.frame import Frame
 from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.audit.densities import densities
+from confrere.assurance.audit.densities import densities
 from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.methods.average import Expansion, joint_move, noised_coefficients, worst_angle

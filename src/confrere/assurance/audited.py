@@ -11,9 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.assurance.audit.estimator import audit
+from confrere.assurance.audit.exact import exact_audit
+from confrere.assurance.audit.function import audit_function
+from confrere.assurance.audit.hard_cases import audit_cases
+from confrere.assurance.audit.lattice import lattice_audit
+from confrere.assurance.audit.pairs import Pair
+from confrere.assurance.audit.result import AuditResult
 from confrere.assurance.table import ROWS, RowAudit, audit_row
-from confrere.audit import Pair, audit, audit_cases, audit_function, exact_audit, lattice_audit
-from confrere.audit.result import AuditResult
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import InvalidData
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from confrere.arrays import Floats
-from confrere.audit.densities import densities, sum_law
+from confrere.assurance.audit.densities import densities, sum_law
 from confrere.kernel.measurements import Objective, Point, SecureSum
 from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
 from confrere.kernel.streams import RandomSource

@@ -27,14 +27,14 @@ import pyarrow as pa
 from scipy import optimize, stats
 
 from confrere.accounting import total
+from confrere.assurance.audit.densities import densities_of
+from confrere.assurance.audit.estimator import prepared
+from confrere.assurance.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.assurance.cohort import CohortCounts, CohortSummary
 from confrere.assurance.evaluation import evaluate
 from confrere.assurance.inference import infer
 from confrere.assurance.noise_law import noise_audit
 from confrere.assurance.theorems import theorem_audit, tries_let_through
-from confrere.audit.densities import densities_of
-from confrere.audit.estimator import prepared
-from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
 from confrere.data.features import Category, Label, Number
 from confrere.data.schema import PublicSchema

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from confrere.accounting import profile
-from confrere.audit.densities import bends
-from confrere.audit.exact import hockey_stick
+from confrere.assurance.audit.densities import bends
+from confrere.assurance.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
 from confrere.kernel.accountants import GaussianLoss, Labels, Loss
 from confrere.kernel.guarantee import Neighbours

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from confrere import FeatureStackingClassifier, Ledger, PrivateLogisticRegression
+from confrere.assurance.audit.estimator import released_numbers
 from confrere.audit import Pair, audit, audit_function, worst_pairs
-from confrere.audit.estimator import released_numbers
 from confrere.errors import InvalidParameter
 from confrere.methods.design import AddRemove
 
@@ -102,7 +102,7 @@ class Leaky(PrivateLogisticRegression):
 
 
 def test_a_leaking_attribute_is_found():
-    from confrere.audit.estimator import FitSampler
+    from confrere.assurance.audit.estimator import FitSampler
 
     pair = worst_pairs(Leaky(), n_samples=10)[0]
     assert audit_function(FitSampler(Leaky()), pair, claimed=1.0, runs=60, batch=15).refuted

@@ -6,8 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from confrere.assurance.audit.events import (
+    epsilon_lower_bound,
+    lower_probability,
+    upper_probability,
+)
 from confrere.audit import Pair, audit_function
-from confrere.audit.events import epsilon_lower_bound, lower_probability, upper_probability
 from confrere.errors import InvalidParameter
 
 

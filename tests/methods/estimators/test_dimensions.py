@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression
-from confrere.audit.densities import densities
-from confrere.audit.exact import exact_audit
+from confrere.assurance.audit.densities import densities
+from confrere.assurance.audit.exact import exact_audit
 from confrere.catalogue import find_method
 from confrere.data.frame import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter

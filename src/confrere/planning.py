@@ -1,7 +1,6 @@
 """What epsilon, records, features and parties will bring, before any data are touched."""
 
-from confrere.methods.geometry import BEST, ExpectedArea
-from confrere.planning.forecast import (
+from confrere.assurance.planning import (
     choose,
     choose_votes,
     plan,
@@ -9,6 +8,7 @@ from confrere.planning.forecast import (
     plan_votes,
     privacy_cost,
 )
+from confrere.methods.geometry import BEST, ExpectedArea
 
 __all__ = ["BEST", "ExpectedArea"]
 __all__ += ["choose", "choose_votes", "plan", "plan_schema", "plan_votes", "privacy_cost"]

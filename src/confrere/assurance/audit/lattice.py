@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.audit.densities import densities
-from confrere.audit.estimator import prepared
-from confrere.audit.pairs import Pair, as_pairs, worst_pairs
+from confrere.assurance.audit.densities import densities
+from confrere.assurance.audit.estimator import prepared
+from confrere.assurance.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.kernel.norms import LatticeStep
 from confrere.kernel.streams import RandomSource
 from confrere.methods.plan import Term

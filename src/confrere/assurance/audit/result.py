@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from confrere.audit.events import attainable
+from confrere.assurance.audit.events import attainable
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
 from confrere.views import Pairs, Panel, Shown, Span, Tone, Word

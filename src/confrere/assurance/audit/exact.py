@@ -11,10 +11,16 @@ import numpy as np
 from scipy import optimize, special
 
 from confrere.arrays import Floats
-from confrere.audit.adversary import opposed_rows, worst_loss
-from confrere.audit.densities import Density, NoisedPoint, PerturbedTerm, densities, densities_of
-from confrere.audit.estimator import prepared
-from confrere.audit.pairs import Pair, as_pairs, worst_pairs
+from confrere.assurance.audit.adversary import opposed_rows, worst_loss
+from confrere.assurance.audit.densities import (
+    Density,
+    NoisedPoint,
+    PerturbedTerm,
+    densities,
+    densities_of,
+)
+from confrere.assurance.audit.estimator import prepared
+from confrere.assurance.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import TOLERANCE, Act, Objective

@@ -11,9 +11,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from confrere.audit.events import Event, Reduce, best_event, epsilon_lower_bound
-from confrere.audit.pairs import Pair, as_pairs
-from confrere.audit.result import AuditResult, Key, Records
+from confrere.assurance.audit.events import Event, Reduce, best_event, epsilon_lower_bound
+from confrere.assurance.audit.pairs import Pair, as_pairs
+from confrere.assurance.audit.result import AuditResult, Key, Records
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.views import progress_bar
 

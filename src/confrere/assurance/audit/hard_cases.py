@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from confrere.audit.pairs import Pair, worst_pairs
+from confrere.assurance.audit.pairs import Pair, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.estimators import (
     CollaborativeClassifier,

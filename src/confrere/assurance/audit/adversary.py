@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confrere.arrays import Floats, sum_zero_basis
-from confrere.audit.densities import log_det, norms_of, pull
+from confrere.assurance.audit.densities import log_det, norms_of, pull
 from confrere.kernel.accountants import Labels, Logistic, Loss
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L1, L2, Body, Norm

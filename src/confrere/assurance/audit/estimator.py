@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from confrere.audit.events import Reduce
-from confrere.audit.function import audit_function
-from confrere.audit.pairs import Pair, as_pairs, worst_pairs
-from confrere.audit.result import AuditResult
+from confrere.assurance.audit.events import Reduce
+from confrere.assurance.audit.function import audit_function
+from confrere.assurance.audit.pairs import Pair, as_pairs, worst_pairs
+from confrere.assurance.audit.result import AuditResult
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
 from confrere.methods import Plan

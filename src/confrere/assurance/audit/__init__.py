@@ -1,0 +1,1 @@
+"""Lower bounds on epsilon by sampling, and exact ratios of densities."""
