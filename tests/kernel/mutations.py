@@ -691,7 +691,11 @@ MUTATIONS = {
     ),
     "losses: curvature": Mutation(
         "two classes bend twice as much as accountants take",
-        _edited("audit.densities:bends", "rare * (1 - rare), 0.0)", "2 * rare * (1 - rare), 0.0)"),
+        _edited(
+            "assurance.audit.densities:bends",
+            "rare * (1 - rare), 0.0)",
+            "2 * rare * (1 - rare), 0.0)",
+        ),
         *_found("plr", "theorem"),
     ),
     "losses: classes": Mutation(
