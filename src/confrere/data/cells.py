@@ -513,34 +513,19 @@ def _offsets(n: int, size: int) -> NDArray[np.intp]:
     return np.arange(n) // sub_rows(size) * size
 
 
-@dataclass(frozen=True, eq=False)
-class PackedCodes:
-    """One small whole number per row, in memory or in a file: a vertex of each of some columns."""
-
-    codes: Whole
-    columns: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Number of vertices: all combinations."""
-        return math.prod(self.sizes)
-
-
 def narrow(codes: Whole, size: int) -> Whole:
     """Return codes below ``size`` in as few bytes as will do."""
     return codes.astype(np.min_scalar_type(size - 1), copy=False)
 
 
-def stored(columns: Sequence[Whole], sizes: Sequence[int]) -> list[PackedCodes]:
-    """Return the codes of columns, small ones together."""
+def stored(columns: Sequence[Whole], sizes: Sequence[int]) -> list[Whole]:
+    """Return the codes of columns, small ones together: one number per row, a vertex of each."""
     found = []
     for group in packed(sizes):
-        mine = tuple(sizes[j] for j in group)
         code = columns[group[-1]]
         for j in reversed(group[:-1]):  # below PACKED
             code = code.astype(np.int16) * np.int16(sizes[j]) + columns[j]
-        found.append(PackedCodes(narrow(code, math.prod(mine)), tuple(group), mine))
+        found.append(narrow(code, math.prod(sizes[j] for j in group)))
     return found
 
 
@@ -548,19 +533,20 @@ def stored(columns: Sequence[Whole], sizes: Sequence[int]) -> list[PackedCodes]:
 class Coded:
     """Rows ``shrink_i * (V_1[code_i1], V_2[code_i2], ...)``: never written down as a whole."""
 
-    stores: tuple[PackedCodes, ...]
+    codes: tuple[Whole, ...]  #: As :func:`stored`, in memory or in a file
     tables: tuple[Floats, ...]  #: ``V_j`` of every raw column: one row per vertex
     shrink: Floats | None = None
+    groups: Sequence[Sequence[int]] = ()  #: Which columns share each code
     shape: tuple[int, int] = field(init=False)  #: Rows and columns
     width: int = field(init=False)  #: Stored numbers per row
     parts: list[slice] = field(init=False)  #: Where the numbers of every raw column are
 
     def __post_init__(self) -> None:
         ends = np.cumsum([0, *(table.shape[1] for table in self.tables)]).tolist()
-        shape = len(self.stores[0].codes), ends[-1]
-        vars(self).update(
-            shape=shape, width=len(self.stores), parts=[*starmap(slice, pairwise(ends))]
-        )
+        groups = self.groups or packed([len(table) for table in self.tables])
+        shape = len(self.codes[0]), ends[-1]
+        parts = [*starmap(slice, pairwise(ends))]
+        vars(self).update(shape=shape, width=len(groups), parts=parts, groups=groups)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -574,14 +560,15 @@ class Coded:
         keep = np.isin(np.arange(self.shape[1]), chosen[1])
         pairs = zip(self.tables, self.parts, strict=True)
         tables = tuple(table[:, keep[part]] for table, part in pairs)
-        used = tuple(one for one in self.stores if any(tables[j].size for j in one.columns))
-        return replace(self, tables=tables, stores=used)
+        used = [k for k, group in enumerate(self.groups) if any(tables[j].size for j in group)]
+        codes, groups = tuple(self.codes[k] for k in used), [self.groups[k] for k in used]
+        return replace(self, codes=codes, tables=tables, groups=groups)
 
     def kept(self, keep: Callable[..., Any]) -> Coded:
         """Return the same rows with their codes kept by ``keep``: in a file, say."""
-        stores = tuple(replace(store, codes=keep(store.codes)) for store in self.stores)
+        codes = tuple(map(keep, self.codes))  # first, as whoever keeps them counts on it
         shrink = None if self.shrink is None else keep(self.shrink)
-        return replace(self, stores=stores, shrink=shrink)
+        return replace(self, codes=codes, shrink=shrink)
 
     def map(self, change: Callable[[int, Floats], Floats]) -> Coded:
         """Return rows whose every column's vertices have other numbers."""
@@ -595,12 +582,12 @@ class Coded:
         """Return every row's product with every row of ``W``: ``(m, rows)``."""
         total: Floats = np.zeros((len(W), len(self)))
         room = np.empty(len(self))
-        for store in self.stores:
-            products = [self.tables[j] @ W[:, self.parts[j]].T for j in store.columns]
+        for codes, group in zip(self.codes, self.groups, strict=True):
+            products = [self.tables[j] @ W[:, self.parts[j]].T for j in group]
             table = np.ascontiguousarray(_combined(products).T)
             for row, each in zip(total, table, strict=True):
                 # "raise" would copy through a buffer
-                row += np.take(each, store.codes, out=room, mode="clip")
+                row += np.take(each, codes, out=room, mode="clip")
         if self.shrink is not None:
             total *= self.shrink
         return total
@@ -614,15 +601,16 @@ class Coded:
             R = R * self.shrink
         n, width = self.shape
         total = np.empty((len(R), width))
-        for store in self.stores:
-            size = store.size
-            places = np.add(store.codes, _offsets(n, size), dtype=np.intp)
+        for codes, group in zip(self.codes, self.groups, strict=True):
+            sizes = [len(self.tables[j]) for j in group]
+            size = math.prod(sizes)
+            places = np.add(codes, _offsets(n, size), dtype=np.intp)
             pieces = -(-n // sub_rows(size))
             for row, weights in zip(total, R, strict=True):
                 counts = np.bincount(places, weights, minlength=pieces * size)
-                # One axis per column of the store, the first one changing fastest.
-                cube = counts.reshape(pieces, size).sum(axis=0).reshape(store.sizes[::-1])
-                for k, j in enumerate(store.columns):
+                # One axis per column of the group, the first one changing fastest.
+                cube = counts.reshape(pieces, size).sum(axis=0).reshape(sizes[::-1])
+                for k, j in enumerate(group):
                     axes = tuple(a for a in range(cube.ndim) if a != cube.ndim - 1 - k)
                     row[self.parts[j]] = _weighted(cube.sum(axis=axes), self.tables[j])
         return total
@@ -638,9 +626,11 @@ class Coded:
         out = np.empty(self.shape)
         for start in range(0, len(self), _WRITTEN):
             part = slice(start, start + _WRITTEN)
-            for store in self.stores:
-                digits = np.unravel_index(store.codes[part], store.sizes, order="F")
-                for j, digit in zip(store.columns, digits, strict=True):
+            for codes, group in zip(self.codes, self.groups, strict=True):
+                sizes = [len(self.tables[j]) for j in group]
+                for j, digit in zip(
+                    group, np.unravel_index(codes[part], sizes, order="F"), strict=True
+                ):
                     out[part, self.parts[j]] = self.tables[j].take(digit, axis=0)
         if self.shrink is not None:
             out *= np.asarray(self.shrink)[:, None]

@@ -20,8 +20,8 @@ from confrere.arrays import Floats
 from confrere.data.cells import (
     MISSING_TEXTS,
     Coded,
-    PackedCodes,
     RowRule,
+    Whole,
     declared_columns,
     each_column,
     narrow,
@@ -116,7 +116,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the rows of a table, or of an array of the declared columns, of norm at most 1."""
         return self.coded(self.codes(X)).toarray()
 
-    def codes(self, X: Any) -> list[PackedCodes]:
+    def codes(self, X: Any) -> list[Whole]:
         """Return the codes of a table, whatever the form.
 
         What is wrong is said of every column at once, and never with a value.
@@ -132,13 +132,13 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found = each_column(self.schema.features, codes)
         return stored(found, [feature.size for feature in self.schema.features])
 
-    def coded(self, stores: Sequence[PackedCodes]) -> Coded:
+    def coded(self, codes: Sequence[Whole]) -> Coded:
         """Return rows of Euclidean norm at most 1: those that touch it are shorter by a hair."""
         tables = [column.table for column in self.columns]
         ends = np.cumsum([table.shape[1] for table in tables])
         weights = self.multipliers() if self.weighted else np.ones(ends[-1])
         pairs = zip(tables, np.split(weights / self.norm, ends[:-1]), strict=True)
-        rows = Coded(tuple(stores), tuple(table * own for table, own in pairs))
+        rows = Coded(tuple(codes), tuple(table * own for table, own in pairs))
         margin = 1 + (rows.shape[1] + 8) * float(np.finfo(np.float64).eps)
         reach = sum(float(np.square(table).sum(axis=1).max()) for table in rows.tables)
         if self.rows == "clip" and math.sqrt(reach) * margin <= 1:

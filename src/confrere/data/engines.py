@@ -19,6 +19,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -97,7 +98,11 @@ class SpillFolder:
         step = max(1, 2**22 // max(1, array[:1].size))
         for start in range(0, len(array), step):
             self.append(name, array[start : start + step], len(array))
-        return MappedRows(self.path / name, array.dtype, array.shape, self)
+        return self.mapped(name, array.dtype, array.shape)
+
+    def mapped(self, name: str, dtype: Any, shape: tuple[int, ...]) -> MappedRows:
+        """Return what was written to a file, which stays as long as that is used."""
+        return MappedRows(self.path / name, dtype, shape, self)
 
     def __reduce__(self) -> Any:
         # Workers read what the owner removes.
@@ -230,10 +235,10 @@ class DaskCluster(_Shared):
     def map(self, work: Callable[[int], Sums], parts: range) -> Iterator[Sums]:
         # A worker that dies gives its tasks back to the scheduler, which finds another one. If
         # none is left, or a task met too many deaths, it is done here: the sum is the same.
-        futures = [self.client.submit(work, number, pure=False) for number in parts]
-        for number, future in zip(parts, futures, strict=True):
+        futures = deque(self.client.submit(work, number, pure=False) for number in parts)
+        for number in parts:
             try:
-                found = future.result()
+                found = futures.popleft().result()  # which workers then forget
             except Exception:  # whatever a cluster raises; what is wrong with the rows shows again
                 found = work(number)
             yield found

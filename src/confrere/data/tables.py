@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -39,14 +39,12 @@ from typing_extensions import override
 from confrere.data.cells import (
     MISSING_TEXTS,
     Container,
-    PackedCodes,
     as_cells,
     column_names,
     declared_columns,
     n_rows_of,
 )
-from confrere.data.encoding import SchemaEncoder
-from confrere.data.engines import MappedRows, SpillFolder
+from confrere.data.engines import SpillFolder
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
 from confrere.files import file_stamp
@@ -430,16 +428,12 @@ def _untyped(found: Any, names: list[str]) -> Iterator[Batch]:
 
 def from_environment(text: str) -> str:
     """Replace every ``${NAME}`` by that environment variable; what is not set is named."""
-
-    def found(match: re.Match[str]) -> str:
-        value = os.environ.get(match[1])
-        if value is None:
-            raise InvalidParameter(
-                f"connection names the environment variable {match[1]}, which is not set."
-            )
-        return value
-
-    return re.sub(r"\$\{(\w+)\}", found, text)
+    names = re.findall(r"\$\{(\w+)\}", text)
+    if unset := [name for name in names if name not in os.environ]:
+        raise InvalidParameter(
+            f"connection names the environment variable {unset[0]}, which is not set."
+        )
+    return re.sub(r"\$\{(\w+)\}", lambda match: os.environ[match[1]], text)
 
 
 def open_table(
@@ -494,70 +488,56 @@ _IN_MEMORY = 2**27
 
 
 def gathered(
-    blocks: Iterable[tuple[list[PackedCodes], Array]], expected: int | None = None
-) -> tuple[list[PackedCodes], Array]:
-    """Return codes and labels, block after block, as one: in memory if few, else in files."""
-    kept: list[list[Any]] = []
+    blocks: Iterable[Sequence[Array]], expected: int | None = None, *, shared: bool = False
+) -> tuple[list[Any], Array]:
+    """Return codes and labels, which come last, block after block, as one each.
+
+    Codes are in memory if they are few and nobody shares them, else in files.
+    """
+    kept: list[list[Array]] = []
     labels: list[Array] = []
-    stores: list[PackedCodes] = []
     folder, done, least = None, 0, expected or 0
     with progress_bar("decoding rows", least, shown=(expected or _IN_MEMORY) >= 2**20) as tell:
-        for stores, some in blocks:
-            kept.append([store.codes for store in stores])
-            labels.append(some)
-            done += len(some)
-            each = sum(codes.itemsize for codes in kept[-1])
-            if folder is None and each * max(done, least) > _IN_MEMORY:
+        for *codes, own in blocks:
+            kept.append(codes)
+            labels.append(own)
+            done += len(own)
+            each = sum(one.itemsize for one in codes)
+            if folder is None and (shared or each * max(done, least) > _IN_MEMORY):
                 folder = SpillFolder()
             if folder is not None:
                 for k, pieces in enumerate(zip(*kept, strict=True)):
                     folder.append(f"rows-{k}", np.concatenate(pieces), max(done, least))
                 kept.clear()
             tell(done)
-    if folder is None:
-        pairs = zip(stores, zip(*kept, strict=True), strict=True)
-        stores = [replace(one, codes=np.concatenate(pieces)) for one, pieces in pairs]
-    else:
-        stores = _in_files(stores, folder, done)
-    return stores, np.concatenate(labels)
+    found: list[Any] = [np.concatenate(pieces) for pieces in zip(*kept, strict=True)]
+    if folder is not None:
+        found = [folder.mapped(f"rows-{k}", one.dtype, (done,)) for k, one in enumerate(codes)]
+    return found, np.concatenate(labels)
 
 
-def _in_files(stores: list[PackedCodes], folder: SpillFolder, rows: int) -> list[PackedCodes]:
-    return [
-        replace(one, codes=MappedRows(folder.path / f"rows-{k}", one.codes.dtype, (rows,), folder))  # type: ignore[arg-type]
-        for k, one in enumerate(stores)
-    ]
+#: Makes codes and labels of some rows.
+Coding: TypeAlias = Callable[[Batch], Sequence[Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class _GroupCodes:
-    """The codes of one row group, written where they belong in files that all workers find."""
+class _Group:
+    """What becomes of one row group: for whoever works for an engine."""
 
     table: Parquet
-    encoder: SchemaEncoder
-    paths: Sequence[Path]
+    columns: Sequence[str]
+    work: Coding
 
     def __call__(self, number: int) -> Sums:
-        first = sum(rows for _, _, rows in self.table.groups[:number])
-        for batch in self.table.part(number).read(self.encoder.schema.columns, least=0):
-            for path, store in zip(self.paths, self.encoder.codes(batch), strict=True):
-                with path.open("r+b") as file:
-                    file.seek(first * store.codes.itemsize)
-                    file.write(store.codes.tobytes())
-            first += len(batch)
-        return ()
+        found = map(self.work, self.table.part(number).read(self.columns, least=0))
+        return tuple(np.concatenate(pieces) for pieces in zip(*found, strict=True))
 
 
-def codes_by(engine: Engine, table: Parquet, encoder: SchemaEncoder) -> list[PackedCodes]:
-    """Return the codes of a table whose row groups are encoded by those who work for an engine."""
-    names = encoder.schema.columns
-    stores = encoder.codes(pa.table({name: pa.array([], pa.string()) for name in names}))
-    folder, rows = SpillFolder(), table.rows or 0
-    folder.check_room(rows * sum(store.codes.itemsize for store in stores))
-    paths = [folder.path / f"rows-{k}" for k in range(len(stores))]
-    for path, store in zip(paths, stores, strict=True):
-        path.touch(mode=0o600, exist_ok=False)
-        os.truncate(path, rows * store.codes.itemsize)
-    for _ in engine.map(_GroupCodes(table, encoder, paths), range(len(table.groups))):
-        pass
-    return _in_files(stores, folder, rows)
+def coded(
+    table: RowTable, columns: Sequence[str], work: Coding, engine: Engine | None, least: int = 1
+) -> tuple[list[Any], Array]:
+    """Return codes and labels of a table; of one in row groups, by those who work for an engine."""
+    if engine is None or not isinstance(table, Parquet) or len(table.groups) < 2:
+        return gathered(map(work, table.read(columns, least=least)), table.rows)
+    numbers = range(len(table.groups))
+    return gathered(engine.map(_Group(table, columns, work), numbers), table.rows, shared=True)

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from inspect import currentframe
 from traceback import walk_stack
 from types import MappingProxyType
@@ -52,7 +52,7 @@ from confrere.data.cells import (
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import check_engine, opened_engine
 from confrere.data.schema import PublicSchema
-from confrere.data.tables import Parquet, RowTable, codes_by, gathered
+from confrere.data.tables import RowTable, coded
 from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
 from confrere.kernel.guarantee import Guarantee, added, check_bound, check_epsilon
 from confrere.kernel.release import paying
@@ -928,10 +928,10 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
     ) -> tuple[Coded, NDArray[Any], SchemaEncoder]:
         """Return rows and labels of a raw table in any container, and what encodes so many."""
         if isinstance(X, RowTable):
-            stores, labels = self._read(encoder, X, y)
+            codes, labels = self._read(encoder, X, y)
         else:
-            stores, labels = encoder.codes(X), self._labels(encoder, X, y)
-        n_rows = len(stores[0].codes)
+            codes, labels = encoder.codes(X), _labels(encoder, X, y)
+        n_rows = len(codes[0])
         outcome = encoder.schema.outcome
         if outcome and getattr(outcome, "positive", None) and not (labels > 0).any():
             # Not refused: whether one row has it must not decide whether a fit fails.
@@ -942,41 +942,16 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         self.n_features_in_ = len(encoder.schema.columns)
         self.feature_names_in_ = np.array(encoder.schema.columns, dtype=object)
         chosen = self._encoder(n_rows) or encoder
-        return chosen.coded(stores), labels, chosen
+        return chosen.coded(codes), labels, chosen
 
     def _read(self, encoder: SchemaEncoder, table: RowTable, y: object) -> tuple[Any, Any]:
         outcome = encoder.schema.outcome
         label = y if outcome is None else outcome.column
         if not isinstance(label, str):
             raise InvalidParameter("y must be the name of the table's label column.")
-        columns = [*encoder.schema.columns, label]
-        batches = table.read(columns, least=self._least_rows)
-        own = label if outcome is None else None
+        work = partial(_coding, encoder, label if outcome is None else None)
         with opened_engine(getattr(self, "engine", None)) as engine:
-            if engine is not None and isinstance(table, Parquet) and len(table.groups) > 1:
-                stores = codes_by(engine, table, encoder)
-                read = table.read([label], least=self._least_rows)
-                labels = [self._labels(encoder, one, own and one[own]) for one in read]
-                return stores, np.concatenate(labels)
-        pairs = (
-            (encoder.codes(batch), self._labels(encoder, batch, own and batch[own]))
-            for batch in batches
-        )
-        return gathered(pairs, table.rows)
-
-    def _labels(self, encoder: SchemaEncoder, X: object, y: object) -> NDArray[Any]:
-        outcome = encoder.schema.outcome
-        if y is None and (outcome is None or not is_table(X)):
-            raise InvalidData(NO_LABELS)
-        labels = X if y is None else y
-        if outcome is not None:
-            found = outcome.encode(outcome.column_of(labels))
-        else:
-            found = plain_labels("y", labels)
-            check_classification_targets(found)
-        if len(found) != n_rows_of(X):
-            raise InvalidData("y must hold one label per row of X.")
-        return found
+            return coded(table, [*encoder.schema.columns, label], work, engine, self._least_rows)
 
     def _features(self) -> list[str]:
         """Return the columns' names as releases write them, where nothing encodes them."""
@@ -1027,6 +1002,26 @@ class LinearClassifier(PrivateClassifier):
         """Return coefficients per public unit: a data frame, or without pandas its columns."""
         check_is_fitted(self)
         return summarised(self.model_).frame()
+
+
+def _coding(encoder: SchemaEncoder, label: str | None, batch: Any) -> list[NDArray[Any]]:
+    """Return codes and labels of some rows; a label that no schema declares has its column said."""
+    return [*encoder.codes(batch), _labels(encoder, batch, label and batch[label])]
+
+
+def _labels(encoder: SchemaEncoder, X: object, y: object) -> NDArray[Any]:
+    outcome = encoder.schema.outcome
+    if y is None and (outcome is None or not is_table(X)):
+        raise InvalidData(NO_LABELS)
+    labels = X if y is None else y
+    if outcome is not None:
+        found = outcome.encode(outcome.column_of(labels))
+    else:
+        found = plain_labels("y", labels)
+        check_classification_targets(found)
+    if len(found) != n_rows_of(X):
+        raise InvalidData("y must hold one label per row of X.")
+    return found
 
 
 def designed(model: _Model, /, **settings: object) -> _Model:

@@ -398,7 +398,7 @@ def _codes(X: Floats | Coded) -> list[Array]:
     if not isinstance(X, Coded):
         return [X]
     shrink = [] if X.shrink is None else [np.asarray(X.shrink)]
-    return [np.asarray(store.codes) for store in X.stores] + shrink
+    return [*map(np.asarray, X.codes), *shrink]
 
 
 def _arrays(party: LocalParty) -> Arrays:

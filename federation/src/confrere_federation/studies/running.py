@@ -34,7 +34,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
-from confrere.data.cells import Coded, PackedCodes, UnitCounts, encode_labels
+from confrere.data.cells import Coded, UnitCounts, encode_labels
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.report import DataReport, data_report
 from confrere.data.schema import PublicSchema
@@ -805,16 +805,15 @@ def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = Non
     encoder, seen = encoder or study.encoder, UnitCounts(unit, study.privacy.max_rows_per_unit)
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
-    def blocks() -> Iterator[tuple[list[PackedCodes], NDArray[Any]]]:
+    def blocks() -> Iterator[list[NDArray[Any]]]:
         for batch in table.read(list(columns)):
             kept = seen.bounded(batch)
             if len(kept):
                 if counts is not None:
                     sums[:] += counts.sums(kept)
-                yield [] if counts else encoder.codes(kept), schema.label(kept)
+                yield [*([] if counts else encoder.codes(kept)), schema.label(kept)]
 
     codes, labels = gathered(blocks(), table.rows)
-    assert labels is not None
     if counts is not None:  # cells that no model could be learned from are counted, too
         return Rows(np.broadcast_to(0.0, (len(labels), 1)), labels, sums)
     return Rows(encoder.coded(codes), labels)
