@@ -488,7 +488,7 @@ _IN_MEMORY = 2**27
 
 
 def gathered(
-    blocks: Iterable[Sequence[Array]], expected: int | None = None, *, shared: bool = False
+    blocks: Iterable[Sequence[Array]], expected: int | None, *, shared: bool = False
 ) -> tuple[list[Any], Array]:
     """Return codes and labels, which come last, block after block, as one each.
 
@@ -497,7 +497,7 @@ def gathered(
     kept: list[list[Array]] = []
     labels: list[Array] = []
     folder, done, least = None, 0, expected or 0
-    with progress_bar("decoding rows", least, shown=(expected or _IN_MEMORY) >= 2**20) as tell:
+    with progress_bar("decoding rows", least, shown=not 0 < least < 2**20) as tell:
         for *codes, own in blocks:
             kept.append(codes)
             labels.append(own)
