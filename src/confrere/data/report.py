@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, astuple, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, cast
 
@@ -29,7 +29,7 @@ from confrere.data.cells import (
     as_cells,
     is_table,
 )
-from confrere.data.features import Feature, Label, Number, Outcome
+from confrere.data.features import Feature, Number, Outcome
 from confrere.data.schema import PublicSchema
 from confrere.data.tables import RowTable, open_table
 from confrere.errors import InvalidData
@@ -112,7 +112,9 @@ class _Look:
         self.declared, self.column, self.refusal = declared, declared.column, ""
         self.rows = self.missing = self.undeclared = 0
         self.texts = _Texts(declared.known)
-        self.sides = _Texts(getattr(declared, "positive", None) or ())
+        #: What counts as 1 stands first among labels.
+        self.positive = getattr(declared, "positive", None) or ()
+        self.sides = _Texts(self.positive)
         # Rows of every place, and of numbers below and above the bounds, and of every sentinel.
         self.held, self.outside, self.sentinels = (
             np.zeros(size, dtype=np.int64) for size in (declared.size, 2, len(SENTINELS))
@@ -121,8 +123,16 @@ class _Look:
     def add(self, cells: Cells) -> None:
         """Count what is in some cells; keep what encoding says where it refuses them."""
         self.rows += len(cells)
+        declared = self.declared
         try:
-            places = self._places(cells)
+            if isinstance(declared, Number):
+                x, strange = declared.read(cells)
+                lo, hi = declared.bounds
+                self.outside += [np.count_nonzero(x < lo), np.count_nonzero(x > hi)]
+                self.sentinels += [np.count_nonzero(x == value) for value in SENTINELS]
+                places = declared.placed(x, strange)
+            else:
+                places = declared.places(cells)
         except InvalidData as error:
             self.refusal = str(error).removeprefix(f"column {self.column!r}: ").rstrip(".")
             return
@@ -130,21 +140,8 @@ class _Look:
         self.undeclared += int(np.count_nonzero(places == UNKNOWN))
         self.texts.add(cells, places == UNKNOWN)
         self.held += np.bincount(places[places >= 0], minlength=len(self.held))
-        if isinstance(self.declared, Outcome) and not self._positive():
+        if self.positive and not self.held[: len(self.positive)].any():
             self.sides.add(cells, places != MISSING)
-
-    def _places(self, cells: Cells) -> NDArray[np.intp]:
-        declared = self.declared
-        if not isinstance(declared, Number):
-            return declared.places(cells)
-        x, strange = declared.read(cells)
-        lo, hi = declared.bounds
-        self.outside += [np.count_nonzero(x < lo), np.count_nonzero(x > hi)]
-        self.sentinels += [np.count_nonzero(x == value) for value in SENTINELS]
-        return declared.placed(x, strange)
-
-    def _positive(self) -> int:
-        return int(self.held[: len(getattr(self.declared, "positive", None) or ())].sum())
 
     @property
     def constant(self) -> bool:
@@ -166,36 +163,37 @@ class _Look:
             yield from self._numbers(self.declared)
         if self.constant:
             hint = "nothing can be learned from it: see the bounds and the unit, or leave it out"
-            text = "every row is the same once it is encoded"
-            yield self._finding("constant", self.rows, text, hint)
+            yield self._said("constant", "every row is the same once it is encoded", hint)
 
-    def _finding(
-        self, kind: str, rows: int, text: str, hint: str, *, refused: bool = False
-    ) -> Finding:
+    def _said(self, kind: str, text: str, hint: str, *, refused: bool = False) -> Finding:
+        """Return what is wrong with all rows."""
         severity: Severity = "refused" if refused else "warning"
-        return Finding(self.column, kind, severity, rows, text, hint)
+        return Finding(self.column, kind, severity, self.rows, text, hint)
+
+    def _some(
+        self, kind: str, rows: int, what: str, hint: str, *, refused: bool = False
+    ) -> Finding:
+        told = f"{counted(rows, self.rows)} {what}"
+        return replace(self._said(kind, told, hint, refused=refused), rows=rows)
 
     def _wrong(self) -> Iterator[Finding]:
         feature, count = cast(Feature, self.declared), self.undeclared
         collected, what = feature.collects, re.split("[,;]", feature.strange)[0]
         token, held = max(self.texts.tokens.items(), key=lambda pair: pair[1], default=("", 0))
         if held and held >= count / 2:
-            text = f"{counted(held, self.rows)} hold {token!r}, which is {what}"
             hint = f'declare that it stands for nothing: na = ["{token}"]'
-            yield self._finding("sentinel", held, text, hint, refused=not collected)
+            told = f"hold {token!r}, which is {what}"
+            yield self._some("sentinel", held, told, hint, refused=not collected)
         elif count and (not collected or count >= COLLECTED * self.rows):
-            text = f"{counted(count, self.rows)} hold {what}"
-            if collected:
-                text += f" (encoded as unknown = {getattr(feature, 'unknown', None)!r})"
-            hint = self.texts.hint()
-            yield self._finding("undeclared", count, text, hint, refused=not collected)
+            unknown = f" (encoded as unknown = {getattr(feature, 'unknown', None)!r})"
+            told = f"hold {what}{unknown if collected else ''}"
+            yield self._some("undeclared", count, told, self.texts.hint(), refused=not collected)
         if self.missing and feature.missing is None:
-            text = f"{counted(self.missing, self.rows)} have no value"
             hint = 'declare what it means: missing = "indicator", or a value'
-            yield self._finding("missing", self.missing, text, hint, refused=True)
+            yield self._some("missing", self.missing, "have no value", hint, refused=True)
         if self.refusal:
             hint = "convert the column, or declare another kind"
-            yield self._finding("kind", self.rows, self.refusal, hint, refused=True)
+            yield self._said("kind", self.refusal, hint, refused=True)
 
     def _numbers(self, feature: Number) -> Iterator[Finding]:
         apart = self.sentinels * self._apart(feature)
@@ -203,25 +201,21 @@ class _Look:
         outside, held = self.outside.copy(), self.held.copy()
         if count:
             value = SENTINELS[-at]
-            text = f"{counted(count, self.rows)} hold {value}, far from all other values"
             hint = f"if it stands for nothing, declare na = [{value}]"
-            yield self._finding("sentinel", count, text, hint)
+            yield self._some("sentinel", count, f"hold {value}, far from all other values", hint)
             outside -= [count * (value < feature.bounds[0]), count * (value > feature.bounds[1])]
             held[feature.nearest(np.array([value]))] -= count
         out, present = int(outside.sum()), int(held.sum())
+        hint = "see the unit and the bounds: what lies outside is moved to the nearest bound"
         if out > max(2, OUTSIDE * present):
             pairs = zip(("below", "above"), outside, strict=True)
             where = " and ".join(word for word, there in pairs if there)
-            text = f"{counted(out, self.rows)} lie {where} the bounds"
+            yield self._some("outside", out, f"lie {where} the bounds", hint)
         elif present and feature.mean is not None and feature.sd is not None:
             middle = feature.points()[np.searchsorted(np.cumsum(held), present / 2)]
-            if abs(middle - feature.mean) <= OFF_CENTRE * feature.sd:
-                return
-            text = f"the middle lies over {OFF_CENTRE:g} sd from the declared mean"
-        else:
-            return
-        hint = "see the unit and the bounds: what lies outside is moved to the nearest bound"
-        yield self._finding("outside", out, text, hint)
+            if abs(middle - feature.mean) > OFF_CENTRE * feature.sd:
+                text = f"the middle lies over {OFF_CENTRE:g} sd from the declared mean"
+                yield replace(self._said("outside", text, hint), rows=out)
 
     def _apart(self, feature: Number) -> NDArray[np.bool_]:
         """Return which sentinels probably stand for missing: one row of a hundred or more.
@@ -246,29 +240,26 @@ class _Look:
     def _outcome(self, outcome: Outcome) -> Iterator[Finding]:
         present = self.rows - self.missing
         if self.refusal:
-            hint = "convert the column"
-            yield self._finding("label", self.rows, self.refusal, hint, refused=True)
+            yield self._said("label", self.refusal, "convert the column", refused=True)
             return
         if self.missing:
             hint = "drop them by a rule that does not look at other rows"
-            text = f"{counted(self.missing, self.rows)} have no label"
-            yield self._finding("label", self.missing, text, hint, refused=True)
+            yield self._some("label", self.missing, "have no label", hint, refused=True)
         if self.undeclared:
-            text = f"{counted(self.undeclared, self.rows)} have a label that is not declared"
-            hint = self.texts.hint()
-            yield self._finding("label", self.undeclared, text, hint, refused=True)
-            return
-        if not isinstance(outcome, Label) or outcome.positive is None or not present:
-            return
-        share = self._positive() / present
-        if share in (0.0, 1.0):
-            hint = "declare what is positive" if share else self.sides.hint()
-            text = f"{'every' if share else 'no'} row has a positive label"
-            yield self._finding("label", present, text, hint)
-        elif outcome.base_rate is not None and not 1 / 3 <= share / outcome.base_rate <= 3:
-            hint = "declare what is positive, or a rate of people like these from the literature"
-            text = "the share of positive labels is not within three times of the declared "
-            yield self._finding("label", present, text + "base_rate", hint)
+            told = "have a label that is not declared", self.texts.hint()
+            yield self._some("label", self.undeclared, *told, refused=True)
+        elif self.positive and present:
+            share = int(self.held[: len(self.positive)].sum()) / present
+            rate, hint, text = outcome.base_rate, "declare what is positive", ""
+            if share in (0.0, 1.0):
+                text = f"{'every' if share else 'no'} row has a positive label"
+                hint = hint if share else self.sides.hint()
+            elif rate is not None and not 1 / 3 <= share / rate <= 3:
+                hint += ", or a rate of people like these from the literature"
+                text = "the share of positive labels is not within three times of the declared "
+                text += "base_rate"
+            if text:
+                yield replace(self._said("label", text, hint), rows=present)
 
 
 def counted(count: int, rows: int) -> str:
@@ -317,8 +308,8 @@ class DataReport(Shown):
         return Panel(title, [Table(columns, rows, columns[2:5]), *lines], note)
 
     def __str__(self) -> str:
-        table: list[list[Any]] = [[one.name for one in fields(ColumnCounts)]]
-        table += [one.cells() for one in self.columns]
+        names = [one.name for one in fields(ColumnCounts)]
+        table: list[list[Any]] = [names, *(one.cells() for one in self.columns)]
         width = max(len(str(line[0])) for line in table)
         lines = [f"{self.rows} rows read, {self.used} used"]
         for column, *cells in table:
@@ -366,33 +357,27 @@ def data_report(
             if names.count(column) == 1:
                 look.add(as_cells(batch[column], column))
     findings = [_lacking(name, names) for name in wanted if names.count(name) != 1]
-    findings += _per_unit(units, rows, rows - used, nobody)
+    if nobody:
+        told = f"{counted(nobody, rows)} belong to nobody", "give every row a unit"
+        findings.append(Finding(unit_column or "", "unit_column", "refused", nobody, *told))
+    if used < rows:
+        text = f"{counted(rows - used, rows)} are dropped: at most {units.most} per unit"
+        hint = "the first ones stay; sort the table, or raise privacy.max_rows_per_unit"
+        findings.append(Finding(unit_column or "", "dropped", "warning", rows - used, text, hint))
     seen = [look for column, look in looks.items() if names.count(column) == 1]
-    counts = tuple(look.counts() for look in seen if isinstance(look.declared, Feature))
     for look in seen:
         findings += look.findings()
-    order = {name: place for place, name in enumerate(wanted)}
-    return DataReport(rows, used, counts, tuple(sorted(findings, key=lambda f: order[f.column])))
-
-
-def _per_unit(units: UnitCounts, rows: int, dropped: int, nobody: int) -> Iterator[Finding]:
-    column = units.column or ""
-    if nobody:
-        text, hint = f"{counted(nobody, rows)} belong to nobody", "give every row a unit"
-        yield Finding(column, "unit_column", "refused", nobody, text, hint)
-    if dropped:
-        text = f"{counted(dropped, rows)} are dropped: at most {units.most} per unit"
-        hint = "the first ones stay; sort the table, or raise privacy.max_rows_per_unit"
-        yield Finding(column, "dropped", "warning", dropped, text, hint)
+    counts = tuple(look.counts() for look in seen if isinstance(look.declared, Feature))
+    return DataReport(
+        rows, used, counts, tuple(sorted(findings, key=lambda f: wanted.index(f.column)))
+    )
 
 
 def _lacking(column: str, columns: list[str]) -> Finding:
     if column in columns:
         return Finding(column, "lacking", "refused", 0, "is there twice", "name columns once")
-    names = [str(name) for name in columns]
-    folded = {name.strip().lower(): name for name in names}
-    near = folded.get(column.strip().lower()) or next(
-        iter(get_close_matches(column, names, n=1, cutoff=0.8)), None
-    )
-    hint = "add it" if near is None else f"is it the column {near!r}"
+    folded = {name.strip().lower(): name for name in map(str, columns)}
+    near = get_close_matches(column, map(str, columns), n=1, cutoff=0.8)
+    alike = folded.get(column.strip().lower(), near[0] if near else None)
+    hint = "add it" if alike is None else f"is it the column {alike!r}"
     return Finding(column, "lacking", "refused", 0, "the table has no such column", hint)
