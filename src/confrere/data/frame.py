@@ -508,38 +508,26 @@ class BodyFrame:
     @cached_property
     def _blocks(self) -> list[_Block]:
         """What maps some columns as encoded to some of the body, one after the other."""
-        roots = self.body.roots[: len(self.body.roots) - self.constant]
-        shapes = [one.shape for one in self.turns or roots]
-        found = []
-        into = part = first = 0
-        for j, (rows, columns) in enumerate(shapes):
-            last, size = first, 0
-            while size < rows:
-                size += len(roots[last])
-                last += 1
-            found.append(
-                _Block(
-                    self.turns[j] if self.turns else None,
-                    Body(roots[first:last], (0,) * (last - first)),
-                    slice(into, into + rows),
-                    slice(part, part + columns),
-                )
-            )
-            into, part, first = into + rows, part + columns, last
+        roots = list(self.body.roots[: len(self.body.roots) - self.constant])
+        turns: Sequence[Floats | None] = self.turns or [None] * len(roots)
+        found, into, part = [], 0, 0
+        for turn in turns:
+            own = [roots.pop(0)]
+            while turn is not None and sum(map(len, own)) < len(turn):
+                own.append(roots.pop(0))
+            body = Body(tuple(own), (0,) * len(own))
+            width = body.size if turn is None else turn.shape[1]
+            ends = slice(into, into + body.size), slice(part, part + width)
+            found.append(_Block(turn, body, *ends))
+            into, part = into + body.size, part + width
         return found
 
     def facts(self) -> dict[str, Any]:
         """Return the plain values, the roots apart, for a message."""
-        return {
-            "norm": self.norm,
-            "ridge": float(self.ridge),
-            "scale": float(self.scale),
-            "constant": bool(self.constant),
-            "sizes": [int(size) for size in self.body.sizes],
-            "groups": [int(group) for group in self.body.groups],
-            "shares": [float(share) for share in self.body.shares],
-            "turns": [[int(length) for length in turn.shape] for turn in self.turns],
-        }
+        said = {"norm": self.norm, "ridge": float(self.ridge), "scale": float(self.scale)}
+        lists = {name: list(getattr(self.body, name)) for name in ("sizes", "groups", "shares")}
+        turns = [list(turn.shape) for turn in self.turns]
+        return {**said, "constant": bool(self.constant), **lists, "turns": turns}
 
     def arrays(self) -> dict[str, Floats | None]:
         """Return the roots of a message, row after row, and then the turns."""
@@ -670,10 +658,10 @@ class GroupRows:
 
     def parts(self, X: Any) -> Sequence[Any]:
         """Return the columns of every group, of length one if the rule says so."""
-        whole = _unit(X) if (self.rule, self.clipping) == ("unit", "joint") else X
-        parts = [whole[:, group] for group in self.groups]
-        apart = (self.rule, self.clipping) == ("unit", "separate")
-        return [_unit(part) for part in parts] if apart else parts
+        unit, joint = self.rule == "unit", self.clipping == "joint"
+        whole = _unit(X) if unit and joint else X
+        parts = (whole[:, group] for group in self.groups)
+        return [_unit(part) if unit and not joint else part for part in parts]
 
     def coefficients(self, weights: Floats, k: int) -> tuple[Floats, float]:
         """Return group ``k``'s weights and intercept on its :meth:`parts`."""
