@@ -112,6 +112,12 @@ def near(made: Objective, centre: Any) -> Objective:
     return replace(made, blocks=(replace(made.blocks[0], centre=centre),))
 
 
+def votes_for(second: Any, counted: int) -> Any:
+    """Votes of so many parties on every row: so many for the second of two classes."""
+    second = np.asarray(second)
+    return np.stack([counted - second, second], axis=1)
+
+
 def released(made: PartyTotal, data: Any, source: Any, count: int = 1) -> Any:
     """What a total of parties is after noise, so many times, in the shape that is wanted."""
     value = made.value(*data) if isinstance(data, tuple) else made.value(data)

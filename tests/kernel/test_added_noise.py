@@ -16,8 +16,9 @@ from confrere.kernel.norms import Gaussian, HiddenSize
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.sums import GradientRounds, LabelContrast, OneMessage
-from confrere.methods.votes import PartyBudget, Tally, noised_average, noised_statistic
+from confrere.methods.votes import PartyBudget, noised_average, noised_statistic
 from confrere.simulation import SeededSource
+from tests.world import votes_for
 
 EPSILON, DELTA = 1.0, 1e-3
 
@@ -186,7 +187,7 @@ def test_a_whole_party_is_hidden_with_its_delta_and_no_more(name, monkeypatch):
 def test_a_party_that_turns_all_its_votes_is_hidden_with_its_delta():
     budget = PartyBudget(epsilon=EPSILON, delta=DELTA, n_parties=3)
     mechanism = noised_statistic(budget, rows=np.ones((4, 1)))
-    first, second = (Tally(np.full(4, votes), 3, 3) for votes in (1, 2))
+    first, second = (votes_for(np.full(4, votes), 3) for votes in (1, 2))
     values = (mechanism.value(tally) for tally in (first, second))
     assert 0.98 * DELTA < profile(mechanism.noise, *values) <= DELTA
 

@@ -10,16 +10,10 @@ from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.measurements import ROUNDING_SHARE, Part, Point
 from confrere.kernel.norms import L1, L2, HiddenSize, LatticeStep
 from confrere.methods.average import noised_coefficients, noised_minimiser
-from confrere.methods.votes import (
-    PartyBudget,
-    Tally,
-    noised_average,
-    noised_statistic,
-    noised_votes,
-)
+from confrere.methods.votes import PartyBudget, noised_average, noised_statistic, noised_votes
 from confrere.simulation import SeededSource
 from tests.kernel.test_geometry import body_of
-from tests.world import ball, groups, paid
+from tests.world import ball, groups, paid, votes_for
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3)) / 6
@@ -28,7 +22,7 @@ CODES = RNG.integers(0, 3, size=12)
 SIZES = {"epsilon": 1.0, "n_samples": 12, "ridge": 5.0}
 HIDDEN = SIZES | {"n_samples": HiddenSize(12)}
 BODY = body_of("prism", block=False)
-TALLY = Tally(np.arange(12) % 4, 3, 3)
+TALLY = votes_for(np.arange(12) % 4, 3)
 
 PARTIES = PartyBudget(epsilon=1.0, n_parties=3)
 

@@ -7,9 +7,9 @@ from scipy import stats
 from confrere.assurance.audit.densities import densities
 from confrere.audit import Pair, audit_function
 from confrere.data.frame import Frame
-from confrere.methods.votes import WHOLE, PartyBudget, Tally, Voting, noised_cells
+from confrere.methods.votes import WHOLE, PartyBudget, Voting, noised_cells
 from confrere.simulation import SeededSource
-from tests.world import released
+from tests.world import released, votes_for
 
 M, N = 5, 12
 FRAME = Frame(2, constant=0.0)
@@ -33,7 +33,7 @@ def plan(name, epsilon=1.0, auxiliary=ALIGNED):
 def sides(voting):
     """What is added up when the odd party between ties turns round."""
     if voting.votes:
-        return [Tally(np.full(N, votes), M, M) for votes in (2, 3)]
+        return [votes_for(np.full(N, votes), M) for votes in (2, 3)]
     mechanism = voting.mechanism
     uploads = np.zeros((M, 2))
     uploads[:, 0] = [1e3, 1e3, -1e3, -1e3, 1e3]
@@ -154,7 +154,6 @@ def test_noise_on_cells_has_the_law_that_the_proof_takes(colluding):
 def test_noise_of_many_classes_lies_where_columns_sum_to_zero():
     rows = np.random.default_rng(0).normal(size=(N, 2)) / 3
     votes = np.eye(3, dtype=np.int64)[np.arange(N) % 3] * M
-    tally = Tally(votes, M, M)
     for settings in (
         {"method": "statistic"},
         {"method": "soft", "alpha": 1.0},
@@ -162,7 +161,7 @@ def test_noise_of_many_classes_lies_where_columns_sum_to_zero():
     ):
         facts = {"epsilon": 1.0, "n_parties": M, "auxiliary": rows, "n_classes": 3}
         voting = Voting(frame=FRAME, **facts, **settings)
-        side = tally if voting.votes else np.zeros((3, 2))
+        side = votes if voting.votes else np.zeros((3, 2))
         drawn = draws(voting, side, 500, SeededSource(0))
         np.testing.assert_allclose(np.ptp(drawn.sum(axis=1), axis=0), 0, atol=1e-3)
         noise, rate = whitened(voting.mechanism, drawn - drawn.mean(axis=0))

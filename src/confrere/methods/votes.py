@@ -17,17 +17,24 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 from sklearn.base import clone
 
-from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates, sum_zero_basis
+from confrere.arrays import (
+    ClassRows,
+    Floats,
+    Integers,
+    coordinate_rounding,
+    coordinates,
+    sum_zero_basis,
+)
 from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame, into_ball
 from confrere.errors import InvalidData, InvalidParameter
@@ -41,7 +48,6 @@ from confrere.kernel.guarantee import (
     Unit,
     check_bound,
     check_epsilon,
-    check_positive,
 )
 from confrere.kernel.measurements import (
     TOLERANCE,
@@ -73,7 +79,6 @@ from confrere.model import Facts, Linear
 from confrere.solver.parties import solve_parties
 from confrere.views import progress_bar
 
-Integers = NDArray[np.int64]
 Places = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 Sent = NDArray[Any]  #: Weights, shares of cells, or votes
@@ -97,7 +102,7 @@ _TIE = 2.0**-30
 def count_votes(
     W: NDArray[np.floating], X: NDArray[np.floating], *, block: int | None = None
 ) -> Integers:
-    """Count the votes of linear classifiers on every row; the table of all scores never exists."""
+    """Count the votes of linear classifiers for every row and class; no table of all scores."""
     if W.ndim not in (2, 3) or X.ndim != 2 or W.shape[-1] != X.shape[1]:
         raise InvalidData("W and X must be matrices with the same number of features.")
     rows = np.ascontiguousarray(X, dtype=np.float64)
@@ -114,74 +119,45 @@ def count_votes(
         models = np.ascontiguousarray(scaled.transpose(1, 0, 2), dtype=np.float64)
         for start in range(0, len(rows), block):
             part = rows[start : start + block]
-            scores = models.reshape(-1, models.shape[2]) @ part.T
-            _poll(scores.reshape(*models.shape[:2], len(part)), votes[:, start : start + block])
-    return votes[1] if W.ndim == 2 else np.ascontiguousarray(votes.T)
+            scores = (models.reshape(-1, models.shape[2]) @ part.T).reshape(*models.shape[:2], -1)
+            for counted, chosen in zip(
+                votes[:, start : start + block], _votes(scores), strict=True
+            ):
+                counted += chosen.view(np.uint8).sum(axis=0, dtype=np.uint8)
+    return np.ascontiguousarray(votes.T)
 
 
-def _poll(scores: Floats, votes: Integers) -> None:
-    """Add one ballot's votes; scores have shape (n_classes, n_models, n_rows)."""
+def _votes(scores: Floats) -> Iterator[Flags]:
+    """Yield who votes for each class: once, for the first that reaches the highest score.
+
+    Scores have shape (n_classes, n_models, n_rows); of two classes there are the second's.
+    """
     if len(scores) == 1:
-        votes[1] += (scores[0] > _TIE).view(np.uint8).sum(axis=0, dtype=np.uint8)
+        yield from (scores[0] <= _TIE, scores[0] > _TIE)
         return
     highest = scores.max(axis=0) - _TIE
-    # Every model votes once, for the first class that reaches its highest score.
     free = np.ones(highest.shape, dtype=bool)
-    for k, score in enumerate(scores):
+    for score in scores:
         chosen = (score >= highest) & free
         free &= ~chosen
-        votes[k] += chosen.view(np.uint8).sum(axis=0, dtype=np.uint8)
+        yield chosen
 
 
-@dataclass(frozen=True, eq=False)
-class Tally:
-    """How many parties voted for what on every row; who was left out counts as evenly split."""
+def vote_fractions(votes: Integers, n_parties: int) -> Floats:
+    """Return shares of votes, ``(n, K)`` counts of those who voted: others are evenly split.
 
-    votes: Integers  #: For the second of two classes, ``(n,)``, or for each, ``(n, K)``
-    counted: int  #: Parties that voted: one vote on every row each. Not public.
-    n_parties: int  #: All parties
+    Of two classes there is the second's.
+    """
+    k = votes.shape[1]
+    shares = (votes + (n_parties - votes.sum(axis=1, keepdims=True)) / k) / n_parties
+    return np.asarray(shares[:, 1] if k == 2 else shares)
 
-    def __post_init__(self) -> None:
-        votes = self.votes
-        if not 0 <= self.counted <= self.n_parties or self.n_parties < 1:
-            raise InvalidData("a tally counts some of its parties, of which there is at least one.")
-        if votes.ndim not in (1, 2) or not np.issubdtype(votes.dtype, np.integer):
-            raise InvalidData("votes must be whole numbers, per row or per row and class.")
-        whole = votes.ndim == 1 or np.all(votes.sum(axis=1) == self.counted)
-        if not whole or (votes.size and (votes.min() < 0 or votes.max() > self.counted)):
-            raise InvalidData("a party votes once on every row.")
 
-    @classmethod
-    def of(
-        cls, ballots: Iterable[ArrayLike], n_parties: int, *, n_rows: int, n_classes: int = 2
-    ) -> Tally:
-        """Count votes cast as class codes, as :func:`count_votes` does."""
-        votes, counted = np.zeros((n_rows, n_classes), dtype=np.int64), 0
-        for ballot in ballots:
-            codes = np.asarray(ballot)
-            if codes.shape != (n_rows,) or not np.issubdtype(codes.dtype, np.integer):
-                raise InvalidData("a ballot must hold one whole-numbered code per auxiliary row.")
-            if n_rows and (codes.min() < 0 or codes.max() >= n_classes):
-                raise InvalidData("a ballot's codes must lie between 0 and n_classes - 1.")
-            votes[np.arange(n_rows), codes] += 1
-            counted += 1
-        return cls(votes[:, 1].copy() if n_classes == 2 else votes, counted, n_parties)
-
-    @property
-    def n_classes(self) -> int:
-        return 2 if self.votes.ndim == 1 else int(self.votes.shape[1])
-
-    @property
-    def fractions(self) -> Floats:
-        absent = (self.n_parties - self.counted) / self.n_classes
-        return np.asarray((self.votes + absent) / self.n_parties)
-
-    @property
-    def majority(self) -> Floats:
-        """1 for the winner of a row and 0 for the others, in the shape of :attr:`fractions`."""
-        if self.votes.ndim == 1:
-            return np.asarray((2 * self.votes >= self.counted).astype(np.float64))
-        return np.asarray(np.eye(self.n_classes)[np.argmax(self.votes, axis=1)])
+def vote_majority(votes: Integers) -> Floats:
+    """Return 1 for the winner of a row and 0 for the others, as :func:`vote_fractions`."""
+    if votes.shape[1] == 2:
+        return np.asarray((votes[:, 1] >= votes[:, 0]).astype(np.float64))
+    return np.asarray(np.eye(votes.shape[1])[np.argmax(votes, axis=1)])
 
 
 # --- the model of votes ---------------------------------------------------------------------------
@@ -704,11 +680,11 @@ class PartyTotal:
     largest: float = math.inf  #: Bound on the absolute entries of one party's part
     #: One public auxiliary row may change together with the party.
     jointly: bool = False
-    #: From one party's upload to what it adds to a sum, where nobody has to see all of them.
-    part: Callable[[Sent], Floats] | None = None
+    #: From one party's upload to what it adds to a sum, where that is not its own total.
+    own: Callable[[Sent], Floats] | None = None
     #: From uploads, one per party, to what is added up: none moves it further than it may.
-    clipped: Callable[[Sent], Sent] = np.asarray
-    shape: tuple[int, ...] = ()  #: Of one upload
+    clipped: Callable[[Sent], Sent]
+    shape: tuple[int, ...]  #: Of what is added up
     #: From noised totals, one per row, to what is wanted.
     turned: Callable[[Floats], Floats]
     split: Floats | None = None  #: What evenly split votes make, which parts are without
@@ -755,15 +731,16 @@ class PartyTotal:
             unit=Unit.PARTY,
         )
 
+    def part(self, upload: Sent) -> Floats:
+        """Return what a party adds to a sum, where nobody has to see what all send."""
+        if self.own is not None:
+            return self.own(upload)
+        return np.asarray(self.value(self.clipped(upload[None])[0]), dtype=np.float64)
+
     def of_parts(self, released: Floats) -> Floats:
         """Return what the noised sum of all parts says; who is not there is split, or zero."""
         (found,) = self.turned(released[None])
         return np.asarray(found if self.split is None else found + self.split)
-
-
-def _check_tally(budget: PartyBudget, tally: Tally) -> None:
-    if (tally.n_parties, tally.n_classes) != (budget.n_parties, budget.n_classes):
-        raise InvalidData("the tally is of other parties or classes than were declared.")
 
 
 def _check_total(total: Sent, shape: tuple[int, ...], *, clipped: bool) -> None:
@@ -771,6 +748,28 @@ def _check_total(total: Sent, shape: tuple[int, ...], *, clipped: bool) -> None:
         raise InvalidData("the sum of the uploads does not have the shape of one.")
     if not clipped:
         raise InvalidData("the uploads were not clipped before they were added up.")
+
+
+def _ballots(budget: PartyBudget, n_rows: int) -> dict[str, Any]:
+    """Return how ballots are added up: class codes, one for every auxiliary row."""
+    k = budget.n_classes
+
+    def clipped(uploads: Sent) -> Integers:
+        if uploads.shape[1:] != (n_rows,) or uploads.dtype.kind not in "biu":
+            raise InvalidData("a ballot must hold one whole-numbered code per auxiliary row.")
+        if uploads.size and not 0 <= uploads.min() <= uploads.max() < k:
+            raise InvalidData("a ballot's codes must lie between 0 and n_classes - 1.")
+        return np.eye(k, dtype=np.int64)[uploads.astype(np.intp)]
+
+    return {"clipped": clipped, "shape": (n_rows, k)}
+
+
+def _shares(budget: PartyBudget, votes: Sent, n_rows: int, *, majority: bool = False) -> Floats:
+    counted = votes.sum(axis=-1)
+    whole = np.issubdtype(votes.dtype, np.integer) and votes.min() >= 0
+    once = whole and np.all(counted == counted[0]) and counted[0] <= budget.n_parties
+    _check_total(votes, (n_rows, budget.n_classes), clipped=bool(once))
+    return vote_majority(votes) if majority else vote_fractions(votes, budget.n_parties)
 
 
 def noised_average(budget: PartyBudget, *, n_features: int, alpha: float) -> PartyTotal:
@@ -806,7 +805,6 @@ def noised_average(budget: PartyBudget, *, n_features: int, alpha: float) -> Par
         rounding=summing + 2 * coordinate_rounding(norm, k),
         reach=norm,
         largest=2 * norm / count,
-        part=lambda upload: coordinates(clipped(upload[None])[0] / count),
         clipped=clipped,
         shape=shape,
         turned=ClassRows(k),
@@ -839,7 +837,6 @@ def noised_cells(budget: PartyBudget, *, n_cells: int) -> PartyTotal:
         value=value,
         moved=2.0 * WHOLE,  # all that a party has, twice, as a sum of absolute changes
         largest=float(WHOLE),
-        part=lambda upload: clipped(upload[None])[0].ravel().astype(np.float64),
         clipped=clipped,
         shape=shape,
         turned=lambda released: released.reshape(-1, *shape) / every,
@@ -878,11 +875,10 @@ def noised_statistic(budget: PartyBudget, *, rows: Floats) -> PartyTotal:
     # Summing, and then a product with the inverse root.
     off = _statistic_rounding(n_rows) + _statistic_rounding(size) + coordinate_rounding(1.0, k)
 
-    def value(tally: Tally) -> Floats:
-        _check_tally(budget, tally)
-        return coordinates(vote_statistic(rows, tally.fractions) @ inverse)
+    def value(votes: Integers) -> Floats:
+        return coordinates(vote_statistic(rows, _shares(budget, votes, n_rows)) @ inverse)
 
-    def part(ballot: Flags | Integers) -> Floats:
+    def own(ballot: Flags | Integers) -> Floats:
         """Return one party's votes, less an even split; of more classes a ballot holds codes."""
         votes = ballot.astype(np.float64) if k == 2 else np.eye(k)[ballot]
         return coordinates(vote_statistic(rows, votes - 1 / k) @ inverse) / budget.n_parties
@@ -902,8 +898,9 @@ def noised_statistic(budget: PartyBudget, *, rows: Floats) -> PartyTotal:
         off=2 * off / least,
         reach=2 / least,
         largest=2 / least / budget.n_parties,
-        part=part,
+        own=own,
         turned=turned,
+        **_ballots(budget, n_rows),
         split=even if k == 2 else None,
         axes=(axes, directions),
     )
@@ -950,12 +947,12 @@ def noised_votes(
     off = tolerance / n_auxiliary + rounding
     reach = largest_norm(alpha, k) + off / alpha
 
-    def value(tally: Tally, rows: Floats) -> Floats:
-        _check_tally(budget, tally)
+    def value(votes: Integers, rows: Floats) -> Floats:
         if rows.shape != (n_auxiliary, n_features):
             raise InvalidData("auxiliary does not have the declared number of rows and columns.")
         certify_rows(rows)
-        statistic = vote_statistic(rows, tally.fractions if labels == "soft" else tally.majority)
+        shares = _shares(budget, votes, n_auxiliary, majority=labels == "vote")
+        statistic = vote_statistic(rows, shares)
         return coordinates(minimise_weighted(rows, statistic, alpha=alpha, tolerance=tolerance))
 
     return PartyTotal(
@@ -975,6 +972,7 @@ def noised_votes(
         rounding=2 * coordinate_rounding(reach, k),
         reach=reach,
         jointly=auxiliary_private,
+        **_ballots(budget, n_auxiliary),
         turned=ClassRows(k),
         alpha=alpha,
         tolerance=tolerance,
@@ -1037,19 +1035,9 @@ class Voting(Asked):
     delta: float = 0.0  #: With one the noise is Gaussian; not for "cells", whose noise is Laplace's
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
         check_tries(self.max_retries, self.quorum)
-        check_positive(self.local_alpha, "local_alpha")
-        if self.alpha != "auto":
-            check_positive(self.alpha, "alpha")
-        known = {"method": _KINDS, "trust": get_args(Trust)}
-        for name, choices in known.items():
-            if getattr(self, name) not in choices:
-                raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
         if self.delta and self.method == "cells":
             theorem("point", "L1", self.delta)
-        if self.frame.norm != "l2":
-            raise InvalidParameter("votes are bounded in L2: use a frame with norm='l2'.")
         told, shared, model = f"method={self.method!r}", self.trust == "sum", self.method in _MODELS
         if shared and model:
             raise InvalidParameter(
@@ -1171,18 +1159,16 @@ class Voting(Asked):
         if not self.votes:
             return own
         votes = count_votes(own[None], self.rows)
-        return votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
+        return votes[:, 1] > 0 if self.n_classes == 2 else np.argmax(votes, axis=1).astype(np.int64)
 
     def part(self, sent: Sent, there: bool) -> Floats:
         """Return what a party adds to a sum; one that has nothing to send adds zeros."""
-        summed = self.mechanism
-        assert summed.part is not None
-        return summed.part(sent) if there else np.zeros(summed.size)
+        return self.mechanism.part(sent) if there else np.zeros(self.mechanism.size)
 
-    def inputs(self, sent: Tally | Floats) -> tuple[object, ...]:
+    def inputs(self, sent: Sent) -> tuple[object, ...]:
         return (sent, self.rows) if self.method in _MODELS else (sent,)
 
-    def noised(self, sent: Tally | Floats, source: RandomSource) -> Floats:
+    def noised(self, sent: Sent, source: RandomSource) -> Floats:
         made = self.mechanism
         (noised,) = source.draw(made.noise, made.value(*self.inputs(sent)))
         return np.asarray(made.turned(noised)[0])
@@ -1247,20 +1233,15 @@ logger = logging.getLogger("confrere.methods")
 class Parties(LabelledTable):
     """Whose every row has a party; a class of -1 is undeclared."""
 
-    ids: NDArray[Any]  #: Of the parties, sorted
-    order: NDArray[np.intp]  #: Positions of the rows, party by party
-    offsets: NDArray[np.int64]  #: Where each party's rows begin in ``order``
+    ids: NDArray[Any]  #: Of the parties, sorted as their rows are
+    offsets: NDArray[np.int64]  #: Where each party's rows begin: of one that is left out, none
     faults: Mapping[int, str]  #: What is wrong with a party, by its position
     #: The sum of their votes, if it was taken already: code of others may fail on anything, so it
     #: runs before anything is spent.
-    total: Tally | Floats | None = None
+    total: Sent | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def rows_of(self, positions: Sequence[int]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        parts = [self.order[self.offsets[k] : self.offsets[k + 1]] for k in positions]
-        return np.concatenate(parts), np.cumsum([0, *map(len, parts)])
 
 
 def dense(rows: Any) -> NDArray[np.float64]:
@@ -1275,10 +1256,12 @@ def group_rows(
     codes = _codes(y, classes)
     faults = {int(k): UNDECLARED for k in owners[codes < 0]}
     faults |= {int(k): NOT_FINITE for k in owners[~_usable_rows(X)]}
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(ids)))])
+    sound = ~np.isin(owners, [*faults])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owners[sound], minlength=len(ids)))])
     order = np.argsort(owners, kind="stable")
-    told: dict[str, Any] = {"order": order, "offsets": offsets, "faults": faults}
-    return Parties(X, codes, classes, features, ids=ids, **told)
+    order = order[sound[order]]
+    told: dict[str, Any] = {"ids": ids, "offsets": offsets, "faults": faults}
+    return Parties(X[order], codes[order], classes, features, **told)
 
 
 def apply_policy(parties: Parties, on_faulty: OnFaulty) -> None:
@@ -1372,12 +1355,11 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
             for first in range(0, count, block):
                 last = min(first + block, count)
                 W, there = np.zeros((last - first, *shape), kind), np.zeros(last - first, bool)
-                sound = [at for at in range(first, last) if at not in data.faults]
-                if sound:
-                    where, offsets = data.rows_of(sound)
-                    rows, codes = dense(data.X[where]), data.codes[where]
-                    own = np.array(sound) - first
-                    W[own], there[own] = plan.weights(rows, codes, offsets)
+                offsets = data.offsets[first : last + 1]
+                sound, some = np.flatnonzero(np.diff(offsets)), slice(offsets[0], offsets[-1])
+                if len(sound):
+                    rows, begin = dense(data.X[some]), np.unique(offsets) - offsets[0]
+                    W[sound], there[sound] = plan.weights(rows, data.codes[some], begin)
                 yield W, there
                 step(last)
 
@@ -1385,26 +1367,24 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
         for (own,), (there,) in self._each(data):
             yield self.voting.part(self.voting.sent(own), bool(there))
 
-    def total(self, data: Parties) -> Tally | Floats:
+    def total(self, data: Parties) -> Sent:
         """Return what parties send, added up; without noise, so not for anyone to see."""
-        plan, k, counted = self.voting, self.voting.n_classes, 0
+        plan, made = self.voting, self.voting.mechanism
         if data.total is not None:
             return data.total
+        total = np.zeros(made.shape, dtype=np.int64 if plan.votes else np.float64)
         if self.local is not None:
-            ballots = local_ballots(data, plan.auxiliary, self.local, self.on_faulty)
-            return Tally.of(ballots, len(data), n_rows=len(plan.rows), n_classes=k)
-        if not plan.votes:
-            made = plan.mechanism
-            blocks = (made.clipped(block).sum(axis=0) for block, _ in self._each(data))
-            return sum(blocks, start=np.zeros(made.shape))
-        votes = np.zeros((len(plan.rows), k)[: k - 1], dtype=np.int64)
-        for W, there in self._each(data):
-            votes += count_votes(W, plan.rows)
-            counted += int(np.count_nonzero(there))
-        if k > 2:
-            # Weights of zero tie, and a tie is a vote for the first class.
-            votes[:, 0] -= len(data) - counted
-        return Tally(votes, counted, len(data))
+            for ballot in local_ballots(data, plan.auxiliary, self.local, self.on_faulty):
+                total += made.clipped(np.asarray(ballot)[None])[0]
+            return total
+        for block, there in self._each(data):
+            if plan.votes:
+                total += count_votes(block, plan.rows)
+                # Weights of zero tie, and a tie is a vote for the first class.
+                total[:, 0] -= np.count_nonzero(~there)
+            else:
+                total += made.clipped(block).sum(axis=0)
+        return total
 
 
 def local_ballots(
@@ -1415,16 +1395,16 @@ def local_ballots(
     with progress_bar("local classifiers", len(parties)) as step:
         for k, name in enumerate(parties.ids):
             step(k)
+            own = slice(*parties.offsets[k : k + 2])
+            codes = parties.codes[own]
             if k in parties.faults:
                 continue
-            where, _ = parties.rows_of([k])
-            codes = parties.codes[where]
             if np.all(codes == codes[0]):
                 yield np.full(auxiliary.shape[0], codes[0])
                 continue
             model = local_of(local, k, len(parties), name)
             try:
-                model.fit(parties.X[where], classes[codes])
+                model.fit(parties.X[own], classes[codes])
                 ballot = encode_labels(np.asarray(model.predict(auxiliary)), classes)
             except Exception as error:
                 kind = type(error).__name__

@@ -13,10 +13,10 @@ from confrere.kernel.norms import L1, L2, HiddenSize
 from confrere.kernel.release import free_ticket
 from confrere.methods.allowance import objective
 from confrere.methods.average import noised_minimiser
-from confrere.methods.votes import PartyBudget, Tally, noised_votes
+from confrere.methods.votes import PartyBudget, noised_votes
 from confrere.simulation import SeededSource
 from confrere.solver import descent
-from tests.world import ball
+from tests.world import ball, votes_for
 
 X = np.random.default_rng(0).normal(size=(40, 3)) / 4
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -91,7 +91,7 @@ def test_votes_whose_model_is_not_solved_are_paid_for_and_released(broken, metho
 def test_a_model_of_votes_that_is_not_solved_is_no_longer_than_others(broken, labels):
     budget = PartyBudget(epsilon=1.0, n_parties=4)
     made = noised_votes(budget, n_auxiliary=40, n_features=3, alpha=0.1, labels=labels)
-    votes = Tally(np.where(X[:, 0] > 0, 4, 0), 4, 4)
+    votes = votes_for(np.where(X[:, 0] > 0, 4, 0), 4)
     (found,) = made.noise.sample(made.value(votes, X), SeededSource(0), 2000)
     assert np.linalg.norm(found, axis=1).max() <= made.noise.longest[0]
 

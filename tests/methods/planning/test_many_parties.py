@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from confrere import MultipartyClassifier
-from confrere.methods.votes import PartyBudget, Tally, minimise_weighted, noised_votes
+from confrere.methods.votes import PartyBudget, minimise_weighted, noised_votes
 from confrere.planning import choose_votes, plan_votes
 from confrere.simulation import SeededSource
-from tests.world import released
+from tests.world import released, votes_for
 
 
 def test_terms_are_those_of_the_theorem_with_the_exact_quantile():
@@ -58,7 +58,7 @@ def test_noise_adds_no_more_to_the_risk_than_planned():
     )
     votes = rng.integers(0, 51, size=200)
     fractions = votes / 50
-    noised = released(mechanism, (Tally(votes, 50, 50), rows), SeededSource(0), 300)
+    noised = released(mechanism, (votes_for(votes, 50), rows), SeededSource(0), 300)
 
     def risk(w):
         margins = rows @ w

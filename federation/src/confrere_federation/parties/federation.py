@@ -23,14 +23,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
-from typing import Any, Generic, Literal, NoReturn, TypeVar
+from typing import Generic, Literal, NoReturn, TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import ArrayLike
 from typing_extensions import override
 
-from confrere.arrays import Floats
 from confrere.data.encoding import SchemaEncoder
 from confrere.errors import (
     ConfrereError,
@@ -47,7 +46,7 @@ from confrere.kernel.release import paid_by_parties
 from confrere.ledger import Receipt
 from confrere.ledger.compose import Together
 from confrere.methods.asking import Ask, Protocol, Receipts, Told, drive, over_parties, stacked
-from confrere.methods.votes import OnFaulty, Tally, Voting
+from confrere.methods.votes import OnFaulty, Voting
 from confrere.release.card import presentable
 from confrere.release.signing import (
     PrivateKey,
@@ -61,7 +60,6 @@ from confrere_federation.engines.carrier import Carrier
 from confrere_federation.parties.answers import Answers, Journal, Key
 from confrere_federation.parties.masks import Masking
 from confrere_federation.parties.messages import (
-    Array,
     Expect,
     PartyError,
     Payload,
@@ -999,25 +997,13 @@ class Trusted:
         sent = [answer.arrays[request.answers[0]] for answer in valid.values()]
         simulation = None if self.random_state is None else SeededSource(self.random_state)
         with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
-            noised = plan.noised(_total(plan, sent), ticket)
+            noised = plan.noised(sum(plan.mechanism.clipped(one[None])[0] for one in sent), ticket)
         values = {
             "parties": list(receipts),
             "receipts": [[one.to_dict() for one in each] for each in receipts.values()],
             "left_out": left_out,
         }
         return Payload(values, {"noised": noised})
-
-
-def _total(plan: Voting, sent: Sequence[Array]) -> Tally | Floats:
-    if plan.votes:
-        codes = (ballot.astype(np.int64) for ballot in sent)
-        count, n_rows = plan.n_parties, len(plan.rows)
-        return Tally.of(codes, count, n_rows=n_rows, n_classes=plan.n_classes)
-    mechanism: Any = plan.mechanism
-    total = np.zeros(mechanism.shape)
-    for upload in sent:
-        total += mechanism.clipped(upload[None])[0]
-    return total
 
 
 class PartySession(Generic[T]):
