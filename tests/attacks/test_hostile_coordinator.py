@@ -15,7 +15,7 @@ from confrere.data.frame import Frame
 from confrere.errors import ApprovalRefused, LedgerTampered, SignatureError
 from confrere.methods.asking import Size
 from confrere.methods.average import Averaging
-from confrere_federation.parties.federation import packed
+from confrere_federation.parties.federation import Round, packed
 from confrere_federation.parties.messages import (
     PartyError,
     Payload,
@@ -396,6 +396,6 @@ class TestGrants:
             there.learn(federation)
         assert there.spent("a") == 2.0
         third = there.federation(run=run_name(STUDY, 3), journal="j3")
-        answers = third.ask(request_for(Size()))
+        answers = third._asked(Round(request_for(Size()), tuple(there.names)))
         assert answers["a"] == PartyError("OperationRefused:run")
         assert there.spent("a") == 2.0

@@ -15,7 +15,8 @@ from confrere.kernel.guarantee import Neighbours
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging, Expansion
 from confrere.simulation import SeededSource
-from confrere_federation.parties.answers import Journal
+from confrere_federation.parties.answers import Answers, Key
+from confrere_federation.parties.federation import Step
 from confrere_federation.parties.messages import (
     PartyError,
     Payload,
@@ -143,8 +144,9 @@ def test_a_lie_is_refused_and_named(tmp_path, lie, caplog):
 
     federation = there.federation(tamper=tampering(there, change))
     outcome = there.learn(federation)
-    kept = Journal(tmp_path / "journal", there.run)
-    assert {party for party, _ in kept._told("gathered", "objective", 0)["answers"]} == {"a", "b"}
+    kept = Answers(tmp_path / "journal").answer_to(Key(there.run, "objective", 0))
+    step = Step.open(kept, there.coordinator.public_key(), there.public)
+    assert step.answers.keys() == {"a", "b"}
     assert any(r.getMessage().startswith("c is left out of objective") for r in caplog.records)
     check_finished(there, federation, outcome)
 

@@ -151,7 +151,7 @@ def test_a_coordinator_killed_between_tries_goes_on_after_them(tmp_path):
     outcome = there.learn(federation)
     assert federation._tries == {there.operation: ROUNDS.rounds + 1}
     assert set(outcome.sizes) == {"a", "b", "c"}
-    assert federation._journal.lost(there.operation, 0) == dict.fromkeys("abc", "") | {"d": "Busy"}
+    assert federation._lost_before(there.operation, 0) == dict.fromkeys("abc", "") | {"d": "Busy"}
 
 
 def test_the_roster_is_never_shorter_than_the_noise_allows():

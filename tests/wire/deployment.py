@@ -26,7 +26,7 @@ import psutil
 
 from confrere.cli import main
 from confrere.release import load_rehearsal
-from confrere_federation.parties.messages import Payload, SignedAnswer
+from confrere_federation.parties.messages import Payload, SignedAnswer, split_parts
 from confrere_federation.studies.running import approve_study
 from confrere_federation.studies.study_file import (
     Home,
@@ -211,12 +211,14 @@ class Deployment:
 
     def gathered(self) -> dict[tuple[str, int, str], bytes]:
         """Return what the coordinator's journal has: signed answers by operation, step, party."""
-        rows = _rows(self.folder / "coordinator/journal", "gathered")
-        return {
-            (*row["at"], party): b64decode(answer)
-            for row in rows
-            for party, answer in row["answers"]
-        }
+        found = {}
+        for row in _rows(self.folder / "coordinator/journal", "answered"):
+            _, operation, step = row["key"]
+            if not operation.startswith("lost "):
+                for answer in split_parts(b64decode(row["answer"]))[2:]:
+                    party = Payload.decode(split_parts(answer)[0]).values["about"]["party"]
+                    found[operation, step, party] = answer
+        return found
 
     def payloads(self) -> dict[tuple[str, int, str], Payload]:
         """Return what is in the gathered answers, once their signatures are good."""

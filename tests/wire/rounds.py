@@ -38,9 +38,9 @@ class Polled:
     left_out: Any
 
 
-def poll(federation, plan, **trusted):
+def poll(federation, plan, quorum=0.01, **trusted):
     names = federation.parties()
-    steps = with_receipts(plan.steps(names))
+    steps = with_quorum(with_receipts(plan.steps(names)), quorum)
     released, receipts = federation.run_protocol(steps, trusted=Trusted(**trusted))
     away = [name for name in names if name not in receipts]
     left_out = {name: federation.left_out.get(name, "NotReady") for name in away}

@@ -10,7 +10,7 @@ from confrere.ledger import Ledger
 from confrere.methods.average import Averaging
 from confrere.methods.sums import Sums
 from confrere.release.signing import fingerprint, generate_key, sign_bytes
-from confrere_federation.parties.answers import Answers, Journal
+from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.federation import (
     PartySession,
     SignedFederation,
@@ -151,7 +151,8 @@ class Organisations:
             key=key or self.coordinator,
             parties=self.public,
             carrier=carrier or Loopback(self.sessions, tamper),
-            journal=Journal(self.folder / journal, run or self.run),
+            run=run or self.run,
+            journal=Answers(self.folder / journal),
         )
 
     def spent(self, name):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from confrere.data.frame import Frame
-from confrere.methods.asking import Size, Sizes
+from confrere.methods.asking import Sizes, known_sizes
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere_federation.parties.masks import Announcement
 from confrere_federation.parties.messages import Question, SignedAnswer
@@ -44,7 +44,7 @@ class Summers(Organisations):
     def begun(self):
         """Ask for sizes, and return the evidence that every further question needs."""
         federation = self.federation(journal="by-hand")
-        federation.gather(request_for(Size()), dict.fromkeys(self.names, 0))
+        federation.run_protocol(known_sizes(self.names))
         return federation._steps
 
     def announcement(self, name, evidence, step=0):

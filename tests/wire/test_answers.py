@@ -7,7 +7,7 @@ import pytest
 
 from confrere.errors import FederationError, OperationRefused
 from confrere.ledger import Ledger
-from confrere_federation.parties.answers import Answers, Journal, Key
+from confrere_federation.parties.answers import Answers, Key
 
 KEY = Key("run", "objective", 0)
 
@@ -92,8 +92,7 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("hello " * 1000)
     (tmp_path / "empty").touch()
     Ledger(tmp_path / "ledger")
-    Journal(tmp_path / "journal")
-    for name in ("text", "empty", "ledger", "journal"):
+    for name in ("text", "empty", "ledger"):
         with pytest.raises(FederationError):
             Answers(tmp_path / name)
     with pytest.raises(FederationError):

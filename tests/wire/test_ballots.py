@@ -84,8 +84,8 @@ def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for
         asked.check(parties()[0])
 
     class Liar(LocalFederation):
-        def ask(self, *args, **kw):
-            return super().ask(*args, **kw) | {"p0": Payload(arrays={"ballot": ballot + 3})}
+        def _asked(self, asked):
+            return super()._asked(asked) | {"p0": Payload(arrays={"ballot": ballot + 3})}
 
     liar = Liar(parties(3))
     found = poll(liar, plan(method="soft", n_classes=3), random_state=1)
@@ -100,8 +100,8 @@ def test_an_absent_party_is_what_a_faulty_one_is(settings):
     designed(model, **settings).fit(broken, Y, party=OWNER, auxiliary=AUXILIARY)
 
     class Absent(LocalFederation):
-        def ask(self, *args, **kw):
-            return super().ask(*args, **kw) | {"p4": PartyError("Unreachable")}
+        def _asked(self, asked):
+            return super()._asked(asked) | {"p4": PartyError("Unreachable")}
 
     elected = poll(Absent(parties()), plan(**settings), random_state=7)
     coef, _ = coefficients(elected.plan.frame.coefficients, elected.released.weights)
@@ -109,15 +109,15 @@ def test_an_absent_party_is_what_a_faulty_one_is(settings):
     assert elected.left_out == {"p4": "Unreachable"}
     assert set(elected.receipts) == {f"p{k}" for k in range(M) if k != 4}
     with pytest.raises(QuorumMissed, match=r"p4 \(Unreachable\)"):
-        poll(Absent(parties()), plan(**settings), on_faulty="refuse", releases=Answers())
+        poll(Absent(parties()), plan(**settings), quorum=1.0, releases=Answers())
 
 
 def test_a_lie_is_worth_no_more_than_a_vote():
     class Liar(LocalFederation):
         sent = Payload(arrays={"weights": np.full(D + 1, 1e300)})
 
-        def ask(self, *args, **kw):
-            return super().ask(*args, **kw) | {"p0": self.sent}
+        def _asked(self, asked):
+            return super()._asked(asked) | {"p0": self.sent}
 
     settings = {"epsilon": 1e5, "method": "weights"}
     honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released

@@ -1,12 +1,14 @@
 """Asking, gathering, quorum; and the engines of one process agree with each other."""
 
+from dataclasses import replace
+
 import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
 from confrere.methods.asking import Size, Sizes, known_sizes
 from confrere.methods.average import Averaging
-from confrere_federation.parties.federation import LocalFederation, with_quorum
+from confrere_federation.parties.federation import LocalFederation, Round, expected, with_quorum
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import request_for
 
@@ -28,15 +30,15 @@ def plan(**changes):
 def test_everyone_is_asked_or_those_named(three):
     federation = LocalFederation(three)
     assert federation.parties() == ["a", "b", "c"]
-    answers = federation.ask(SIZE)
+    answers = federation._asked(Round(SIZE, tuple("abc")))
     assert {name: int(a.arrays["size"]) for name, a in answers.items()} == {
         "a": 60,
         "b": 45,
         "c": 15,
     }
-    assert list(federation.ask(SIZE, to=["c"])) == ["c"]
+    assert list(federation._asked(Round(SIZE, ("c",)))) == ["c"]
     with pytest.raises(InvalidParameter):
-        federation.ask(SIZE, to=["nobody"])
+        federation._asked(Round(SIZE, ("nobody",)))
 
 
 def test_errors_are_codes_without_words(make_party):
@@ -45,15 +47,17 @@ def test_errors_are_codes_without_words(make_party):
     strict = make_party("c", operations={"size"})
     federation = LocalFederation([allowed, poor, strict])
     request = request_for(plan().request(Sizes(dict.fromkeys("abc", 20)), None))
-    answers = federation.ask(request)
+    sizes = dict.fromkeys("abc", 20)
+    asked = Round(request, tuple("abc"), expect=expected(request, sizes))
+    answers = federation._asked(asked)
     assert isinstance(answers["a"], Payload)
     assert answers["b"] == PartyError("BudgetExceeded")
     assert answers["c"] == PartyError("OperationRefused:operation")
     with pytest.raises(QuorumMissed, match=r"1 of 3.*b \(BudgetExceeded\)"):
-        federation.gather(request, dict.fromkeys("abc", 20), quorum=0.5)
-    assert list(federation.gather(request, dict.fromkeys("abc", 20), quorum=0.3)) == ["a"]
+        federation._gathered(replace(asked, quorum=0.5))
+    assert list(federation._gathered(replace(asked, quorum=0.3))) == ["a"]
     with pytest.raises(BudgetExceeded):
-        LocalFederation([poor], on_error="raise").ask(request)
+        LocalFederation([poor], on_error="raise")._asked(replace(asked, to=("b",)))
 
 
 @pytest.mark.parametrize("quorum", [0, -1, 1.1, True])

@@ -8,9 +8,8 @@ import pytest
 from confrere.data.frame import Frame
 from confrere.errors import FederationError, QuorumMissed
 from confrere.methods.average import Averaging
-from confrere_federation.parties.answers import Journal
 from confrere_federation.parties.messages import Question, split_parts
-from tests.wire.signed_run import COLUMNS, STUDY, Loopback, Organisations
+from tests.wire.signed_run import COLUMNS, Loopback, Organisations
 
 PLAN = Averaging(frame=Frame(COLUMNS), epsilon=1.0, rounds=3)
 
@@ -48,31 +47,5 @@ def test_the_same_journal_with_other_settings_is_refused(tmp_path):
     there = Organisations(tmp_path, plan=PLAN)
     there.learn(there.federation())
     there.plan = replace(PLAN, epsilon=0.5)
-    with pytest.raises(FederationError, match="another journal"):
+    with pytest.raises(FederationError, match="another question before"):
         there.learn(there.federation())
-
-
-def test_what_is_no_journal_is_refused(tmp_path):
-    (tmp_path / "noise").write_bytes(b"x" * 5000)
-    with pytest.raises(FederationError, match="not a file of journal"):
-        Journal(tmp_path / "noise")
-    with pytest.raises(FederationError, match="cannot be created"):
-        Journal(tmp_path / "nowhere" / "journal")
-
-
-def test_it_is_its_owner_s_alone_and_knows_its_run(tmp_path):
-    journal = Journal(tmp_path / "journal")
-    assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
-    assert Journal(tmp_path / "journal").run == journal.run
-    with pytest.raises(FederationError, match="another run"):
-        Journal(tmp_path / "journal", STUDY[:8])
-
-
-def test_a_step_is_kept_whole_or_not_at_all(tmp_path):
-    journal = Journal(tmp_path / "journal", "run")
-    assert journal.kept("objective", 0, "q") == {}
-    journal.keep("objective", 0, "q", {"b": b"2", "a": b"1"})
-    assert list(journal.kept("objective", 0, "q").items()) == [("b", b"2"), ("a", b"1")]
-    with pytest.raises(FederationError):
-        journal.keep("objective", 0, "q", {"c": b"3", "a": b"other"})
-    assert list(journal.kept("objective", 0, "q")) == ["b", "a"]

@@ -287,11 +287,11 @@ while True:
 FLOODED = """
 import psutil, resource, sys
 from pathlib import Path
-from confrere_federation.parties.answers import Journal
+from confrere_federation.parties.answers import Answers, Key
 from tests.wire.line.conftest import Echo, Wire
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 wire = Wire(Path(sys.argv[1]), ["a", "b"])
-journal = Journal(Path(sys.argv[1]) / "journal")
+journal = Answers(Path(sys.argv[1]) / "journal")
 with wire.open() as carrier:
     (holder,) = psutil.Process().children()
     wire.send("a", Echo())
@@ -300,7 +300,8 @@ with wire.open() as carrier:
     while holder.num_fds() < 1000:
         pass
     for step in range(100):
-        journal.keep("size", step, "", {"a": b""})  # its files are not the strangers'
+        journal.claim(Key("run", "size", step), question="")
+        journal.keep(Key("run", "size", step), b"")  # its files are not the strangers'
         assert carrier.exchange({"a": b"1"}, None) == {"a": b"1"}
     wire.send("b", Echo())  # who comes now is let in too
     assert carrier.exchange({"b": b"1"}, None) == {"b": b"1"}

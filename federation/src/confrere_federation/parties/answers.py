@@ -1,11 +1,11 @@
 """What was drawn once: on disk before it leaves, and the same bytes ever after.
 
-Files of rows like the ledger's, each sealed to the one before. A party keeps its answers so, and a
-coordinator that adds noise what it released (:class:`Answers`). A coordinator between machines
-keeps the answers that it used (:class:`Journal`): where a quorum let a round go on without someone,
-the next question depends on who had answered, so a run that is started again must go on from them.
-Only answers that were found valid get there, those to a sum together, and tries of a sum that were
-lost are noted as such: a journal cannot hold what a run would fail on again.
+A file of rows like the ledger's, each sealed to the one before. A party keeps its answers so; a
+coordinator that adds noise what it released; and a coordinator between machines the answers that it
+used, step by step: where a quorum let a round go on without someone, the next question depends on
+who had answered, so a run that is started again must go on from them. Only answers that were found
+valid get there, those to a sum together, and tries of a sum that were lost are noted as such: a
+file cannot hold what a run would fail on again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar, final
+from typing import NamedTuple, final
 
 from typing_extensions import override
 
@@ -30,65 +29,9 @@ from confrere.errors import FederationError, LedgerError, NotALedger, OperationR
 from confrere.files import write_new
 from confrere.kernel.guarantee import exact, plus
 from confrere.kernel.ledger import LogFile, Row, transaction
-from confrere_federation.parties.messages import Values, new_run
+from confrere_federation.parties.messages import Values
 
 _FORMAT = 4
-
-
-class _Log(LogFile, ABC):
-    """Where rows about something are; what they hold is read from the disk when it is wanted."""
-
-    of: str
-    first: Values
-
-    @override
-    def enter(self, row: Row) -> None:
-        facts = row.facts
-        if row.seq > 1:
-            self.take(row, facts)
-        elif (facts.get("of"), facts.get("format")) != (self.of, _FORMAT):
-            raise NotALedger(f"it is not a file of {self.of}.")
-        else:
-            self.first = facts
-
-    @abstractmethod
-    def take(self, row: Row, facts: Values) -> None:
-        """Take in a row after the first, or refuse one that changes what stands."""
-
-
-L = TypeVar("L", bound=_Log)
-
-
-class _File(Generic[L]):
-    """A log by its name, made if it is not there, its owner's alone."""
-
-    log: type[L]
-
-    def __init__(self, path: str | os.PathLike[str] | None, **first: str) -> None:
-        self._durable = path is not None
-        if path is None:
-            folder = tempfile.mkdtemp(prefix="confrere-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            path = Path(folder) / self.log.of
-        self.path = Path(path).resolve()
-        if not self.path.exists():
-            facts = {"of": self.log.of, "format": _FORMAT} | first
-            try:
-                with suppress(FileExistsError):  # another process was quicker
-                    write_new(self.path, Row.sealed("genesis", facts, after=None).line)
-            except OSError as error:
-                raise FederationError(f"{self.path}: cannot be created ({error}).") from error
-
-    @contextmanager
-    def _opened(self, *, exclusive: bool = False) -> Iterator[L]:
-        try:
-            with transaction(self.path, self.log, exclusive=exclusive) as log:
-                yield log
-        except LedgerError as error:
-            raise FederationError(f"{self.path}: not a file of {self.log.of} ({error})") from error
-
-    def _append(self, log: L, kind: str, **facts: object) -> None:
-        log.append(kind, facts, durable=self._durable)
 
 
 class Key(NamedTuple):
@@ -114,15 +57,23 @@ class _Asked:
     failure: str | None = None
 
 
-class _AnswerLog(_Log):
-    of = "answers"
+class _AnswerLog(LogFile):
+    """Where rows about answers are; what they hold is read from the disk when it is wanted."""
+
+    first: Values
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
         self.asked: dict[Key, _Asked] = {}
 
     @override
-    def take(self, row: Row, facts: Values) -> None:
+    def enter(self, row: Row) -> None:
+        facts = row.facts
+        if row.seq == 1:
+            if (facts.get("of"), facts.get("format")) != ("answers", _FORMAT):
+                raise NotALedger("it is not a file of answers.")
+            self.first = facts
+            return
         key = Key(*facts["key"])
         if row.kind == "asked":
             one = _Asked(facts["question"], Decimal(facts["epsilon"]))
@@ -143,27 +94,48 @@ class _AnswerLog(_Log):
 
 
 @final
-class Answers(_File[_AnswerLog]):
-    """An answer file, of a party or of a coordinator that adds noise.
+class Answers:
+    """An answer file, its owner's alone, made if it is not there.
 
     Without a path it is a temporary one for simulations, gone with this object.
     """
 
-    log = _AnswerLog
-
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        super().__init__(path, id=uuid.uuid4().hex)
+        self._durable = path is not None
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="confrere-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path = Path(folder) / "answers"
+        self.path = Path(path).resolve()
+        if not self.path.exists():
+            facts = {"of": "answers", "format": _FORMAT, "id": uuid.uuid4().hex}
+            try:
+                with suppress(FileExistsError):  # another process was quicker
+                    write_new(self.path, Row.sealed("genesis", facts, after=None).line)
+            except OSError as error:
+                raise FederationError(f"{self.path}: cannot be created ({error}).") from error
         with self._opened() as log:  # A file that is something else is refused here.
             #: Names this file and no other: a new file in its place has another.
             self.id: str = log.first["id"]
+
+    @contextmanager
+    def _opened(self, *, exclusive: bool = False) -> Iterator[_AnswerLog]:
+        try:
+            with transaction(self.path, _AnswerLog, exclusive=exclusive) as log:
+                yield log
+        except LedgerError as error:
+            raise FederationError(f"{self.path}: not a file of answers ({error})") from error
+
+    def _append(self, log: _AnswerLog, kind: str, **facts: object) -> None:
+        log.append(kind, facts, durable=self._durable)
 
     def claim(
         self,
         key: Key,
         *,
         question: str,  # Digest of everything that was asked
-        epsilon: float,  # Its price; 0 for public facts
-        cap: float | None,  # The most that all questions of the run may cost together
+        epsilon: float = 0.0,  # Its price; none for public facts
+        cap: float | None = None,  # The most that all questions of the run may cost together
         # Whether the price is for all steps of the operation in the run: the first pays it
         once: bool = False,
     ) -> Claim:
@@ -229,63 +201,3 @@ class Answers(_File[_AnswerLog]):
         with self._opened() as log:
             found = {key[1:]: log.claim(key).answer for key in log.asked if key.run == run}
         return {at: one for at, one in found.items() if one is not None}
-
-
-class _JournalLog(_Log):
-    of = "journal"
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(descriptor)
-        self.steps: dict[tuple[str, str, int], int] = {}
-
-    @override
-    def take(self, row: Row, facts: Values) -> None:
-        if self.steps.setdefault((row.kind, *facts["at"]), row.seq) != row.seq:
-            raise ValueError("a step is gathered, or lost, once")
-
-
-class Journal(_File[_JournalLog]):
-    """The file of a run: who answered what, and which tries of sums are lost.
-
-    Whoever has it can resume the run; that of another run is refused. Without a name the run is the
-    file's own, or a fresh one.
-    """
-
-    log = _JournalLog
-
-    def __init__(self, path: str | os.PathLike[str], run: str | None = None) -> None:
-        super().__init__(path, run=run or new_run())
-        with self._opened() as log:
-            self.run: str = log.first["run"]
-        if run not in (None, self.run):
-            raise FederationError(f"{self.path}: the journal is of another run; use a new folder.")
-
-    def kept(self, operation: str, step: int, question: str) -> dict[str, bytes]:
-        """Return what was gathered in a step, in order; nothing if that is still to be done."""
-        told = self._told("gathered", operation, step)
-        if told.get("question", question) != question:
-            raise FederationError(
-                f"{self.path}: the journal is of a run that asked something else; use another "
-                "journal for other settings."
-            )
-        return {party: b64decode(answer) for party, answer in told.get("answers", ())}
-
-    def keep(self, operation: str, step: int, question: str, answers: Mapping[str, bytes]) -> None:
-        told = [[name, b64encode(answer).decode()] for name, answer in answers.items()]
-        self._note("gathered", operation, step, question=question, answers=told)
-
-    def lost(self, operation: str, step: int) -> dict[str, str]:
-        return dict(self._told("lost", operation, step).get("roster", ()))
-
-    def lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
-        self._note("lost", operation, step, roster=list(roster.items()))
-
-    def _told(self, *at: object) -> Values:
-        with self._opened() as log:
-            return log.row(log.steps[at]).facts if at in log.steps else {}
-
-    def _note(self, kind: str, operation: str, step: int, **facts: object) -> None:
-        with self._opened(exclusive=True) as log:
-            if (kind, operation, step) in log.steps:
-                raise FederationError(f"{self.path}: this step is {kind} already.")
-            self._append(log, kind, at=[operation, step], **facts)

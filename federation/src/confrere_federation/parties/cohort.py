@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import ClassVar, Literal
 
 import numpy as np
 from typing_extensions import override
 
+from confrere.arrays import Floats
 from confrere.assurance.cohort import ALL, CohortCounts, CohortSummary
 from confrere.data.schema import PublicSchema
-from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.measurements import Picked, Point, SecureSum
 from confrere.kernel.streams import RandomSource
@@ -24,6 +25,7 @@ from confrere.methods.asking import (
     Labels,
     Measured,
     Protocol,
+    Reader,
     Rows,
     colluders_of,
     known_sizes,
@@ -31,7 +33,6 @@ from confrere.methods.asking import (
 from confrere.methods.design import AddRemove
 from confrere.methods.sums import STEPS, CountedSum
 from confrere_federation.parties.messages import MOST_RECORDS, Numbers, ResponseSpec, Values
-from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.requests import Operation, SumOperation, install
 
 __all__ = ["ALL", "CohortCounts", "CohortProtocol", "CohortSummary"]
@@ -42,20 +43,8 @@ _FARTHEST = MOST_RECORDS * STEPS
 _MOST_HIDDEN = 1 << 20
 
 
-class _OfCohort(Measured):
-    schema: PublicSchema
-
-    @cached_property
-    def counts(self) -> CohortCounts:
-        return CohortCounts(self.schema)
-
-    @override
-    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Any = None) -> NoReturn:
-        raise InvalidParameter("a cohort is counted of raw rows.")
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Cohort(_OfCohort):
+class Cohort(Measured):
     """A party's own histograms, with noise of its own."""
 
     operation: ClassVar[str] = "cohort"
@@ -65,12 +54,21 @@ class Cohort(_OfCohort):
     n_classes: int = 2
 
     @cached_property
+    def counts(self) -> CohortCounts:
+        return CohortCounts(self.schema)
+
+    @cached_property
     def mechanism(self) -> Point:
         return self.counts.point(self.epsilon, Neighbours(self.neighbours))
 
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        ((noised,),) = source.draw(self.mechanism, X)
+        return {"counts": np.clip(noised, -_FARTHEST, _FARTHEST)}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CohortOfAll(CountedSum, _OfCohort, AskedSum):
+class CohortOfAll(CountedSum, AskedSum):
     """Everybody's histograms, added up by secure aggregation."""
 
     operation: ClassVar[str] = "cohort_of_all"
@@ -79,14 +77,18 @@ class CohortOfAll(CountedSum, _OfCohort, AskedSum):
     n_classes: int = 2
 
     @cached_property
+    def counts(self) -> CohortCounts:
+        return CohortCounts(self.schema)
+
+    @cached_property
     @override
     def mechanism(self) -> SecureSum:
         relation = Neighbours(self.neighbours)
         return self.steps(relation, self.counts.size, self.counts.moved(relation))
 
     @override
-    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> NoReturn:
-        raise InvalidParameter("a cohort is counted of raw rows.")
+    def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
+        return np.asarray(X, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -154,40 +156,13 @@ class CohortProtocol:
         return CohortSummary.counted(self.epsilon, counts, np.ravel(noised), deviation, receipts)
 
 
-class _Counted(Operation):
-    """Counts of raw rows: the sensitivity follows from the schema, and is nobody's word."""
-
-    def sums_of(self, party: LocalParty) -> Any:
-        assert party.raw is not None
-        return party.raw.sums
-
-    @override
-    def check(self, party: LocalParty) -> None:
-        super().check(party)
-        if party.raw is None or party.raw.schema != self.asked.schema.fingerprint():
-            raise InvalidMessage("this party has no raw rows of that schema to count.")
-
-
-class _Cohort(_Counted):
+class _Cohort(Operation):
     @override
     def response(self, n_samples: int) -> ResponseSpec:
         size = (self.asked.counts.size,)
         counts = Numbers(size, "<i8", lowest=-_FARTHEST, highest=_FARTHEST)
         return ResponseSpec({"counts": counts}, self.asked.mechanism.guarantee())
 
-    @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        ((noised,),) = source.draw(self.asked.mechanism, self.sums_of(party))
-        return {"counts": np.clip(noised, -_FARTHEST, _FARTHEST)}
 
-
-class _CohortOfAll(_Counted, SumOperation):
-    @override
-    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        found: Arrays = self.asked.upload(self.sums_of(party).astype(np.float64), source)
-        return found
-
-
-install(Cohort, ("epsilon", "neighbours", "schema"), _Cohort)
-_TRIES = ("n_parties", "collusion_threshold", "max_retries", "quorum", "largest")
-install(CohortOfAll, ("epsilon", *_TRIES, "neighbours", "schema"), _CohortOfAll)
+install(Cohort, _Cohort, raw=True)
+install(CohortOfAll, SumOperation, raw=True)

@@ -15,6 +15,7 @@ Proofs: docs/proofs/secure_sums.md, docs/proofs/multiparty.md.
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import math
 import threading
@@ -46,7 +47,6 @@ from confrere.kernel.release import paid_by_parties
 from confrere.ledger import Receipt
 from confrere.ledger.compose import Together
 from confrere.methods.asking import Ask, Protocol, Receipts, Told, drive, over_parties, stacked
-from confrere.methods.votes import OnFaulty, Voting
 from confrere.release.card import presentable
 from confrere.release.signing import (
     PrivateKey,
@@ -57,7 +57,7 @@ from confrere.release.signing import (
 )
 from confrere.simulation import Seed, SeededSource
 from confrere_federation.engines.carrier import Carrier
-from confrere_federation.parties.answers import Answers, Journal, Key
+from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.masks import Masking
 from confrere_federation.parties.messages import (
     Expect,
@@ -213,8 +213,6 @@ class Round:
 class Federation(ABC):
     """Parties that can be asked; an engine decides how questions travel."""
 
-    #: Whether nobody is really asked: what comes out of a dry run or a replay is not released.
-    pretends = False
     #: Whether answers are made up, so that everything is asked that may be asked.
     is_dry_run = False
 
@@ -231,17 +229,6 @@ class Federation(ABC):
 
     def parties(self) -> list[str]:
         return list(self._names)
-
-    def ask(
-        self,
-        request: Operation,  # The same for every party
-        *,
-        to: Sequence[str] | None = None,  # Everyone by default
-        timeout: float | None = None,  # Who has not answered by then has code ``"Timeout"``
-    ) -> Mapping[str, Payload | PartyError]:
-        """Ask parties to answer a request; one entry per party asked."""
-        everyone = self.parties() if to is None else to
-        return self._asked(Round(request, tuple(everyone), timeout=timeout))
 
     @abstractmethod
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
@@ -261,43 +248,31 @@ class Federation(ABC):
     ) -> Told:
         request = request_for(ask.asked)
         self._encoder = ask.encoder
-        if not request.noised:
-            if self.pretends:
-                self.ask(request, to=list(ask.to))
-                raise QuorumMissed(f"{request.operation}: nobody but a coordinator sees answers.")
-            assert trusted is not None
-            assert isinstance(ask.asked, Voting)
-            return trusted.poll(self, ask.asked, timeout)
         if isinstance(request, SumOperation):
             asked = Round(request, tuple(ask.to), timeout=timeout, later=ask.later)
             return self._added(asked, request)
-        answers = self.gather(request, ask.to, step=ask.step, timeout=timeout, quorum=ask.quorum)
+        asked = Round(
+            request, tuple(ask.to), ask.step, timeout, ask.quorum, expected(request, ask.to)
+        )
+        if isinstance(request, UnnoisedPoll):
+            if trusted is None:  # nobody but a coordinator sees answers
+                self._asked(asked)
+                raise QuorumMissed(f"{request.operation}: a coordinator adds noise to answers.")
+            return trusted.poll(self, asked, request)
+        answers = self._gathered(asked)
         answers = {name: answers[name] for name in ask.to if name in answers}  # in one order
         arrays = stacked([one.arrays for one in answers.values()])
         receipts = {name: receipts_of(one) for name, one in answers.items()}
         return Told(tuple(answers), arrays, receipts, self.is_dry_run)
 
-    def gather(
-        self,
-        request: Operation,  # The same for every party
-        to: Mapping[str, int],  # Whom to ask, with their public numbers of records
-        *,
-        step: int = 0,
-        timeout: float | None = None,
-        quorum: float = 1.0,  # Share of the parties asked that must answer
-    ) -> Mapping[str, Payload]:
+    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Ask, drop errors and answers that are not as they must be, and insist on enough.
 
-        What an answer must be follows from the request and the party's size. One that is not has
-        the code ``"InvalidReply:"`` and a word: nobody uses it, and it is not kept.
+        An answer that is not as it must be has the code ``"InvalidReply:"`` and a word: nobody
+        uses it, and it is not kept.
 
         Raises QuorumMissed if fewer answered; it names them and their codes.
         """
-        wanted = cache(request.response)
-        expect: Expect = lambda name: wanted(to[name])  # noqa: E731
-        return self._gathered(Round(request, tuple(to), step, timeout, quorum, expect))
-
-    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         operation, step = asked.operation, asked.step
         answers = self._asked(asked)
         answers = {name: checked(a, name, asked.expect) for name, a in answers.items()}
@@ -383,6 +358,12 @@ class Federation(ABC):
 
     def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:  # noqa: B027
         """Keep in mind, beyond this process, that a try is lost."""
+
+
+def expected(request: Operation, sizes: Mapping[str, int]) -> Expect:
+    """Return what parties of these public sizes may answer."""
+    wanted = cache(request.response)
+    return lambda name: wanted(sizes[name])
 
 
 def checked(answer: Payload | PartyError, name: str, expect: Expect) -> Payload | PartyError:
@@ -539,7 +520,6 @@ def _request(asked: Sequence[Round], steps: int = 1) -> Request:
 class _DryRun(Federation):
     """Parties that answer with made-up numbers of the agreed kind."""
 
-    pretends = True
     is_dry_run = True
 
     def __init__(self, parties: Sequence[str], study: str, seed: int) -> None:
@@ -598,8 +578,6 @@ class Step:
 
 class Replay(Federation, Generic[T]):
     """A protocol run over what parties have signed; it goes on as more of that comes."""
-
-    pretends = True
 
     def __init__(self, protocol: Steps[T], parties: Sequence[str], run: str) -> None:
         super().__init__(run, parties)
@@ -760,11 +738,12 @@ class SignedFederation(Federation):
         key: PrivateKey,  # The coordinator's
         parties: Mapping[str, PublicKey],  # Everyone in the study, in its order
         carrier: Carrier,  # What moves the messages
-        journal: Journal,  # Of the run
+        run: str,  # Its name
+        journal: Answers,  # What was gathered in it
         simulated: bool = False,  # Whether the study's noise is seeded: receipts must say the same
         steps: RunSteps | None = None,  # Is told who was asked what, and how that ended
     ) -> None:
-        super().__init__(journal.run, parties)
+        super().__init__(run, parties)
         self._told = steps or RunSteps()
         self._study = study
         self._key = read_private_key(key)
@@ -789,36 +768,43 @@ class SignedFederation(Federation):
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it, and keep what is valid."""
-        operation, step, expect = asked.operation, asked.step, asked.expect
+        receipted = replace(asked, expect=lambda name: replace(asked.expect(name), receipted=True))
+        if not asked.request.noised:
+            return super()._gathered(receipted)  # what others sent without noise is not kept
+        ready = asked.roster == {}
         question = asked.question(self.run, self._study)
-        entry = f"ready {operation}" if asked.roster == {} else operation
-        kept = self._journal.kept(entry, step, question.digest)
-        if kept:
-            opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
-            if asked.whole is not None:
-                asked.whole({name: answer.payload for name, answer in opened.items()})
-            self._told.ended(asked.label, step, {name: a.payload for name, a in opened.items()})
-        else:
-            receipted = replace(asked, expect=lambda name: replace(expect(name), receipted=True))
-            opened = {name: self._replies[name] for name in super()._gathered(receipted)}
-            kept = {name: answer.encode() for name, answer in opened.items()}
-            self._journal.keep(entry, step, question.digest, kept)
+        what = f"ready {asked.operation}" if ready else asked.operation
+        key = Key(self.run, what, asked.step)
+        kept = self._journal.claim(key, question=question.digest).answer
+        if kept is None:
+            found = {name: self._replies[name] for name in super()._gathered(receipted)}
+            kept = question.sign(self._key, [answer.encode() for answer in found.values()])
+            self._journal.keep(key, kept)
             out = {n: PartyError(self.left_out[n]) for n in asked.to if n in self.left_out}
-            self._told.ended(asked.label, step, out)
-        for name, one in opened.items():
+            self._told.ended(asked.label, asked.step, out)
+        else:
+            found = dict(Step.open(kept, self._key.public_key(), self._keys).answers)
+            if asked.whole is not None:
+                asked.whole({name: answer.payload for name, answer in found.items()})
+            used = {name: answer.payload for name, answer in found.items()}
+            self._told.ended(asked.label, asked.step, used)
+        for name, one in found.items():
             if one.receipt is not None:
                 self._paid.setdefault(name, []).append(one.receipt)
-        if asked.request.noised and asked.roster != {}:
-            self._steps.append(question.sign(self._key, list(kept.values())))
-        return {name: answer.payload for name, answer in opened.items()}
+        if not ready:
+            self._steps.append(kept)
+        return {name: answer.payload for name, answer in found.items()}
 
     @override
     def _lost_before(self, operation: str, step: int) -> Mapping[str, str]:
-        return self._journal.lost(operation, step)
+        kept = self._journal.answer_to(Key(self.run, f"lost {operation}", step))
+        return {} if kept is None else dict(json.loads(kept))
 
     @override
     def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
-        self._journal.lose(operation, step, roster)
+        key, told = Key(self.run, f"lost {operation}", step), json.dumps(dict(roster)).encode()
+        self._journal.claim(key, question="")
+        self._journal.keep(key, told)
 
     def hand_out(
         self,
@@ -954,11 +940,9 @@ class Trusted:
 
     #: The file that what is released is kept in. Only a simulation can do without.
     releases: Answers | None = None
-    #: Without a party's valid answer: count it as a split vote (zero weights), or release nothing.
-    on_faulty: OnFaulty = "leave-out"
     random_state: Seed | None = None  #: Of the coordinator's noise, for simulation only
 
-    def poll(self, federation: Federation, asked: Voting, timeout: float | None) -> Told:
+    def poll(self, federation: Federation, asked: Round, request: UnnoisedPoll) -> Told:
         """Ask everyone, add up what is valid, and noise it; or return what was released before."""
         releases = self.releases
         if releases is None:
@@ -968,42 +952,30 @@ class Trusted:
                     "once per run."
                 )
             releases = Answers()
-        request = request_for(asked)
-        assert isinstance(request, UnnoisedPoll)
         key = Key(federation.run, "released", 0)
-        claim = releases.claim(key, question=request.plan, epsilon=asked.epsilon, cap=None)
-        kept = claim.answer
+        kept = releases.claim(key, question=request.payload.digest).answer
         if kept is None:
-            answers = federation.ask(type(request)(asked, releases.id), timeout=timeout)
-            kept = releases.keep(key, self._noised(asked, request, answers).encode())
+            named = replace(asked, request=type(request)(request.asked, releases.id))
+            kept = releases.keep(key, self._noised(federation, named).encode())
         found = Payload.decode(kept)
         federation.left_out |= found.values["left_out"]
-        paid = [tuple(map(Receipt.from_dict, each)) for each in found.values["receipts"]]
-        receipts = dict(zip(found.values["parties"], paid, strict=True))
+        receipts = {
+            name: tuple(map(Receipt.from_dict, paid))
+            for name, paid in found.values["receipts"].items()
+        }
         return Told(tuple(receipts), {"noised": found.arrays["noised"]}, receipts)
 
-    def _noised(
-        self, plan: Voting, request: UnnoisedPoll, answers: Mapping[str, Payload | PartyError]
-    ) -> Payload:
-        wanted, count = request.response(0), len(answers)
-        found = {name: checked(one, name, lambda _: wanted) for name, one in answers.items()}
-        valid = {n: one for n, one in sorted(found.items()) if isinstance(one, Payload)}
-        left_out = {name: one.code for name, one in found.items() if isinstance(one, PartyError)}
-        if not valid or (left_out and self.on_faulty == "refuse"):
-            told = f"{len(left_out)} of {count} parties sent nothing valid. {_listed(left_out)}"
-            raise QuorumMissed(told)
-        receipts = {name: receipts_of(answer) for name, answer in valid.items()}
+    def _noised(self, federation: Federation, asked: Round) -> Payload:
+        answers, plan = dict(sorted(federation._gathered(asked).items())), asked.request.asked
+        receipts = {name: receipts_of(answer) for name, answer in answers.items()}
         paid = [receipt for each in receipts.values() for receipt in each]
-        sent = [answer.arrays[request.answers[0]] for answer in valid.values()]
+        sent = [answer.arrays[asked.request.answers[0]] for answer in answers.values()]
         simulation = None if self.random_state is None else SeededSource(self.random_state)
         with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
             noised = plan.noised(sum(plan.mechanism.clipped(one[None])[0] for one in sent), ticket)
-        values = {
-            "parties": list(receipts),
-            "receipts": [[one.to_dict() for one in each] for each in receipts.values()],
-            "left_out": left_out,
-        }
-        return Payload(values, {"noised": noised})
+        out = {n: code for n, code in federation.left_out.items() if n not in answers}
+        told = {name: [one.to_dict() for one in each] for name, each in receipts.items()}
+        return Payload({"receipts": told, "left_out": out}, {"noised": noised})
 
 
 class PartySession(Generic[T]):

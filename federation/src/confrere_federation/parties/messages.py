@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from confrere.data.schema import PublicSchema
 from confrere.errors import (
     ConfrereError,
     InvalidMessage,
@@ -185,19 +184,6 @@ def _check_plain(value: object, *, depth: int) -> None:
             f"values are None, truth values, whole numbers of 64 bits, finite floats, printable "
             f"texts of {_MAX_TEXT} characters, and lists and tables of them, {_MAX_DEPTH} deep."
         )
-
-
-def plain(value: Any) -> Any:
-    """Return a value as messages have it: numbers and texts of Python's own types."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if isinstance(value, np.generic | np.ndarray):
-        return value.item()
-    if isinstance(value, PublicSchema):
-        return value.fingerprint()
-    return str(value) if isinstance(value, str) else value
 
 
 def alike(one: Any, other: Any, rel: float, near: float = 0.0) -> bool:

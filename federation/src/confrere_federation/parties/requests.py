@@ -17,9 +17,10 @@ cohort.md, multiparty.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,6 +31,7 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.data.engines import opened_engine
 from confrere.data.frame import BodyFrame, Frame
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.measurements import Objective, Point, SecureSum
@@ -46,26 +48,45 @@ from confrere_federation.parties.messages import (
     Payload,
     ResponseSpec,
     Values,
-    plain,
     receipts_of,
 )
 
 if TYPE_CHECKING:
     from confrere_federation.parties.party import LocalParty
 
-#: What a message does not say of what most requests are: pure, and of two classes.
-_SILENT = {"delta": 0.0, "n_classes": 2}
 
-_SPENT = ("frame", "epsilon")
-_RELATED = ("neighbours", "declared")
-_TRIES = ("collusion_threshold", "max_retries", "quorum")
+def plain(value: Any, arrays: Arrays | None = None, place: str = "") -> Any:
+    """Return a value as messages have it: numbers and texts of Python's own types, and lists.
+
+    What has fields is a table of them, without those that are None. Arrays in it are put among the
+    ``arrays``, under the names of their places.
+    """
+    if isinstance(value, PublicSchema):
+        return value.fingerprint()
+    if isinstance(value, Frame | BodyFrame):
+        value = value.facts() | value.arrays()
+    elif is_dataclass(value):
+        value = {one.name: getattr(value, one.name) for one in fields(value)}
+    if isinstance(value, Mapping):
+        at = f"{place}_" if place else ""
+        named = {str(n): plain(one, arrays, f"{at}{n}") for n, one in value.items()}
+        return {name: one for name, one in named.items() if one is not None}
+    if isinstance(value, list | tuple):
+        return [plain(one, arrays, f"{place}_{k}") for k, one in enumerate(value)]
+    if isinstance(value, np.ndarray) and value.ndim and arrays is not None:
+        arrays[place] = value
+        return None
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(value) if isinstance(value, str) else value
 
 
 class Operation:
     """A request: what a protocol asks, and what a message says of it."""
 
     operation: ClassVar[str]  #: How it is asked for
-    says: ClassVar[tuple[str, ...]] = ()  #: What a message says
     answers: ClassVar[tuple[str, ...]] = ()  #: The arrays that are released, in their order
     #: What a run asks for once per step, if that is not the operation alone.
     slot: ClassVar[str] = ""
@@ -76,6 +97,7 @@ class Operation:
     chosen: ClassVar[tuple[str, ...]] = ()
     two_classes: ClassVar[bool] = False  #: Whether it is for labels of two classes only
     held: ClassVar[str] = ""  #: What of the asked has the fields, if not that itself
+    raw: ClassVar[bool] = False  #: Whether it is about what a party counts of raw rows
 
     def __init__(self, asked: Any) -> None:
         self.asked = asked
@@ -84,41 +106,31 @@ class Operation:
     def holder(self) -> Any:
         return getattr(self.asked, self.held) if self.held else self.asked
 
-    def special(self) -> Values:
-        """Return fields of the message that the holder has not under their names."""
-        return {}
-
     def told(self) -> Values:
-        known, holder = self.special(), self.holder
-        return {n: known[n] if n in known else getattr(holder, n) for n in self.says}
+        """Return what a message says: all that the asked is made of."""
+        made = ((one, each.name) for one in (self.holder, self.asked) for each in fields(one))
+        return {name: getattr(one, name) for one, name in made if name != self.held}
 
     @cached_property
     def payload(self) -> Payload:
-        values: Values = {}
         arrays: Arrays = {}
-        for name, value in self.told().items():
-            if value is None or (name in _SILENT and value == _SILENT[name]):
-                continue
-            if isinstance(value, Frame | BodyFrame):
-                arrays |= {n: array for n, array in value.arrays().items() if array is not None}
-                value = value.facts()
-            if isinstance(value, np.ndarray) and value.ndim:
-                arrays[name] = value
-            else:
-                values[name] = plain(value)
-        return Payload(values, arrays)
+        return Payload(plain(self.told(), arrays), arrays)
+
+    @property
+    def columns(self) -> int | None:
+        """How many columns the rows have that it is about, where that is known before."""
+        frame = getattr(self.holder, "frame", None)
+        return None if frame is None else int(frame.n_features)
 
     def check(self, party: LocalParty) -> None:
         """Refuse what is for other rows than a party has, before anything is paid."""
-        told = self.told()
-        columns = len(told["coef"]) if "coef" in told else None
-        if "frame" in told:
-            columns = told["frame"].n_features
-        if columns not in (None, party.X.shape[1]):
+        if self.columns not in (None, party.X.shape[1]):
             raise InvalidMessage("the request is for rows of another number of columns.")
         classes = getattr(self.holder, "n_classes", 2)
         if party.n_classes != classes or (self.two_classes and classes > 2):
             raise InvalidMessage("the request is for labels of another number of classes.")
+        if self.raw and (party.raw is None or party.raw.schema != self.asked.schema.fingerprint()):
+            raise InvalidMessage("this party has no raw rows of that schema to count.")
 
     def response(self, n_samples: int) -> ResponseSpec:
         """Return what a party of that size may answer, and what it spends; touches no data."""
@@ -135,7 +147,8 @@ class Operation:
         with ExitStack() as stack:
             own = party.engine
             engine = None if own is None else stack.enter_context(opened_engine(own))
-            found: Arrays = self.asked.release(party.X, party.y, source, engine)
+            X = party.raw.sums if self.raw and party.raw is not None else party.X
+            found: Arrays = self.asked.release(X, party.y, source, engine)
             return found
 
     def cost(self, n_samples: int) -> Guarantee | None:
@@ -166,6 +179,11 @@ class SumOperation(Operation):
         return found
 
     @override
+    def told(self) -> Values:
+        # Uploads on different lattices would add up to nothing.
+        return super().told() | {"spacing": self.mechanism.spacing}
+
+    @override
     def response(self, n_samples: int) -> ResponseSpec:
         words = Numbers((self.mechanism.size,), "<i8")
         return ResponseSpec({"masked": words}, self.mechanism.guarantee())
@@ -177,7 +195,6 @@ OPERATIONS: dict[str, type[Operation]] = {}
 
 def install(
     about: type[Asked],  # What a protocol asks by it
-    says: tuple[str, ...],  # What a message says
     base: type[Operation] = Operation,
     **facts: object,  # As :class:`Operation` has them
 ) -> None:
@@ -186,9 +203,7 @@ def install(
     name = told["operation"]
     if name in OPERATIONS:
         raise InvalidParameter(f"operation {name!r} is already installed.")
-    OPERATIONS[name] = type(
-        about.__name__, (base,), told | {"__doc__": about.__doc__, "says": says}
-    )
+    OPERATIONS[name] = type(about.__name__, (base,), told | {"__doc__": about.__doc__})
 
 
 def installed(name: str) -> type[Operation]:
@@ -202,9 +217,6 @@ def request_for(asked: Asked) -> Operation:
     return installed(asked.operation)(asked)
 
 
-# --- with noise of a party's own ------------------------------------------------------------------
-
-
 class _Size(Operation):
     @override
     def response(self, n_samples: int) -> ResponseSpec:
@@ -212,24 +224,10 @@ class _Size(Operation):
 
 
 class _Check(Operation):
+    @property
     @override
-    def special(self) -> Values:
-        prior = self.asked.prior
-        known = {"coef": prior.coef[0], "intercept": float(prior.intercept[0])}
-        return known | {name: getattr(prior, name) for name in ("data_norm", "moments")}
-
-
-_PRIOR = ("coef", "intercept", "epsilon", "data_norm", "moments", *_RELATED)
-_WEIGHTS = (*_SPENT, "ridge", "alpha", "cap", *_RELATED, "delta", "centre")
-
-install(Size, (), _Size)
-install(average.PriorQuestion, _PRIOR, _Check, two_classes=True)
-install(average.Weights, _WEIGHTS)
-install(average.NoisedMinimiser, _WEIGHTS)
-install(average.ExpandedLoss, (*_SPENT, "linear_share", *_RELATED, "delta"))
-
-
-# --- sums -----------------------------------------------------------------------------------------
+    def columns(self) -> int:
+        return int(self.asked.prior.coef.shape[1])
 
 
 class _Addend(SumOperation):
@@ -237,27 +235,17 @@ class _Addend(SumOperation):
 
     held: ClassVar[str] = "plan"
 
-    @override
-    def special(self) -> Values:
-        asked, plan, mechanism = self.asked, self.asked.plan, self.asked.mechanism
-        return {
-            "frame": plan.space,
-            "sizes": asked.sizes.counts,
-            "neighbours": asked.sizes.neighbours,
-            "spacing": mechanism.spacing,
-            "collusion_threshold": mechanism.colluding,
-            "weights": asked.weights,
-            "round": asked.round,
-        }
+
+install(Size, _Size)
+install(average.PriorQuestion, _Check, two_classes=True)
+for _noised in (average.Weights, average.NoisedMinimiser, average.ExpandedLoss):
+    install(_noised)
+install(Addend, _Addend, operation=LabelContrast.operation, two_classes=True)
+install(Addend, _Addend, operation=OneMessage.operation)
+install(Addend, _Addend, operation=GradientRounds.operation)
 
 
-_ADDEND = (*_SPENT, "cap", *_TRIES, "sizes", "spacing", "neighbours", "weights")
-
-_COUNTED = (*_ADDEND, "positive", "negative", "share")
-_ROUNDS = (*_ADDEND, "delta", "rounds", "round")
-install(Addend, _COUNTED, _Addend, operation=LabelContrast.operation, two_classes=True)
-install(Addend, (*_ADDEND, "alpha"), _Addend, operation=OneMessage.operation)
-install(Addend, _ROUNDS, _Addend, operation=GradientRounds.operation)
+# --- whole parties --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,26 +256,13 @@ class RawRows:
     sums: NDArray[np.int64]  #: The sums of its own records, without noise
 
 
-# --- whole parties --------------------------------------------------------------------------------
-
-#: A file of releases that is none.
-_NOWHERE = "0" * 32
-
-
 class _Polled(Operation):
     """What is asked of a whole party: votes on public rows, shares of cells, or weights."""
 
     @override
-    def special(self) -> Values:
-        plan = self.asked
-        cells = plan.cells if plan.method == "cells" else None
-        made: Any = plan.mechanism if plan.method == "weights" else None
-        return {
-            "auxiliary": plan.auxiliary if plan.votes else None,
-            "directions": None if cells is None else cells.directions,
-            "offsets": None if cells is None else cells.offsets,
-            "alpha": plan.local_alpha if made is None else made.alpha,
-        }
+    def told(self) -> Values:
+        plan = self.asked  # cells are found by arithmetic that another machine may do otherwise
+        return super().told() | ({"partition": plan.cells} if plan.method == "cells" else {})
 
     def sent_by(self, party: LocalParty) -> tuple[Array, bool]:
         """Return what a party sends, without noise, and whether its own problem was solved."""
@@ -298,12 +273,6 @@ class _Polled(Operation):
 
 class _PartyShare(SumOperation, _Polled):
     """What a party adds to the sum that a model is made of."""
-
-    @override
-    def special(self) -> Values:
-        made = self.mechanism
-        told = {"collusion_threshold": made.colluding, "spacing": made.spacing}
-        return super().special() | told
 
     @property
     @override
@@ -329,25 +298,13 @@ class UnnoisedPoll(_Polled):
     noised: ClassVar[bool] = False
     chosen: ClassVar[tuple[str, ...]] = ("releases",)
 
-    def __init__(self, asked: Any, releases: str = _NOWHERE) -> None:
+    def __init__(self, asked: Any, releases: str = "0" * 32) -> None:
         super().__init__(asked)
         self.releases = releases  #: Names the file that what is released is kept in
 
-    @cached_property
-    def plan(self) -> str:
-        """The name of the plan: of all that the released numbers' law depends on."""
-        plan, special = self.asked, super().special()
-        apart = {"frame", "auxiliary", "partition"}
-        settings = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in apart}
-        arrays = {"auxiliary": plan.auxiliary} | plan.frame.arrays()
-        if plan.partition is not None:
-            arrays |= {name: special[name] for name in ("directions", "offsets")}
-        told = settings | {"frame": plan.frame.facts()}
-        return Payload(told, {n: one for n, one in arrays.items() if one is not None}).digest
-
     @override
-    def special(self) -> Values:
-        return super().special() | {"plan": self.plan, "releases": self.releases}
+    def told(self) -> Values:
+        return super().told() | {"releases": self.releases}
 
     @override
     def response(self, n_samples: int) -> ResponseSpec:
@@ -367,17 +324,9 @@ class UnnoisedPoll(_Polled):
         return {self.answers[0]: self.sent_by(party)[0]}
 
 
-_POLLED = (*_SPENT, "delta", "n_classes", "auxiliary", "directions", "offsets", "method")
-_TOLD = (*_POLLED, "plan", "releases")
-
-for _operation, _sent, _says in (
-    ("ballot", "ballot", (*_TOLD, "alpha", "auxiliary_private")),
-    ("upload", "weights", (*_TOLD, "alpha")),
-    ("shares", "shares", _TOLD),
-):
-    install(votes.Voting, _says, UnnoisedPoll, operation=_operation, answers=(_sent,))
-_SHARED = (*_POLLED, "n_parties", *_TRIES, "alpha", "spacing")
-install(votes.Voting, _SHARED, _PartyShare, operation="party_share")
+for _operation, _sent in (("ballot", "ballot"), ("upload", "weights"), ("shares", "shares")):
+    install(votes.Voting, UnnoisedPoll, operation=_operation, answers=(_sent,))
+install(votes.Voting, _PartyShare, operation="party_share")
 
 
 # --- the tries of a sum ---------------------------------------------------------------------------

@@ -107,7 +107,7 @@ from confrere.trust import Trust, TrustKind
 from confrere.views import Panel, Shown, Table, Word, amount, share, shown
 from confrere.views import cost as shown_cost
 from confrere_federation.engines.carrier import MAX_MESSAGE, Carrier
-from confrere_federation.parties.answers import Answers, Journal
+from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.cohort import CohortCounts, CohortSummary
 from confrere_federation.parties.federation import (
     LocalFederation,
@@ -128,7 +128,6 @@ from confrere_federation.parties.messages import (
     ResponseSpec,
     Values,
     alike,
-    plain,
     terms,
 )
 from confrere_federation.parties.party import (
@@ -139,7 +138,7 @@ from confrere_federation.parties.party import (
     SignedApproval,
     run_name,
 )
-from confrere_federation.parties.requests import Operation, RawRows, install
+from confrere_federation.parties.requests import Operation, RawRows, install, plain
 from confrere_federation.progress import OPERATION_WORDS
 from confrere_federation.studies.study_file import (
     NOMINAL_ROWS,
@@ -281,7 +280,7 @@ class _Learn(Operation):
         return party.encoded_by(self.asked.at(len(party.y))[0])
 
 
-install(Learning, (), _Learn)
+install(Learning, _Learn)
 
 
 @dataclass(frozen=True)
@@ -414,8 +413,7 @@ def trusted_by(study: Study, file: Path) -> Trusted | None:
     """Return how a coordinator whom parties trust adds the noise: once, and kept in a file."""
     if study.method.shape != "votes" or study.trust != "coordinator":
         return None
-    model: Any = estimator_for(study, study.method)
-    return Trusted(Answers(file), model.on_faulty if study.quorum < 1 else "refuse", study.seed)
+    return Trusted(Answers(file), study.seed)
 
 
 def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Models]:
@@ -1529,13 +1527,13 @@ class CoordinatorSession:
 
     @cached_property
     def _federation(self) -> SignedFederation:
-        run = run_name(self.study.sha256, self.attempt)
         return SignedFederation(
+            run=run_name(self.study.sha256, self.attempt),
             study=self.study.sha256,
             key=self.key,
             parties=_keys(self.study),
             carrier=self.carrier,
-            journal=Journal(self.folder / "journal", run),
+            journal=Answers(self.folder / "journal"),
             simulated=self.study.simulated,
             steps=self.steps,
         )
