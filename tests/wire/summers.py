@@ -36,7 +36,9 @@ class Summers(Organisations):
         return self.asked().payload
 
     def asked(self):
-        return request_for(replace(self.plan, quorum=self.quorum).asked(self.sized()))
+        sizes = self.sized()
+        plan = replace(self.plan, quorum=self.quorum).among(sizes).at(sizes)
+        return request_for(plan.asked(sizes))
 
     def mechanism(self):
         return self.asked().mechanism

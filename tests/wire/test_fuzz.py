@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from confrere.methods.asking import Size
 from confrere.release.signing import sign_bytes
 from confrere_federation.parties import federation
 from confrere_federation.parties.messages import (
@@ -17,6 +18,7 @@ from confrere_federation.parties.messages import (
     refused,
     split_parts,
 )
+from confrere_federation.parties.requests import request_for
 from tests.attacks.test_hostile_coordinator import PLAN, up_to
 from tests.wire.signed_run import STUDY, Organisations, code_of
 
@@ -107,7 +109,9 @@ def test_an_error_inside_stays_inside(tmp_path, monkeypatch):
         raise ZeroDivisionError("patient 17 is 103 years old")
 
     monkeypatch.setattr(federation, "answer", broken)
-    question = Question(run=there.run, study=STUDY, operation="size", payload=Payload())
+    question = Question(
+        run=there.run, study=STUDY, operation="size", payload=request_for(Size()).payload
+    )
     reply = there.sessions["a"].handle(question.sign(there.coordinator))
     assert b"103" not in reply
     assert refused(reply) == PartyError("InternalError")

@@ -8,10 +8,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from confrere.errors import EngineFailed
 from confrere.ledger import Ledger
-from confrere.release import load_release
+from confrere.release import load_release, read_private_key
 from confrere_federation.commands import party
 from confrere_federation.engines import line as engine
 from confrere_federation.progress import private
@@ -154,17 +155,16 @@ def test_rows_are_in_memory_only(line, prepared, sessions):
 
 
 def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch):
-    monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "correct horse")
-    monkeypatch.setenv("CONFRERE_HOME", "main")
-    line("keys", "rotate", "main", "--passphrase")
-    assert "ENCRYPTED" in Path("main/keys/node.key").read_text()
-    line(*APPROVE, "--yes")
+    path, form = Path("main/keys/main.key"), serialization.PrivateFormat.OpenSSH
+    lock = serialization.BestAvailableEncryption(b"correct horse")
+    locked = read_private_key(path).private_bytes(serialization.Encoding.PEM, form, lock)
+    path.write_bytes(locked)
+    line(*APPROVE, "--yes", typed="correct horse\n")
     mine = _party("main")
-    line(*mine)
-    monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "another")
+    monkeypatch.setenv("CONFRERE_KEY_PASSPHRASE", "another")
     assert "passphrase" in line(*mine, code=3).stderr
-    monkeypatch.delenv("CONFRERE_NODE_PASSPHRASE")
-    line(*mine, typed="correct horse\n")
+    monkeypatch.setenv("CONFRERE_KEY_PASSPHRASE", "correct horse")
+    line(*mine)
 
 
 def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):

@@ -21,9 +21,8 @@ Released = Annotated[Path | None, Option("Where the release goes.", envvar="CONF
 
 APPROVAL = "approval.json"  # beside the study
 
-#: Where services put the passphrases of keys; people are asked for them.
-NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
-KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105
+#: Where services put the passphrase of a key; people are asked for it.
+KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105  the name of a variable
 
 
 @contextmanager
@@ -53,14 +52,7 @@ def signing_key(path: Path | None) -> Ed25519PrivateKey:
     # Only now: the dashboard's process, which asks for passphrases too, is to stay small.
     from confrere.release.signing import has_passphrase, read_private_key
 
-    return read_private_key(path, passphrase_of(path, KEY_PASSPHRASE, locked=has_passphrase(path)))
-
-
-def passphrase_of(path: Path, variable: str, *, locked: bool) -> str | None:
-    """Return a key's passphrase: a service's variable has it, or somebody types it."""
-    if not locked:
-        return None
-    given = os.environ.get(variable)
-    if given is None:
+    given = os.environ.get(KEY_PASSPHRASE)
+    if given is None and has_passphrase(path):
         given = str(typer.prompt(f"Passphrase of {path.name}", hide_input=True, err=True))
-    return given
+    return read_private_key(path, given)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
-
-import typer
 
 import confrere_federation.kits as kits
 from confrere.cli.app import Answer, Option, command, said, wrote
 from confrere.errors import StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.folder import check_party
-from confrere_federation.commands.key_access import NODE_PASSPHRASE, signing_key
+from confrere_federation.commands.key_access import signing_key
 from confrere_federation.studies.study_file import (
     Home,
     home_folder,
@@ -23,7 +20,6 @@ from confrere_federation.studies.study_file import (
 )
 
 _NEW = Option("The private key's file; nothing is overwritten.", dir_okay=False)
-_LOCKED = "Lock the node key with a passphrase."
 _PARTY = Option("Its name in the study.", metavar="PARTY")
 _REQUEST = Option("A party's request.", metavar="REQUEST")
 _NODES = "The coordinator's folder of certificates."
@@ -47,14 +43,11 @@ def show(path: Annotated[Path, "A public key's file."]) -> Answer:
 
 @command("keys request")
 def request(
-    party: Annotated[str, _PARTY],
-    *,
-    folder: Annotated[Path | None, _OWN] = None,
-    passphrase: Annotated[bool, _LOCKED] = False,
+    party: Annotated[str, _PARTY], *, folder: Annotated[Path | None, _OWN] = None
 ) -> Answer:
     """Make a party's keys, and the request that it sends to whoever coordinates."""
     place = folder or open_home(home_folder()).keys
-    made = kits.make_request(place, check_party(party), _word(passphrase))
+    made = kits.make_request(place, check_party(party))
     return _asked(place, party, made.fingerprint)
 
 
@@ -66,15 +59,11 @@ def rotate(
         bool, "A new signing key, which the old one signs; else a new node key."
     ] = False,
     folder: Annotated[Path | None, _OWN] = None,
-    passphrase: Annotated[bool, _LOCKED] = False,
 ) -> Answer:
     """Make a new key in place of the old one, and a new request; studies that run stay good."""
     place = folder or Home(home_folder()).keys
     key = signing_key(place / f"{check_party(party)}.key")
-    if signing:
-        made = kits.renew_signing_key(place, party, key)
-    else:
-        made = kits.renew_node_key(place, party, key, _word(passphrase))
+    made = (kits.renew_signing_key if signing else kits.renew_node_key)(place, party, key)
     return _asked(place, party, made.fingerprint)
 
 
@@ -112,15 +101,6 @@ def revoke(party: Annotated[str, _PARTY], *, nodes: Annotated[Path, _NODES]) -> 
 def _asked(folder: Path, party: str, own: str) -> Answer:
     words = "send {request} to the coordinator, and tell {fingerprint} by telephone"
     return said(words, request=folder / f"{party}.request", fingerprint=own)
-
-
-def _word(asked: bool) -> str | None:
-    """Return a new node key's passphrase: a service's variable has it, or somebody types it."""
-    if not asked:
-        return None
-    return os.environ.get(NODE_PASSPHRASE) or str(
-        typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
-    )
 
 
 _KIT = Option("The archive.", metavar="KIT")

@@ -14,10 +14,8 @@ from confrere.cli.app import Answer, Option, command, said, tell
 from confrere.errors import FederationError, StudyRefused
 from confrere_federation.commands.key_access import (
     APPROVAL,
-    NODE_PASSPHRASE,
     Released,
     kit_address,
-    passphrase_of,
     stopped_by_services,
 )
 from confrere_federation.engines.offline import AtHome, without_network
@@ -45,19 +43,14 @@ def party(
     rows are in the memory of a process that has no network, where the system allows it.
     """
     beside = study.parent
-    where, authority, node_key = kit_address(beside), beside / "ca.pem", beside / _NODE_KEY
+    where, authority = kit_address(beside), beside / "ca.pem"
     before = read_progress(folder) or {}
     if before.get("state") == "released" and before.get("study") == _sha256(study):
         return _released(str(before.get("party")))
-    node = keys.read_node_key(
-        node_key, passphrase_of(node_key, NODE_PASSPHRASE, locked=keys.is_locked(node_key))
-    )
-    ends = {"this node": keys.read_certificate(node.certificate)}
-    tell(
-        *keys.expiry_warnings(
-            ends | {"the coordinator": keys.read_certificate(authority, "authority")}
-        )
-    )
+    node = keys.read_node_key(beside / _NODE_KEY)
+    shown, asker = node.certificate, keys.read_certificate(authority, "authority")
+    ends = {"this node": keys.read_certificate(shown), "the coordinator": asker}
+    tell(*keys.expiry_warnings(ends))
 
     def make() -> AtHome:
         # Only here: who has the line reads no tables.

@@ -66,27 +66,20 @@ def make_authority(
     return made
 
 
-def make_node_key(
-    path: str | os.PathLike[str],  # The private key's file; nothing is overwritten
-    passphrase: str | None = None,  # What the key is locked with
-) -> Path:
+def make_node_key(path: str | os.PathLike[str]) -> Path:
     """Write a party's private key (owner only) and, beside it, its certificate ``<path>.pem``.
 
-    Returns the certificate's file: the one to give to the coordinator.
+    Returns the certificate's file: the one to give to the coordinator. Nothing is overwritten.
     """
     private = Path(path).resolve()
     certificate = certificate_beside(private)
     usage = ExtendedKeyUsageOID.CLIENT_AUTH
-    _make(private, certificate, "node", usage, days=_NODE_DAYS, passphrase=passphrase)
+    _make(private, certificate, "node", usage, days=_NODE_DAYS)
     return certificate
 
 
 def certificate_beside(key: str | os.PathLike[str]) -> Path:
     return Path(key).with_name(Path(key).name + ".pem")
-
-
-def is_locked(path: str | os.PathLike[str]) -> bool:
-    return b"ENCRYPTED" in _read(Path(path)).split(b"\n", 1)[0]
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,7 @@ class NodeKey:
         return _private_pem(self.key)
 
 
-def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -> NodeKey:
+def read_node_key(path: str | os.PathLike[str]) -> NodeKey:
     """Read a node key that only its owner can read, and find its certificate."""
     place = Path(path)
     content = _read(place)
@@ -107,12 +100,11 @@ def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -
             f"node key: {place.name} can be read by others; make it yours alone with chmod 600."
         )
     try:
-        word = passphrase.encode() if passphrase and is_locked(place) else None
-        key = serialization.load_pem_private_key(content, word)
+        key = serialization.load_pem_private_key(content, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise InvalidParameter(
-            f"node key: {place.name} is not a private key, or needs another passphrase; "
-            "confrere keys request makes one."
+            f"node key: {place.name} is not a private key without a passphrase; confrere keys "
+            "rotate makes one."
         ) from None
     certificate = certificate_beside(place)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -174,14 +166,13 @@ def _make(
     usage: x509.ObjectIdentifier,
     *more: x509.ExtensionType,
     days: int,
-    passphrase: str | None = None,
 ) -> None:
     """Write a new key, its owner's alone, and a certificate that it signs itself."""
     for path in (private, certificate):
         if path.exists():
             raise InvalidParameter(f"{path.name} exists; choose another place for new keys.")
     key = ec.generate_private_key(_CURVE)
-    write_new(private, _private_pem(key, passphrase))
+    write_new(private, _private_pem(key))
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     # Names differ, so that one certificate is never looked up in place of another.
     called = f"confrere {whose} {identifier.digest.hex()[:32]}"
@@ -220,9 +211,6 @@ def _read(path: Path) -> bytes:
         raise InvalidParameter(f"{path.name} cannot be read ({error.strerror}).") from None
 
 
-def _private_pem(key: ec.EllipticCurvePrivateKey, passphrase: str | None = None) -> bytes:
-    lock: serialization.KeySerializationEncryption = serialization.NoEncryption()
-    if passphrase:
-        lock = serialization.BestAvailableEncryption(passphrase.encode())
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    return key.private_bytes(pem, form, lock)
+    return key.private_bytes(pem, form, serialization.NoEncryption())

@@ -119,26 +119,24 @@ class KeyRequest:
         return fingerprint(self.key)
 
 
-def make_request(place: Path, party: str, passphrase: str | None = None) -> KeyRequest:
+def make_request(place: Path, party: str) -> KeyRequest:
     """Make a party's keys in a folder of its own, and its request; nothing is overwritten."""
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     if (place / "node.key").exists():  # before half of it is made
         raise InvalidParameter("node.key exists; choose another folder, or put all keys elsewhere.")
     generate_key(place / f"{party}.key", party)
-    make_node_key(place / "node.key", passphrase)
+    make_node_key(place / "node.key")
     return _ask(place, party, read_private_key(place / f"{party}.key"))
 
 
-def renew_node_key(
-    place: Path, party: str, key: PrivateKey, passphrase: str | None = None
-) -> KeyRequest:
+def renew_node_key(place: Path, party: str, key: PrivateKey) -> KeyRequest:
     """Make a new node key in place of the old one, which is kept under another name."""
     old = place / "node.key"
     if not old.exists():
         raise InvalidParameter(f"there is no node.key in {place.name}; make one: keys request.")
     for path in (old, certificate_beside(old)):
         path.rename(_aside(path))
-    make_node_key(old, passphrase)
+    make_node_key(old)
     return _ask(place, party, read_private_key(key))
 
 
