@@ -6,8 +6,10 @@ import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
@@ -42,20 +44,24 @@ def read_plain(path: Path, most: int) -> bytes | None:
 
     Raises OSError if it cannot be opened; that includes links.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    flags = (
+        getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK")
+    )  # Windows: by is_symlink
+    handle = os.open(path, os.O_RDONLY | sum(flags))
     with os.fdopen(handle, "rb") as stream:
-        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+        regular = stat.S_ISREG(os.fstat(handle).st_mode) and not path.is_symlink()
         content = stream.read(most + 1) if regular else b""
     return content if regular and len(content) <= most else None
 
 
 def flush_folder(folder: Path) -> None:
     """Wait until the disk has the names of what is in a folder."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    if sys.platform != "win32":  # which opens no folder, and writes names itself
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextmanager
@@ -88,18 +94,14 @@ def mounts() -> list[tuple[str, Path, str]]:
     except OSError:
         return []
     halves = ([part.split(" ") for part in line.split(" - ", 1)] for line in lines)
-    return [(left[2], Path(_plain(left[4])), right[0]) for left, right in halves]
-
-
-def _plain(place: str) -> str:
-    """Return a path whose blanks are written as that list writes them."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), place)
+    blank = partial(re.compile(r"\\([0-7]{3})").sub, lambda found: chr(int(found[1], 8)))
+    return [(left[2], Path(blank(left[4])), right[0]) for left, right in halves]
 
 
 def file_system(device: int) -> str | None:
     """Return the name of a device's file system, where the system tells."""
-    number = f"{os.major(device)}:{os.minor(device)}"
-    return next((kind for one, _, kind in mounts() if one == number), None)
+    told = ((os.makedev(*map(int, one.split(":"))), kind) for one, _, kind in mounts())
+    return next((kind for one, kind in told if one == device), None)
 
 
 def shared_storage(first: Path, second: Path) -> Literal["mount", "device"] | None:
@@ -109,14 +111,13 @@ def shared_storage(first: Path, second: Path) -> Literal["mount", "device"] | No
     one device (two volumes on a disk) are put back apart, but for a snapshot of all of it. A folder
     that is not there yet is where its nearest parent is.
     """
-    first, second = _there(first), _there(second)
+    first, second = (
+        next(one for one in (each.absolute(), *each.absolute().parents) if one.exists())
+        for each in (first, second)
+    )
     if _mount_of(first) == _mount_of(second):
         return "mount"
     return "device" if first.stat().st_dev == second.stat().st_dev else None
-
-
-def _there(folder: Path) -> Path:
-    return next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
 
 
 def _mount_of(folder: Path) -> Path:

@@ -25,6 +25,7 @@ from confrere.data.frame import Frame
 from confrere.errors import (
     ConfrereError,
     FederationError,
+    InvalidData,
     InvalidParameter,
     LedgerError,
     OperationRefused,
@@ -121,6 +122,25 @@ class TestTheKey:
                 found.append(np.concatenate([stream.words(n) for n in pieces]))
         assert np.array_equal(found[0], found[1])
         assert np.array_equal(found[0], found[2])
+
+    def test_a_charge_that_is_drawn_for_again_pays_for_no_further_draw(self, ledger):
+        """Attacks: rows dealt before a draw, or one that failed, left a number for another one."""
+        more = {"purpose": "x", "key": "k", "keyed": keyed("q"), "resumes": True}
+        first, other = counts(0.5, 1), counts(1.0, 1)
+        with suppress(KeyboardInterrupt), paying(ledger, "a", ONE, **more) as ticket:
+            ticket.draw(other, np.array([3]))
+            raise KeyboardInterrupt
+        with paying(ledger, "a", ONE, **more) as ticket:
+            ticket.deal(5, [0.5, 0.5])
+            with pytest.raises(Unpaid):
+                ticket.draw(replace(other, sensitivity=2.0), np.array([3]))
+        more |= {"key": "l"}
+        with paying(ledger, "a", ONE, **more) as ticket:
+            with suppress(InvalidData):
+                ticket.draw(first, None)
+            ticket.draw(first, np.array([3]))
+        with pytest.raises(Unpaid), paying(ledger, "a", ONE, **more) as ticket:
+            ticket.draw(other, np.array([3]))
 
     def test_what_samplers_make_of_words_is_of_this_version(self, ledger, monkeypatch):
         """Another sampler under equal words is another map: raise ``_NOISE`` with it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from confrere.errors import EngineFailed
 from confrere.files import read_plain, write_whole
+from confrere.kernel.ledger import lock
 
 STATUS = "status.json"
 
@@ -98,6 +98,8 @@ def places(
 @contextmanager
 def private(folder: Path, who: str) -> Iterator[Path]:
     """Be the only one of a kind in a folder that is its owner's alone, with all that is written."""
+    if not hasattr(os, "geteuid"):  # Windows, where no mode makes a folder one's own alone
+        raise EngineFailed(f"a {who} runs on Linux or macOS; models are fitted on Windows, too.")
     before = os.umask(0o077)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -105,7 +107,7 @@ def private(folder: Path, who: str) -> Iterator[Path]:
         # The lock goes with the process, however that ends.
         with (folder / f"{who}.lock").open("ab") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(file.fileno())
             except BlockingIOError:
                 raise EngineFailed(
                     f"{folder}: another {who} works in this folder; end it, or give another "

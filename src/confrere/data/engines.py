@@ -14,7 +14,6 @@ the next process that needs one finds that its owner is gone, and removes it.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import tempfile
@@ -32,6 +31,7 @@ from confrere.data.cells import Coded
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.files import file_stamp
+from confrere.kernel.ledger import lock
 from confrere.solver.row_blocks import BlockRows, Engine, Sums
 
 #: Bytes of a disk that are left to others.
@@ -48,7 +48,7 @@ def spill_folder() -> Path:
     chosen = os.environ.get("CONFRERE_SPILL")
     if chosen:
         return Path(chosen).expanduser().absolute()
-    return Path(tempfile.gettempdir()) / f"confrere-spill-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"confrere-spill-{getattr(os, 'getuid', int)()}"
 
 
 class SpillFolder:
@@ -58,18 +58,18 @@ class SpillFolder:
         above = spill_folder()
         try:
             above.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if above.stat().st_uid != os.getuid():
+            if above.stat().st_uid != getattr(os, "getuid", int)():
                 raise PermissionError(errno.EPERM, "it belongs to somebody else")
             _remove_leftovers(above)
             self.path = Path(tempfile.mkdtemp(prefix="rows-", dir=above))
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            held = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            lock(held)
         except OSError as error:
             raise InvalidData(
                 f"rows cannot be decoded into {above} ({error.strerror}); name a folder of your "
                 "own in the environment variable CONFRERE_SPILL."
             ) from error
-        self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+        self.remove = weakref.finalize(self, _remove, self.path, held, os.getpid())
 
     def check_room(self, needed: int) -> None:
         free = max(0, shutil.disk_usage(self.path).free - _LEFT_FREE)
@@ -113,20 +113,20 @@ def _remove_leftovers(above: Path) -> None:
     """Remove folders whose owners are gone: nobody holds their locks."""
     for folder in above.glob("rows-*"):
         with suppress(OSError):
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+            held = os.open(folder / "lock", os.O_RDWR)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(held)
                 shutil.rmtree(folder, ignore_errors=True)
             finally:
-                os.close(lock)
+                os.close(held)
 
 
-def _remove(folder: Path, lock: int, owner: int) -> None:
+def _remove(folder: Path, held: int, owner: int) -> None:
     # A forked child inherits the object, but not the right.
     if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
-            os.close(lock)
+            os.close(held)
+        shutil.rmtree(folder, ignore_errors=True)  # Windows removes nothing that is open
 
 
 class MappedRows:

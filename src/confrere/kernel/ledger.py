@@ -18,9 +18,9 @@ at every opening and before every charge.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
+import math
 import os
 import stat
 import struct
@@ -32,7 +32,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -99,42 +99,23 @@ _SEAL = 1 + 66 + 1
 #: Open files are few: a descriptor, and where its rows lie, is all that is kept.
 _MOST_KEPT = 32
 _CHUNK = 1 << 22
-#: Bytes from here on, beyond every row, are locks of what rows stand for.
-_BEYOND = 2**60
 #: File systems whose locks do not reach every machine or container that can write to them.
 _NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"}
 _NETWORKED |= {f"fuse.{name}" for name in ("sshfs", "rclone", "s3fs", "gcsfuse", "grpcfuse")}
 
-_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def canonical(value: object) -> str:
-    """Write plain values as JSON in the one way that is hashed: sorted, compact, ASCII."""
-    return _encoder.encode(value)
+#: Plain values as JSON in the one way that is hashed: sorted, compact, ASCII.
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-_decoder = json.JSONDecoder(parse_constant=_no_number)
-
-
-def read(text: str) -> Any:
-    """Read one JSON value, and nothing that JSON does not have."""
-    try:
-        return _decoder.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+_read_json = json.JSONDecoder(parse_constant=_no_number).decode
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
-
-
-def seal(seq: int, kind: str, time: str, body: str, previous: str) -> str:
-    """Return the hash that seals a row to the one before."""
-    return hashlib.sha256(canonical([seq, kind, time, body, previous]).encode()).hexdigest()
 
 
 class Row(NamedTuple):
@@ -154,15 +135,15 @@ class Row(NamedTuple):
         """Make the row that follows ``after``, now; the first one follows nothing."""
         seq, previous = (after.seq + 1, after.hash) if after else (1, _BEFORE_GENESIS)
         unsealed = seq, kind, time or now(), canonical(facts), previous
-        return cls(*unsealed, seal(*unsealed))
+        return cls(*unsealed, hashlib.sha256(canonical(unsealed).encode()).hexdigest())
 
     @classmethod
     def parse(cls, line: bytes, seq: int) -> Self:
         """Read the line of row ``seq``, refusing one that its own hash does not seal."""
         found = hashlib.sha256(line[:-_SEAL] + b"]").hexdigest()
         try:
-            row = cls._make(read(line.decode()))
-        except (ValueError, TypeError) as error:
+            row = cls._make(_read_json(line.decode()))
+        except (ValueError, TypeError, RecursionError) as error:
             raise LedgerTampered(f"row {seq} was changed: it is no row.") from error
         texts = type(row[1]) is type(row[2]) is type(row[3]) is type(row[4]) is str
         if row.hash != found or row.seq != seq or not texts:
@@ -176,7 +157,7 @@ class Row(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = read(self.body)
+        facts: dict[str, Any] = _read_json(self.body)
         return facts
 
 
@@ -184,21 +165,90 @@ def rolled_back(seq: int) -> LedgerTampered:
     return LedgerTampered(f"row {seq}, which was there before, is gone: the file was rolled back.")
 
 
-def write_all(descriptor: int, content: bytes, start: int) -> None:
+# -- files and their locks -------------------------------------------------------------------------
+#: Bytes from here on, beyond every row, are locks: the first of the file, others of what rows
+#: stand for.
+_BEYOND = 2**40
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _sync = os.fsync
+
+    def lock(descriptor: int, row: int = 0, *, free: bool = False) -> None:
+        """Lock a byte, or free it."""
+        os.lseek(descriptor, _BEYOND + row, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK if free else msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _sync(descriptor: int) -> None:
+        if hasattr(fcntl, "F_FULLFSYNC"):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(descriptor)
+
+    def lock(descriptor: int, row: int = 0, *, free: bool = False) -> None:
+        """Lock the file, or on Linux what a row of it stands for, or free it."""
+        if row and sys.platform == "linux":  # others name such locks, and lay them out otherwise
+            kind = fcntl.F_UNLCK if free else fcntl.F_WRLCK
+            place = struct.pack("hhqqi4x", kind, os.SEEK_SET, _BEYOND + row, 1, 0)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, place)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_UN if free else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def _locked(descriptor: int, row: int = 0, seconds: float = math.inf) -> Iterator[None]:
+    """Wait for a lock, and hold it."""
+    deadline, pause = time.monotonic() + seconds, 0.001
+    while True:
+        try:
+            lock(descriptor, row)
+            break
+        except (BlockingIOError, PermissionError) as error:  # as POSIX, and as Windows says it
+            if time.monotonic() > deadline:
+                raise LedgerError(
+                    f"another process held it for {seconds:g} s; try again."
+                ) from error
+        except OSError as error:
+            raise NotALedger(
+                f"its file system cannot lock it ({error.strerror}), so that a cap could be spent "
+                "twice. Keep it on a disk of this machine."
+            ) from error
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.01)
+    try:
+        yield
+    finally:
+        lock(descriptor, row, free=True)  # a forked process may have the descriptor, too
+
+
+def _open(path: Path, more: int = 0) -> int:
+    return os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0) | more, 0o600)
+
+
+def _read(descriptor: int, start: int, size: int) -> bytes:
+    os.lseek(descriptor, start, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+def _write(descriptor: int, content: bytes, start: int) -> None:
     """Write all of it: a signal or a disk that fills up may cut a write short."""
+    os.lseek(descriptor, start, os.SEEK_SET)
     while content:
-        written = os.pwrite(descriptor, content, start)
-        content, start = content[written:], start + written
+        content = content[os.write(descriptor, content) :]
 
 
-_CONTRADICTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_WRONG = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
 class LogFile(ABC):
     """One open inode: rows are checked against their hash and the row before as they are read."""
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._depth, self._exclusive = descriptor, 0, False
+        self._descriptor, self._depth = descriptor, 0
         self._offsets, self._end = array("Q"), 0
         self._tail: Row | None = None
         self._tail_line = b""
@@ -208,20 +258,15 @@ class LogFile(ABC):
         """Take in the next row; raises what wrong facts raise."""
 
     @contextmanager
-    def locked(self, *, exclusive: bool) -> Iterator[None]:
-        """Hold the inode's lock, shared to read and alone to write."""
-        if self._depth and exclusive and not self._exclusive:
-            raise LedgerError("a ledger cannot be written while the same thread reads it.")
-        if not self._depth:
-            _lock(self._descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-            self._exclusive = exclusive
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-            if not self._depth:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+    def locked(self) -> Iterator[None]:
+        """Hold the inode's lock, alone: once, however often the thread asks."""
+        once = nullcontext() if self._depth else _locked(self._descriptor, seconds=BUSY_SECONDS)
+        with once:
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
 
     def catch_up(self) -> None:
         """Read what others have appended, and notice what was taken away."""
@@ -231,13 +276,13 @@ class LogFile(ABC):
             raise rolled_back(tail.seq)
         if not size:
             raise NotALedger("the file is empty.")
-        for line, end in _lines(self._descriptor, self._end):
+        for line in self._new_lines():
             if not self._offsets:
                 _check_beginning(line)
             try:
                 row = Row.parse(line, len(self._offsets) + 1)
             except LedgerTampered:
-                if end == size and b"\0" in line:
+                if self._end + len(line) + 1 == size and b"\0" in line:
                     break  # A line that the disk had room for and no content: never acknowledged.
                 raise
             last = (0, _BEFORE_GENESIS) if self._tail is None else (self._tail.seq, self._tail.hash)
@@ -246,20 +291,29 @@ class LogFile(ABC):
                     f"row {row.seq} does not follow from the row before it: rows were removed, "
                     "inserted or moved."
                 )
-            self._enter(row, line + b"\n", end)
+            self._enter(row, line + b"\n")
         if self._tail is None:
-            _check_beginning(os.pread(self._descriptor, 100, 0))
+            _check_beginning(_read(self._descriptor, 0, 100))
             raise LedgerTampered("every row was removed.")
 
-    def _enter(self, row: Row, line: bytes, end: int) -> None:
+    def _new_lines(self) -> Iterator[bytes]:
+        """Yield every whole line that was not read before; not what follows the last."""
+        with open(self._descriptor, "rb", buffering=_CHUNK, closefd=False) as file:
+            file.seek(self._end)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                yield line[:-1]
+
+    def _enter(self, row: Row, line: bytes) -> None:
         try:
             self.enter(row)
         except NotALedger:
             raise
-        except (ConfrereError, *_CONTRADICTIONS) as error:
+        except (ConfrereError, *_WRONG) as error:
             raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
         self._offsets.append(self._end)
-        self._end, self._tail, self._tail_line = end, row, line
+        self._end, self._tail, self._tail_line = self._end + len(line), row, line
 
     @property
     def tail(self) -> Row:
@@ -281,7 +335,7 @@ class LogFile(ABC):
     def _line(self, seq: int) -> bytes:
         start = self._offsets[seq - 1]
         end = self._offsets[seq] if seq < len(self._offsets) else self._end
-        return os.pread(self._descriptor, end - start, start)
+        return _read(self._descriptor, start, end - start)
 
     def append(
         self, kind: str, facts: Mapping[str, Any], *, durable: bool, time: str | None = None
@@ -292,23 +346,20 @@ class LogFile(ABC):
         try:
             if os.fstat(self._descriptor).st_size > self._end:
                 os.ftruncate(self._descriptor, self._end)  # What a kill left of a line.
-            write_all(self._descriptor, line, self._end)
+            _write(self._descriptor, line, self._end)
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._end)
             raise LedgerError(f"it cannot be written, and nothing was spent ({error}).") from error
         if durable:
             self.sync()
-        self._enter(row, line, self._end + len(line))
+        self._enter(row, line)
         return row
 
     def sync(self) -> None:
         """Wait until the disk has what was written, by whomever."""
         try:
-            if hasattr(fcntl, "F_FULLFSYNC"):
-                fcntl.fcntl(self._descriptor, fcntl.F_FULLFSYNC)
-            else:
-                os.fdatasync(self._descriptor)
+            _sync(self._descriptor)
         except OSError as error:
             raise LedgerError(
                 f"the disk did not confirm the last row ({error}); see what the ledger says "
@@ -329,18 +380,19 @@ def _forget() -> None:
     ONE_AT_A_TIME.release()
 
 
-os.register_at_fork(
-    before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release, after_in_child=_forget
-)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release, after_in_child=_forget
+    )
 
 
 @contextmanager
-def transaction(path: Path, of: type[_L], *, exclusive: bool) -> Iterator[_L]:
+def transaction(path: Path, of: type[_L]) -> Iterator[_L]:
     """Hold the lock of the file that ``path`` names now, with all its rows read."""
     with ONE_AT_A_TIME:
         while True:
             log = _opened(path, identity := _identity(path), of)
-            with log.locked(exclusive=exclusive):
+            with log.locked():
                 if _identity(path) != identity:
                     continue  # Replaced while we waited for the lock.
                 log.catch_up()
@@ -349,24 +401,14 @@ def transaction(path: Path, of: type[_L], *, exclusive: bool) -> Iterator[_L]:
 
 
 @contextmanager
-def held(path: Path, number: int) -> Iterator[None]:
-    """Be the only process at work on something: by a byte of the inode, or a file beside it."""
-    bytewise = sys.platform == "linux"  # others name such locks, and lay them out otherwise
-    beside = path if bytewise else path.with_name(f".{path.name}.{number}")
-    made = 0 if bytewise else os.O_CREAT
-    descriptor = os.open(beside, os.O_RDWR | os.O_CLOEXEC | made, 0o600)
-
-    def lock(kind: int, how: int) -> None:
-        if bytewise:
-            place = struct.pack("hhqqi4x", kind, os.SEEK_SET, _BEYOND + number, 1, 0)
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, place)
-        else:
-            fcntl.flock(descriptor, how)
-
+def held(path: Path, row: int) -> Iterator[None]:
+    """Be the only one at work on what a row stands for: by its byte, or by a file beside."""
+    bytewise = sys.platform in ("linux", "win32")
+    beside = path if bytewise else path.with_name(f".{path.name}.{row}")
+    descriptor = _open(beside, 0 if bytewise else os.O_CREAT)
     try:
-        lock(fcntl.F_WRLCK, fcntl.LOCK_EX)
-        yield
-        lock(fcntl.F_UNLCK, fcntl.LOCK_UN)  # a forked process has the descriptor too
+        with _locked(descriptor, row):
+            yield
     finally:
         os.close(descriptor)
 
@@ -391,7 +433,7 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
                 "spent twice. Keep it on a disk of one machine."
             )
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = _open(path)
         except OSError as error:
             raise NotALedger(
                 f"it cannot be opened for writing ({error.strerror}); a ledger must be writable."
@@ -407,40 +449,6 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
     if not isinstance(log, of):
         raise NotALedger("it is a file of another kind.")
     return log
-
-
-def _lock(descriptor: int, how: int) -> None:
-    deadline = time.monotonic() + BUSY_SECONDS
-    pause = 0.001
-    while True:
-        try:
-            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                raise LedgerError(
-                    f"another process held it for {BUSY_SECONDS:g} s; try again."
-                ) from error
-            time.sleep(pause)
-            pause = min(1.5 * pause, 0.01)
-        except OSError as error:
-            raise NotALedger(
-                f"its file system cannot lock it ({error.strerror}), so that a cap could be spent "
-                "twice. Keep it on a disk of this machine."
-            ) from error
-        else:
-            return
-
-
-def _lines(descriptor: int, start: int) -> Iterator[tuple[bytes, int]]:
-    """Yield every whole line from ``start`` on, and where it ends; not what follows the last."""
-    rest, position = b"", start
-    while chunk := os.pread(descriptor, _CHUNK, position):
-        position += len(chunk)
-        *lines, rest = (rest + chunk).split(b"\n")
-        end = position - len(rest) - sum(map(len, lines)) - len(lines)
-        for line in lines:
-            end += len(line) + 1
-            yield line, end
 
 
 def _check_beginning(line: bytes) -> None:
@@ -930,9 +938,9 @@ class Witness:
         record = json.dumps(said.to_dict(), ensure_ascii=False).encode().ljust(size - 1) + b"\n"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = _open(file, os.O_CREAT)
             try:
-                write_all(descriptor, record, 0)
+                _write(descriptor, record, 0)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -955,7 +963,7 @@ Condition = Callable[[Pages, Charge], None]
 class Store:
     """The ledger in one file, compared with its witness; without one it does not last."""
 
-    __slots__ = ("_accounts", "_seen", "agreed", "lasts", "ledger_id", "path", "witness")
+    __slots__ = ("_seen", "agreed", "lasts", "ledger_id", "path", "witness")
 
     def __init__(
         self,
@@ -968,7 +976,6 @@ class Store:
         self.path, self.witness, self.lasts = path, witness, lasts
         self.agreed, self.ledger_id = agreed, ledger_id
         self._seen: Row | None = None
-        self._accounts: set[str] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Nothing is opened: what was pickled with its ledger can be read where that is not.
@@ -1001,33 +1008,29 @@ class Store:
     @contextmanager
     def writing(self, *, checked: bool = True) -> Iterator[Pages]:
         """Be the only writer of a file that is as its witness remembers, unless that is reset."""
-        with self.reading(exclusive=True) as log:
+        with self.reading() as log:
             if checked and self.witness is not None:
                 self.witness.check(log, self.path)
-            before, self._accounts = log.tail.seq, set()
+            before, balances = log.tail.seq, dict(log.balances)
             yield log
             self._seen = log.tail
             if log.tail.seq > before and self.witness is not None:
-                self.witness.keep(log, self._accounts)
+                changed = (k for k, now in log.balances.items() if balances.get(k) is not now)
+                self.witness.keep(log, changed)
 
     @contextmanager
-    def reading(self, *, exclusive: bool = False) -> Iterator[Pages]:
-        """Show one consistent state of the rows."""
-        with self._named(), transaction(self.path, Pages, exclusive=exclusive) as log:
-            if self.ledger_id not in (None, log.ledger_id):
-                raise LedgerTampered("another ledger was put in its place.")
-            self.ledger_id = log.ledger_id
-            seen = self._seen
-            if seen is not None and log.tail != seen and log.at(seen.seq) != seen:
-                raise rolled_back(seen.seq)
-            self._seen = log.tail
-            yield log
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Put the file's name into every complaint about it."""
+    def reading(self) -> Iterator[Pages]:
+        """Show one consistent state of the rows; every complaint about the file names it."""
         try:
-            yield
+            with transaction(self.path, Pages) as log:
+                if self.ledger_id not in (None, log.ledger_id):
+                    raise LedgerTampered("another ledger was put in its place.")
+                self.ledger_id = log.ledger_id
+                seen = self._seen
+                if seen is not None and log.tail != seen and log.at(seen.seq) != seen:
+                    raise rolled_back(seen.seq)
+                self._seen = log.tail
+                yield log
         except (NotALedger, LedgerTampered) as error:
             if str(error).startswith(f"{self.path}: "):
                 raise
@@ -1038,8 +1041,6 @@ class Store:
         facts = said.to_dict()
         if len(canonical(facts)) > _LONGEST_ROW:
             raise InvalidParameter("a ledger holds facts about releases, not data: it is too long.")
-        if isinstance(said, Opened | Charge | AccountChange):
-            self._accounts.add(said.name if isinstance(said, Opened) else said.account)
         return log.append(kind, facts, durable=self.lasts, time=time)
 
     def payer(self, log: Pages, account: str | None) -> str:
@@ -1120,13 +1121,18 @@ class Store:
                 )
 
     def note_model(self, receipt: Receipt, digest: str, *, first: str = "") -> bool:
-        """Note what was made of what was paid for; not, if something else began ``first``."""
+        """Note what was made of what was paid for; not, if something else began ``first``.
+
+        Nor is it, once the charge is released, if nothing began so: it pays for no further draw.
+        """
         made = End(receipt.row, first + check_text(digest, "digest"))
         with self.writing() as log:
             log.charge_of(receipt)
             told = [log.said(seq) for seq in log.models.get(receipt.row, ())]
             told = [one for one in told if one.digest.startswith(first)]
-            fits = made in told or not (first and told)
+            mark = log.marks.get(receipt.row)
+            over = mark is not None and log.row(mark).kind == "released"
+            fits = made in told or not (first and (told or over))
             if fits and made not in told:
                 self.append(log, "model", made)
         return fits

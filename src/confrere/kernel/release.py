@@ -16,6 +16,7 @@ import hmac
 import os
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -30,24 +31,22 @@ from typing_extensions import override
 
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
 from confrere.kernel.guarantee import Amount, Guarantee, SharedSums, Split, Unit, check_split
-from confrere.kernel.ledger import Origin, Payment, Receipt, Store, Terms, canonical, held
+from confrere.kernel.ledger import (
+    ONE_AT_A_TIME,
+    Origin,
+    Payment,
+    Receipt,
+    Store,
+    Terms,
+    canonical,
+    held,
+)
 from confrere.kernel.streams import Measurement, R, RandomSource, T
 
-#: Payments that are being drawn for in this process, by ledger and row, and who does it.
-_UNDER_WAY: dict[tuple[str, int], int] = {}
-_CHANGED = threading.Condition()
+#: Who draws for what: a process, its thread, a ledger and a row of it.
+_UNDER_WAY: set[tuple[int, int, str, int]] = set()
 #: Payments of parties that were drawn for here: their own ledgers cannot say it.
 _DRAWN_FOR: set[tuple[str, int]] = set()
-
-
-def _forget_others() -> None:
-    """Begin anew in a forked process: what its parent does is not under way here."""
-    global _CHANGED
-    _UNDER_WAY.clear()
-    _CHANGED = threading.Condition()
-
-
-os.register_at_fork(after_in_child=_forget_others)
 
 
 class HasStore(Protocol):
@@ -123,17 +122,14 @@ class _Purse:
         if type(receipt) is not Receipt:
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
         self.store = book = _own(ledger)
-        self._place = (receipt.ledger_id, receipt.row)
-        with _CHANGED:
-            while _UNDER_WAY.get(self._place, threading.get_ident()) != threading.get_ident():
-                _CHANGED.wait()
-            if self._place in _UNDER_WAY:
-                raise Unpaid("this payment has its ticket already.")
-            book.payment(receipt)  # it is one of this ledger's
-            _UNDER_WAY[self._place] = threading.get_ident()
-        self._held = ExitStack()
-        try:
-            self._held.enter_context(held(book.path, receipt.row))
+        who = (os.getpid(), threading.get_ident(), receipt.ledger_id, receipt.row)
+        if who in _UNDER_WAY:
+            raise Unpaid("this payment has its ticket already.")
+        book.payment(receipt)  # it is one of this ledger's
+        with ExitStack() as stack:
+            stack.enter_context(held(book.path, receipt.row))  # others wait, in whatever process
+            _UNDER_WAY.add(who)
+            stack.callback(_UNDER_WAY.discard, who)
             payment = book.payment(receipt)
             if not payment.open and payment.sums is None:
                 payment = payment._replace(open=seal is not None and payment.noise == seal)
@@ -141,21 +137,19 @@ class _Purse:
                 raise Unpaid(
                     "what this receipt paid for was drawn before; another draw has a price."
                 )
-        except BaseException:
-            self.end()
-            raise
+            self._held = stack.pop_all()
         self._begin(payment.guarantee, payment)
 
-    #: Which payment; of purses that no charge of this ledger is behind, none.
-    _place: tuple[str, int] = ("", -1)
+    #: Of purses that no charge of this ledger is behind, none.
     store: Store | None = None
-    #: What keeps other processes from drawing for it.
+    #: What keeps others from drawing for the payment.
     _held: ExitStack | None = None
 
     def _begin(self, promise: Guarantee | None, payment: Payment | None = None) -> None:
         self.promise, self.payment, self.spent = promise, payment, Amount()
         self.draws: dict[str, int] = {}
-        self.numbers = numbers()  # of draws, in their order, whatever has parts of the payment
+        #: Of draws, in their order, and of deals of rows, whatever has parts of the payment
+        self.numbers: defaultdict[str, Iterator[int]] = defaultdict(numbers)
         self._over, self._process = False, os.getpid()
 
     @property
@@ -167,14 +161,11 @@ class _Purse:
         self._over = True
         if self._held is not None:
             self._held.close()
-        with _CHANGED:
-            _UNDER_WAY.pop(self._place, None)
-            _CHANGED.notify_all()
 
     def book(self, guarantee: Guarantee, several: tuple[str, int] | None = None) -> None:
         """Take what a draw costs, or refuse it; ``several`` as in :class:`Measurement`."""
         paid = self.payment
-        with _CHANGED:  # One thread at a time, or two would take the same rest.
+        with ONE_AT_A_TIME:  # or two threads would take the same rest
             if several is None:
                 if paid is not None and (paid.sums is not None or not paid.open):
                     raise Unpaid("what was paid for was drawn before, or it is several sums.")
@@ -246,7 +237,7 @@ class _OfParties(_Purse):
             raise Unpaid("the parties have not paid for what is to be drawn in their name.")
         if real:
             places = {(one.ledger_id, one.row) for one in receipts}
-            with _CHANGED:
+            with ONE_AT_A_TIME:
                 if not places.isdisjoint(_DRAWN_FOR):
                     raise Unpaid("what these parties paid for was drawn before.")
                 _DRAWN_FOR.update(places)
@@ -309,10 +300,11 @@ class Ticket(RandomSource):
     ) -> _Drawn:
         self._purse.book(guarantee, several)
         told = f"{purpose} {several} {canonical(guarantee.to_dict())}"  # with its theorem
-        return self._drawn(told)
+        return self._drawn("draw", told)
 
-    def _drawn(self, purpose: str) -> _Drawn:
-        number = next(self._purse.numbers)
+    def _drawn(self, kind: str, purpose: str) -> _Drawn:
+        # What costs nothing has numbers of its own: a draw has the same one however rows are dealt.
+        number = next(self._purse.numbers[kind])
         key = None if self._keyed is None else self._keyed.of(number, purpose)
         return _Drawn(self._purse, self._simulation, key, number)
 
@@ -331,7 +323,7 @@ class Ticket(RandomSource):
             raise Unpaid("the payment is over, or there was none: nobody needs parts of the rows.")
         if self._simulation is not None:
             return self._simulation.uniforms(n_rows)
-        key = self._drawn("parts of the rows").key
+        key = self._drawn("deal", "parts of the rows").key
         words = (
             np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64)
             if key is None

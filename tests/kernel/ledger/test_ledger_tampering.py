@@ -1,12 +1,13 @@
 """Whatever is done to the file behind the ledger's back, somebody notices."""
 
 import json
+from hashlib import sha256
 
 import pytest
 
 from confrere.errors import LedgerTampered, NotALedger
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.ledger import Row, Store, canonical, seal
+from confrere.kernel.ledger import Row, Store, canonical
 from confrere.ledger import Ledger
 
 N_ROWS = 10
@@ -74,7 +75,8 @@ def relink(rows, seq, *, upto):
     for number in range(seq, upto + 1):
         row = rows[number - 1]
         row |= {"seq": number, "previous": previous}
-        row["hash"] = previous = seal(*(row[column] for column in COLUMNS[:-1]))
+        unsealed = [row[column] for column in COLUMNS[:-1]]
+        row["hash"] = previous = sha256(canonical(unsealed).encode()).hexdigest()
 
 
 def _unopened(path):

@@ -119,9 +119,9 @@ class Answers:
             self.id: str = log.first["id"]
 
     @contextmanager
-    def _opened(self, *, exclusive: bool = False) -> Iterator[_AnswerLog]:
+    def _opened(self) -> Iterator[_AnswerLog]:
         try:
-            with transaction(self.path, _AnswerLog, exclusive=exclusive) as log:
+            with transaction(self.path, _AnswerLog) as log:
                 yield log
         except LedgerError as error:
             raise FederationError(f"{self.path}: not a file of answers ({error})") from error
@@ -144,7 +144,7 @@ class Answers:
         Raises OperationRefused if the key was used for another question, or the run would cost
         more than the cap.
         """
-        with self._opened(exclusive=True) as log:
+        with self._opened() as log:
             if key in log.asked:
                 if log.asked[key].question != question:
                     raise OperationRefused(
@@ -170,7 +170,7 @@ class Answers:
 
     def withdraw(self, key: Key) -> None:
         """Forget a claim that nothing was paid for."""
-        with self._opened(exclusive=True) as log:
+        with self._opened() as log:
             if key in log.asked and not log.asked[key].row:
                 self._append(log, "withdrawn", key=[*key])
 
@@ -185,7 +185,7 @@ class Answers:
         return self._finish(key, "failed", code=code)
 
     def _finish(self, key: Key, kind: str, **facts: str) -> bytes | None:
-        with self._opened(exclusive=True) as log:
+        with self._opened() as log:
             if key not in log.asked:
                 raise FederationError("the question was withdrawn while it was answered.")
             if not log.asked[key].row:
