@@ -71,19 +71,17 @@ class SpillFolder:
             ) from error
         self.remove = weakref.finalize(self, _remove, self.path, held, os.getpid())
 
-    def check_room(self, needed: int) -> None:
-        free = max(0, shutil.disk_usage(self.path).free - _LEFT_FREE)
-        if needed > free:
-            raise InvalidData(
-                f"decoded rows need {needed / 2**20:,.0f} MB and {self.path.parent} has "
-                f"{free / 2**20:,.0f} MB left; {_ELSEWHERE}"
-            )
-
     def append(self, name: str, block: NDArray[Any], rows: int = 0) -> None:
         """Write more rows of a file, all of one type, if there is room for so many of them."""
         file = self.path / name
         if not file.exists():
-            self.check_room(max(rows, len(block)) * block.nbytes // max(1, len(block)))
+            needed = max(rows, len(block)) * block.nbytes // max(1, len(block))
+            free = max(0, shutil.disk_usage(self.path).free - _LEFT_FREE)
+            if needed > free:
+                raise InvalidData(
+                    f"decoded rows need {needed / 2**20:,.0f} MB and {self.path.parent} has "
+                    f"{free / 2**20:,.0f} MB left; {_ELSEWHERE}"
+                )
             file.touch(mode=0o600)
         try:
             with file.open("ab") as opened:

@@ -367,18 +367,32 @@ class Sql(RowTable):
     def __repr__(self) -> str:
         return f"Sql({self.kind!r})"
 
+    @override
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
-        """Return what the query returns; which columns those are, it says itself."""
-        del columns
+        del columns  # which they are, the query says
         address = from_environment(self._given)
-        if self.kind == "duckdb":
-            return self._duckdb(address.partition("://")[2].removeprefix("/"))
+        place = address.partition("://")[2].removeprefix("/")
         plain = "+" not in self._given.partition(":")[0]
-        if plain and self.kind == "postgresql" and installed("adbc_driver_postgresql"):
-            return self._adbc(address)
-        if plain and self.kind == "sqlite":
-            return self._sqlite(f"file:{address.partition('://')[2].removeprefix('/')}?mode=ro")
-        return self._sqlalchemy(address)
+        if self.kind == "duckdb":
+            duckdb: Any = extra("sql", "duckdb")
+            with duckdb.connect(place or ":memory:", read_only=bool(place)) as opened:
+                yield from _tables(opened.sql(self._sql).to_arrow_reader(BATCH))
+        elif plain and self.kind == "postgresql" and installed("adbc_driver_postgresql"):
+            dbapi: Any = extra("sql", "adbc_driver_postgresql.dbapi")
+            with dbapi.connect(address) as opened, opened.cursor() as cursor:
+                cursor.execute(self._sql)
+                yield from _tables(cursor.fetch_record_batch())
+        elif plain and self.kind == "sqlite":
+            with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as opened:
+                found = opened.execute(self._sql)
+                yield from _untyped(found, [name for name, *_ in found.description])
+        else:
+            sqlalchemy: Any = extra("sql", "sqlalchemy")
+            # Without a pool, the connection is closed with the block.
+            engine = sqlalchemy.create_engine(address, poolclass=sqlalchemy.NullPool)
+            with engine.connect().execution_options(stream_results=True) as opened:
+                found = opened.execute(sqlalchemy.text(self._sql))
+                yield from _untyped(found, list(found.keys()))
 
     def _advice(self) -> str:
         # A process that was sent where there is no network sees itself alone.
@@ -389,31 +403,6 @@ class Sql(RowTable):
             "name the database's socket file (postgresql://reader@/clinic?host=/run/postgresql), "
             "or have another program write the rows to a Parquet file and name it as data_path."
         )
-
-    def _duckdb(self, place: str) -> Iterator[Batch]:
-        with extra("sql", "duckdb").connect(place or ":memory:", read_only=bool(place)) as opened:
-            yield from _tables(opened.sql(self._sql).to_arrow_reader(BATCH))
-
-    def _adbc(self, address: str) -> Iterator[Batch]:
-        dbapi: Any = extra("sql", "adbc_driver_postgresql.dbapi")
-        with dbapi.connect(address) as opened, opened.cursor() as cursor:
-            cursor.execute(self._sql)
-            yield from _tables(cursor.fetch_record_batch())
-
-    def _sqlite(self, address: str) -> Iterator[Batch]:
-        with closing(sqlite3.connect(address, uri=True)) as opened:
-            found = opened.execute(self._sql)
-            yield from _untyped(found, [name for name, *_ in found.description])
-
-    def _sqlalchemy(self, address: str) -> Iterator[Batch]:
-        sqlalchemy: Any = extra("sql", "sqlalchemy")
-        engine = sqlalchemy.create_engine(address)
-        try:
-            with engine.connect().execution_options(stream_results=True) as opened:
-                found = opened.execute(sqlalchemy.text(self._sql))
-                yield from _untyped(found, list(found.keys()))
-        finally:
-            engine.dispose()
 
 
 def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
