@@ -157,6 +157,7 @@ Plain = Annotated[
 ]
 Tokens = Annotated[tuple[Plain, ...], BeforeValidator(_listed)]
 Values = Annotated[Tokens, AfterValidator(_apart)]
+_VALUES = TypeAdapter[tuple[Value, ...]](Values)
 Weight = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 Sign = Literal[-1, 0, 1]
 
@@ -203,7 +204,7 @@ class Declared(ABC):
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("every feature and the label need a column name: a non-empty text.")
         for key, fact in _facts_of(cast(Any, type(self))).items():
-            self._set(key, self._checked(fact, key, getattr(self, key)))
+            vars(self)[key] = self._checked(fact, key, getattr(self, key))
 
     def _checked(self, fact: TypeAdapter[Any], key: str, value: object) -> Any:
         try:
@@ -227,18 +228,9 @@ class Declared(ABC):
                 facts[fact.name] = list(value) if isinstance(value, tuple) else value
         return facts
 
-    def _set(self, key: str, value: object) -> None:
-        object.__setattr__(self, key, value)
-
     def _refuse(self, wrong: object, what: str) -> None:
         if wrong:
             raise SchemaError(f"column {self.column!r}: {what}.")
-
-    def _check_apart(self, key: str, values: tuple[Value, ...]) -> None:
-        try:
-            _apart(values)
-        except ValueError as problem:
-            self._refuse(True, f"{key} {problem}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,7 +320,7 @@ class Feature(Declared):
         """Return what becomes of the column, made once."""
         key = f"_{form}"  # on the object itself: an equal one may mean other texts
         if key not in vars(self):
-            self._set(key, self._made(form))
+            vars(self)[key] = self._made(form)
         made: Encoded = vars(self)[key]
         return made
 
@@ -352,7 +344,11 @@ class Feature(Declared):
             missing = None
         elif self._stands_in:
             missing = own[self._vertex(self.missing)]
-        unknown = self._unknown(own)
+        unknown = None
+        if self.collects:
+            told_so: Any = getattr(self, "unknown", None)
+            spread = np.append(np.zeros(len(centre)), own[0, len(centre) :])
+            unknown = spread if told_so == ZEROS else own[self._vertex(told_so)]
         table = np.zeros((self.size, own.shape[1]))
         table[: len(own)] = own
         told = {
@@ -366,19 +362,16 @@ class Feature(Declared):
         for last, (key, numbers) in enumerate((("missing", missing), ("unknown", unknown)), 1):
             if numbers is not None:
                 table[-last], told[key] = numbers, numbers.tolist()
-        hats = tuple(f"{self.column}~{j + 1}" for j in range(block.smooth))
-        return Encoded(self._named(hats or self._own_names()), block, table, told)
-
-    def _unknown(self, own: Floats) -> Floats | None:  # noqa: ARG002
-        return None
-
-    def _named(self, own: tuple[str, ...]) -> tuple[str, ...]:
-        return own + (f"{self.column}=missing",) * self.has_indicator
+        names = self.names
+        if block.line:
+            hats = (f"{self.column}~{j + 1}" for j in range(len(block.line)))
+            names = (*hats, *names[1:])
+        return Encoded(names, block, table, told)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the standardised columns."""
-        return self._named(self._own_names())
+        return self._own_names() + (f"{self.column}=missing",) * self.has_indicator
 
     def _each(self, weight: Any, missing: float) -> tuple[Any, ...]:
         """Return a number per standardised column; values may have one of their own, or share."""
@@ -482,7 +475,7 @@ class Number(Feature):
             text = isinstance(missing, str | bool)
             self._refuse(text, "missing must be a finite number, or a rule")
             self._refuse(not lo <= missing <= hi, "the value for missing lies outside the bounds")
-            self._set("missing", float(missing))
+            vars(self)["missing"] = float(missing)
 
     def range(self) -> tuple[float, float]:
         """Return the bounds, on the scale of the logarithm if there is one."""
@@ -638,12 +631,8 @@ def _hats(u: Floats, knots: tuple[float, ...]) -> Floats:
 class Discrete(Feature):
     """A column with a declared list of values: a text becomes a score, or one at its place."""
 
-    @abstractmethod
-    def _buckets(self) -> tuple[Value, ...]:
-        """Return the values, in the order of their places."""
-
     def _places(self) -> dict[Value, int]:
-        return {bucket: place for place, bucket in enumerate(self._buckets())}
+        return {value: place for place, value in enumerate(self.known)}
 
     @override
     def _settle(self) -> None:
@@ -660,10 +649,6 @@ class Discrete(Feature):
         least = 0.98 if getattr(self, "unknown", None) != ZEROS else 0
         fair = shares is None or (len(shares) == count and least <= sum(shares) <= 1.02)
         self._refuse(not fair, f"shares must be {count} numbers that add up to 1")
-
-    @property
-    def known(self) -> tuple[Value, ...]:  # type: ignore[override]
-        return tuple(self._places())
 
     @cached_property
     def codes(self) -> dict[str, int]:
@@ -741,8 +726,9 @@ class Ordered(Discrete):
             return mean, float(np.sqrt(weights @ (scores - mean) ** 2))
         return float(scores[0] + scores[-1]) / 2, float(scores[-1] - scores[0]) / 2
 
+    @property
     @override
-    def _buckets(self) -> tuple[Value, ...]:
+    def known(self) -> tuple[Value, ...]:  # type: ignore[override]
         return self.levels
 
     @override
@@ -786,18 +772,19 @@ class Flag(Discrete):
     @override
     def _settle(self) -> None:
         # 1 and 0 are equal to the defaults, which are not written: one schema, one encoding.
-        self._set("true", (True,) if self.true == (True,) else self.true)
-        self._set("false", (False,) if self.false == (False,) else self.false)
-        self._check_apart("true and false", self.true + self.false)
+        vars(self)["true"] = (True,) if self.true == (True,) else self.true
+        vars(self)["false"] = (False,) if self.false == (False,) else self.false
+        self._checked(_VALUES, "true and false", self.true + self.false)
         super()._settle()
 
+    @property
     @override
-    def _buckets(self) -> tuple[Value, ...]:
+    def known(self) -> tuple[Value, ...]:  # type: ignore[override]
         return self.false + self.true
 
     @override
     def _places(self) -> dict[Value, int]:
-        return {value: int(value in self.true) for value in self._buckets()}
+        return {value: int(value in self.true) for value in self.known}
 
     @override
     def _encoded(self, form: Form) -> Basis:
@@ -846,14 +833,15 @@ class Category(Discrete):
     def _settle(self) -> None:
         alike = self.unknown == ZEROS and ZEROS in self.values
         self._refuse(alike, 'a value named "zeros" cannot be told from unknown = "zeros"')
-        self._check_apart("values and unknown", self._buckets())
-        self._refuse(len(self._buckets()) < 2, "values must name at least two values")
+        self._checked(_VALUES, "values and unknown", self.known)
+        self._refuse(len(self.known) < 2, "values must name at least two values")
         for key in ("importance", "sign"):
-            self._set(key, self._by_value(key, getattr(self, key)))
+            vars(self)[key] = self._by_value(key, getattr(self, key))
         super()._settle()
 
+    @property
     @override
-    def _buckets(self) -> tuple[Value, ...]:
+    def known(self) -> tuple[Value, ...]:  # type: ignore[override]
         # What has an encoded column: the values, then the collecting one if it is new.
         if self.unknown is None or self.unknown == ZEROS or self.unknown in self.values:
             return self.values
@@ -861,7 +849,7 @@ class Category(Discrete):
 
     def _by_value(self, key: str, weight: Any) -> Any:
         """Return one weight for all values, or a tuple of one for each."""
-        buckets = [str(bucket) for bucket in self._buckets()]
+        buckets = [str(bucket) for bucket in self.known]
         if isinstance(weight, dict):
             table = {str(value): number for value, number in weight.items()}
             strange = not set(table) <= set(buckets)
@@ -880,20 +868,20 @@ class Category(Discrete):
         facts = super().to_dict()
         for key in ("importance", "sign"):
             if isinstance(facts.get(key), list):
-                named = zip(self._buckets(), facts[key], strict=True)
+                named = zip(self.known, facts[key], strict=True)
                 facts[key] = {str(bucket): number for bucket, number in named}
         return facts
 
     @override
     def block(self, form: Form) -> BodyBlock:
         # Without one number per pair of values, which a body of too many is never asked for.
-        count = len(self._buckets())
+        count = len(self.known)
         spread = 1.0 if form == "standardised" else 1 / count
         return BodyBlock(count + self.has_indicator, "category", spread)
 
     @override
     def _encoded(self, form: Form) -> Basis:
-        count = len(self._buckets())
+        count = len(self.known)
         told: Told = {"codes": self.codes, "unknown": None, "kind": "one-hot"}
         if form != "standardised":
             block = BodyBlock(count, "category", 1 / count)
@@ -903,15 +891,8 @@ class Category(Discrete):
         return (np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told)
 
     @override
-    def _unknown(self, own: Floats) -> Floats | None:
-        if self.unknown is None or self.unknown != ZEROS:
-            return None if self.unknown is None else own[self._places()[self.unknown]]
-        count = len(self._buckets())
-        return np.append(np.zeros(count), own[0, count:])
-
-    @override
     def _own_names(self) -> tuple[str, ...]:
-        return tuple(f"{self.column}={bucket}" for bucket in self._buckets())
+        return tuple(f"{self.column}={bucket}" for bucket in self.known)
 
 
 #: What the other side of a lone declared value is called, where there is a word for it.
@@ -983,8 +964,8 @@ class Label(Outcome):
             mixed = len({isinstance(one, str) for one in self.classes}) > 1
             self._refuse(mixed, "classes must be all texts, or all numbers")
         else:
-            self._check_apart("positive and negative", self.known)
-        self._set("labels", (-1, 1) if self.classes is None else tuple(sorted(self.classes)))
+            self._checked(_VALUES, "positive and negative", self.known)
+        vars(self)["labels"] = (-1, 1) if self.classes is None else tuple(sorted(self.classes))
 
     @property
     def known(self) -> tuple[Value, ...]:  # type: ignore[override]
