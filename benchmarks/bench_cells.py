@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -183,7 +184,8 @@ def _diabetes(name: str) -> tuple[Rows, Rows]:
     y = np.asarray(data.train.y)[some]
     if name == "general health":
         y = frame["GenHlth"].to_numpy().astype(int) - 1
-        schema = schema.subset([column for column in schema.columns if column != "GenHlth"])
+        kept = [one for one in schema.features if one.column != "GenHlth"]
+        schema = replace(schema, features=kept)
     return _halves(schema.encoder(weighted=False).transform(frame), y, 10_000)
 
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from confrere.arrays import Floats
 from confrere.data.cells import RowRule
-from confrere.data.encoding import check_clip_norm, check_rows
+from confrere.data.encoding import check_clip_norm
 from confrere.errors import InvalidData, InvalidParameter
 
 
@@ -335,6 +335,12 @@ class PublicPCA(ClassNamePrefixFeaturesOutMixin, PublicProjection):  # type: ign
 
     def _public(self) -> Any:
         return check_array(self.public_X, accept_sparse="csr", dtype=np.float64)
+
+
+def check_rows(rows: object) -> None:
+    """Refuse what is no rule for a row's length."""
+    if rows not in ("clip", "unit"):
+        raise InvalidParameter('rows must be "clip" or "unit".')
 
 
 def bounded_rows(columns: Floats, rows: RowRule, clip_norm: float) -> Floats:

@@ -20,7 +20,6 @@ from confrere.arrays import Floats
 from confrere.data.cells import (
     MISSING_TEXTS,
     Coded,
-    RowRule,
     Whole,
     declared_columns,
     each_column,
@@ -56,11 +55,6 @@ def frequencies(feature: Feature) -> Floats:
     return np.append(found[:-1] * (1 - missing) / found.sum(), missing)
 
 
-def check_rows(rows: object) -> None:
-    if rows not in ("clip", "unit"):
-        raise InvalidParameter('rows must be "clip" or "unit".')
-
-
 def check_clip_norm(clip_norm: object) -> float | Literal["rms"]:
     """Return a norm above zero, or ``"rms"``."""
     if isinstance(clip_norm, str) and clip_norm == "rms":
@@ -90,11 +84,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Multiply each encoded column by its importance. Importances are scaled so that the
         root-mean-square norm that the schema implies is the same with and without them: only
         their ratios matter, and one ``clip_norm`` serves both.
-    rows : {"clip", "unit"}, default="clip"
-        ``"clip"``: divide by ``clip_norm``, then shrink what is still longer than 1.
-        ``"unit"``: give every row norm 1; rows of zeros stay so.
     clip_norm : float or "rms", optional
-        Public norm beyond which rows are shrunk; the schema's own unless given.
+        Public norm that rows are divided by, and beyond which they are shrunk; the schema's own
+        unless given.
     form : {"standardised", "linear", "curves"}, default="standardised"
         ``"linear"`` and ``"curves"`` are for noise that is shaped like the rows: numbers lie in an
         interval, or become hats, and of a category's columns one is one. The whole row is divided
@@ -104,7 +96,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     schema: PublicSchema
     _: KW_ONLY
     weighted: bool = False
-    rows: RowRule = "clip"
     clip_norm: float | Literal["rms"] | None = None
     form: Form = "standardised"
 
@@ -141,11 +132,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         rows = Coded(tuple(codes), tuple(table * own for table, own in pairs))
         margin = 1 + (rows.shape[1] + 8) * float(np.finfo(np.float64).eps)
         reach = sum(float(np.square(table).sum(axis=1).max()) for table in rows.tables)
-        if self.rows == "clip" and math.sqrt(reach) * margin <= 1:
+        if math.sqrt(reach) * margin <= 1:
             return rows
-        lengths = rows.norms(None, "l2") * margin
-        lengths[lengths <= (1.0 if self.rows == "clip" else 0.0)] = 1.0
-        return replace(rows, shrink=1 / lengths)
+        return replace(rows, shrink=1 / np.maximum(rows.norms(None, "l2") * margin, 1.0))
 
     def standardised(self, X: Any) -> Coded:
         """Return rows of the columns before any weight or bound."""
@@ -158,11 +147,10 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return [feature.encoded(self.form) for feature in self.schema.features]
 
     def _check(self) -> None:
-        check_rows(self.rows)
         if self.form not in get_args(Form):
             raise InvalidParameter(f"form must be one of {', '.join(map(repr, get_args(Form)))}.")
-        if self.shaped and (self.weighted or self.rows != "clip"):
-            raise InvalidParameter("form: rows in a body are neither weighted nor brought to 1.")
+        if self.shaped and self.weighted:
+            raise InvalidParameter("form: rows in a body are not weighted.")
 
     @property
     def shaped(self) -> bool:
@@ -183,21 +171,16 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the same map in the closed language that a release carries.
 
         ``na`` are texts that mean missing in every column, for readers without this library;
-        ``weights`` are factors on the encoded columns. With the rule ``"clip"`` a row is divided by
-        the public ``norm``, or by its own Euclidean norm if that is larger; with ``"unit"`` by its
-        own norm, and a row of zeros stays so.
+        ``weights`` are factors on the encoded columns. By the rule ``"clip"`` a row is divided by
+        the public ``norm``, or by its own Euclidean norm if that is larger.
         """
         return {
             "columns": [column.told for column in self.columns],
             "na": list(MISSING_TEXTS),
             "weights": self.multipliers().tolist() if self.weighted else None,
-            "rows": self.rows,
+            "rows": "clip",
             "norm": self.norm,
         }
-
-    @property
-    def _typical(self) -> float:
-        return self.schema.rms_norm if self.rows == "unit" else self.norm
 
     def expert_prior(self) -> Floats:
         """Return the experts' log odds per unit of each encoded column.
@@ -210,7 +193,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         weights, multipliers = self.schema.expert_weights(), self.multipliers()
         deviation = float(np.sqrt(weights**2 @ self.schema.variances()))
         prior = np.zeros_like(multipliers)
-        scaled = self._typical / deviation * weights
+        scaled = self.norm / deviation * weights
         np.divide(scaled, multipliers, out=prior, where=multipliers > 0)
         return prior
 
@@ -223,7 +206,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             squares = np.concatenate([np.full(one.size, one.spread) for one in self.blocks()])
         else:
             squares = self.multipliers() ** 2 * self.schema.variances()
-        return np.asarray(squares / self._typical**2)
+        return np.asarray(squares / self.norm**2)
 
     def blocks(self) -> tuple[BodyBlock, ...]:
         """Return what rows in a body consist of, one block per raw column."""
@@ -252,16 +235,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the encoded columns."""
         return np.array(self.names, dtype=object)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of declared columns."""
-        return len(self.schema.columns)
-
-    @property
-    def feature_names_in_(self) -> NDArray[np.object_]:
-        """Names of the declared columns."""
-        return np.array(self.schema.columns, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

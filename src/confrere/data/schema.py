@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from confrere.data.cells import Value, is_table
+from confrere.data.cells import Value
 from confrere.data.encoding import SchemaEncoder, check_clip_norm
 from confrere.data.features import Category, Feature, Flag, Label, Number, Ordered, Outcome
-from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
+from confrere.errors import InvalidParameter, SchemaError, SchemaMismatch
 from confrere.views import Pairs, Panel, Shown, Table
 
 #: Parts of dotted keys in a line, and tables within tables.
@@ -435,26 +435,11 @@ class PublicSchema(Shown):
 
         Parameters
         ----------
-        X : data frame or array
-            A data frame is a raw table, scaled without bounding its rows; an array is one that
-            ``schema.encoder()`` has encoded without weights.
+        X : raw table
+            Its rows are scaled, and not bounded.
         """
         weights = self.expert_weights()
-        if is_table(X):
-            return np.asarray(self.encoder().standardised(X).times(weights[None])[0])
-        if np.ndim(X) != 2 or np.shape(X)[1] != len(weights):
-            raise InvalidData(f"X must be a data frame or an array of {len(weights)} columns.")
-        encoded: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ weights
-        return encoded
-
-    def subset(self, columns: Sequence[str]) -> PublicSchema:
-        """Return the schema of some columns, in the given order."""
-        by_name = {feature.column: feature for feature in self.features}
-        lacking = [column for column in columns if column not in by_name]
-        if lacking:
-            raise SchemaError(f"not in the schema: {', '.join(map(repr, lacking))}.")
-        # What was paid for other columns was paid for by the same records.
-        return replace(self, features=tuple(by_name[column] for column in columns))
+        return np.asarray(self.encoder().standardised(X).times(weights[None])[0])
 
     # Whether two organisations mean the same.
 

@@ -365,7 +365,7 @@ def about_norm(encoder: SchemaEncoder, data_norm: object) -> str:
     """Say, from declared facts alone, if a norm shortens most rows or is reached by none."""
     asked = encoder.schema.clip_norm if encoder.clip_norm is None else encoder.clip_norm
     usual = encoder.schema.rms_norm
-    if encoder.rows == "clip" and not isinstance(asked, str) and asked < usual / 2:
+    if not isinstance(asked, str) and asked < usual / 2:
         return (
             f"clip_norm={asked:g} shortens most rows: the schema implies a length of about "
             f'{usual:.2g}. Give clip_norm="rms", or declare other facts.'

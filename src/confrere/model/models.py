@@ -131,10 +131,7 @@ class Encoder:
     def transformer(self) -> SchemaEncoder:
         """Return the transformer that encodes so."""
         return self.schema.encoder(
-            rows=self.encoding["rows"],
-            weighted=self.weighted,
-            clip_norm=self.encoding["norm"],
-            form=self.form,
+            weighted=self.weighted, clip_norm=self.encoding["norm"], form=self.form
         )
 
     def same_encoding(self, other: Encoder) -> bool:

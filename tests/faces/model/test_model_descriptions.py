@@ -48,7 +48,7 @@ def test_documents_survive(name):
 
 
 def test_facts_and_encoder_come_along():
-    model = linear(facts=FACTS, encoder=Encoder.of(SCHEMA.encoder(rows="unit")))
+    model = linear(facts=FACTS, encoder=Encoder.of(SCHEMA.encoder(clip_norm=3.0)))
     back = read_document(model_document(model, "plr"))[1]
     assert back.facts == FACTS
     assert back.encoder == model.encoder
@@ -60,7 +60,7 @@ def test_a_digest_is_of_the_function_alone():
     assert replace(linear(), facts=FACTS).digest() == own
     others = [
         linear(encoder=Encoder.of(SCHEMA.encoder())),
-        linear(encoder=Encoder.of(SCHEMA.encoder(rows="unit"))),
+        linear(encoder=Encoder.of(SCHEMA.encoder(clip_norm=3.0))),
         linear(coef=np.array([1.0, -2.0, 0.3, 7.1])),
         linear(intercept=0.2),
         linear(classes=("yes", "no")),

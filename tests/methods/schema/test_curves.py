@@ -90,8 +90,7 @@ def test_what_is_no_curve_is_refused(curve):
 
 
 def test_rows_in_a_body_are_not_weighted():
-    for settings in ({"weighted": True}, {"rows": "unit"}):
-        with pytest.raises(InvalidParameter, match="form"):
-            SCHEMA.encoder(form="curves", **settings).blocks()
+    with pytest.raises(InvalidParameter, match="form"):
+        SCHEMA.encoder(form="curves", weighted=True).blocks()
     with pytest.raises(InvalidParameter, match="form"):
         SCHEMA.encoder(form="round").told()

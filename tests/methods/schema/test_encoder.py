@@ -62,12 +62,11 @@ def random_table(n, seed=0):
     )
 
 
-@pytest.mark.parametrize("way", ["clip", "unit"])
 @settings(max_examples=25, deadline=None)
 @given(rows=ROWS, seed=st.integers(0, 2**32 - 1), weighted=st.booleans())
-def test_each_row_stands_by_itself_to_the_last_bit(way, rows, seed, weighted):
+def test_each_row_stands_by_itself_to_the_last_bit(rows, seed, weighted):
     table = table_of(rows)
-    encoder = SCHEMA.encoder(weighted=weighted, rows=way)
+    encoder = SCHEMA.encoder(weighted=weighted)
     together = encoder.fit_transform(table)
     for i in range(len(table)):
         assert encoder.transform(table.iloc[[i]]).tobytes() == together[i].tobytes()
@@ -119,8 +118,6 @@ def test_it_is_a_good_transformer():
     before = dict(vars(encoder))
     table = random_table(60).set_index(np.arange(60) + 1000)
     assert vars(encoder.fit(table)) == before
-    assert encoder.n_features_in_ == 5
-    assert encoder.feature_names_in_.tolist() == list(SCHEMA.columns)
     names = ["age", "income", "income=missing", "health", "race=a", "race=b", "race=c", "smoker"]
     assert encoder.get_feature_names_out().tolist() == names
     framed = clone(encoder).set_output(transform="pandas").fit_transform(table)

@@ -110,8 +110,8 @@ def test_each_change_of_meaning_changes_the_fingerprint_and_is_shown():
         "mean = 29, sd = 7": replace(
             schema, features=(age, replace(bmi, mean=29, sd=7), glu, smoker)
         ),
-        "smoker = {": schema.subset(["age", "bmi", "Glu0"]),
-        "bmi = {": schema.subset(["bmi", "age", "Glu0", "smoker"]),
+        "smoker = {": replace(schema, features=schema.features[:3]),
+        "bmi = {": replace(schema, features=schema.features[1::-1] + schema.features[2:]),
         "base_rate = 0.1 }": replace(schema, outcome=replace(schema.outcome, base_rate=0.1)),
         "+clip_norm = 2": replace(schema, clip_norm=2),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -88,10 +89,10 @@ def customers_of_parties(data: Mapping[str, Any], seed: int) -> ManyParties:
     """
     table = _customers(data["table"])
     schema = table.schema
-    columns = schema.columns[: int(data["n_columns"])] if "n_columns" in data else schema.columns
+    schema = replace(schema, features=schema.features[: data.get("n_columns")])
     order = np.random.default_rng(seed).permutation(len(table.train))
     order = order[: round(float(data.get("rate", 1.0)) * len(order))]
-    X, _ = encoded_rows(table.train.X.iloc[order], schema.subset(columns), data["encoding"])
+    X, _ = encoded_rows(table.train.X.iloc[order], schema, data["encoding"])
     y = table.train.y[order]
     ends = np.rint(np.cumsum(SHARES) * len(y)).astype(int)
     party = np.searchsorted(ends, np.arange(ends[-1]), side="right")
