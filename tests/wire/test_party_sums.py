@@ -6,7 +6,6 @@ import pytest
 from confrere.data.frame import Frame
 from confrere.errors import QuorumMissed
 from confrere.methods.votes import Voting
-from confrere.solver.parties import PartySolutions
 from confrere_federation.parties.federation import LocalFederation
 from confrere_federation.parties.messages import PartyError
 from confrere_federation.parties.party import LocalParty
@@ -89,12 +88,3 @@ def test_who_is_not_ready_is_left_out_and_counts_as_split():
     assert [one.books.ledger.spent("test") for one in local] == [1.0] * 3 + [0.0] + [1.0] * 2
     with pytest.raises(QuorumMissed):
         poll(Without(parties()), plan(quorum=1.0))
-
-
-def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
-    def unsolved(rows, y, offsets, loss, *, alpha):
-        return PartySolutions(np.full((1, D + 1), 7.0), np.ones(1), np.zeros(1, dtype=bool))
-
-    monkeypatch.setattr("confrere.methods.votes.solve_parties", unsolved)
-    for method in ("statistic", "weights"):
-        assert not request_for(plan(method=method)).part(parties()[0]).any()

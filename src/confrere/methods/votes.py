@@ -38,7 +38,7 @@ from confrere.arrays import (
 from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame, into_ball
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import check_delta, loss_of, theorem
+from confrere.kernel.accountants import Labels, Loss, check_delta, loss_of, theorem
 from confrere.kernel.guarantee import (
     FACTS,
     FLOATS,
@@ -76,7 +76,6 @@ from confrere.methods.asking import (
 )
 from confrere.methods.plan import LabelledTable, Names, Plan, Term, linear_model
 from confrere.model import Facts, Linear
-from confrere.solver.parties import solve_parties
 from confrere.views import progress_bar
 
 Places = NDArray[np.intp]
@@ -1141,29 +1140,22 @@ class Voting(Asked):
         noised = plan.mechanism.of_parts(arrays["sum"]) if "sum" in arrays else arrays["noised"]
         return plan.released(noised)
 
-    def weights(
-        self, X: Any, codes: NDArray[np.intp], offsets: NDArray[np.int64]
-    ) -> tuple[Sent, Flags]:
-        """Return weights, or shares of cells, of parties whose rows begin there, and who has."""
+    def weights(self, X: Any, codes: NDArray[np.intp], offsets: NDArray[np.int64]) -> Sent:
+        """Return weights, or shares of cells, of parties whose rows begin there."""
         rows = self.frame.rows(X).written()
         if self.method == "cells":
             shape = (len(self.cells), self.n_classes)
-            shares = shares_of_parties(self.cells.of(rows), codes, offsets, shape)
-            return shares, np.ones(len(shares), dtype=bool)
+            return shares_of_parties(self.cells.of(rows), codes, offsets, shape)
         alpha = self.local_alpha if self.votes else self.mechanism.alpha
         labels = np.where(codes == 1, 1, -1) if self.n_classes == 2 else codes
-        found = solve_parties(rows, labels, offsets, loss_of(self.n_classes), alpha=alpha)
-        return found.W, found.solved
+        own, loss = map(slice, offsets, offsets[1:]), loss_of(self.n_classes)
+        return np.array([local_weights(rows[one], labels[one], loss, alpha) for one in own])
 
     def sent(self, own: Sent) -> Sent:
         if not self.votes:
             return own
         votes = count_votes(own[None], self.rows)
         return votes[:, 1] > 0 if self.n_classes == 2 else np.argmax(votes, axis=1).astype(np.int64)
-
-    def part(self, sent: Sent, there: bool) -> Floats:
-        """Return what a party adds to a sum; one that has nothing to send adds zeros."""
-        return self.mechanism.part(sent) if there else np.zeros(self.mechanism.size)
 
     def inputs(self, sent: Sent) -> tuple[object, ...]:
         return (sent, self.rows) if self.method in _MODELS else (sent,)
@@ -1202,6 +1194,20 @@ class Voting(Asked):
         # The least of (1/8d)E||noise||^2 + (ridge/2)||w||^2, with the identity's sensitivity.
         reach = count * self.epsilon * _EXPECTED_NORM
         return float((self.frame.size / (2 * reach**2)) ** (1 / 3))
+
+
+#: How far what a party learns may be from the exact minimiser, at a ridge that allows it.
+_AIM = 1e-10
+
+
+def local_weights(rows: Floats, labels: Labels, loss: Loss, alpha: float) -> Floats:
+    """Minimise one party's ``(1/n) sum_i loss(W x_i) + (alpha/2) ||W||_F^2``; zero, if unsolved."""
+    # The minimiser lies among the rows: it has no more coordinates there than they are.
+    turn, few = np.linalg.qr(rows.T)
+    asked = problem(few.T, labels, loss, len(rows) * alpha)
+    found = certified(SOLVER, asked, max(_AIM * asked.ridge, 2 * SOLVER.smallest(asked)))
+    W = np.asarray(found.reshape(loss.n_scores, -1) @ turn.T)
+    return W[0] if loss.n_scores == 1 else W
 
 
 def cells_for(epsilon: float, n_parties: int, n_rows: int, n_classes: int) -> int:
@@ -1359,13 +1365,14 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
                 sound, some = np.flatnonzero(np.diff(offsets)), slice(offsets[0], offsets[-1])
                 if len(sound):
                     rows, begin = dense(data.X[some]), np.unique(offsets) - offsets[0]
-                    W[sound], there[sound] = plan.weights(rows, data.codes[some], begin)
+                    W[sound], there[sound] = plan.weights(rows, data.codes[some], begin), True
                 yield W, there
                 step(last)
 
     def _parts(self, data: Parties) -> Iterator[Floats]:
+        made = self.voting.mechanism
         for (own,), (there,) in self._each(data):
-            yield self.voting.part(self.voting.sent(own), bool(there))
+            yield made.part(self.voting.sent(own)) if there else np.zeros(made.size)
 
     def total(self, data: Parties) -> Sent:
         """Return what parties send, added up; without noise, so not for anyone to see."""

@@ -1,4 +1,4 @@
-r"""Minimise a regularised objective: rows in blocks, a descent, many parties at once.
+r"""Minimise a regularised objective: rows in blocks, and a descent.
 
 Only points are returned whose gradient is *proved* to be at most a tolerance, by the kernel's
 certificate: a wrong solver cannot break a guarantee. A descent never gives up after a number of

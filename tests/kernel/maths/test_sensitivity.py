@@ -10,15 +10,15 @@ from scipy.optimize import brentq
 from scipy.special import expit, lambertw
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Softmax
+from confrere.kernel.accountants import loss_of
 from confrere.methods.votes import (
     PartyBudget,
     auxiliary_radius,
     largest_norm,
+    local_weights,
     noised_votes,
     soft_sensitivity,
 )
-from confrere.solver.parties import solve_parties
 
 SWITCH = 0.1703697665712313  # W(1/e)/(1 + W(1/e))^2
 ALPHAS = [1e-6, 1e-4, 1e-2, 0.1, SWITCH, 0.18, 0.5, 4.0]
@@ -26,12 +26,11 @@ ROUNDING = 1 + 1e-9
 
 
 def solve(X, y, alpha):
-    return solve_parties(X, y, [0, len(X)], alpha=alpha, tolerance=1e-9).W[0]
+    return local_weights(X, np.asarray(y), loss_of(2), alpha)
 
 
 def solve_softmax(X, codes, n_classes, alpha):
-    whole, loss = [0, len(X)], Softmax(n_classes)
-    return solve_parties(X, codes, whole, loss, alpha=alpha, tolerance=1e-9).W[0]
+    return local_weights(X, np.asarray(codes), loss_of(n_classes), alpha)
 
 
 def solve_soft(X, fractions, alpha):

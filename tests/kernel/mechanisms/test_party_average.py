@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.kernel.accountants import Softmax
-from confrere.methods.votes import PartyBudget, largest_norm, noised_average
+from confrere.kernel.accountants import loss_of
+from confrere.methods.votes import PartyBudget, largest_norm, local_weights, noised_average
 from confrere.simulation import SeededSource
-from confrere.solver.parties import solve_parties
 from tests.world import released
 
 
@@ -46,11 +45,11 @@ def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alp
     reach = 1.0 if n_classes == 2 else np.sqrt(1.5)
     peak = 1 + (0.278465 if n_classes == 2 else 0.463056)
     rows = np.full((2, 1), min(1.0, peak / (reach * largest_norm(alpha, n_classes))))
+    labels = np.array([1, -1] if n_classes == 2 else [0, 1])
+    each = zip(rows, labels, strict=True)
+    W = np.array([local_weights(x[None], y[None], loss_of(n_classes), alpha) for x, y in each])
     if n_classes == 2:
-        W = solve_parties(rows, [1, -1], [0, 1, 2], alpha=alpha).W
         assert norms(W[:1] - W[1:])[0] / 10 == pytest.approx(mechanism.sensitivity, rel=1e-4)
-    else:
-        W = solve_parties(rows, np.array([0, 1]), [0, 1, 2], Softmax(3), alpha=alpha).W
     np.testing.assert_allclose(mechanism.clipped(W), W, rtol=1e-5, atol=1e-9)
     assert norms(W).max() == pytest.approx(mechanism.reach, rel=1e-4)
 

@@ -72,7 +72,7 @@ def test_a_value_of_any_size(ledger, make, value):
 
 @pytest.mark.parametrize("method", ["statistic", "weights", "vote"])
 def test_one_party_that_cannot_be_solved(ledger, method):
-    """Rows that nearly coincide made ``solve_parties`` raise for everyone."""
+    """Rows that nearly coincide made the solver raise for everyone."""
     rows = X.copy()
     rows[1] = rows[0] * (1 + 1e-9)
     labels = Y.copy()

@@ -264,11 +264,12 @@ class _Polled(Operation):
         plan = self.asked  # cells are found by arithmetic that another machine may do otherwise
         return super().told() | ({"partition": plan.cells} if plan.method == "cells" else {})
 
-    def sent_by(self, party: LocalParty) -> tuple[Array, bool]:
-        """Return what a party sends, without noise, and whether its own problem was solved."""
+    def sent_by(self, party: LocalParty) -> Array:
+        """Return what a party sends, without noise."""
         plan, whole = self.asked, np.array([0, len(party.y)])
-        (own,), (solved,) = plan.weights(party.X, party.codes, whole)
-        return plan.sent(own), bool(solved)
+        (own,) = plan.weights(party.X, party.codes, whole)
+        found: Array = plan.sent(own)
+        return found
 
 
 class _PartyShare(SumOperation, _Polled):
@@ -286,8 +287,8 @@ class _PartyShare(SumOperation, _Polled):
         return {"masked": words.view(np.int64)}
 
     def part(self, party: LocalParty) -> Floats:
-        """Return what a party adds; one whose own problem cannot be solved adds nothing."""
-        found: Floats = self.asked.part(*self.sent_by(party))
+        """Return what a party adds."""
+        found: Floats = self.asked.mechanism.part(self.sent_by(party))
         return found
 
 
@@ -321,7 +322,7 @@ class UnnoisedPoll(_Polled):
 
     @override
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
-        return {self.answers[0]: self.sent_by(party)[0]}
+        return {self.answers[0]: self.sent_by(party)}
 
 
 for _operation, _sent in (("ballot", "ballot"), ("upload", "weights"), ("shares", "shares")):
