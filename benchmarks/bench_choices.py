@@ -20,6 +20,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks import prior_tables
 from benchmarks.bench_forms import SHAPES
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
+from benchmarks.organisations import Organisations
 from confrere import CollaborativeClassifier
 from confrere.data.features import Feature
 from confrere.planning import choose
@@ -31,8 +32,6 @@ STATES = ("Ohio", "Arizona", "Maine", "Georgia", "Oklahoma", "Nevada")
 #: Smaller organisations are left out.
 FEWEST = 60
 WAYS = {"average": None, "sums": None, "with experts": "auto"}
-#: Rows, labels, whose they are, public facts, and how many of the rows learn.
-Organisations = tuple[pd.DataFrame, Any, Any, PublicSchema, int]
 
 
 def _by(name: str, column: str, n: int) -> Organisations:
@@ -129,8 +128,8 @@ def _dealt(rng: Any, sizes: tuple[int, ...], score: Any, rows: Any, features: An
     return rows, labels, party, PublicSchema(features, outcome=label), sum(sizes)
 
 
-def _world_a() -> Organisations:
-    rng = np.random.default_rng(3101)
+def world_a(seed: int = 3101) -> Organisations:
+    rng = np.random.default_rng(seed)
     z = rng.normal(size=(13_000, 8))
     slopes = rng.uniform(0.3, 1.2, 8) * rng.choice([-1, 1], 8)
     score = z @ slopes
@@ -150,8 +149,8 @@ def _world_a() -> Organisations:
     return _dealt(rng, (2800, 1800, 1100, 800, 500), scaled, rows, features)
 
 
-def _world_b() -> Organisations:
-    rng = np.random.default_rng(3102)
+def world_b(seed: int = 3102) -> Organisations:
+    rng = np.random.default_rng(seed)
     z = rng.normal(size=(20_400, 6))
     shapes = ("U", "line", "step", "peak", "saturating", "U")
     slopes = rng.uniform(0.6, 1.4, 6) * rng.choice([-1, 1], 6)
@@ -182,8 +181,8 @@ TABLES: dict[str, Callable[[], Organisations]] = {
     "wages by region": _wages,
     "telephone by payment": _telephone,
     "flights by carrier": _flights,
-    "world A": _world_a,
-    "world B": _world_b,
+    "world A": world_a,
+    "world B": world_b,
 }
 
 
