@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +37,16 @@ from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.kernel.measurements import Objective, Point
 from confrere.ledger import payer
-from confrere.methods.allowance import CURVATURE, LOG_ODDS, LOSSES, SEEN, LossName, alike, allowance
+from confrere.methods.allowance import (
+    CURVATURE,
+    LOG_ODDS,
+    LOSSES,
+    SEEN,
+    Allowance,
+    LossName,
+    alike,
+    allowance,
+)
 from confrere.methods.asking import Colluding, Sizes
 from confrere.methods.average import Averaging
 from confrere.methods.design import Settings, design_protocol
@@ -47,8 +56,6 @@ from confrere.methods.geometry import (
     OF_EXPERTS,
     PLAIN,
     ExpectedArea,
-    Geometry,
-    SchemaGeometry,
     choose_form,
     curvature_of,
     declared_number,
@@ -277,9 +284,7 @@ def plan_schema(
         raise InvalidParameter("n_samples must be at least 1.")
     allowed = allowance(epsilon, n_samples)
 
-    def told(about: PublicSchema, form: Any) -> ExpectedArea:
-        return ExpectedArea(expect(about, form, allowed).kept, auc, exponent_of(about))
-
+    told = partial(_expected, allowed=allowed, auc=auc)
     known = replace(schema, features=tuple(map(_with_moments, schema.features)))
     declared = None
     if known.features != schema.features:
@@ -294,6 +299,11 @@ def plan_schema(
     )
 
 
+def _expected(schema: PublicSchema, form: Form, allowed: Allowance, auc: float) -> ExpectedArea:
+    """Return what a form is expected to rank with, of one and the same log odds."""
+    return ExpectedArea(expect(schema, form, allowed).kept, auc, exponent_of(schema))
+
+
 def _with_moments(feature: Any) -> Any:
     """Return a number as if its mean were in the middle, and six deviations between its bounds."""
     if not isinstance(feature, Number) or feature.mean is not None:
@@ -304,18 +314,10 @@ def _with_moments(feature: Any) -> Any:
 
 # --- which method ---------------------------------------------------------------------------------
 
-#: Where no base rate is declared sums are in a ball: beside an average in a body they are taken
-#: where noise hides more than this of its signal and they are expected to be better, else where
-#: they hide less than a half as much, and of so many parties of one size.
-MOST_HIDDEN, TWICE, MANY = 0.7, 2.0, 30
-
-#: Of rows by label sums are not taken that keep less than this of the signal, or, in the form of
-#: the average, less than twice as much: an average knows how columns hang together.
-LITTLE = 0.1
+#: Beside an average in a body, sums in a ball are taken of so many parties of one size.
+MANY = 15
 
 _PLAIN: Form = "standardised"
-#: What has all the epsilon and records that anybody could want.
-_ENDLESS = allowance(1e6, 10**9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,8 +362,8 @@ def choose(
 ) -> Choice:
     """Choose how organisations learn one model; touches no data.
 
-    Starting from declared signs: an average if its numbers become curves; else average or sums,
-    whichever keeps more of the signal that curves would have. Never a delta, or forbidden trust.
+    From declared signs; average or rows by label, whichever is expected to rank better. Never a
+    delta, or forbidden trust.
 
     Parameters
     ----------
@@ -388,39 +390,33 @@ def choose(
     content, parties = Trust.parse(trust), alike(n_samples)
     allowed = allowance(epsilon / math.sqrt(parties), sum(n_samples))
     ball = Frame(n_features or 1) if schema is None else Frame(len(schema.feature_names))
-    space: Geometry = ball
     signs, form = schema is not None and schema.has_signs, _PLAIN
-    if schema is not None and (form := choose_form(schema, "auto", allowed)) != "standardised":
-        space = SchemaGeometry(schema.encoder(form=form))
+    plain = expected_in(ball, allowed).at(auc)
+    if schema is not None:
+        form = choose_form(schema, "schema" if signs else "auto", allowed)
+        plain = plain if form == _PLAIN else _expected(schema, form, allowed, auc)
     settings: dict[str, Any] = {"epsilon": float(epsilon)}
     several = len(n_samples) > 1
     settings |= {"method": "average"} if several else {}
-    plain = expected_in(space, allowed).at(auc)
     first = Way(name="average" if several else "alone", expected=plain, settings=settings)
     best, ways, said = first, [first], []
     if signs:
-        near = expected_in(space, allowed).with_experts().at(auc)
         told = settings | {"prior": "experts"}
-        best = Way(name="with experts", expected=near, settings=told)
+        best = Way(name="with experts", expected=plain.with_experts(), settings=told)
         ways.append(best)
     if several:
         counts = Sizes({f"party {k}": int(n) for k, n in enumerate(n_samples)})
         rows = _by_label(schema, counts, epsilon, collusion_threshold)
         sums = _sums(schema, rows or ball, counts, epsilon, auc, collusion_threshold)
         ways.append(sums)
-        better, hidden = sums.expected.auc > plain.auc + GAIN, 1 - plain.kept
-        if schema is not None and form != _PLAIN and rows is not None:
-            # Of one and the same log-odds: those of curves.
-            assert rows.encoder is not None
-            share = expect(schema, rows.encoder.form, _ENDLESS).kept
-            own = share * rows.shown(counts).kept
-            least = expect(schema, form, allowed).kept * (TWICE if rows.encoder.form == form else 1)
-            better = own > max(LITTLE, least)
-        elif signs:
-            better = False
-        elif form != _PLAIN and hidden <= MOST_HIDDEN:
-            better = parties >= MANY or hidden > TWICE * (1 - sums.expected.kept)
-        if better and form != "curves":
+        if schema is not None and rows is not None:
+            # Before experts are asked, whose word is the same to both.
+            better = rows.shown(counts).at(auc).auc > plain.auc
+        elif signs or form != _PLAIN:
+            better = not signs and parties >= MANY
+        else:
+            better = sums.expected.auc > plain.auc + GAIN
+        if better:
             if content.allows(sums.trust):
                 best = sums
             else:

@@ -167,13 +167,15 @@ def expected_signal(
     signal, chosen = best[_PARTS]
     return ExpectedSignal(
         signal=signal,
-        total=sum(
-            scale * factor.weight * factor.spread * float(factor.scales.sum())
-            for factor in among
-            if factor.kind != "constant"
-        ),
+        total=scale * varied(among),
         shares={group: parts / _PARTS for group, parts in zip(groups, chosen, strict=True)},
     )
+
+
+def varied(factors: Sequence[Factor]) -> float:
+    """Return the variance of log odds that factors can make, beside others'; a constant none."""
+    told = (factor for factor in factors if factor.kind != "constant")
+    return sum(factor.weight * factor.spread * float(factor.scales.sum()) for factor in told)
 
 
 def surviving(factor: Factor, scale: float, noise: Any, records: float) -> float:

@@ -52,6 +52,7 @@ from confrere.methods.geometry import (
     exponent_of,
     factors_of,
     prior_scale,
+    varied,
 )
 from confrere.methods.priors import CHECK_ERROR, STEIN, UNCHECKED, Prior, believed, check_share
 from confrere.model import PriorFacts
@@ -314,6 +315,10 @@ _RATE_OFF = 0.1
 #: left of the signal by taking columns for independent.
 SUMMED, _INDEPENDENT = 0.5, 0.8
 
+#: By so much more than an average's counts the power of what sums keep: no column says what noise
+#: hides in another.
+_ALONE = 0.4
+
 
 def corner_frame(geometry: SchemaGeometry) -> BodyFrame:
     """Return coordinates in which magnitudes of a row add up to one, by how much each matters."""
@@ -495,9 +500,13 @@ class LabelContrast(OneSum):
         return weights, known
 
     def shown(self, sizes: Sizes) -> ExpectedArea:
+        """Return what it is expected to rank with, of curves' log-odds, by records alone."""
         assert self.encoder is not None
-        kept = _INDEPENDENT * self.at(sizes).kept(sizes)
-        return ExpectedArea(kept, exponent=exponent_of(self.encoder.schema))
+        schema = self.encoder.schema
+        both = (self.encoder, schema.encoder(form="curves"))
+        own, among = (varied(factors_of(encoder.blocks())[0]) for encoder in both)
+        kept = _INDEPENDENT * own / among * self.at(sizes).kept(sizes)
+        return ExpectedArea(kept, exponent=exponent_of(schema) + _ALONE)
 
 
 @dataclass(frozen=True, eq=False)
