@@ -498,14 +498,17 @@ class VotesForecast:
     reference_norm: float = 5.0  #: Length of the weights to compare with, of rows in the unit ball
 
     def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
         check_positive(self.reference_norm, "reference_norm")
+        if self.alpha != "auto":
+            check_positive(self.alpha, "alpha")
         if min(self.parties, self.auxiliary, self.n_features) < 1:
             raise InvalidParameter("parties, auxiliary and n_features must be at least 1.")
         if self.n_classes < 2:
             raise InvalidParameter("n_classes must be at least 2.")
         if self.method not in ("soft", "vote"):
             raise InvalidParameter("method must be 'soft' or 'vote'.")
-        _ = self.ridge, self._budget  # say so if there are none
+        _ = self._budget, self.ridge  # say so if there are none
 
     @cached_property
     def ridge(self) -> float:
