@@ -104,7 +104,6 @@ def stack(draw):
             combiner=str(draw.choice(["stack", "vote", "weighted_vote"])),
         ),
         intercept_scale=constant(draw),
-        rows=str(draw.choice(["clip", "unit"])),
         clipping=str(draw.choice(["joint", "separate"])),
     )
 

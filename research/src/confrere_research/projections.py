@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,11 @@ from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from confrere.arrays import Floats
-from confrere.data.cells import RowRule
 from confrere.data.encoding import check_clip_norm
 from confrere.errors import InvalidData, InvalidParameter
+
+#: Rows that are too long are shortened, or all have length one.
+RowRule: TypeAlias = Literal["clip", "unit"]
 
 
 class PublicProjection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]

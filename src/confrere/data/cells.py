@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise, starmap
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -656,6 +656,3 @@ def _combined(products: list[Floats]) -> Floats:
     for more in products[1:]:
         found = (more[:, None] + found).reshape(-1, found.shape[1])
     return found
-
-
-RowRule: TypeAlias = Literal["clip", "unit"]

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from confrere.arrays import Floats
-from confrere.data.cells import FEW, Coded, RowRule
+from confrere.data.cells import FEW, Coded
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import L1, L2, Ball, Body, MeasuredRows, Norm, row_norms
@@ -45,8 +45,8 @@ def coded_steps(d: int) -> tuple[int, int]:
 #: Beyond this many times its bound a row's factor is no number of single precision.
 _FAR = 1e30
 
-#: Between these lengths before the factors, sums over stored rows neither overflow nor vanish.
-_SMALL, _LARGE = 1e-100, 1e100
+#: Up to this length before the factors sums over stored rows do not overflow.
+_LARGE = 1e100
 
 #: Columns with smaller factors are left out of rows that are too large to be scaled.
 _FAINT = 1e-200
@@ -58,9 +58,8 @@ _MAX = float(np.finfo(np.float64).max)
 class BoundedRows(BlockRows, MeasuredRows):
     """Rows in the unit ball with the constant: what a frame makes of those that are stored.
 
-    The bound is on a row's norm after the public factors ``scale``; with ``unit`` short rows get
-    its length too, and rows of zeros stay. Factors of rows are in ``single`` precision, or double.
-    The engine reads the partitions.
+    The bound is on a row's norm after the public factors ``scale``. Factors of rows are in
+    ``single`` precision, or double. The engine reads the partitions.
     """
 
     def __init__(
@@ -71,7 +70,6 @@ class BoundedRows(BlockRows, MeasuredRows):
         scale: Floats | None = None,
         constant: float = 0.0,
         norm: Ball = "l2",
-        unit: bool = False,
         single: bool = False,
         engine: Engine | None = None,
     ) -> None:
@@ -82,7 +80,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         self.shape = (n, width + (constant > 0))
         self.engine = engine
         self.steps = coded_steps(width) if isinstance(self.X, Coded) else None
-        self.bound, self.scale, self.norm, self.unit = bound, scale, norm, unit
+        self.bound, self.scale, self.norm = bound, scale, norm
         inside = 1 - rounding_margin(self.shape[1])
         room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant
         self._base = inside * room / bound
@@ -176,9 +174,7 @@ class BoundedRows(BlockRows, MeasuredRows):
             scaled = entries if scale is None else entries * scale
             second = _largest(scaled)
             norms = row_norms(scaled / second, self.norm)[:, None]
-            lengths = self.bound / np.maximum(norms, 1.0)
-            if not self.unit:
-                lengths = np.minimum(lengths, first * second)
+            lengths = np.minimum(self.bound / np.maximum(norms, 1.0), first * second)
             return np.asarray(entries / second * lengths)
 
     def _measure(self, precision: type[np.floating[Any]]) -> float:
@@ -216,9 +212,9 @@ class BoundedRows(BlockRows, MeasuredRows):
             if strange.any():
                 norms[strange] = bound  # what stands for such a row is no longer
                 odd.append(np.flatnonzero(strange) + (start - first))
-            if self.unit or (len(norms) and norms.max() > bound):
+            if len(norms) and norms.max() > bound:
                 clipped = True
-                factors = bound / (norms if self.unit else np.maximum(norms, bound))
+                factors = bound / np.maximum(norms, bound)
                 mine[:] = rounded_down(factors) if precision == np.float32 else factors
                 norms *= mine
             longest = max(longest, float(norms.max(initial=0.0)))
@@ -226,12 +222,11 @@ class BoundedRows(BlockRows, MeasuredRows):
 
     def _norms(self, part: slice, buffer: Buffer, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the norms after the scale, and which rows have none that can be used."""
-        scale, smallest = self.scale, _SMALL if self.unit else 0.0
-        stored = self.stored(part, buffer)
+        scale, stored = self.scale, self.stored(part, buffer)
         with np.errstate(all="ignore"):
             if isinstance(stored, Coded):
                 norms = stored.norms(scale, self.norm)
-                return np.where(norms < smallest, self.bound, norms), norms < 0  # zeros stay
+                return norms, norms < 0  # none
             scaled = stored
             if scale is not None and isinstance(stored, np.ndarray):
                 scaled = np.multiply(stored, scale, out=room.room(*stored.shape))
@@ -239,7 +234,7 @@ class BoundedRows(BlockRows, MeasuredRows):
                 data = stored.data * scale[stored.indices]
                 scaled = csr_view(data, stored.indices, stored.indptr, stored.shape)
             norms = row_norms(scaled, self.norm)
-            fine = (norms <= _FAR * self.bound) & (norms >= smallest)
+            fine = norms <= _FAR * self.bound
             if scale is not None:
                 fine &= row_norms(stored) <= _LARGE
             return norms, ~fine
@@ -626,7 +621,6 @@ class GroupRows:
 
     groups: Groups
     norms: tuple[float, ...]  #: Declared bounds of every group, or of the whole row, repeated
-    rule: RowRule  #: Shorten rows that are too long, or give every row length one
     clipping: Clipping = "separate"
     constant: float = 0.4  #: Public, appended to every group inside the bound
     #: Where noise is shaped like the rows every group has a body of its own: a row's part lies in
@@ -648,20 +642,16 @@ class GroupRows:
         if self.frames:
             pairs = zip(self.parts(X), self.frames, strict=True)
             return [frame.rows(part) for part, frame in pairs]
-        how: dict[str, Any] = {"constant": self.constant, "unit": self.rule == "unit"}
         if self.clipping == "separate":
-            bounds = zip(self.groups, self.norms, strict=True)
-            return [BoundedRows(X[:, group], norm, **how) for group, norm in bounds]
-        whole = BoundedRows(X, self.norms[0], **how)
+            bounds = zip(self.parts(X), self.norms, strict=True)
+            return [BoundedRows(part, norm, constant=self.constant) for part, norm in bounds]
+        whole = BoundedRows(X, self.norms[0], constant=self.constant)
         each = whole.constant / math.sqrt(len(self.groups))
         return [whole.columns(group, each) for group in self.groups]
 
     def parts(self, X: Any) -> Sequence[Any]:
-        """Return the columns of every group, of length one if the rule says so."""
-        unit, joint = self.rule == "unit", self.clipping == "joint"
-        whole = _unit(X) if unit and joint else X
-        parts = (whole[:, group] for group in self.groups)
-        return [_unit(part) if unit and not joint else part for part in parts]
+        """Return the columns of every group."""
+        return [X[:, group] for group in self.groups]
 
     def coefficients(self, weights: Floats, k: int) -> tuple[Floats, float]:
         """Return group ``k``'s weights and intercept on its :meth:`parts`."""
@@ -684,15 +674,7 @@ class GroupRows:
     def _scales(self, k: int) -> tuple[float, float, float]:
         """Return bound, room and constant of one group; clipped jointly they share its square."""
         count = len(self.groups) if self.clipping == "joint" else 1
-        norm = self.norms[k] if self.rule == "clip" else 1.0
-        return norm, math.sqrt(1 - self.constant**2), self.constant / math.sqrt(count)
-
-
-def _unit(X: Any) -> Any:
-    if not isinstance(X, Coded):
-        return into_ball(X, unit=True)
-    lengths = X.norms(None, "l2")
-    return X.scaled(1 / np.where(lengths > 0, lengths, 1.0))
+        return self.norms[k], math.sqrt(1 - self.constant**2), self.constant / math.sqrt(count)
 
 
 def into_factors(X: Floats, sizes: tuple[int, ...], inside: float = 1.0) -> Floats:

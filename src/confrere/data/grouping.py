@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.data.cells import RowRule
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.frame import Clipping, GroupRows, Groups
 from confrere.errors import InvalidParameter
@@ -26,14 +25,13 @@ class SchemaGroups:
 
     encoder: SchemaEncoder  #: Of a form for bodies
     columns: Groups  #: Positions of the schema's columns, of every group in use
-    rule: RowRule = "clip"  #: As of :class:`GroupRows`
     clipping: ClassVar[Clipping] = "separate"
 
     @classmethod
-    def of_encoded(cls, encoder: SchemaEncoder, groups: Groups, rule: RowRule) -> SchemaGroups:
+    def of_encoded(cls, encoder: SchemaEncoder, groups: Groups) -> SchemaGroups:
         blocks = encoder.blocks()
         owner = np.repeat(np.arange(len(blocks)), [block.size for block in blocks])
-        found = cls(encoder, tuple(np.unique(owner[group]) for group in groups), rule)
+        found = cls(encoder, tuple(np.unique(owner[group]) for group in groups))
         if [np.sort(group).tolist() for group in groups] != [g.tolist() for g in found.groups]:
             raise InvalidParameter("geometry='schema' needs groups of whole columns of the schema.")
         return found

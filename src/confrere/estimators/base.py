@@ -199,7 +199,7 @@ RENAMED = {
     "feature_scale": _SCHEMA.format("importance of its columns", "multiply columns before fit"),
     "prior_intercept": _SCHEMA.format("base_rate of its label", "none"),
 }
-for _name in ("fit_intercept", "intercept_scale", "ridge_floor", "prior_check", "rows"):
+for _name in ("fit_intercept", "intercept_scale", "ridge_floor", "prior_check"):
     RENAMED[_name] = _DESIGN.format(_name)
 RENAMED |= {_name: _DESIGN.format(_name) for _name in ("clipping", "high_alpha", "high_fraction")}
 

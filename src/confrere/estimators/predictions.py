@@ -116,7 +116,7 @@ def _refuse_long(model: Model, rows: NDArray[np.float64]) -> None:
     """Refuse rows that cannot have been encoded for this model: its own were not longer."""
     bound = 1.0 if model.encoder is not None else model.facts.data_norm
     stack = model.facts.stack
-    if stack is not None and stack.rows == "clip" and stack.clipping == "joint":
+    if stack is not None and stack.clipping == "joint":
         bound = stack.norms[0]
     if bound is None:
         return

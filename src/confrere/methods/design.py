@@ -18,7 +18,6 @@ from scipy import special
 
 from confrere.arrays import Floats
 from confrere.data import grouping
-from confrere.data.cells import RowRule
 from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.features import Form
 from confrere.data.frame import Clipping, Frame, GroupRows
@@ -137,7 +136,6 @@ class Settings:
     n_groups: int = 5
     importance: ArrayLike | None = None
     groups: Sequence[ArrayLike] | None = None
-    rows: RowRule = "clip"
     clipping: Clipping = "joint"
     combiner: stacks.Combiner = "stack"
     high_fraction: float | Literal["auto"] = "auto"
@@ -269,7 +267,7 @@ class Settings:
         if self.kind == "collaborative":
             each += [self.method != "average" and not self.contrasts(n_classes), self.delta > 0]
         if self.kind == "pst-f":
-            each += [self.delta > 0, n_classes > 2, self.rows == "unit"]
+            each += [self.delta > 0, n_classes > 2]
             each += [self.importance is not None]
             each += [self.groups is not None and not grouping.by_name(self.groups)]
         return any(each)
@@ -408,8 +406,8 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
 
 def _feature_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
     """PST-F: groups of features."""
-    norm = 1.0 if asked.rows == "unit" else float(np.max(asked.data_norm))
     shaped = asked.shaped(encoder)
+    norm = float(np.max(asked.data_norm))
     prior, level = asked.opinion(facts, encoder, shaped, data_norm=norm)
     groups, shares = _feature_groups(asked, facts, shaped)
     told = asked, groups, float(level) if facts.n_classes == 2 else 0.0, None
@@ -442,10 +440,10 @@ def _transfer_stack(
     columns = tuple(model.features for model in models)
     shaped = asked.shaped(encoder if asked.sources[0].model.facts.body is not None else None)
     groups: grouping.PlannedGroups = GroupRows(
-        columns, released.norms, released.rows, released.clipping, released.constant
+        columns, released.norms, released.clipping, released.constant
     )
     if shaped is not None:
-        groups = grouping.SchemaGroups.of_encoded(shaped, columns, released.rows)
+        groups = grouping.SchemaGroups.of_encoded(shaped, columns)
     start = stacks.StackStart(asked.sources, groups, facts.n_classes)
     told = asked, groups, start.baseline, start.high
     keep = 1 - np.broadcast_to(np.asarray(asked.eta, np.float64), len(columns))
@@ -527,7 +525,7 @@ def _bodies(
         own_columns = SchemaGeometry(groups.encoder, columns=columns.tolist())
         frames.append(own_columns.frame(part, log_odds))
     bounds = (1.0,) * len(frames)
-    return GroupRows(groups.groups, bounds, groups.rule, frames=tuple(frames))
+    return GroupRows(groups.groups, bounds, frames=tuple(frames))
 
 
 def _group_stack(
@@ -631,14 +629,14 @@ def _feature_groups(
     used = [k for k, share in enumerate(shares) if share > 0]
     groups, shares = tuple(groups[k] for k in used), shares[used]
     if shaped is not None:
-        return grouping.SchemaGroups(shaped, groups, asked.rows), shares
+        return grouping.SchemaGroups(shaped, groups), shares
     norms = np.atleast_1d(np.asarray(asked.data_norm, dtype=np.float64))
     if len(norms) > 1 and (asked.clipping == "joint" or len(norms) != len(groups)):
         raise InvalidParameter(
             f"data_norm must be one number, or one per group in use ({len(groups)})."
         )
     each = tuple(np.broadcast_to(norms, len(groups)).tolist())
-    return GroupRows(groups, each, asked.rows, asked.clipping, asked.intercept_scale), shares
+    return GroupRows(groups, each, asked.clipping, asked.intercept_scale), shares
 
 
 def design_protocol(

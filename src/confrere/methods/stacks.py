@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.arrays import Floats
-from confrere.data.cells import RowRule
 from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.frame import Clipping, GroupRows, Groups, into_ball
 from confrere.data.grouping import PlannedGroups, SchemaGroups, check_importance
@@ -39,8 +38,8 @@ from confrere.methods.allowance import (
 from confrere.methods.geometry import PLAIN, SHAPED, ExpectedArea
 from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term, coefficients
 from confrere.methods.priors import Prior, Source, stated
-from confrere.model import Clip, Facts, Link, LowLevelModel, Stack, StackFacts
-from confrere.model.models import UNIT_ROWS, meta_features
+from confrere.model import Facts, Link, LowLevelModel, Stack, StackFacts
+from confrere.model.models import meta_features
 from confrere.simulation import SeededSource
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
@@ -90,7 +89,6 @@ class PartRows:
     frame: Coordinates
     count: int  #: Of the parts
 
-    rule: ClassVar[RowRule] = "clip"
     clipping: ClassVar[Clipping] = "separate"
 
     @property
@@ -175,7 +173,7 @@ class StackPlan(ModelPlan):
             body=tuple(size for body in maps.bodies for size in body.sizes[:-1]) or None,
             stack=StackFacts(
                 norms=tuple(map(float, maps.norms)),
-                rows=maps.rule,
+                rows="clip",
                 clipping=maps.clipping,
                 constant=float(maps.constant),
                 n_low=records[0],
@@ -227,11 +225,8 @@ class StackPlan(ModelPlan):
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Stack:
         low = self._models([released[_low(k)] for k in range(len(self.baselines))])
-        unit = Clip(bound=UNIT_ROWS) if self.maps.rule == "unit" else None
-        whole, each = (unit, None) if self.maps.clipping == "joint" else (None, unit)
         return Stack(
-            groups=tuple(replace(model, clip=each) for model in low),
-            clip=whole,
+            groups=tuple(low),
             facts=self.facts(),
             **vars(names),
             link=Link(1.0 if self.n_classes > 2 else self.low[0].loss.slope),
@@ -392,7 +387,7 @@ def allocate(importance: ArrayLike, *, clipping: Clipping = "separate") -> NDArr
 # --- released stacks ------------------------------------------------------------------------------
 
 #: The public facts on which stacks must agree that are started from together.
-_SHARED_FACTS = ("norms", "rows", "clipping", "constant")
+_SHARED_FACTS = ("norms", "clipping", "constant")
 
 #: Coefficients and intercept of every group: a public point to shrink towards.
 Centres = Sequence[tuple[Floats, float | Floats]]
@@ -535,12 +530,12 @@ class StackStart:
         coef = np.zeros((self.n_classes if several else 1, n_features))
         for group, (scores, _) in zip(groups.groups, self.centres(keep * factors), strict=True):
             coef[:, group] = scores
-        clipped = isinstance(groups, GroupRows) and groups.rule == "clip"
+        ball = isinstance(groups, GroupRows)
         return Prior(
             coef,
             0.0 if several else self.baseline,
             variance=self.variance,
-            data_norm=float(max(groups.norms)) if clipped else 1.0,  # type: ignore[union-attr]
+            data_norm=float(max(groups.norms)) if ball else 1.0,  # type: ignore[union-attr]
             most=1.0,
             moments=None if encoder is None else score_moments(encoder, coef),
         )

@@ -39,7 +39,7 @@ class StackFacts:
     __pydantic_config__ = _STRICT
 
     norms: tuple[float, ...]  #: Declared bound of every group, or of the whole row, repeated
-    rows: Literal["clip", "unit"]  #: Whether rows were shortened or brought to length one
+    rows: Literal["clip"]  #: Rows were shortened
     clipping: Literal["separate", "joint"]  #: Whether the bound is a group's own or the whole row's
     constant: float  #: The public constant inside the bound
     n_low: int  #: Rows of the low level

@@ -40,15 +40,14 @@ def exact_norm_at_most_one(row, norm):
     bound=bounds,
     constant=constants,
     norm=norms,
-    unit=st.booleans(),
     scaled=st.booleans(),
     seed=st.integers(0, 99),
 )
 @settings(deadline=None, max_examples=400)
-def test_any_row_ends_inside_exactly(X, bound, constant, norm, unit, scaled, seed):
+def test_any_row_ends_inside_exactly(X, bound, constant, norm, scaled, seed):
     d = X.shape[1]
     factors = 10 ** np.random.default_rng(seed).uniform(-300, 12, size=d) if scaled else None
-    options = {"scale": factors, "constant": constant, "norm": norm, "unit": unit}
+    options = {"scale": factors, "constant": constant, "norm": norm}
     rows = into_ball(X, bound, **options)
     certify_rows(rows, norm=norm)
     assert all(exact_norm_at_most_one(row, norm) for row in rows)
@@ -57,11 +56,11 @@ def test_any_row_ends_inside_exactly(X, bound, constant, norm, unit, scaled, see
     np.testing.assert_allclose(same, rows, rtol=1e-13, atol=1e-320)
 
 
-@given(X=anything, bound=bounds, row=st.integers(0, 5), unit=st.booleans(), norm=norms)
+@given(X=anything, bound=bounds, row=st.integers(0, 5), norm=norms)
 @settings(deadline=None)
-def test_a_row_never_depends_on_the_others(X, bound, row, unit, norm):
+def test_a_row_never_depends_on_the_others(X, bound, row, norm):
     row = row % len(X)
-    options = {"constant": 0.4, "unit": unit, "norm": norm}
+    options = {"constant": 0.4, "norm": norm}
     alone = into_ball(X[[row]], bound, **options)
     np.testing.assert_array_equal(into_ball(X, bound, **options)[[row]], alone)
 
@@ -73,8 +72,6 @@ def test_short_rows_are_only_scaled(X, bound):
     short = row_norms(X) <= bound
     np.testing.assert_allclose(rows[short], X[short] / bound, rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(row_norms(rows[~short]), 1, rtol=1e-12)
-    lengths = row_norms(into_ball(X, bound, unit=True))
-    np.testing.assert_allclose(lengths[X.any(axis=1)], 1, rtol=1e-12)
 
 
 def test_rows_beyond_doubles_keep_their_direction():
@@ -84,7 +81,6 @@ def test_rows_beyond_doubles_keep_their_direction():
     np.testing.assert_allclose(rows[1], [1, 0], atol=1e-12)
     np.testing.assert_allclose(rows[2], [0, 0.3], rtol=1e-12)
     np.testing.assert_allclose(rows[3:], 0, atol=1e-320)
-    np.testing.assert_allclose(into_ball(X, unit=True)[3], [1, 0], rtol=1e-12)
     products = into_ball(X[:1], scale=np.array([1e12, 1e-300]))
     np.testing.assert_allclose(products, [[1, 0]], rtol=1e-12, atol=1e-300)
 
@@ -102,7 +98,7 @@ def test_groups_stay_inside_whatever_the_constant(constant, clipping):
     rng = np.random.default_rng(0)
     for count in range(1, 30):
         groups = tuple(np.array([k]) for k in range(count))
-        rows = GroupRows(groups, (1.0,) * count, "clip", clipping, constant)
+        rows = GroupRows(groups, (1.0,) * count, clipping, constant)
         X = 10 ** rng.uniform(-3, 300, size=(50, 1)) * rng.normal(size=(50, count))
         squares = np.array([row_norms(part) ** 2 for part in rows(X)])
         assert (squares.sum(axis=0) if clipping == "joint" else squares).max() <= 1

@@ -67,16 +67,15 @@ def test_no_more_roundings_than_of_stored_numbers(n, d):
         assert sub + math.ceil(min(n, block) / sub) + small + pieces <= _additions(n, d)
 
 
-def test_rows_of_length_one_may_be_of_vertices_of_zeros():
-    rows, _ = made(sizes=[3, 2], shrink=False)
-    rows = rows.map(lambda _, table: table * np.arange(len(table))[:, None])
-    lengths = row_norms(rows.toarray())
-    assert BoundedRows.inside(
-        rows.scaled(np.full(len(rows), 9 / lengths.max())), "l2"
-    ).longest == pytest.approx(9)
-    bounded = BoundedRows(rows, 1.0, constant=0.6, unit=True)
+def test_rows_with_factors_of_their_own_are_measured():
+    rows, written = made(sizes=[3, 2])
+    lengths = row_norms(written)
+    factors = np.full(len(rows), 9 / lengths.max())
+    longer = rows.scaled(factors)
+    assert BoundedRows.inside(longer, "l2").longest == pytest.approx(9)
+    bounded = BoundedRows(longer, 1.0, constant=0.6)
     assert bounded.longest <= 1
-    np.testing.assert_allclose(bounded, into_ball(rows.toarray(), constant=0.6, unit=True))
+    np.testing.assert_allclose(bounded, into_ball(longer.toarray(), constant=0.6))
 
 
 def test_rows_are_inside_a_body_by_their_vertices():

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
+from confrere.data.grouping import importance_groups
 from confrere.estimators import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
@@ -17,6 +18,7 @@ from confrere.estimators import (
     TransferStackingClassifier,
     designed,
 )
+from confrere_research.methods.one_party import unit
 from confrere_research.methods.run import Run, auc
 from confrere_research.problems.shapes import Rows, SourceAndTargets, Split
 from confrere_research.spec import derived_seed
@@ -73,14 +75,27 @@ def simcomb(problem: SourceAndTargets, run: Run) -> Metrics:
 def pst_h(problem: SourceAndTargets, run: Run) -> Metrics:
     """Stacks over groups of features that shrink towards the source's (PST-H, PPTL-FS)."""
     options = dict(run.options)
-    low = {name: options.pop(name) for name in ("rows", "clipping") if name in options}
+    apart = options.pop("clipping", "joint") == "separate"
+    to_one = options.pop("rows", "clip") == "unit"
     purpose = options.pop("purpose", "prediction")
     importance = problem.importance if options.pop("importance", False) else None
+    n_groups, groups = int(options.pop("n_groups", 5)), None
+    if apart:
+        groups = importance_groups(problem.importance, n_groups)
+
+    def see(X: Floats) -> Floats:
+        """Return the rows, or the groups of them, of length one if they shall be so."""
+        seen = X.copy()
+        for group in (groups or [np.arange(X.shape[1])]) if to_one else ():
+            seen[:, group] = unit(X[:, group])
+        return seen
+
     source = designed(
         FeatureStackingClassifier(
             epsilon=run.budget,
-            data_norm=problem.norm,
-            n_groups=int(options.pop("n_groups", 5)),
+            data_norm=1.0 if to_one else problem.norm,
+            n_groups=n_groups,
+            groups=groups,
             importance=importance,
             # A vote leaves all rows to the low level; what the high level learned crosses, too.
             combiner=options.pop("combiner", "vote"),
@@ -88,18 +103,18 @@ def pst_h(problem: SourceAndTargets, run: Run) -> Metrics:
             prior=_expert(problem, options.pop("expert", None)),
             random_state=seed_of(run, SOURCE),
         ),
-        **low,
+        clipping="separate" if apart else "joint",
         prior_intercept=problem.base_log_odds if options.pop("base_rate", False) else 0.0,
     )
-    release = source.fit(problem.source.X, problem.source.y).to_release()
+    release = source.fit(see(problem.source.X), problem.source.y).to_release()
 
     def fit(place: int, target: Split) -> Any:
         model = TransferStackingClassifier(
             source=release, epsilon=run.budget, purpose=purpose, random_state=seed_of(run, place)
         )
-        return designed(model, **options).fit(target.train.X, target.train.y)
+        return designed(model, **options).fit(see(target.train.X), target.train.y)
 
-    return _each(problem, fit)
+    return _each(problem, fit, see)
 
 
 def average(problem: SourceAndTargets, run: Run) -> Metrics:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,11 @@ def plr(problem: OneParty, run: Run) -> Metrics:
     """
     options = dict(run.options)
     columns = options.pop("columns", None)
-    unit = options.pop("rows", "clip") == "unit"
+    to_one = options.pop("rows", "clip") == "unit"
     X_train, X_test = problem.train.X[:, :columns], problem.test.X[:, :columns]
     norm = float(np.linalg.norm(problem.deviations[:columns]))
-    if unit:
-        X_train, X_test, norm = _unit(X_train), _unit(X_test), 1.0
+    if to_one:
+        X_train, X_test, norm = unit(X_train), unit(X_test), 1.0
     if options.get("alpha") == "rule":
         allowed = Allowance(epsilon=run.budget, loss=Logistic(), count=len(X_train))
         options["alpha"] = ridge_for(allowed, X_train.shape[1] + 1) / len(X_train)
@@ -60,8 +61,12 @@ def pst_f(problem: OneParty, run: Run) -> Metrics:
     options = _whole(run.options)
     alone = options.pop("single", None)
     importance = importance_of(problem, options)
+    norm = problem.rms_norm
+    if options.pop("rows", "clip") == "unit":
+        train, test = (replace(part, X=unit(part.X)) for part in (problem.train, problem.test))
+        problem, norm = replace(problem, train=train, test=test), 1.0
     model = FeatureStackingClassifier(
-        epsilon=run.budget, data_norm=problem.rms_norm, importance=importance, random_state=run.seed
+        epsilon=run.budget, data_norm=norm, importance=importance, random_state=run.seed
     )
     designed(model, **options)
     if alone is None:
@@ -161,5 +166,6 @@ def _whole(options: Any) -> dict[str, Any]:
     return copied
 
 
-def _unit(X: Floats) -> Floats:
+def unit(X: Floats) -> Floats:
+    """Return rows of length one; those of zeros stay."""
     return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12))
