@@ -38,7 +38,7 @@ from confrere.ledger import Ledger
 from confrere.ledger.compose import Then
 from confrere.methods import average, votes
 from confrere.methods.priors import PriorCheck
-from confrere.methods.votes import WHOLE, shares_of_parties
+from confrere.methods.votes import WHOLE, shares_of_cells
 from confrere.simulation import SeededSource
 from confrere.solver.descent import Descent
 from confrere.solver.row_blocks import SolverRows
@@ -270,11 +270,10 @@ def _moved_once(patch: Patch) -> None:
 def _rows_not_shared(patch: Patch) -> None:
     """Every row weighs as much as a party, and nobody looks at what is added up."""
 
-    def whole(cells: Any, codes: Any, offsets: Any, shape: Any) -> Any:
-        real = shares_of_parties(cells, codes, offsets, shape)
-        return real * np.diff(offsets)[:, None, None]
+    def whole(cells: Any, codes: Any, shape: Any) -> Any:
+        return shares_of_cells(cells, codes, shape) * len(cells)
 
-    patch(votes, "shares_of_parties", whole)
+    patch(votes, "shares_of_cells", whole)
     _changed_cells(
         patch, clipped=np.asarray, value=lambda total: np.asarray(total, dtype=np.int64).ravel()
     )

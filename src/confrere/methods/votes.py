@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -843,17 +844,13 @@ def noised_cells(budget: PartyBudget, *, n_cells: int) -> PartyTotal:
     )
 
 
-def shares_of_parties(
-    cells: NDArray[np.intp], codes: NDArray[np.intp], offsets: Integers, shape: tuple[int, int]
+def shares_of_cells(
+    cells: NDArray[np.intp], codes: NDArray[np.intp], shape: tuple[int, int]
 ) -> Integers:
-    """Return rows shared over cells and classes, ``(m, k, K)``, in exact parts of the whole."""
-    sizes = np.diff(offsets)
-    entries = shape[0] * shape[1]
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    places = (owner * shape[0] + cells) * shape[1] + codes
-    counts = np.bincount(places, minlength=len(sizes) * entries).reshape(len(sizes), entries)
-    running = np.cumsum(counts, axis=1) * WHOLE // sizes[:, None]
-    return np.diff(running, axis=1, prepend=0).reshape(len(sizes), *shape)
+    """Return a party's rows shared over cells and classes, in exact parts of the whole."""
+    counts = np.bincount(cells * shape[1] + codes, minlength=shape[0] * shape[1])
+    running = np.cumsum(counts) * WHOLE // len(cells)
+    return np.diff(running, prepend=0).reshape(shape)
 
 
 def noised_statistic(budget: PartyBudget, *, rows: Floats) -> PartyTotal:
@@ -1140,16 +1137,14 @@ class Voting(Asked):
         noised = plan.mechanism.of_parts(arrays["sum"]) if "sum" in arrays else arrays["noised"]
         return plan.released(noised)
 
-    def weights(self, X: Any, codes: NDArray[np.intp], offsets: NDArray[np.int64]) -> Sent:
-        """Return weights, or shares of cells, of parties whose rows begin there."""
+    def weights(self, X: Any, codes: NDArray[np.intp]) -> Sent:
+        """Return the weights, or shares of cells, of a party with these rows."""
         rows = self.frame.rows(X).written()
         if self.method == "cells":
-            shape = (len(self.cells), self.n_classes)
-            return shares_of_parties(self.cells.of(rows), codes, offsets, shape)
+            return shares_of_cells(self.cells.of(rows), codes, (len(self.cells), self.n_classes))
         alpha = self.local_alpha if self.votes else self.mechanism.alpha
         labels = np.where(codes == 1, 1, -1) if self.n_classes == 2 else codes
-        own, loss = map(slice, offsets, offsets[1:]), loss_of(self.n_classes)
-        return np.array([local_weights(rows[one], labels[one], loss, alpha) for one in own])
+        return local_weights(rows, labels, loss_of(self.n_classes), alpha)
 
     def sent(self, own: Sent) -> Sent:
         if not self.votes:
@@ -1225,12 +1220,6 @@ UNDECLARED = "y has labels outside classes"
 
 #: How many parties a message names.
 _NAMED = 10
-
-#: Rows of a party that blocks are sized for; larger parties take more memory.
-_ROWS = 32
-
-#: Products of a weight and a value from which on a bar is shown.
-_LONG = 5e9
 
 logger = logging.getLogger("confrere.methods")
 
@@ -1346,51 +1335,39 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
         # Other classifiers of parties are trained anew for every run.
         return self.local is None and self.voting.n_classes == 2
 
-    def _each(self, data: Parties) -> Iterator[tuple[Sent, Flags]]:
-        """Yield blocks of parties' weights or shares, zeros for those left out, and who is not."""
-        plan, count, k, d = self.voting, len(data), self.voting.n_classes, self.voting.frame.size
-        shape: tuple[int, ...] = (d,) if k == 2 else (k, d)
-        if not plan.votes:
-            shape = plan.mechanism.shape
-        kind = "i8" if plan.method == "cells" else "f8"
-        values = len(plan.rows) if plan.votes else _ROWS * d
-        each = 8 * d * (2 * _ROWS + 2 * (1 if k == 2 else k))
-        block = BALLOT * max(1, min(10, int(_BYTES / each / BALLOT)))
-        block = 1 if plan.n_parties < MANY else block
-        with progress_bar("parties", count, shown=float(count) * values * d >= _LONG) as step:
-            for first in range(0, count, block):
-                last = min(first + block, count)
-                W, there = np.zeros((last - first, *shape), kind), np.zeros(last - first, bool)
-                offsets = data.offsets[first : last + 1]
-                sound, some = np.flatnonzero(np.diff(offsets)), slice(offsets[0], offsets[-1])
-                if len(sound):
-                    rows, begin = dense(data.X[some]), np.unique(offsets) - offsets[0]
-                    W[sound], there[sound] = plan.weights(rows, data.codes[some], begin), True
-                yield W, there
-                step(last)
+    def _each(self, data: Parties) -> Iterator[Sent | None]:
+        """Yield every party's weights or shares, or nothing if it is left out."""
+        with progress_bar("parties", len(data)) as step:
+            for k, own in enumerate(map(slice, data.offsets, data.offsets[1:])):
+                there = own.start < own.stop
+                yield self.voting.weights(dense(data.X[own]), data.codes[own]) if there else None
+                step(k)
 
     def _parts(self, data: Parties) -> Iterator[Floats]:
         made = self.voting.mechanism
-        for (own,), (there,) in self._each(data):
-            yield made.part(self.voting.sent(own)) if there else np.zeros(made.size)
+        for own in self._each(data):
+            yield np.zeros(made.size) if own is None else made.part(self.voting.sent(own))
 
     def total(self, data: Parties) -> Sent:
         """Return what parties send, added up; without noise, so not for anyone to see."""
-        plan, made = self.voting, self.voting.mechanism
+        plan, made, each = self.voting, self.voting.mechanism, self._each(data)
         if data.total is not None:
             return data.total
         total = np.zeros(made.shape, dtype=np.int64 if plan.votes else np.float64)
-        if self.local is not None:
-            for ballot in local_ballots(data, plan.auxiliary, self.local, self.on_faulty):
-                total += made.clipped(np.asarray(ballot)[None])[0]
+        if plan.votes and self.local is None:
+            size = plan.frame.size
+            # Weights of zero tie, and a tie is a vote for the first class.
+            nothing = np.zeros(size if plan.n_classes == 2 else (plan.n_classes, size))
+            while some := list(islice(each, BALLOT)):
+                W = np.array([nothing if own is None else own for own in some])
+                total += count_votes(W, plan.rows)
+                total[:, 0] -= sum(own is None for own in some)
             return total
-        for block, there in self._each(data):
-            if plan.votes:
-                total += count_votes(block, plan.rows)
-                # Weights of zero tie, and a tie is a vote for the first class.
-                total[:, 0] -= np.count_nonzero(~there)
-            else:
-                total += made.clipped(block).sum(axis=0)
+        if self.local is not None:
+            each = map(np.asarray, local_ballots(data, plan.auxiliary, self.local, self.on_faulty))
+        for upload in each:
+            if upload is not None:
+                total += made.clipped(upload[None])[0]
         return total
 
 

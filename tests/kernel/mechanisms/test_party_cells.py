@@ -1,5 +1,7 @@
 """Shares of cells and classes: whole numbers that add up, and what counts as nothing."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from confrere import MultipartyClassifier
 from confrere.errors import InvalidData
-from confrere.methods.votes import WHOLE, PartyBudget, noised_cells, shares_of_parties
+from confrere.methods.votes import WHOLE, PartyBudget, noised_cells, shares_of_cells
 from confrere.simulation import SeededSource
 from tests.world import released
 
@@ -23,7 +25,8 @@ def test_every_party_gives_away_the_same_and_in_proportion(sizes, shape, seed):
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     cells = rng.integers(0, shape[0], size=offsets[-1])
     codes = rng.integers(0, shape[1], size=offsets[-1])
-    shares = shares_of_parties(cells, codes, offsets, shape)
+    own = [slice(*ends) for ends in pairwise(offsets)]
+    shares = np.array([shares_of_cells(cells[one], codes[one], shape) for one in own])
     assert shares.shape == (len(sizes), *shape)
     assert shares.min() >= 0
     assert (shares.sum(axis=(1, 2)) == WHOLE).all()
