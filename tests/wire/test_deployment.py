@@ -30,7 +30,7 @@ def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
         with insider(deployment) as line:
             for name in ("main", "branch-1"):
                 deployment.start(name)
-            states = dict.fromkeys(PARTIES[:2], "replied, not checked yet") | {"branch-2": "asked"}
+            states = dict.fromkeys(PARTIES[:2], "replied") | {"branch-2": "asked"}
             deployment.wait(lambda: deployment.status("coordinator").get("parties") == states, 500)
             deployment.wait(lambda: deployment.status("nodes/main").get("state") == "answered", 500)
             two_processes_each_and_one_port(deployment)

@@ -6,9 +6,9 @@ import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
-from confrere.methods.asking import Size, Sizes, known_sizes
+from confrere.methods.asking import Size, Sizes
 from confrere.methods.average import Averaging
-from confrere_federation.parties.federation import LocalFederation, Round, expected, with_quorum
+from confrere_federation.parties.federation import LocalFederation, Round, expected
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import request_for
 
@@ -60,10 +60,7 @@ def test_errors_are_codes_without_words(make_party):
         LocalFederation([poor], on_error="raise")._asked(replace(asked, to=("b",)))
 
 
-@pytest.mark.parametrize("quorum", [0, -1, 1.1, True])
-def test_a_quorum_is_a_share_of_parties_that_have_names_of_their_own(three, quorum):
-    with pytest.raises(InvalidParameter):
-        with_quorum(known_sizes("abc"), quorum)
+def test_parties_have_names_of_their_own(three):
     for parties in ([three[0], three[0]], []):
         with pytest.raises(InvalidParameter):
             LocalFederation(parties)

@@ -307,7 +307,7 @@ def test_a_node_key_is_rotated_and_the_old_one_never_let_in_again(work):
     assert new.certificate != old.certificate
     admit(nodes, study, new)
     admit(nodes, study, new)
-    assert read_certificate(read_nodes(nodes, study)["main"]) == new.certificate
+    assert read_certificate(read_nodes(nodes, study)["main"]) == new.node
     with pytest.raises(InvalidParameter, match="was revoked"):
         admit(nodes, study, old)
     (nodes / "main.pem").write_bytes(_files(work / "kits" / "coordinator.kit")["nodes/main.pem"])

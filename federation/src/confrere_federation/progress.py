@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,9 +35,9 @@ OPERATION_WORDS = {
 #: Bytes of it that are read: of a folder that somebody else has made, too.
 _LARGEST = 1 << 24
 
-#: States of a party that has a line to its coordinator, or needs none any more.
-_REPLIED = "replied, not checked yet"
-CONNECTED = ("connected", "asked", _REPLIED, "answered", "released", "left out", "dropped")
+#: States of a party that has a line to its coordinator, or needs none any more. What it replied was
+#: checked where a step says that it has answered.
+CONNECTED = ("connected", "asked", "replied", "answered", "released", "left out")
 
 
 class Progress:
@@ -79,20 +79,6 @@ def read_progress(folder: Path) -> dict[str, object] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def places(
-    states: Mapping[str, str], steps: Iterable[Mapping[str, Mapping[str, Mapping[str, str]]]]
-) -> dict[str, str]:
-    """Return where everyone is: a reply is an answer once it was checked, with those of all."""
-    last = {name: one for step in steps for name, one in step["parties"].items()}
-    found = dict(states)
-    for name, state in states.items():
-        told = last.get(name, {})
-        if state == "answered" and told.get("state") != "answered":
-            dropped = told.get("state") == "dropped"
-            found[name] = f"dropped ({told['code']})" if dropped else _REPLIED
-    return found
 
 
 @contextmanager

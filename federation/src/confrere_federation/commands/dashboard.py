@@ -11,7 +11,7 @@ import typer
 
 from confrere.cli.app import Answer, Option, command, tell
 from confrere.extras import extra
-from confrere_federation.commands.key_access import KEY_PASSPHRASE
+from confrere_federation.commands.party import KEY_PASSPHRASE
 
 
 @command("dashboard")

@@ -11,7 +11,7 @@ from typing import Annotated
 from confrere.cli.app import Answer, Option, command, confirm, pairs, tell, wrote
 from confrere.errors import StudyError
 from confrere.views import Word
-from confrere_federation.commands.key_access import (
+from confrere_federation.commands.party import (
     APPROVAL,
     Released,
     kit_address,
@@ -23,7 +23,7 @@ from confrere_federation.engines.keys import Authority, expiry_warnings, read_ce
 from confrere_federation.engines.offline import AtHome
 from confrere_federation.parties.federation import RunSteps
 from confrere_federation.parties.party import check_witness
-from confrere_federation.progress import Progress, places, private
+from confrere_federation.progress import Progress, private
 from confrere_federation.studies.running import (
     CoordinatorSession,
     approval_of,
@@ -141,9 +141,8 @@ def coordinator(
         steps, where = RunSteps(), dict.fromkeys(names, "nobody yet")
 
         def say(state: str | None = None, **more: object) -> None:
-            done = steps.to_list()
-            now = places(where, done)
-            progress.say(state or _where(now), parties=now, steps=done, **more)
+            told = {"parties": dict(where), "steps": steps.to_list()}
+            progress.say(state or _where(where), **told, **more)
 
         def moved(states: Mapping[str, str]) -> None:
             where.update(states)

@@ -10,7 +10,7 @@ from confrere.cli.app import Answer, Option, command, said, wrote
 from confrere.errors import StudyError
 from confrere.release import fingerprint, generate_key
 from confrere.release.folder import check_party
-from confrere_federation.commands.key_access import signing_key
+from confrere_federation.commands.party import signing_key
 from confrere_federation.studies.study_file import (
     Home,
     home_folder,

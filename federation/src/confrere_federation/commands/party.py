@@ -1,25 +1,70 @@
-"""party: who is started has the line alone; all about the study is done by its child."""
+"""party: who is started has the line alone; all about the study is done by its child.
+
+And what all commands between machines take and open.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 import confrere_federation.engines.keys as keys
 from confrere.cli.app import Answer, Option, command, said, tell
-from confrere.errors import FederationError, StudyRefused
-from confrere_federation.commands.key_access import (
-    APPROVAL,
-    Released,
-    kit_address,
-    stopped_by_services,
-)
+from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere_federation.engines.offline import AtHome, without_network
 from confrere_federation.progress import Progress, private, read_progress
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+Released = Annotated[Path | None, Option("Where the release goes.", envvar="CONFRERE_OUT")]
+
+APPROVAL = "approval.json"  # beside the study
+
+#: Where services put the passphrase of a key; people are asked for it.
+KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105  the name of a variable
+
+
+@contextmanager
+def stopped_by_services() -> Iterator[None]:
+    """Let a service manager's way to stop a program be control-C: it leaves nothing behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def kit_address(beside: Path) -> str:
+    """Return where a coordinator is reached, ``HOST:PORT``, as the kit beside a study says."""
+    try:
+        return (beside / "address").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise StudyError(
+            "study: there is no kit beside it; its coordinator makes one (confrere provision), and "
+            "you open it: confrere kit open KIT."
+        ) from None
+
+
+def signing_key(path: Path | None) -> Ed25519PrivateKey:
+    if path is None:
+        raise StudyError("key_path: between machines a party signs what it sends; name its key.")
+    # Only now: the dashboard's process, which asks for passphrases too, is to stay small.
+    from confrere.release.signing import has_passphrase, read_private_key
+
+    given = os.environ.get(KEY_PASSPHRASE)
+    if given is None and has_passphrase(path):
+        given = str(typer.prompt(f"Passphrase of {path.name}", hide_input=True, err=True))
+    return read_private_key(path, given)
+
 
 _NODE_KEY = "../../keys/node.key"  # of the home, from a study's folder
 

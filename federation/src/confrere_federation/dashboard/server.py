@@ -80,7 +80,6 @@ def serve_dashboard(
     else:
         tell(f"the dashboard is at {where}, behind its sign-in; {len(listed)} may decide")
     tell(f"counts for Prometheus: {where}/metrics with bearer token {access.metrics_token}")
-    dashboard.worker.begun("verified", "", state=None)  # so that a first question waits for less
     try:
         server.run(sockets=[listening])
     finally:

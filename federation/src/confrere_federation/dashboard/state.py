@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -381,54 +381,53 @@ class WorkerProcess:
     """A second process, begun with the first question, that calls functions by their names."""
 
     def __init__(self) -> None:
-        self._one_at_a_time = ThreadPoolExecutor(1, "confrere-worker")
+        self._one_at_a_time = threading.Lock()
         self._process: ProcessPoolExecutor | None = None
-        self._remembered = lru_cache(_MOST_REMEMBERED)(self._submit)
+        self._remembered = lru_cache(_MOST_REMEMBERED)(self._known)
 
-    def begun(
+    def ask(
         self,
         function: str,  # Such as ``"study_facts"``, of :mod:`confrere_federation.dashboard.worker`
         *args: str | float | None,
         state: object,  # What the answer depends on besides
-    ) -> Future[Facts]:
+    ) -> Facts:
         """Have a function of the worker called, unless it is known what it says in this state."""
-        found = self._remembered(function, args, state)
-        if found.done() and found.result() is _GONE:
-            self._remembered.cache_clear()
-            found = self._remembered(function, args, state)
-        return found
+        try:
+            return self._remembered(function, args, state)
+        except BrokenExecutor:  # it may end at any moment, and is begun again
+            return _GONE
 
-    def _submit(self, function: str, args: Sequence[object], _: object) -> Future[Facts]:
-        return self._one_at_a_time.submit(self._asked, function, args, {})
-
-    def ask(self, function: str, *args: str | float | None, state: object) -> Facts:
-        return self.begun(function, *args, state=state).result()
+    def _known(self, function: str, args: Sequence[object], _: object) -> Facts:
+        return self._called(function, args, {})
 
     def do(self, function: str, *args: str, **facts: object) -> Facts:
         """Have a function called that changes something."""
-        return self._one_at_a_time.submit(self._asked, function, args, facts).result()
+        try:
+            return self._called(function, args, facts)
+        except BrokenExecutor:
+            return _GONE
 
     def close(self) -> None:
-        self._one_at_a_time.shutdown(wait=False, cancel_futures=True)
-        self._end()
-
-    def _end(self) -> None:
         ended, self._process = self._process, None
         if ended is not None:
             for one in active_children():
                 one.kill()  # all that it does can be killed at any moment
             ended.shutdown()
 
-    def _asked(self, function: str, args: Sequence[object], facts: Mapping[str, object]) -> Facts:
-        if self._process is None:
-            self._process = ProcessPoolExecutor(1, get_context("spawn"), _stay)
-        try:
-            return self._process.submit(_called, function, args, facts).result(_ANSWER_SECONDS)
-        except (TimeoutError, BrokenExecutor) as error:  # it may end at any moment
-            self._end()
-            return {"fault": "it took too long."} if isinstance(error, TimeoutError) else _GONE
-        except Exception as error:  # what it was about must not end it
-            return {"fault": f"unexpected {type(error).__name__}."}
+    def _called(self, function: str, args: Sequence[object], facts: Mapping[str, object]) -> Facts:
+        with self._one_at_a_time:
+            if self._process is None:
+                self._process = ProcessPoolExecutor(1, get_context("spawn"), _stay)
+            try:
+                return self._process.submit(_call, function, args, facts).result(_ANSWER_SECONDS)
+            except TimeoutError:
+                self.close()
+                return {"fault": "it took too long."}
+            except BrokenExecutor:
+                self.close()
+                raise
+            except Exception as error:  # what it was about must not end it
+                return {"fault": f"unexpected {type(error).__name__}."}
 
 
 def _stay() -> None:
@@ -444,7 +443,7 @@ def _stay() -> None:
     threading.Thread(target=end, daemon=True).start()
 
 
-def _called(function: str, args: Sequence[object], facts: Mapping[str, object]) -> Facts:
+def _call(function: str, args: Sequence[object], facts: Mapping[str, object]) -> Facts:
     from confrere_federation.dashboard import worker
 
     found: Facts = getattr(worker, function)(*args, **facts)
@@ -472,7 +471,7 @@ class Dashboard:
         self.ask_passphrase = ask_passphrase or (lambda _: None)
         self._lock = threading.Lock()
         self._looked: tuple[float, Contents] | None = None
-        self._books: dict[str, tuple[object, Book]] = {}
+        self._book = lru_cache(_MOST_REMEMBERED)(lambda place, _: Book(place))
 
     def contents(self) -> Contents:
         with self._lock:
@@ -489,18 +488,13 @@ class Dashboard:
 
     def book(self, place: Place) -> Book:
         """Return one ledger, read again if its file or the day has changed."""
-        state = (state_of(place.path), datetime.now(UTC).date())
-        known = self._books.get(place.id)
-        if known is None or known[0] != state:
-            known = self._books[place.id] = (state, Book(place))
-        return known[1]
+        return self._book(place, (state_of(place.path), datetime.now(UTC).date()))
 
-    def verified(self, book: Book) -> Facts | None:
-        """Return whether every row and sum of a ledger is right; None while that is worked out."""
+    def verified(self, book: Book) -> Facts:
+        """Return whether every row and sum of a ledger is right."""
         if book.verified is not None:
             return {"rows": book.verified}
-        begun = self.worker.begun("verified", str(book.place.path), state=book.head)
-        return begun.result() if begun.done() else None
+        return self.worker.ask("verified", str(book.place.path), state=book.head)
 
     def ask(self, function: str, place: Place, *more: str) -> Facts:
         """Return what the worker says of a study, or of what a party has of it."""

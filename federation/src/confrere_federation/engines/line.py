@@ -47,7 +47,7 @@ from grpc import StatusCode
 #: Where strangers' and parties' comings and goings are noted: two files of a megabyte at most.
 LOG = "line.log"
 
-#: Who is where: "nobody yet", "connected", "asked", "answered", "gone".
+#: Who is where: "nobody yet", "connected", "asked", "replied", "gone".
 Told = Callable[[Mapping[str, str]], None]
 
 #: What one of a coordinator's two processes says to the other: kind, party, number; and bytes.
@@ -193,7 +193,7 @@ class LineCarrier:
                 name = told[0][1]
                 if name in questions:
                     found.setdefault(name, told[1])
-                    self._note({name: "answered"})
+                    self._note({name: "replied"})
         for name in questions.keys() - found.keys():
             self._send("withdraw", name, self._number)
             found[name] = "Timeout" if name in asked else "Unreachable"

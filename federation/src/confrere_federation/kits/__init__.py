@@ -21,7 +21,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
+from typing import Literal, Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -38,7 +40,6 @@ from confrere.release.signing import (
     public_line,
     read_key_line,
     read_private_key,
-    read_public_key,
     sign_bytes,
     verify_bytes,
 )
@@ -68,7 +69,6 @@ from confrere_federation.studies.study_file import (
     trust_of,
 )
 
-REQUEST = "confrere-request/1"
 #: What signatures are for: a request by its own key, and the key after another one by that one.
 _ASKS, _FOLLOWS, _DEALS = "confrere-request", "confrere-key-follows", "confrere-kit"
 REVOKED, SIGNATURE = "revoked", f"{SUMS}.sig"
@@ -96,27 +96,40 @@ _PARTY_LINE = re.compile(r"^\s*name\s*=\s*(?P<quote>[\"'])(?P<name>[^\"']+)(?P=q
 _TABLE = re.compile(r"^\s*\[")
 
 
-class _Written(FileTable):
-    format: str
+class KeyRequest(FileTable):
+    format: Literal["confrere-request/1"] = "confrere-request/1"
     party: Name
-    key: PublicKeyLine
-    certificate: str
+    key: PublicKeyLine  #: The line ``ssh-ed25519 AAAA...`` that goes into the study
+    certificate: str  #: Of the node key with which it connects
     signature: str
+    #: The key that was the party's before, and its signature: that this one is the party's now
     follows: PublicKeyLine | None = None
-    followed: str = ""  # the signature of the key before this one
-
-
-@dataclass(frozen=True)
-class KeyRequest:
-    party: str
-    key: str  #: The line ``ssh-ed25519 AAAA...`` that goes into the study
-    certificate: x509.Certificate  #: Of the node key with which it connects
-    follows: str | None  #: The key that was the party's before, and has signed that this one is
-    content: bytes  #: The file
+    followed: str | None = None
 
     @property
     def fingerprint(self) -> str:
         return fingerprint(self.key)
+
+    @cached_property
+    def node(self) -> x509.Certificate:
+        return read_certificate_text(self.certificate, "request")
+
+    @property
+    def content(self) -> bytes:
+        return (self.model_dump_json(indent=2, exclude_none=True) + "\n").encode()
+
+    def check(self) -> Self:
+        """Refuse a request that its own key, or the key that it follows, has not signed."""
+        part = _signed_part(self.party, self.key, self.certificate)
+        try:
+            verify_bytes(self.signature.encode(), part, read_key_line(self.key), namespace=_ASKS)
+            if self.follows is not None:
+                known, before = (self.followed or "").encode(), read_key_line(self.follows)
+                verify_bytes(known, part, before, namespace=_FOLLOWS)
+        except SignatureError as error:
+            raise SignatureError(f"request of {self.party}: {error}") from None
+        _ = self.node  # is one
+        return self
 
 
 def make_request(place: Path, party: str) -> KeyRequest:
@@ -184,20 +197,7 @@ def read_request(path: Path) -> KeyRequest:
 
 
 def request_from_bytes(content: bytes) -> KeyRequest:
-    found = _Written.read(parse_json(content, "the request"), "the request")
-    if found.format != REQUEST:
-        raise InvalidParameter(f"request: it is not of the form {REQUEST}.")
-    part = _signed_part(found.party, found.key, found.certificate)
-    signed = [(found.signature, found.key, _ASKS)]
-    if found.follows is not None:
-        signed.append((found.followed, found.follows, _FOLLOWS))
-    try:
-        for signature, line, what in signed:
-            verify_bytes(signature.encode(), part, read_public_key(line), namespace=what)
-    except SignatureError as error:
-        raise SignatureError(f"request of {found.party}: {error}") from None
-    certificate = read_certificate_text(found.certificate, "request")
-    return KeyRequest(found.party, found.key, certificate, found.follows, content)
+    return KeyRequest.read(parse_json(content, "the request"), "the request").check()
 
 
 def _ask(
@@ -207,26 +207,20 @@ def _ask(
     line = public_line(key.public_key(), party)
     certificate = certificate_text(read_certificate(place / "node.key.pem"))
     part = _signed_part(party, line, certificate)
-    document = {
-        "format": REQUEST,
-        "party": party,
-        "key": line,
-        "certificate": certificate,
-        "signature": sign_bytes(part, key, namespace=_ASKS).decode(),
-    }
+    told = {"party": party, "key": line, "certificate": certificate}
+    told["signature"] = sign_bytes(part, key, namespace=_ASKS).decode()
     if before is not None:
-        document["follows"] = public_line(before.public_key(), party)
-        document["followed"] = sign_bytes(part, before, namespace=_FOLLOWS).decode()
-    content = (json.dumps(document, indent=2) + "\n").encode()
-    path = place / f"{party}.request"
+        told["follows"] = public_line(before.public_key(), party)
+        told["followed"] = sign_bytes(part, before, namespace=_FOLLOWS).decode()
+    made, path = KeyRequest.read(told, "the request").check(), place / f"{party}.request"
     if path.exists():
         path.rename(_aside(path))
-    write_whole(path, content)
-    return request_from_bytes(content)
+    write_whole(path, made.content)
+    return made
 
 
 def _signed_part(party: str, key: str, certificate: str) -> bytes:
-    return json.dumps([REQUEST, party, key, certificate]).encode()
+    return json.dumps(["confrere-request/1", party, key, certificate]).encode()
 
 
 def read_nodes(place: Path, study: Study) -> dict[str, Path]:
@@ -253,13 +247,13 @@ def admit(place: Path, study: Study, request: KeyRequest) -> None:
             f"request of {request.party}: the study names another key for this party; compare "
             "fingerprints by telephone."
         )
-    if _digest(request.certificate) in _revoked(place):
+    if _digest(request.node) in _revoked(place):
         raise InvalidParameter(
             f"request of {request.party}: its certificate was revoked; a new key is needed: "
             "confrere keys rotate."
         )
     path = place / f"{request.party}.pem"
-    text = certificate_text(request.certificate)
+    text = certificate_text(request.node)
     if path.exists() and certificate_text(read_certificate(path)) == text:
         return
     if path.exists():
@@ -399,7 +393,7 @@ def make_kits(
             (place / "flare" / name).write_bytes(text)
     line = f"{public_line(key.public_key(), COORDINATOR)}\n".encode()
     shared = {"study.toml": study.content, "coordinator.pub": line, ADDRESS: address}
-    nodes = {n: certificate_text(one.certificate).encode() for n, one in named.items()}
+    nodes = {n: certificate_text(one.node).encode() for n, one in named.items()}
     inside = {
         COORDINATOR: {
             **{f"authority/{name}": text for name, text in tls.items()},

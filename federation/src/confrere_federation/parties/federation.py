@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
-from typing import Generic, Literal, NoReturn, TypeVar
+from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -879,30 +879,22 @@ class SignedFederation(Federation):
         return "ledger"
 
 
-def changed(protocol: Protocol[T], change: Callable[[Ask], Ask]) -> Protocol[T]:
-    """Run a protocol as part of another, whose questions are changed before they are asked."""
-    found, _ = yield from _followed(protocol, change)
+def with_quorum(protocol: Protocol[T], quorum: float) -> Protocol[T]:
+    """Run a protocol as part of another, in which such a share of the parties must answer."""
+    found, _ = yield from with_receipts(protocol, quorum=quorum)
     return found
 
 
-def with_quorum(protocol: Protocol[T], quorum: float) -> Protocol[T]:
-    """Run a protocol as part of another, in which such a share of the parties must answer."""
-    if isinstance(quorum, bool) or not 0 < quorum <= 1:
-        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-    return changed(protocol, lambda ask: replace(ask, quorum=quorum))
+def with_receipts(protocol: Protocol[T], **changes: Any) -> Protocol[tuple[T, Receipts]]:
+    """Run a protocol as part of another, and return also what parties have paid for it.
 
-
-def with_receipts(protocol: Protocol[T]) -> Protocol[tuple[T, Receipts]]:
-    """Run a protocol as part of another, and return also what parties have paid for it."""
-    return _followed(protocol, lambda ask: ask)
-
-
-def _followed(protocol: Protocol[T], change: Callable[[Ask], Ask]) -> Protocol[tuple[T, Receipts]]:
+    Its questions are changed as said before they are asked.
+    """
     paid: Receipts = {}
     try:
         ask = next(protocol)
         while True:
-            told = yield change(ask)
+            told = yield replace(ask, **changes)
             paid = joined(paid, told.receipts)
             ask = protocol.send(told)
     except StopIteration as end:

@@ -115,7 +115,6 @@ from confrere_federation.parties.federation import (
     RunSteps,
     SignedFederation,
     Trusted,
-    changed,
     dry_run,
     guarantee_of,
     with_quorum,
@@ -168,12 +167,13 @@ class Start:
     #: the method, settings and size behind them; or of a model that was released before.
     digest: str
     guarantee: Guarantee  #: The guarantee of those in it
+    receipt: Receipt | None = None  #: Of who paid for it, where somebody did
 
     @classmethod
     def given(cls, release: Release) -> Start:
         """Start from a release that was made before."""
         digest = hashlib.sha256(json_bytes(release.model.to_dict())).hexdigest()
-        return cls(release.kind, release.model, digest, release.guarantee)
+        return cls(release.kind, release.model, digest, release.guarantee, release.receipt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,8 +387,7 @@ def _together(
     encoder, plan = planned.encoder, planned.protocol
     if isinstance(plan, Sums):
         plan = replace(plan, quorum=study.quorum).among(parties)
-    steps = changed(plan.steps(sizes), lambda ask: replace(ask, encoder=encoder))
-    combined, receipts = yield from with_receipts(steps)
+    combined, receipts = yield from with_receipts(plan.steps(sizes), encoder=encoder)
     called = Names(tuple(study.classes), encoder.names)
     model = encoded_by(planned.model(combined, called), Encoder.of(encoder))
     guarantee = guarantee_of(receipts) if any(receipts.values()) else None
@@ -429,14 +428,11 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
     sources = [party.name for party in study.sources if party.name in sizes]
     made: list[TrainedModel] = []
     starts: dict[str, Start] = {n: Start.given(release) for n, release in given.releases.items()}
-    behind: dict[str, Receipt | Guarantee] = {
-        name: release.receipt or release.guarantee for name, release in given.releases.items()
-    }
 
     def ask(method: Method, to: Sequence[str], step: int) -> Protocol[None]:
         nonlocal made_up
-        ordered = [party.name for party in study.parties if party.name in starts]
-        learning = learning_of(study, method, tuple(starts[name] for name in ordered))
+        ordered = tuple(starts[party.name] for party in study.parties if party.name in starts)
+        learning = learning_of(study, method, ordered)
         # Whose records are expected to add nothing to a source has that, and is not asked.
         paying = {n: sizes[n] for n in to if made_up or not learning.at(sizes[n])[1].instead}
         if not paying:
@@ -445,7 +441,9 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
         made_up = made_up or told.made_up
         every = [f"source {k + 1}" for k in range(len(ordered))]
         named = every if every[1:] else ["source"]
-        paid = dict(zip(named, map(behind.__getitem__, ordered), strict=False))
+        paid = {
+            each: one.receipt or one.guarantee for each, one in zip(named, ordered, strict=False)
+        }
         for k, name in enumerate(told.names):
             receipts = told.receipts.get(name, ())
             start = learning.start(
@@ -457,8 +455,7 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
             model = replace(start.model, encoder=encoder)
             made.append(TrainedModel(name, method.name, model, guarantee, own, paid))
             if name in sources:
-                starts[name] = start
-                behind[name] = receipts[0] if receipts else start.guarantee
+                starts[name] = replace(start, receipt=receipts[0] if receipts else None)
 
     if sources:
         yield from ask(find_method(study.method.source), sources, 0)

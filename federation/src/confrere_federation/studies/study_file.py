@@ -761,6 +761,7 @@ def trust_words(study: Study) -> str:
 
 
 _POLICY, _DATASETS = "policy.toml", "datasets.toml"
+_PEERS = "# Whose keys were compared by telephone.\n[peers]\n"
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
@@ -1122,9 +1123,6 @@ def standing_refusal(study: Study, local: Local) -> Decision | None:
     return LedgerReader.look(local.ledger_path).refusal(study.sha256)
 
 
-_HEADER = re.compile(r"^[ \t]*\[peers\][ \t]*(#.*)?$", re.MULTILINE)
-
-
 def peers_of(study: Study, local: Local) -> dict[str, str]:
     """Return fingerprints of the others whose answers a run uses; a key that changed is refused."""
     found = {
@@ -1193,24 +1191,15 @@ def confirm_peers(
             )
         if name not in local.peers:
             lines += f"{json.dumps(name)} = {json.dumps(said.strip())}\n"
-    if not lines:
-        return local.peers
     file = home.peers_file
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    header = _HEADER.search(text)
-    if header is None:
-        text = f"{text.rstrip()}\n\n# Whose keys were compared by telephone.\n[peers]\n{lines}"
-    else:
-        text = f"{text[: header.end()]}\n{lines.rstrip()}{text[header.end() :]}"
-    draft = file.with_name(f".{file.name}.peers")
-    write_whole(draft, text.encode())
-    try:
+    if lines:
+        begun = file.read_text(encoding="utf-8") if file.exists() else _PEERS
+        text = f"{begun.rstrip()}\n{lines}"
         # What a hand has written may not take another table.
-        parse_toml(text.encode(), file.name)
-    except StudyError:
-        draft.unlink()
-        raise StudyError(
-            f"--peer: {file.name} cannot be added to; write into its [peers]: {lines.strip()}"
-        ) from None
-    draft.replace(file)
-    return home.peers()
+        found = parse_toml(text.encode(), file.name).get("peers", {})
+        if not isinstance(found, dict) or not found.keys() >= told.keys():
+            raise StudyError(
+                f"--peer: {file.name} cannot be added to; write into its [peers]: {lines.strip()}"
+            )
+        write_whole(file, text.encode())
+    return {**local.peers, **home.peers()}
