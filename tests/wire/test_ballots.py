@@ -133,8 +133,12 @@ def test_a_lie_is_worth_no_more_than_a_vote():
 
 
 def test_what_is_released_is_kept_for_noise_is_drawn_once():
+    local = parties()
     with pytest.raises(InvalidParameter, match="releases"):
-        poll(LocalFederation(parties()), plan())
+        poll(LocalFederation(local), plan())
+    with pytest.raises(InvalidParameter, match="trusted"):
+        LocalFederation(local).run_protocol(plan().steps([one.name for one in local]))
+    assert not any(one.books.ledger.entries() for one in local)
 
 
 def own_books(tmp_path):

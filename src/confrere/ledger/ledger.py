@@ -170,13 +170,12 @@ class LedgerReader(Shown):
         *,
         last: int | None = None,  # Only that many, from the end, and the last one first
         skip: int = 0,  # After leaving out so many from the end
-        step: int = 1,  # One of so many
     ) -> list[views.Entry]:
         """Return the charges of one account, or of all, with how they ended."""
         with self._store.reading() as log:
             rows = _charged(log, account)
             if last is not None:
-                rows = rows[::-1][skip : skip + last : step]
+                rows = rows[::-1][skip : skip + last]
             return [views.Entry.read(log, row) for row in rows]
 
     def entry_at(self, row: int) -> views.Entry | None:
@@ -218,11 +217,6 @@ class LedgerReader(Shown):
         with self._store.reading() as log:
             last = views.decisions(log, study_sha256)[-1:]
         return last[0] if last and last[0].stops else None
-
-    def sampled(self, account: str, most: int = 200) -> list[views.Entry]:
-        """Return charges of an account, evenly over all of them, the last one among them."""
-        step = max(1, math.ceil(self.count(account) / most))
-        return self.entries(account, last=self.count(account), step=step)[::-1]
 
     def to_csv(self) -> str:
         """Return every charge as CSV, and every decision about a study."""

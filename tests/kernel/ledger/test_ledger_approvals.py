@@ -6,7 +6,6 @@ import io
 import pytest
 
 from confrere.errors import InvalidParameter, LedgerError, StudyRefused
-from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.ledger.witness import store_at
 from tests.world import each
@@ -77,12 +76,3 @@ def test_a_no_holds_whoever_charges(ledger, path, tenth):
 def test_a_refusal_names_a_study(ledger, study):
     with pytest.raises(InvalidParameter, match="study"):
         ledger.refuse(study, name="a", reason="b")
-
-
-def test_a_curve_is_sampled_with_its_last_charge(ledger):
-    for _ in range(25):
-        ledger.charge("study", Guarantee(0.01), purpose="fit")
-    sampled = ledger.sampled("study", 10)
-    assert len(sampled) <= 10
-    assert sampled[-1].spent == 0.25
-    assert [one.row for one in sampled] == sorted(one.row for one in sampled)

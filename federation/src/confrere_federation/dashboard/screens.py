@@ -36,7 +36,6 @@ from confrere_federation.dashboard.state import (
     changes,
     last_lines,
     metrics,
-    over_time,
     person_totals,
 )
 
@@ -127,15 +126,10 @@ class Screens:
             return self._page(request, "broken", book.name, book=book)
         named = {one.name: one for one in book.accounts}
         chosen = named.get(asked.get("account", ""))
-        only = chosen or (book.accounts[0] if len(book.accounts) == 1 else None)
         account, reader = None if chosen is None else chosen.name, book.reader
         count = book.charges if account is None else reader.count(account)
         pages = max(1, math.ceil(count / _PAGE))
         page = min(max(1, int(_number(asked.get("page"), 1))), pages)
-        delta = _number(asked.get("delta"), 0)
-        composed, asking = None, (str(book.place.path), account, delta)
-        if account and 0 < delta < 1:
-            composed = self.dashboard.worker.ask("composed", *asking, state=book.head)
         accounts, resets = ([chosen], []) if chosen else (book.accounts, reader.resets())
         acts = owner_table(accounts, resets, reader.decisions())
         return self._page(
@@ -145,9 +139,6 @@ class Screens:
             book=book,
             chosen=chosen,
             checked=self.dashboard.verified(book),
-            curve=only
-            and over_time(reader.sampled(only.name), only.epsilon, yearly=bool(only.period)),
-            composed=composed,
             entries=reader.entries(account, last=_PAGE, skip=_PAGE * (page - 1)),
             page=page,
             pages=pages,

@@ -32,7 +32,7 @@ from pydantic import TypeAdapter, ValidationError
 from confrere.errors import ConfrereError
 from confrere.kernel.guarantee import at_least, plus
 from confrere.kernel.ledger import FIRST_BYTES
-from confrere.ledger import Account, Entry, LedgerReader, witnessed
+from confrere.ledger import Account, LedgerReader, witnessed
 from confrere_federation.progress import CONNECTED, OPERATION_WORDS, STATUS, read_progress
 
 #: What is shown of something: plain values.
@@ -213,23 +213,6 @@ def person_totals(
         total.accounts += 1
         total.unknown += not own.keys() <= studies.keys()
     return list(found.values())
-
-
-def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> Facts | None:
-    """Return what was spent as steps, each at its share of the time; a year begins with nothing."""
-    if not entries:
-        return None
-    times = [datetime.fromisoformat(one.time).timestamp() for one in entries]
-    steps, year, span = [], entries[0].year, max(times[-1] - times[0], 1.0)
-    for entry, time_ in zip(entries, times, strict=True):
-        if yearly and entry.year is not None and entry.year != year:
-            year = entry.year
-            began = datetime(year, 1, 1, tzinfo=UTC).timestamp()
-            steps.append(((max(times[0], min(time_, began)) - times[0]) / span, 0.0))
-        steps.append(((time_ - times[0]) / span, entry.counted if yearly else entry.spent))
-    top = 1.05 * max([*(value for _, value in steps), cap or 0.0]) or 1.0
-    first, last = entries[0].time, entries[-1].time
-    return {"steps": steps, "top": top, "cap": cap, "first": first, "last": last}
 
 
 #: How often a watched run's file is looked at, and how long silence may last on the line.

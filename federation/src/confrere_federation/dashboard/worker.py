@@ -198,17 +198,6 @@ def decide(
 
 
 @plainly
-def composed(path: str, account: str | None, delta: float) -> Facts:
-    from confrere.accounting import total
-
-    entries = LedgerReader.look(path).entries(account)
-    if not entries:
-        return {"epsilon": 0.0, "delta": delta}
-    found = total(entries, delta=delta)
-    return {"epsilon": found.epsilon, "delta": found.delta}
-
-
-@plainly
 def verified(path: str) -> Facts:
     return {"rows": LedgerReader.look(path).verify()}
 

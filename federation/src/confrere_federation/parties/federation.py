@@ -255,9 +255,8 @@ class Federation(ABC):
             request, tuple(ask.to), ask.step, timeout, ask.quorum, expected(request, ask.to)
         )
         if isinstance(request, UnnoisedPoll):
-            if trusted is None:  # nobody but a coordinator sees answers
-                self._asked(asked)
-                raise QuorumMissed(f"{request.operation}: a coordinator adds noise to answers.")
+            if trusted is None:
+                raise InvalidParameter("trusted must say how the coordinator adds the noise.")
             return trusted.poll(self, asked, request)
         answers = self._gathered(asked)
         answers = {name: answers[name] for name in ask.to if name in answers}  # in one order
@@ -472,7 +471,7 @@ def dry_run(
     first, second = (_DryRun(parties, study, seed) for seed in (0, 1))
     for federation in (first, second):
         try:
-            federation.run_protocol(protocol(list(parties)))
+            federation.run_protocol(protocol(list(parties)), trusted=_Nobody())
         except QuorumMissed:
             if not federation.asked:
                 raise
@@ -602,7 +601,8 @@ class Replay(Federation, Generic[T]):
         try:
             while not self._ended:
                 self._next = self._next or next(self._protocol)
-                self._next = self._protocol.send(self._answered_to(self._next))
+                told = self._answered_to(self._next, trusted=_Nobody())
+                self._next = self._protocol.send(told)
             (found,) = self._ended
         except StopIteration as end:
             self._ended = (end.value,)
@@ -610,8 +610,8 @@ class Replay(Federation, Generic[T]):
         except _Stop as stop:
             found = replace(stop.args[0], encoder=self._encoder)
         except (QuorumMissed, InvalidMessage) as error:
-            told = f"the evidence does not bear the question: {error}"
-            raise OperationRefused(told, "evidence") from None
+            why = f"the evidence does not bear the question: {error}"
+            raise OperationRefused(why, "evidence") from None
         if self._left:
             raise OperationRefused("the evidence holds steps that are not asked for.", "evidence")
         return found
@@ -968,6 +968,15 @@ class Trusted:
         out = {n: code for n, code in federation.left_out.items() if n not in answers}
         told = {name: [one.to_dict() for one in each] for name, each in receipts.items()}
         return Payload({"receipts": told, "left_out": out}, {"noised": noised})
+
+
+class _Nobody(Trusted):
+    """Where nobody sees the answers: what follows from them is not known."""
+
+    @override
+    def poll(self, federation: Federation, asked: Round, request: UnnoisedPoll) -> Told:
+        federation._asked(asked)
+        raise QuorumMissed(f"{asked.operation}: only a coordinator sees the answers.")
 
 
 class PartySession(Generic[T]):
