@@ -27,7 +27,7 @@ def test_what_goes_wrong_has_a_code(wire):
         until(lambda: carrier.connected() == ["a"])
         answers = carrier.exchange({"a": b"1", "c": b"2"}, wire.soon)
         assert answers == {"a": b"1", "c": "Unreachable"}
-        assert wire.states[-1] == {"a": "answered", "b": "nobody yet", "c": "nobody yet"}
+        assert wire.states[-1] == {"a": "replied", "b": "nobody yet", "c": "nobody yet"}
         with pytest.raises(InvalidParameter, match="beyond"):
             carrier.exchange({"a": bytes(MAX_MESSAGE + 1)}, 1)
         assert carrier.connected() == ["a"]
