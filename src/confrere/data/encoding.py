@@ -189,13 +189,24 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         one.
         """
         if self.shaped:
-            return _expert_centre(self)
+            return self._expert_centre()
         weights, multipliers = self.schema.expert_weights(), self.multipliers()
         deviation = float(np.sqrt(weights**2 @ self.schema.variances()))
         prior = np.zeros_like(multipliers)
         scaled = self.norm / deviation * weights
         np.divide(scaled, multipliers, out=prior, where=multipliers > 0)
         return prior
+
+    def _expert_centre(self) -> Floats:
+        """Return experts' log odds, of deviation one, regressed on what vertices are in a body."""
+        found, weights = [], self.schema.expert_weights()[None]
+        scores = column_scores(self.schema.encoder(), weights)
+        spread = sum(float(often @ each[:, 0] ** 2) for often, each, _ in scores)
+        for column, (often, each, _) in zip(self.columns, scores, strict=True):
+            rows = column.table - often @ column.table
+            seen = (rows.T * often) @ rows + _RIDGE * np.eye(rows.shape[1])
+            found.append(np.linalg.solve(seen, rows.T @ (often * each[:, 0])))
+        return np.asarray(np.concatenate(found) * self.norm / math.sqrt(max(spread, _RIDGE)))
 
     def mean_squares(self) -> Floats:
         """Return the mean square of every encoded column that the declared facts imply.
@@ -262,15 +273,3 @@ def score_moments(encoder: SchemaEncoder, coef: Floats) -> Floats:
     values, vectors = np.linalg.eigh(spread)
     means = np.sum([mean for *_, mean in columns], axis=0)
     return np.vstack([means, vectors * np.sqrt(np.maximum(values, 0.0))])
-
-
-def _expert_centre(encoder: SchemaEncoder) -> Floats:
-    """Return experts' log odds, of deviation one, regressed on what vertices are in a body."""
-    schema, found = encoder.schema, []
-    scores = column_scores(schema.encoder(), schema.expert_weights()[None])
-    spread = sum(float(often @ each[:, 0] ** 2) for often, each, _ in scores)
-    for column, (often, each, _) in zip(encoder.columns, scores, strict=True):
-        rows = column.table - often @ column.table
-        seen = (rows.T * often) @ rows + _RIDGE * np.eye(rows.shape[1])
-        found.append(np.linalg.solve(seen, rows.T @ (often * each[:, 0])))
-    return np.asarray(np.concatenate(found) * encoder.norm / math.sqrt(max(spread, _RIDGE)))

@@ -570,6 +570,7 @@ class Number(Feature):
         # may be where most records are.
         low, high = self.range() if whole else self._reached(KNOTS_REACH)
         places = np.linspace(low, high, int(hi - lo + 1) if whole else HATS)
+        # In numpy's last bit it may be another one.
         raw = [lo + math.expm1(place) if self.log else place for place in places]
         return tuple(np.clip(raw, lo, hi).tolist())
 
@@ -582,6 +583,10 @@ class Number(Feature):
 
     def _place(self, value: float) -> float:
         return math.log1p(value - self.bounds[0]) if self.log else value
+
+    def raw(self, scaled: Floats) -> Floats:
+        """Return numbers as tables have them, from the scale of the logarithm if there is one."""
+        return self.bounds[0] + np.expm1(scaled) if self.log else scaled
 
     @override
     def _encoded(self, form: Form) -> Basis:

@@ -481,7 +481,13 @@ class BodyFrame:
 
     @cached_property
     def _margin(self) -> float:
-        return margin_of(self.body)
+        """The share that rows stay away from the bound: more than the roots' rounding."""
+        pairs = zip(self.body.roots, self.body.inverses, strict=True)
+        worst = max(
+            float(np.abs(inverse).sum(axis=0).max() * np.abs(root).sum(axis=0).max())
+            for root, inverse in pairs
+        )
+        return rounding_margin(self.size) * worst
 
     @property
     def _inside(self) -> tuple[Ball, float]:
@@ -693,15 +699,6 @@ def into_factors(X: Floats, sizes: tuple[int, ...], inside: float = 1.0) -> Floa
         start += size
     rows *= inside
     return np.asarray(rows)
-
-
-def margin_of(body: Body) -> float:
-    """Return the share that rows stay away from the bound: more than the roots' rounding."""
-    worst = max(
-        float(np.abs(inverse).sum(axis=0).max() * np.abs(root).sum(axis=0).max())
-        for root, inverse in zip(body.roots, body.inverses, strict=True)
-    )
-    return rounding_margin(body.size) * worst
 
 
 def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:

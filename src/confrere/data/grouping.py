@@ -38,18 +38,17 @@ class SchemaGroups:
 
     @cached_property
     def groups(self) -> Groups:
-        return encoded_columns([block.size for block in self.encoder.blocks()], self.columns)
+        each = encoded_columns([block.size for block in self.encoder.blocks()])
+        return tuple(np.concatenate([each[j] for j in group]) for group in self.columns)
 
 
 #: What a plan is made for: groups in a ball, or in bodies that follow from their records.
 PlannedGroups = GroupRows | SchemaGroups
 
 
-def encoded_columns(sizes: Sequence[int], columns: Sequence[NDArray[np.intp]]) -> Groups:
-    ends = np.cumsum(sizes)
-    return tuple(
-        np.concatenate([np.arange(ends[j] - sizes[j], ends[j]) for j in group]) for group in columns
-    )
+def encoded_columns(sizes: Sequence[int]) -> Groups:
+    """Return the encoded columns of every raw one, of which it has so many."""
+    return tuple(np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1]))
 
 
 def random_groups(n_features: int, n_groups: int, *, seed: int = 0) -> Groups:
@@ -70,7 +69,14 @@ def given_groups(
     groups: Sequence[ArrayLike], n_features: int, encoder: SchemaEncoder | None
 ) -> Groups:
     if by_name(groups):
-        groups = _positions(groups, n_features, encoder)
+        columns = () if encoder is None else encoder.columns
+        sizes = [1 if n_features == len(columns) else len(one.names) for one in columns]
+        named = zip((one.told["column"] for one in columns), encoded_columns(sizes), strict=True)
+        place = dict(named)
+        unknown = [name for group in groups for name in np.ravel(group) if name not in place]
+        if unknown:
+            raise InvalidParameter(f"groups: there is no schema with a column {unknown[0]!r}.")
+        groups = [np.concatenate([place[name] for name in np.ravel(group)]) for group in groups]
     parts = tuple(np.asarray(part, dtype=np.intp) for part in groups)
     together = np.sort(np.concatenate(parts)) if parts else np.array([], dtype=np.intp)
     if not np.array_equal(together, np.arange(n_features)) or any(p.size == 0 for p in parts):
@@ -95,21 +101,3 @@ def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
 
 def by_name(groups: Sequence[ArrayLike]) -> bool:
     return any(isinstance(name, str) for group in groups for name in np.ravel(group))
-
-
-def _positions(
-    groups: Sequence[ArrayLike], n_columns: int, encoder: SchemaEncoder | None
-) -> Sequence[ArrayLike]:
-    if encoder is None:
-        raise InvalidParameter("groups: columns have names where there is a schema.")
-    place = {column: j for j, column in enumerate(encoder.schema.columns)}
-    unknown = [name for group in groups for name in np.ravel(group) if name not in place]
-    if unknown:
-        raise InvalidParameter(f"groups: the schema has no column {str(unknown[0])!r}.")
-    found = [np.array([place[name] for name in np.ravel(group)]) for group in groups]
-    if n_columns == len(place):
-        return found
-    sizes = [len(feature.names) for feature in encoder.schema.features]
-    if encoder.shaped:
-        sizes = [block.size for block in encoder.blocks()]
-    return encoded_columns(sizes, found)

@@ -33,7 +33,7 @@ class Histogram:
         if isinstance(feature, Category) and feature.unknown is None:
             feature = replace(feature, unknown=ZEROS)
         if isinstance(feature, Number):
-            knots, at = _knots(feature), raw_numbers(feature, feature.points())
+            knots, at = _knots(feature), feature.raw(feature.points())
             right = np.clip(np.searchsorted(knots, at, side="right"), 1, len(knots) - 1)
             near = np.clip((at - knots[right - 1]) / (knots[right] - knots[right - 1]), 0.0, 1.0)
             part = np.rint(steps * near).astype(np.int64)
@@ -61,18 +61,13 @@ def value_names(feature: Discrete) -> tuple[str, ...]:
     return (*(f"= {name}" for name in names), "other")
 
 
-def raw_numbers(feature: Number, scaled: Floats) -> Floats:
-    """Return numbers as tables have them; a schema may declare them on a scale of logarithms."""
-    return feature.bounds[0] + np.expm1(scaled) if feature.log else scaled
-
-
 def _knots(feature: Number) -> Floats:
     low, high = feature.range()
     if feature.mean is None or feature.sd is None:
-        return raw_numbers(feature, np.linspace(low, high, _EVENLY))
+        return feature.raw(np.linspace(low, high, _EVENLY))
     inner = feature.mean + feature.sd * np.array(_KNOTS)
     kept = inner[(inner > low) & (inner < high)]
-    return raw_numbers(feature, np.concatenate([[low], kept, [high]]))
+    return feature.raw(np.concatenate([[low], kept, [high]]))
 
 
 def drawn_cells(feature: Feature, count: int, generator: np.random.Generator) -> Any:
@@ -83,7 +78,7 @@ def drawn_cells(feature: Feature, count: int, generator: np.random.Generator) ->
         drawn = generator.normal(centre, scale, count)
         if feature.sd is None:
             drawn = generator.uniform(low, high, count)
-        return raw_numbers(feature, np.clip(drawn, low, high))
+        return feature.raw(np.clip(drawn, low, high))
     known, often = feature.known, feature.often or ()
     parts = np.array(often) / sum(often) if len(often) == len(known) else None
     return [known[place] for place in generator.choice(len(known), count, p=parts)]
