@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, final
+from typing import Any, Literal, NamedTuple, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,7 @@ class PaidFacts:
             raise SchemaError("paid: needs a list of facts per column, and who paid what for them.")
         if min(prices) <= 0:
             raise SchemaError("paid.receipts: a price must be above 0.")
-        object.__setattr__(self, "learned", dict(sorted(keys.items())))
-        object.__setattr__(self, "receipts", _plain(self.receipts))
+        vars(self).update(learned=dict(sorted(keys.items())), receipts=_plain(self.receipts))
 
     @property
     def epsilon(self) -> float:
@@ -160,12 +159,11 @@ _Facts = TypeVar("_Facts", bound=Feature | Outcome | PaidFacts)
 def _read_features(features: object, shared: Mapping[str, Any]) -> Iterator[Feature]:
     if isinstance(features, Mapping):
         wrong = [column for column, own in features.items() if not isinstance(own, Mapping)]
-        if wrong:
-            raise SchemaError(f"column {wrong[0]!r}: its facts must be a table.")
+        _refuse(wrong, f"column {[*wrong, ''][0]!r}: its facts must be a table.")
         features = [{"column": column, **own} for column, own in features.items()]
-    if not isinstance(features, list) or not all(isinstance(own, Mapping) for own in features):
-        raise SchemaError("features must be a table of columns.")
-    for own in features:
+    whole = isinstance(features, list) and all(isinstance(own, Mapping) for own in features)
+    _refuse(not whole, "features must be a table of columns.")
+    for own in cast(list[Any], features):
         yield _read(_FEATURES, f"column {own.get('column')!r}", {"kind": None, **shared, **own})
 
 
@@ -174,8 +172,7 @@ def _read(kinds: Mapping[Any, type[_Facts]], what: str, entry: object) -> _Facts
     if not isinstance(entry, Mapping):
         raise SchemaError(f"{what} must be a table.")
     facts = dict(entry)
-    named = facts.pop("kind", next(iter(kinds)))
-    kind = kinds.get(named) if isinstance(named, str) else None
+    kind = kinds.get(str(facts.pop("kind", next(iter(kinds)))))
     if kind is None:
         raise SchemaError(f"{what}: kind must be one of {', '.join(kinds)}.")
     _refuse_unknown(what, facts, {fact.name for fact in fields(kind)})
@@ -191,9 +188,8 @@ def _refuse(wrong: object, what: str) -> None:
 
 
 def _refuse_unknown(what: str, facts: Mapping[str, Any], known: set[str]) -> None:
-    unknown = sorted(set(facts) - known)
-    if unknown:
-        raise SchemaError(f"{what}: {unknown[0]!r} is none of {', '.join(sorted(known))}.")
+    for one in sorted(set(facts) - known):
+        raise SchemaError(f"{what}: {one!r} is none of {', '.join(sorted(known))}.")
 
 
 def _written(value: Any) -> str:
@@ -226,20 +222,16 @@ def declared_column(text: str) -> Feature:
     Facts are ``LOW..HIGH`` for a number, values with ``|`` between them for the others: what stands
     for yes and for no, all categories, levels from low to high.
     """
-    column, _, rest = text.partition("=")
-    kind, _, facts = rest.partition(":")
-    return feature_of(column.strip(), kind.strip(), facts)
-
-
-def feature_of(column: str, kind: str, facts: str) -> Feature:
+    found = re.fullmatch(rf"(.+?)=\s*({'|'.join(FORMS)})\s*:(.*)", text.strip())
+    column, kind, facts = found.groups() if found else (text.partition("=")[0], "", "")
     ends = ".." if kind == "number" else "|"
     values: Any = tuple(plain_value(value) for value in facts.split(ends) if value.strip())
-    if kind not in FORMS or (kind in ("number", "flag") and len(values) != 2):
+    if not found or (kind in ("number", "flag") and len(values) != 2):
         told = FORMS.get(kind) or " or ".join(FORMS.values())
         raise SchemaError(f"column {column!r}: write it like {told}.")
     first = {"number": "bounds", "ordered": "levels", "category": "values"}
     said = {"true": values[:1], "false": values[1:]} if kind == "flag" else {first[kind]: values}
-    return _FEATURES[kind](column, **said)
+    return _FEATURES[kind](column.strip(), **said)
 
 
 def plain_value(word: str) -> Value:
@@ -342,7 +334,7 @@ class PublicSchema(Shown):
         whole = isinstance(given, Sequence) and all(isinstance(f, Feature) for f in given)
         _refuse(not whole, "features must be a list of Number, Ordered, Category and Flag.")
         _refuse(not given, "a schema needs at least one feature.")
-        object.__setattr__(self, "features", tuple(given))
+        vars(self).update(features=tuple(given), paid=tuple(self.paid))
         for what, names in (("column", self.columns), ("encoded column", self.feature_names)):
             twice = sorted(name for name, count in Counter(names).items() if count > 1)
             _refuse(twice, f"{what} declared twice: {', '.join(map(repr, twice))}.")
@@ -353,11 +345,10 @@ class PublicSchema(Shown):
             _refuse(silent, f"{told_not}: declare all or none.")
             _refuse(not any(map(any, told.values())), "at least one importance must be above 0.")
         try:
-            object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
+            vars(self).update(clip_norm=check_clip_norm(self.clip_norm))
         except InvalidParameter as problem:
             raise SchemaError(str(problem)) from None
         _refuse(not isinstance(self.note, str), "note must be a text.")
-        object.__setattr__(self, "paid", tuple(self.paid))
         facts = all(isinstance(one, PaidFacts) for one in self.paid)
         _refuse(not facts, "paid must be a list of PaidFacts.")
         if self.outcome is not None:
@@ -455,9 +446,8 @@ class PublicSchema(Shown):
 
     def require_same(self, other: PublicSchema) -> None:
         """Raise if another schema does not mean the same, with the differences."""
-        lines = self.difference(other)
-        if lines:
-            raise SchemaMismatch("the schemas differ:\n" + "\n".join(f"  {line}" for line in lines))
+        if lines := self.difference(other):
+            raise SchemaMismatch("\n  ".join(["the schemas differ:", *lines]))
 
     @override
     def view(self) -> Panel:
@@ -500,8 +490,7 @@ class PublicSchema(Shown):
         known = {"label", "clip_norm", "note", "features", "paid", *shared}
         _refuse_unknown("the schema", facts, known)
         paid, label = facts.get("paid", []), facts.get("label")
-        if not isinstance(paid, list):
-            raise SchemaError("paid must be a list of tables: learned and receipts.")
+        _refuse(not isinstance(paid, list), "paid must be a list of tables: learned and receipts.")
         return cls(
             tuple(_read_features(facts.get("features"), shared)),
             None if label is None else _read(_OUTCOMES, "label", label),

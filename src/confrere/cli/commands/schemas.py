@@ -9,13 +9,7 @@ import typer
 
 from confrere.cli.app import Answer, ExitCode, Option, command, tell
 from confrere.data.features import Feature, Label
-from confrere.data.schema import (
-    PublicSchema,
-    declared_column,
-    feature_of,
-    missing_facts,
-    plain_value,
-)
+from confrere.data.schema import PublicSchema, declared_column, missing_facts, plain_value
 from confrere.data.tables import open_table
 from confrere.errors import InvalidData, SchemaError
 from confrere.extras import installed, research
@@ -109,7 +103,7 @@ def _ask_feature(name: str) -> Feature | None:
         if kind not in _QUESTIONS:
             continue
         try:
-            return feature_of(name, kind, _ask(f"{name}: {_QUESTIONS[kind]}"))
+            return declared_column(f"{name}={kind}:{_ask(f'{name}: {_QUESTIONS[kind]}')}")
         except SchemaError as error:
             tell(str(error))
 
