@@ -71,11 +71,11 @@ def given_groups(
     if by_name(groups):
         columns = () if encoder is None else encoder.columns
         sizes = [1 if n_features == len(columns) else len(one.names) for one in columns]
-        named = zip((one.told["column"] for one in columns), encoded_columns(sizes), strict=True)
-        place = dict(named)
+        names = (one.told["column"] for one in columns)
+        place = dict(zip(names, encoded_columns(sizes), strict=False))
         unknown = [name for group in groups for name in np.ravel(group) if name not in place]
         if unknown:
-            raise InvalidParameter(f"groups: there is no schema with a column {unknown[0]!r}.")
+            raise InvalidParameter(f"groups: there is no schema with a column {str(unknown[0])!r}.")
         groups = [np.concatenate([place[name] for name in np.ravel(group)]) for group in groups]
     parts = tuple(np.asarray(part, dtype=np.intp) for part in groups)
     together = np.sort(np.concatenate(parts)) if parts else np.array([], dtype=np.intp)
