@@ -33,7 +33,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -93,7 +93,6 @@ BUSY_SECONDS = 60.0
 # Threads queue here rather than at the file. A fork waits until no transaction is under way.
 ONE_AT_A_TIME = threading.RLock()
 
-_BEFORE_GENESIS = "0" * 64
 #: Length of what follows the sealed part of a line: a comma, the quoted hash, a bracket.
 _SEAL = 1 + 66 + 1
 #: Open files are few: a descriptor, and where its rows lie, is all that is kept.
@@ -133,8 +132,8 @@ class Row(NamedTuple):
         cls, kind: str, facts: Mapping[str, Any], *, after: Row | None, time: str | None = None
     ) -> Self:
         """Make the row that follows ``after``, now; the first one follows nothing."""
-        seq, previous = (after.seq + 1, after.hash) if after else (1, _BEFORE_GENESIS)
-        unsealed = seq, kind, time or now(), canonical(facts), previous
+        last = after or _NOTHING
+        unsealed = last.seq + 1, kind, time or now(), canonical(facts), last.hash
         return cls(*unsealed, hashlib.sha256(canonical(unsealed).encode()).hexdigest())
 
     @classmethod
@@ -159,6 +158,10 @@ class Row(NamedTuple):
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = _read_json(self.body)
         return facts
+
+
+#: What the first row follows.
+_NOTHING = Row(0, "", "", "", "", "0" * 64)
 
 
 def rolled_back(seq: int) -> LedgerTampered:
@@ -250,8 +253,7 @@ class LogFile(ABC):
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._depth = descriptor, 0
         self._offsets, self._end = array("Q"), 0
-        self._tail: Row | None = None
-        self._tail_line = b""
+        self.tail, self._tail_line = _NOTHING, b""
 
     @abstractmethod
     def enter(self, row: Row) -> None:
@@ -271,9 +273,9 @@ class LogFile(ABC):
     def catch_up(self) -> None:
         """Read what others have appended, and notice what was taken away."""
         size = os.fstat(self._descriptor).st_size
-        tail = self._tail
-        if tail is not None and (size < self._end or self._line(tail.seq) != self._tail_line):
-            raise rolled_back(tail.seq)
+        seq = self.tail.seq
+        if seq and (size < self._end or self._line(seq) != self._tail_line):
+            raise rolled_back(seq)
         if not size:
             raise NotALedger("the file is empty.")
         for line in self._new_lines():
@@ -285,14 +287,13 @@ class LogFile(ABC):
                 if self._end + len(line) + 1 == size and b"\0" in line:
                     break  # A line that the disk had room for and no content: never acknowledged.
                 raise
-            last = (0, _BEFORE_GENESIS) if self._tail is None else (self._tail.seq, self._tail.hash)
-            if (row.seq - 1, row.previous) != last:
+            if (row.seq - 1, row.previous) != (self.tail.seq, self.tail.hash):
                 raise LedgerTampered(
                     f"row {row.seq} does not follow from the row before it: rows were removed, "
                     "inserted or moved."
                 )
             self._enter(row, line + b"\n")
-        if self._tail is None:
+        if not self.tail.seq:
             _check_beginning(_read(self._descriptor, 0, 100))
             raise LedgerTampered("every row was removed.")
 
@@ -313,12 +314,7 @@ class LogFile(ABC):
         except (ConfrereError, *_WRONG) as error:
             raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
         self._offsets.append(self._end)
-        self._end, self._tail, self._tail_line = self._end + len(line), row, line
-
-    @property
-    def tail(self) -> Row:
-        assert self._tail is not None
-        return self._tail
+        self._end, self.tail, self._tail_line = self._end + len(line), row, line
 
     def at(self, seq: int) -> Row | None:
         """Return the row of that number, read again and checked; None if there is none."""
@@ -341,7 +337,7 @@ class LogFile(ABC):
         self, kind: str, facts: Mapping[str, Any], *, durable: bool, time: str | None = None
     ) -> Row:
         """Seal ``facts`` to the tail; when this returns, the disk has them if it is to."""
-        row = Row.sealed(kind, facts, after=self._tail, time=time)
+        row = Row.sealed(kind, facts, after=self.tail, time=time)
         line = row.line
         try:
             if os.fstat(self._descriptor).st_size > self._end:
@@ -506,9 +502,6 @@ class Total(Record):
     earlier: Total | None = None
 
 
-_NOTHING = Amount()
-
-
 class Genesis(Record):
     """The first row."""
 
@@ -651,9 +644,9 @@ class Balance(NamedTuple):
 
     terms: Opened  #: As opened, with the caps as last raised
     frozen: str | None = None
-    paid: Amount = _NOTHING
+    paid: Amount = Amount()
     year: int = 0
-    earlier: Amount = _NOTHING
+    earlier: Amount = Amount()
 
     @property
     def caps(self) -> Amount | None:
@@ -715,7 +708,7 @@ class Balance(NamedTuple):
     @property
     def counted(self) -> Amount:
         """What counts against the caps: all that was paid, or what was since the year began."""
-        return self.paid if self.earlier is _NOTHING else self.paid.minus(self.earlier)
+        return self.paid.minus(self.earlier)
 
     @property
     def totals(self) -> Total:
@@ -822,8 +815,8 @@ class Pages(LogFile):
 
 # -- the witness -----------------------------------------------------------------------------------
 
-#: A head fits a sector, so that it is written whole or not at all; an account's name may be long.
-_SIZES = {"head": 512, "path": 512, "spent": 2048, "data": 2048}
+#: An account's name may be long; a head ends within a sector, so it is written whole or not at all.
+_RECORD = 2048
 
 
 class Head(Record):
@@ -934,8 +927,8 @@ class Witness:
 
     def tell(self, said: Record, ending: str, *names: str) -> None:
         """Keep what is said under names, in place of what was."""
-        file, size = self.file(ending, *names), _SIZES[ending]
-        record = json.dumps(said.to_dict(), ensure_ascii=False).encode().ljust(size - 1) + b"\n"
+        file = self.file(ending, *names)
+        record = json.dumps(said.to_dict(), ensure_ascii=False).encode().ljust(_RECORD - 1) + b"\n"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = _open(file, os.O_CREAT)
@@ -960,22 +953,16 @@ class Witness:
 Condition = Callable[[Pages, Charge], None]
 
 
+@dataclass(eq=False, slots=True)
 class Store:
     """The ledger in one file, compared with its witness; without one it does not last."""
 
-    __slots__ = ("_seen", "agreed", "lasts", "ledger_id", "path", "witness")
-
-    def __init__(
-        self,
-        path: Path,
-        witness: Witness | None,
-        lasts: bool = True,
-        agreed: Condition | None = None,  # Looked at whenever something is charged
-        ledger_id: str | None = None,
-    ) -> None:
-        self.path, self.witness, self.lasts = path, witness, lasts
-        self.agreed, self.ledger_id = agreed, ledger_id
-        self._seen: Row | None = None
+    path: Path
+    witness: Witness | None
+    lasts: bool = True
+    agreed: Condition | None = None  #: Looked at whenever something is charged
+    ledger_id: str | None = None
+    _seen: Row = field(default=_NOTHING, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Nothing is opened: what was pickled with its ledger can be read where that is not.
@@ -1027,7 +1014,7 @@ class Store:
                     raise LedgerTampered("another ledger was put in its place.")
                 self.ledger_id = log.ledger_id
                 seen = self._seen
-                if seen is not None and log.tail != seen and log.at(seen.seq) != seen:
+                if seen.seq and log.tail != seen and log.at(seen.seq) != seen:
                     raise rolled_back(seen.seq)
                 self._seen = log.tail
                 yield log
