@@ -322,3 +322,35 @@ def test_groups_without_a_jacobian_share_a_row_by_its_length():
         loss=Logistic(), ridges=(math.inf, math.inf), weights=(0.6, 0.8), joint=True
     )
     assert exposure.spent(2.0) == pytest.approx(4.0)
+
+
+@given(
+    blocks=st.lists(st.tuples(st.floats(0.05, 1), ridges), min_size=2, max_size=5),
+    classes=st.sampled_from([2, 3, 5]),
+    cap=caps,
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_division_of_a_row_costs_more_than_equal_parts_of_equal_blocks(
+    blocks, classes, cap, seed
+):
+    """Tried: lengths of a row's parts, and residuals in every block; equal ones attain it."""
+    q, L = np.array(blocks).T
+    k, n, others = classes, len(q), classes - 1
+    a, p = np.abs(np.random.default_rng(seed).normal(size=(2, 2000, n)))
+    a /= np.linalg.norm(a, axis=1, keepdims=True)
+    facts = {"cap": cap, "classes": k, "joint": True, "neighbours": ADD_REMOVE}
+    most = cap if k == 2 else 1.0
+    p = np.minimum(p / np.linalg.norm(p, axis=1, keepdims=True) * 1.5, most)
+
+    def found(q, L, a, p):
+        trace = p * (1 - p) if k == 2 else 2 * p - p**2 * k / others
+        pull = 1 if k == 2 else 2
+        return (pull * q * a * p + others * np.log1p(trace * a**2 / (others * L))).sum(axis=-1)
+
+    told = spent(1.0, tuple(L.tolist()), weights=tuple(q.tolist()), **facts)
+    assert found(q, L, a, p).max() <= told * (1 + 1e-12)
+    same, alike = tuple([L[0]] * n), np.linspace(0, most, 2001)[:, None] * np.ones(n)
+    told = spent(1.0, same, weights=(n**-0.5,) * n, **facts)
+    tried = found(n**-0.5, L[0], n**-0.5, alike).max()
+    assert tried * (1 - 1e-12) <= told <= tried + 1e-5 * (1 + told)

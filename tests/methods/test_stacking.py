@@ -76,10 +76,12 @@ def test_joint_release_of_groups(weights, clipping, ridge_factor, cap):
     loss = joint_loss(mech, margins, tilt_second=12)
     budget = mech.epsilon * (1 - SOLVER_SHARE)
     assert loss <= budget * ABOVE
+    # Where rows are shared the least ridge stands for all.
+    alike = cap == 1 or len({act.ridge for act in mech.acts}) == 1
     if cap == 1 or clipping == "joint":
-        assert loss >= 0.97 * budget
+        assert loss >= (0.97 if alike else 0.95) * budget
     if clipping == "joint":
-        object.__setattr__(mech, "rate", 1.05 * mech.rate)
+        object.__setattr__(mech, "rate", (1.05 if alike else 1.08) * mech.rate)
         assert joint_loss(mech, margins, tilt_second=12) > budget
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,58 +181,14 @@ class Exposure:
 
     def _going(self, rho: float) -> float:
         blocks = [(rho * q, ridge) for q, ridge in zip(self.weights, self.ridges, strict=True)]
-        k = self.loss.n_classes
-        if isinstance(self.loss, Logistic):
-            cap = self.loss.cap
-            if self.joint:
-                return _worst_joint(blocks, cap)
-            return math.fsum(_worst_logistic(r, ridge, cap) for r, ridge in blocks)
         if self.joint:
-            # Traces add up to that of one row, and Cauchy and Schwarz bound the gradients.
-            return rho * self.reach + (k - 1) / (k * min(self.ridges))
+            # No division of a row costs more than equal parts of it in as many equal blocks.
+            n = len(blocks)
+            blocks = [(rho * math.hypot(*self.weights) / n, n * min(self.ridges))] * n
+        if isinstance(self.loss, Logistic):
+            return math.fsum(_worst_logistic(r, ridge, self.loss.cap) for r, ridge in blocks)
+        k = self.loss.n_classes
         return math.fsum(_worst_classwise(2 * r, ridge, k) for r, ridge in blocks)
-
-
-def _worst_joint(blocks: Sequence[tuple[float, float]], cap: float) -> float:
-    """Bound the loss of the record that goes, where blocks share one unit of length."""
-    floor = max(1 / (4 * ridge) for _, ridge in blocks)
-
-    def excess(mu: float) -> float:
-        return math.fsum(_dear_length(r, ridge, cap, mu)[0] ** 2 for r, ridge in blocks) - 1
-
-    mu = floor
-    if excess(floor) > 0:
-        dear = 2 * floor or 1.0
-        while excess(dear) > 0:
-            dear *= 2
-        mu = float(optimize.brentq(excess, floor, dear))
-    return mu + math.fsum(_dear_length(r, ridge, cap, mu)[1] for r, ridge in blocks)
-
-
-def _dear_length(r: float, ridge: float, cap: float, mu: float) -> tuple[float, float]:
-    """Return the length in [0, 1] that is worth most at the price ``mu``, and its worth at most."""
-
-    def slope(a: float) -> float:
-        p = _residual_at(a)
-        bend = p * (1 - p) / ridge
-        return r * p + 2 * bend * a / (1 + bend * a * a) - 2 * mu * a
-
-    def _residual_at(a: float) -> float:
-        return worst_residual(r * a, ridge / (a * a), cap) if r > 0 else min(cap, 0.5)
-
-    # Rows of no length are worth nothing, and the worth rises from there.
-    nearest = 1e-9
-    if slope(1.0) >= 0:
-        a = 1.0
-    elif slope(nearest) <= 0:
-        a = nearest
-    else:
-        a = float(optimize.brentq(slope, nearest, 1.0, xtol=1e-15))
-    p = _residual_at(a)
-    worth = r * a * p + math.log1p(p * (1 - p) * a * a / ridge) - mu * a * a
-    # A concave function lies below its tangents, and no length is further away than this.
-    off = max(0.0, slope(a)) * (1 - a) + max(0.0, -slope(a)) * a
-    return a, worth + off
 
 
 # --- Gaussian noise -------------------------------------------------------------------------------
