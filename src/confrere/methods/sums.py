@@ -23,9 +23,9 @@ from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.accountants import Labels, loss_of
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import (
-    UNSOLVED,
     Picked,
     SecureSum,
+    certified,
     largest_count,
     smallest_tolerance,
     some_rows,
@@ -221,12 +221,9 @@ class OneMessage(OneSum):
     def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None = None) -> Floats:
         share = (sizes.part if sizes.hidden else len(y)) / sizes.total
         loss, ridge = loss_of(self.n_classes, self.cap), self.ridge(sizes) * share
-        try:
-            asked = problem(X, y, loss, ridge, centre=self.centre)
-            solved = SOLVER.solve(asked, self.tolerance(sizes)).reshape(self.centre.shape)
-        except UNSOLVED:
-            # A party that stays away because of its data would tell: it sends the centre.
-            solved = self.centre
+        asked = problem(X, y, loss, ridge, centre=self.centre)
+        # A party that stays away because of its data would tell: unsolved, it sends the centre.
+        solved = certified(SOLVER, asked, self.tolerance(sizes)).reshape(self.centre.shape)
         return coordinates(share * (solved - self.centre))
 
     def learned(self, released: Floats, sizes: Sizes) -> tuple[Floats, None]:

@@ -5,7 +5,12 @@ import pytest
 from scipy import stats
 from sklearn.naive_bayes import GaussianNB
 
-from confrere import Ledger, MultipartyClassifier, PrivateLogisticRegression
+from confrere import (
+    CollaborativeClassifier,
+    Ledger,
+    MultipartyClassifier,
+    PrivateLogisticRegression,
+)
 from confrere.errors import InvalidData
 from confrere.kernel.accountants import loss_of
 from confrere.kernel.measurements import UNSOLVED, Columns
@@ -71,6 +76,12 @@ def test_a_fit_whose_solver_fails_is_paid_for_and_released_like_any_other(broken
     assert model.coef_.shape == (1, 3)
     (entry,) = ledger.entries()
     assert entry.state == "released"
+
+
+def test_a_party_whose_message_is_not_solved_adds_what_no_rows_would(broken):
+    model = CollaborativeClassifier(method="sums", random_state=0)
+    model.fit(X, (Y > 0).astype(int), party=np.arange(40) % 2)
+    assert np.isfinite(model.coef_).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
