@@ -564,7 +564,7 @@ MUTATIONS = {
     ),
     "infer: products": Mutation(
         "a product that changes its sign moves by its size",
-        _edited("assurance.inference:_Space.largest", "2 * longest * rows", "longest * rows"),
+        _edited("assurance.inference:_Space.largest", "2 * longest * most", "longest * most"),
         *_found("infer", "ratio", row={"geometry": "body", "option": "products"}),
     ),
     "total: one Jacobian": Mutation(

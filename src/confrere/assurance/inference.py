@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise, product, starmap
 from typing import Any, NamedTuple, Self
 
@@ -23,7 +23,7 @@ from confrere.arrays import Floats, Integers
 from confrere.assurance.cohort import charged, counts
 from confrere.data.cells import declared_columns, each_column, n_rows_of
 from confrere.data.encoding import SchemaEncoder, frequencies
-from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag, Number
+from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
@@ -41,7 +41,11 @@ from confrere.simulation import Seed
 THEOREM = "docs/proofs/intervals.md"
 
 #: Part of the price that means, squares and shares have; largest correlations have the rest.
-_FIRST = 0.45
+_FIRST = 0.6
+
+#: What noise and unknown populations leave of an interval is made so much wider: a tree is not all
+#: that correlations are. And a group is not told of whose count is not so many scales of its noise.
+_SAFE, _GROUP = 1.2, 4.0
 
 #: Populations that are drawn, and public rows of each.
 _POPULATIONS, _ROWS = 12, 1500
@@ -105,7 +109,7 @@ def _corners(shares: Floats, whole: bool) -> _Law:
 def _number(mean: float, variance: float, shares: Floats) -> _Law:
     """Return a beta law from -1 to 1 of a number, beside shares of corners where it is zero."""
     most = 1 - mean**2
-    variance = float(np.clip(variance, 0.02 * most, 0.9 * most))
+    variance = float(np.clip(variance, 0.004 * most, 0.9 * most))
     spread = most / variance - 1
     both = np.append(mean, shares)
     cov = np.diag(np.append(variance + mean**2, shares)) - np.outer(both, both)
@@ -157,19 +161,17 @@ class _Column:
         shares = [_share(float(one), scale, n, cells, draws) for one in seen[2 * self.line :]]
         if not self.line:
             return self._of_shares(np.array(shares))
-        first, square = (seen[:2] + scale * draws.laplace(size=2)) / n
-        mean = float(np.clip(first, -0.97, 0.97))
-        return _number(mean, 2 * square - mean**2, np.array(shares))
+        mean = float(np.clip((seen[0] + scale * draws.laplace()) / n, -0.97, 0.97))
+        grid = (1 - mean**2) * np.geomspace(0.004, 0.9, 200)
+        told = -np.log(grid) - np.abs(seen[1] - n * (grid + mean**2) / 2) / scale
+        if getattr(self.feature, "sd", None) is not None:
+            first, square = self.expected(1)[:2]
+            told -= np.log(grid / max(2 * square - first**2, 1e-6)) ** 2 / 2
+        return _number(mean, _drawn(grid, told, draws), np.array(shares))
 
-    def declared(self) -> _Law:
-        """Return the law that declared facts imply."""
-        often = frequencies(self.feature)
-        mean = often @ self.table
-        if self.line:
-            variance = float(often @ (self.table[:, 0] - mean[0]) ** 2)
-            return _number(float(mean[0]), variance, np.clip(mean[1:], 0.001, 0.5))
-        flag = isinstance(self.feature, Flag)
-        return self._of_shares(np.clip((mean + 1) / 2 if flag else mean, 0.001, 0.999))
+    def expected(self, n: int) -> Floats:
+        """Return the sums that declared facts imply."""
+        return np.asarray(n / STEPS * frequencies(self.feature) @ self.counted)
 
     def _of_shares(self, shares: Floats) -> _Law:
         if isinstance(self.feature, Flag):
@@ -182,6 +184,11 @@ def _share(seen: float, scale: float, n: int, cells: int, draws: np.random.Gener
     least = 2 / max(n, 200)
     grid = np.concatenate([np.geomspace(least, 0.02, 60), np.linspace(0.02, 1 - least, 180)[1:]])
     told = (cells - 2) * np.log1p(-grid) - np.abs(seen - grid * n) / scale
+    return _drawn(grid, told, draws)
+
+
+def _drawn(grid: Floats, told: Floats, draws: np.random.Generator) -> float:
+    """Return a place of a grid, by the logarithm of a density there."""
     below = np.cumsum(np.exp(told - told.max()) * np.gradient(grid))
     return float(grid[np.searchsorted(below, draws.random() * below[-1])])
 
@@ -199,19 +206,14 @@ class _Space:
     @classmethod
     def of(cls, encoder: SchemaEncoder, facts: Facts) -> Self:
         """Return that of an encoder's lines, with ridges and noises of every factor."""
-        factors, turns = factors_of(encoder.blocks())
-        tables = [column.table for column in encoder.columns]
-        maps = turns or [np.eye(table.shape[1]) for table in tables]
-        whole = linalg.block_diag(*maps)
-        terms = [replace(one, moved=whole @ one.moved) for one in effects(encoder)]
-        sizes = [factor.size for factor in factors]
+        sizes = [factor.size for factor in factors_of(encoder.blocks())[0]]
         ridges, noises = (np.repeat(one or (), sizes) for one in (facts.ridges, facts.noises))
         outcome, centre = encoder.schema.outcome, np.zeros(len(ridges))
         if outcome is not None and outcome.base_rate is not None:
             centre[-1] = special.logit(outcome.base_rate)
-        each = zip(encoder.schema.features, tables, maps, strict=True)
-        columns = tuple(_Column(feature, table @ turn.T) for feature, table, turn in each)
-        return cls(columns, tuple(terms), ridges, noises, centre)
+        each = zip(encoder.schema.features, encoder.columns, strict=True)
+        columns = tuple(_Column(feature, column.table) for feature, column in each)
+        return cls(columns, tuple(effects(encoder)), ridges, noises, centre)
 
     @property
     def parts(self) -> list[slice]:
@@ -226,21 +228,7 @@ class _Space:
     def weights(self, model: Linear) -> Floats:
         """Return a model's weights in these columns, the constant's last."""
         assert model.encoder is not None
-        encoder = model.encoder.transformer()
-        turns = factors_of(encoder.blocks())[1]
-        given, level = model.coef[0] / encoder.norm, float(model.intercept[0])
-        if not turns:
-            return np.append(given, level)
-        found, at = [], 0
-        for turn in turns:
-            # Hats add up to one, so the level of a line's hats is the intercept's.
-            hats = turn.shape[1] - len(turn)
-            map_ = np.vstack([turn, np.ones((int(hats > 0), turn.shape[1]))])
-            own = np.linalg.lstsq(map_.T, given[at : at + turn.shape[1]], rcond=None)[0]
-            found.append(own[: len(turn)])
-            level += float(own[len(turn) :].sum())
-            at += turn.shape[1]
-        return np.append(np.concatenate(found), level)
+        return np.append(model.coef[0] / model.encoder.transformer().norm, model.intercept[0])
 
     # What is asked of the records.
 
@@ -257,6 +245,20 @@ class _Space:
         """Return the sums of every column."""
         ends = np.cumsum([one.counted.shape[1] for one in self.columns])
         return np.split(np.asarray(seen, dtype=np.float64) / STEPS, ends[:-1])
+
+    def missed(self, seen: Floats, scale: float, n: int) -> Floats:
+        """Return how many times larger the smallest group of every term would have to be."""
+        sizes: list[Floats] = []
+        for one, own in zip(self.columns, self.split(seen), strict=True):
+            first, others = own[0], own[1 + one.line :]
+            if isinstance(one.feature, Flag):
+                yes = (n + first) / 2 if one.line else first
+                sizes.append(np.append(min(yes, n - yes), others))
+            else:
+                sizes.append(np.append(math.inf if one.line else first, others))
+        wanted = _GROUP * scale / np.maximum(np.concatenate(sizes), scale / _GROUP)
+        own_terms = (one.moved * (1 - one.constant) != 0 for one in self.terms)
+        return np.array([float(wanted[moved].max(initial=0.0)) for moved in own_terms])
 
     def scaled(self, seen: Floats, n: int) -> tuple[list[Integers], Floats]:
         """Return what vertices count as where correlations are asked for, and deviations of it."""
@@ -282,19 +284,20 @@ class _Space:
             deviations.append(_FINE * weight)
         return tables, np.concatenate(deviations)
 
-    def largest(self, epsilon: float, tables: Sequence[Integers]) -> Point:
+    def largest(self, epsilon: float, tables: Sequence[Integers], most: int) -> Point:
         """Return the second measurement: every column's largest product with another's."""
         longest = max(int(np.abs(table).max()) for table in tables)
-        rows = sum(int(np.abs(table).sum(axis=1).max()) for table in tables)
-        return _asked(epsilon, 2 * longest * rows)
+        return _asked(epsilon, 2 * longest * most)
 
-    def products(self, codes: Sequence[Any], tables: Sequence[Integers]) -> Integers:
-        """Return them: whole numbers, exact in doubles."""
+    def products(self, codes: Sequence[Any], tables: Sequence[Integers], most: int) -> Integers:
+        """Return them: whole numbers, exact in doubles, of rows whose magnitudes add up to most."""
         total: Any = 0.0
         for begin in range(0, len(codes[0]), _BLOCK):
             part = slice(begin, begin + _BLOCK)
             each = zip(tables, codes, strict=True)
             rows = np.hstack([table[at[part]] for table, at in each]).astype(np.float64)
+            rows *= np.minimum(1.0, most / np.maximum(np.abs(rows).sum(axis=1), 1.0))[:, None]
+            rows = np.trunc(rows)
             total = total + rows.T @ rows
         for own in self.parts:
             total[own, own] = 0.0
@@ -442,7 +445,7 @@ def infer(
     Parameters
     ----------
     model : PrivateLogisticRegression or Release
-        Of ``purpose="inference"`` and a schema whose numbers have bounds alone: straight lines.
+        Of ``purpose="inference"`` and a schema.
     table : table, optional
         The records that the model was learned from, once more.
     epsilon : float
@@ -488,8 +491,9 @@ def infer(
     with charged(budget, guarantee, random_state, purpose=purpose, origin=origin) as ticket:
         seen = ticket.draw(asked, exactly)[0][0].astype(np.float64)
         tables, deviations = space.scaled(seen, n)
-        then = space.largest(rest, tables)
-        products = ticket.draw(then, space.products(codes, tables))[0][0].astype(np.float64)
+        most = math.ceil(deviations.sum())
+        then = space.largest(rest, tables, most)
+        products = ticket.draw(then, space.products(codes, tables, most))[0][0].astype(np.float64)
         # Public from here on: draws of populations hide nothing.
         draws = np.random.default_rng(0)
         weights, drawn = space.weights(fitted), []
@@ -499,13 +503,14 @@ def infer(
             alike = _alike(products, then.scale, n * _FINE * deviations, draws)
             drawn.append(space.inverted(weights, space.population(laws, alike, draws), n))
         paid = {"receipt": ticket.receipt, "simulated": ticket.simulated}
-        found = _told(space, drawn, n, confidence, guarantee=guarantee, **paid)
+        missed = space.missed(seen, asked.scale / STEPS, n)
+        found = _told(space, drawn, n, confidence, missed, guarantee=guarantee, **paid)
         ticket.made = quality_digest(found.quality())
     return found
 
 
 def _told(
-    space: _Space, drawn: Sequence[_Answer], n: int, confidence: float, **paid: Any
+    space: _Space, drawn: Sequence[_Answer], n: int, confidence: float, missed: Floats, **paid: Any
 ) -> Inference:
     """Return what populations say together, as far as it is estimable."""
     z = float(special.ndtri((1 + confidence) / 2))
@@ -513,12 +518,13 @@ def _told(
     estimates, apart = np.median(values, axis=0), values.var(axis=0, ddof=1)
     clear = np.mean([one.clear for one in drawn], axis=0)
     noise = np.mean([one.variances for one in drawn], axis=0) + apart - clear
+    noise = np.maximum(_SAFE**2 * noise, 1e-12)
     ahead = paid.get("receipt") is None
     most = np.minimum(_HALF / z, _OWN * _PRIOR * np.linalg.norm(space.contrasts, axis=1))
     # Of so many times the records noise has its square less, and what is left open once.
-    noise = np.maximum(noise, 1e-12)
     needed = 2 * noise / (np.sqrt(clear**2 + 4 * noise * most**2) - clear)
-    needed = np.maximum(needed, float(np.median([one.tau for one in drawn])) / _TAU)
+    tau = float(np.median([one.tau for one in drawn]))
+    needed = np.maximum.reduce([needed, missed, np.full(len(needed), tau / _TAU)])
     if float(np.median([one.decided for one in drawn])) > _DECIDED:
         needed[:] = math.inf
     lines, more = [], {}
@@ -558,40 +564,33 @@ def _opened(model: Any) -> tuple[Linear, _Space, int]:
     if facts.loss != "logistic" or fitted.encoder is None or n is None or not alone or not pure:
         raise InvalidParameter(_REFUSED)
     encoder = fitted.encoder.transformer()
-    if not _straight(encoder):
+    if encoder.form != "straight":
         raise InvalidParameter(_REFUSED)
     return fitted, _Space.of(encoder, facts), n
 
 
 _REFUSED = (
     'model must be a fit of one organisation with purpose="inference" and a schema, in its '
-    "geometry, without experts or AddRemove: others' intervals are not known to be true. Declare "
-    "numbers by bounds alone: with mean and sd their lines are cut, and odds ratios of the cut."
+    "geometry, without experts or AddRemove: others' intervals are not known to be true."
 )
-
-
-def _straight(encoder: SchemaEncoder) -> bool:
-    # A line that is cut before its bounds is flat beyond, and steeper than log odds are within.
-    each = zip(encoder.schema.features, encoder.columns, strict=True)
-    lines = [one.table[: len(f.points())] for f, one in each if isinstance(f, Number)]
-    whole = all(np.any(t[0] != t[1]) and np.any(t[-1] != t[-2]) for t in lines)
-    return whole and encoder.form == "linear" and all(one.smooth <= 2 for one in encoder.blocks())
 
 
 def _forecast(model: Any, n: int, epsilon: float, confidence: float) -> Inference:
     """Return how wide intervals will be, by declared facts and moderate correlations."""
     asked = getattr(model, "purpose", None) == "inference"
     encoder = model.encoder_for({"": n}) if asked else None
-    if encoder is None or not _straight(encoder):
+    if encoder is None or encoder.form != "straight":
         raise InvalidParameter(_REFUSED)
     names = encoder.names
     plan = model.plan(PublicFacts(n_samples=n, n_features=len(names), features=names))
     if plan.facts().noises is None:
         raise InvalidParameter(_REFUSED)
     space, draws = _Space.of(encoder, plan.facts()), np.random.default_rng(0)
-    drawn = []
+    drawn, scale = [], space.sums(_FIRST * epsilon).scale / STEPS
+    expected = np.concatenate([one.expected(n) for one in space.columns])
     for _ in range(_POPULATIONS):
-        laws = [one.declared() for one in space.columns]
+        laws = [one.law(one.expected(n), scale, n, draws) for one in space.columns]
         alike = _alike(None, 1.0, space.ridges[:-1], draws)
         drawn.append(space.inverted(space.centre, space.population(laws, alike, draws), n))
-    return _told(space, drawn, n, confidence, guarantee=_asked(epsilon, 1).guarantee())
+    missed = space.missed(STEPS * expected, scale, n)
+    return _told(space, drawn, n, confidence, missed, guarantee=_asked(epsilon, 1).guarantee())

@@ -87,10 +87,11 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     clip_norm : float or "rms", optional
         Public norm that rows are divided by, and beyond which they are shrunk; the schema's own
         unless given.
-    form : {"standardised", "linear", "curves"}, default="standardised"
-        ``"linear"`` and ``"curves"`` are for noise that is shaped like the rows: numbers lie in an
-        interval, or become hats, and of a category's columns one is one. The whole row is divided
-        by a power of two, so that its norm is at most 1.
+    form : {"standardised", "linear", "curves", "straight"}, default="standardised"
+        All others are for noise that is shaped like the rows: numbers lie in an interval (where
+        lines are ``"straight"``, in all of their bounds), or become hats, and of a category's
+        columns one is one. The whole row is divided by a power of two, so that its norm is at
+        most 1.
     """
 
     schema: PublicSchema
@@ -222,7 +223,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def blocks(self) -> tuple[BodyBlock, ...]:
         """Return what rows in a body consist of, one block per raw column."""
         if not self.shaped:
-            raise InvalidParameter('form must be "linear" or "curves" for rows in a body.')
+            raise InvalidParameter('form must not be "standardised" for rows in a body.')
         self._check()
         return tuple(feature.block(self.form) for feature in self.schema.features)
 

@@ -57,6 +57,9 @@ REACH, KNOTS_REACH = 1.5, 2.5
 #: cut at :data:`REACH` standard deviations.
 SPREAD = 1 / 3
 
+#: The least that is made of it where a declared deviation is small beside the bounds.
+LEAST = 0.001
+
 #: Points of a number's grid; between whole bounds so many steps at most, of which a declared
 #: deviation has as many at least.
 POINTS, WHOLE, FINE = 1024, 1000, 32
@@ -64,8 +67,9 @@ POINTS, WHOLE, FINE = 1024, 1000, 32
 #: A scale is longer by this share, so that rounding keeps numbers within one.
 HAIR = 1e-12
 
-#: How columns are encoded: for a ball, or for a body, with straight lines or with curves.
-Form: TypeAlias = Literal["standardised", "linear", "curves"]
+#: How columns are encoded: for a ball, or for a body, with lines that are cut where they get rare,
+#: with curves, or with lines from bound to bound.
+Form: TypeAlias = Literal["standardised", "linear", "curves", "straight"]
 
 #: A column in the closed language, as plain values.
 Told: TypeAlias = dict[str, Any]
@@ -344,6 +348,8 @@ class Feature(Declared):
             missing = None
         elif self._stands_in:
             missing = own[self._vertex(self.missing)]
+        elif form == "straight" and isinstance(self, Number):  # drawn around another centre
+            missing = own[np.argmin(np.abs(self.points() - self.moments()[0]))]
         unknown = None
         if self.collects:
             told_so: Any = getattr(self, "unknown", None)
@@ -486,6 +492,9 @@ class Number(Feature):
         """Return centre and scale: as declared, or the middle and the half-width of the bounds."""
         if self.mean is not None and self.sd is not None:
             return self.mean, self.sd
+        return self._middle()
+
+    def _middle(self) -> tuple[float, float]:
         low, high = self.range()
         return (low + high) / 2, (high - low) / 2
 
@@ -590,10 +599,13 @@ class Number(Feature):
 
     @override
     def _encoded(self, form: Form) -> Basis:
-        known, shaped = self.mean is not None, form != "standardised"
-        (centre, scale), clip, u = self.moments(), self.bounds, self.points()
+        whole, shaped = form == "straight", form != "standardised"
+        known = self.mean is not None and not whole
+        centre, scale = self._middle() if whole else self.moments()
+        clip, u = self.bounds, self.points()
         (bottom, top), clock = self._reached(REACH), self._clock()
-        knots = tuple(map(self._place, self.knots(form == "curves"))) if shaped else ()
+        bent = self.knots(form == "curves") if shaped and not whole else ()
+        knots = tuple(map(self._place, bent))
         if not knots and shaped and known:
             if self.log:
                 knots = (bottom, top)  # a clip would move where the logarithm starts
@@ -611,7 +623,10 @@ class Number(Feature):
             **({} if clock is None else {"dates": list(clock)}),
         }
         if not knots:
-            block = BodyBlock(1, "number", 1.0 if known and not shaped else SPREAD)
+            spread = 1.0 if known and not shaped else SPREAD
+            if whole and self.sd is not None:  # between wide bounds most records are alike
+                spread = float(np.clip((self.sd / scale) ** 2, LEAST, SPREAD))
+            block = BodyBlock(1, "number", spread)
             return (u[:, None], (centre,), (scale,), block, told)
         # A straight line around the middle, cut where a line is cut. Knots that nobody expected may
         # lie all on one side: then from the first of them to the last.

@@ -227,7 +227,7 @@ class Settings:
             # Importances are the experts', inside the schema's geometry.
             geometry = "schema" if fits(schema.encoder(form="curves").blocks()) else geometry
         form = choose_form(schema, geometry, allowed, each=each)
-        return "linear" if form == "curves" and self.read else form
+        return "straight" if form != "standardised" and self.read else form
 
     def contrasts(self, n_classes: int) -> bool:
         """Whether sums are of rows by label, which a declared base rate balances."""

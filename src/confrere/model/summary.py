@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.data.encoding import SchemaEncoder, frequencies
-from confrere.data.features import Category, Encoded, Feature, Flag, Number, Ordered
+from confrere.data.features import Encoded, Feature, Flag, Number, Ordered
 from confrere.extras import extra, installed
 from confrere.model.models import Linear
 from confrere.views import Panel, Shown, Table
@@ -100,9 +100,7 @@ def _effects(feature: Feature, column: Encoded) -> Iterator[tuple[str, float, st
             if place != base:
                 yield term, 1.0, told, table[place] - table[base]
     if feature.has_indicator:
-        usual = table[base].copy() if isinstance(feature, Category) else 0 * table[base]
-        usual[-1] = table[base, -1]
-        yield f"{name}=missing", 1.0, "against a usual value", table[-1] - usual
+        yield f"{name}=missing", 1.0, "against the reference person", table[-1] - table[base]
 
 
 def round_unit(spread: float) -> float:

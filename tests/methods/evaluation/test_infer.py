@@ -59,7 +59,9 @@ def test_intervals_cover_what_records_were_drawn_from():
         table = cohort(seed)
         found = infer(fitted(table, random_state=seed), table, epsilon=0.3, random_state=seed)
         told = {line.term: line for line in found.lines}
-        inside += [told[term].low <= value <= told[term].high for term, value in TRUTH.items()]
+        known = {term: value for term, value in TRUTH.items() if not math.isnan(told[term].low)}
+        inside += [told[term].low <= value <= told[term].high for term, value in known.items()]
+    assert len(inside) > 45
     assert 0.9 <= np.mean(inside) <= 1
 
 
@@ -76,16 +78,6 @@ def test_the_table_is_the_one_that_statisticians_know():
     assert found.quality()["measures"][0]["name"].startswith("odds ratio, age, 20")
 
 
-def test_weights_are_read_off_a_release_with_lines_of_hats():
-    model, space, _ = _opened(MODEL)
-    cells = [one.table[one.feature.size // 3] for one in space.columns]
-    row = [one.feature.encoded("linear").table[one.feature.size // 3] for one in space.columns]
-    score = np.concatenate(row) / model.encoder.transformer().norm @ model.coef[0]
-    assert np.append(np.concatenate(cells), 1.0) @ space.weights(model) == pytest.approx(
-        score + model.intercept[0]
-    )
-
-
 def test_no_two_records_are_farther_apart_than_is_paid_for():
     _, space, _ = _opened(MODEL)
     for one in space.columns:
@@ -94,12 +86,14 @@ def test_no_two_records_are_farther_apart_than_is_paid_for():
         assert apart <= _farthest(one.counted)
     rng = np.random.default_rng(0)
     codes = [rng.integers(0, len(one.table), 500) for one in space.columns]
-    tables, _ = space.scaled(space.summed(codes).astype(float), 500)
-    before = space.products(codes, tables)
-    for _ in range(20):
-        other = [np.append(rng.integers(0, at.max() + 1), at[1:]) for at in codes]
-        moved = np.abs(space.products(other, tables) - before).sum()
-        assert moved <= space.largest(1.0, tables).sensitivity
+    tables, deviations = space.scaled(space.summed(codes).astype(float), 500)
+    longest = int(sum(np.abs(table).sum(axis=1).max() for table in tables))
+    for most in (longest, int(deviations.sum()), longest // 5):
+        before = space.products(codes, tables, most)
+        for _ in range(20):
+            other = [np.append(rng.integers(0, at.max() + 1), at[1:]) for at in codes]
+            moved = np.abs(space.products(other, tables, most) - before).sum()
+            assert moved <= space.largest(1.0, tables, most).sensitivity
 
 
 def test_it_is_paid_for_before_noise_is_drawn():
@@ -142,12 +136,27 @@ def test_other_fits_have_no_intervals(other):
         infer(fitted(TABLE, **other), TABLE, epsilon=0.3)
 
 
-def test_lines_that_are_cut_have_no_odds_ratios():
-    """Of 25 draws with a cut line two covered what the log odds really were."""
-    age = Number("age", bounds=(18, 100), mean=50, sd=15)
-    cut = replace(SCHEMA, features=(age, *SCHEMA.features[1:]))
-    with pytest.raises(InvalidParameter, match="bounds alone"):
-        infer(fitted(TABLE, schema=cut), TABLE, epsilon=0.3)
+def test_numbers_with_mean_and_deviation_have_lines_from_bound_to_bound():
+    """Of 25 draws with a line that was cut two covered what the log odds really were."""
+    age = Number("age", bounds=(18, 100), mean=50, sd=15, missing="center")
+    whole, inside = replace(SCHEMA, features=(age, *SCHEMA.features[1:])), []
+    for seed in range(10):
+        table = cohort(seed)
+        found = infer(fitted(table, schema=whole), table, epsilon=0.3, random_state=seed).lines[0]
+        assert (found.term, found.unit) == ("age", 10.0)
+        inside.append(found.low <= TRUTH["age"] / 2 <= found.high)
+    assert sum(inside) >= 8
+    column = whole.encoder(form="straight").columns[0].table
+    assert (column[0, 0], column[-2, 0]) == (-1, 1)
+    assert column[-1, 0] == pytest.approx((50 - 59) / 41)  # one that is missing is at the mean
+
+
+def test_a_group_that_noise_hides_is_named():
+    rare = TABLE.assign(smoker=np.where(np.arange(N) < 30, "former", TABLE["smoker"]))
+    rare.loc[30:, "smoker"] = rare.loc[30:, "smoker"].replace("former", "never")
+    found = infer(fitted(rare), rare, epsilon=0.3, random_state=1)
+    assert found.more_records["smoker=former"] > 1
+    assert "smoker=current" not in found.more_records
 
 
 def test_other_records_than_those_of_the_fit_are_refused():
@@ -170,7 +179,7 @@ def test_correlations_of_skewed_numbers_within_wide_bounds_are_seen():
     space = _Space(tuple(columns), (), *np.zeros((3, 1)))
     codes = [feature.vertices(cells[feature.column]) for feature in features]
     tables, deviations = space.scaled(space.summed(codes).astype(float), 4000)
-    found = space.products(codes, tables) / (4000 * 64 * deviations)
+    found = space.products(codes, tables, 999) / (4000 * 64 * deviations)
     assert found.min() > 0.6  # it was .08, of .95
 
 
