@@ -59,7 +59,9 @@ class World:
         p = special.expit(self.rows[at] @ self.theta)
         outcome = self.schema.outcome
         assert outcome is not None
-        no, yes = outcome.names
+        no, yes = (
+            outcome.names if not outcome.negative else (outcome.negative[0], outcome.positive[0])
+        )
         label = np.where(rng.random(n) < p, yes, no)
         table = self.columns.iloc[at].reset_index(drop=True).assign(**{outcome.column: label})
         seen = (self.rows[at].T * (p * (1 - p))) @ self.rows[at]

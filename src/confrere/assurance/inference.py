@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise, product, starmap
 from typing import Any, NamedTuple, Self
 
@@ -413,19 +413,9 @@ class Inference(Summary):
     simulated: bool = False  #: Whether the noise came from a seed
 
     def quality(self) -> dict[str, Any]:
-        """Return the odds ratios as plain values: what a release's card can hold."""
-        found = [
-            {
-                "name": f"odds ratio, {one.term}, {one.unit:g} {one.unit_name}".strip(),
-                "value": one.odds_ratio,
-                "low": one.or_low,
-                "high": one.or_high,
-            }
-            for one in self.lines
-            if not math.isnan(one.odds_ratio)
-        ]
+        """Return the table as plain values: what a release's card can hold."""
         told = {"records": self.records, "confidence": self.confidence, "positive": None}
-        return told | {"measures": found, "calibration": []}
+        return told | {"terms": [asdict(one) for one in self.lines], "note": self.note}
 
 
 def infer(
@@ -530,18 +520,19 @@ def _told(
     lines, more = [], {}
     for j, term in enumerate(space.terms):
         value, error = float(estimates[j]), math.sqrt(float(clear[j] + noise[j]))
-        told: dict[str, Any] = {"coefficient": math.nan if ahead else value}
+        told: dict[str, Any] = {"coefficient": None if ahead else value}
         if needed[j] > 1:
             more[term.term] = float(np.ceil(needed[j]))
-            told["coefficient"] = math.nan
+            told["coefficient"] = None
         else:
             ends = (0.0 if ahead else value) + z * error * np.array([-1.0, 1.0])
             told |= dict(zip(("low", "high"), ends.tolist(), strict=True))
             if not ahead:
                 told["p"] = float(2 * special.ndtr(-abs(value) / error))
             if not term.constant:
-                ratios = np.exp(np.append(told["coefficient"], ends)).tolist()
-                told |= dict(zip(("odds_ratio", "or_low", "or_high"), ratios, strict=True))
+                ratios = np.exp(ends).tolist()
+                told |= dict(zip(("or_low", "or_high"), ratios, strict=True))
+                told["odds_ratio"] = None if ahead else math.exp(value)
         lines.append(TermLine(term=term.term, unit=term.unit, unit_name=term.unit_name, **told))
     note = f"{confidence:.0%} intervals. {_AHEAD if ahead else _NOTE}"
     refused = [f"{name} ({k:.0f} times the records would do)" for name, k in more.items()]

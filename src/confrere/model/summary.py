@@ -8,11 +8,11 @@ of what was released and of public facts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import ConfigDict
 from typing_extensions import override
 
 from confrere.arrays import Floats
@@ -37,7 +37,7 @@ class Effect:
     """Two raw rows that differ in one column, or all of the reference person."""
 
     term: str
-    unit: float  #: The change of the raw column that the coefficient stands for
+    unit: float | None  #: The change of the raw column that the coefficient stands for
     unit_name: str
     moved: Floats  #: What that does to the encoded columns, before weights and bounds
     constant: float = 0.0  #: And to the constant
@@ -50,57 +50,60 @@ def effects(encoder: SchemaEncoder) -> list[Effect]:
     found, person = [], np.zeros(ends[-1])
     for k, (feature, column) in enumerate(zip(encoder.schema.features, columns, strict=True)):
         own = slice(ends[k], ends[k + 1])
-        person[own] = column.table[reference(feature)]
-        for term, unit, name, moved in _effects(feature, column):
+        base, terms = _terms(feature, column)
+        person[own] = column.table[base]
+        for term, unit, name, moved in terms:
             whole = np.zeros(ends[-1])
             whole[own] = moved
             found.append(Effect(term, unit, name, whole))
-    return [*found, Effect("intercept", math.nan, "reference person", person, 1.0)]
+    return [*found, Effect("intercept", None, "reference person", person, 1.0)]
 
 
-def reference(feature: Feature) -> int:
-    """Return the vertex of the reference person: the middle, no, the most frequent declared."""
+_Term = tuple[str, float, str, Floats]
+
+
+def _terms(feature: Feature, column: Encoded) -> tuple[int, list[_Term]]:
+    """Return the vertex of the reference person, and what differs from it.
+
+    The middle, no, the most frequent declared value.
+    """
+    table, name = column.table, feature.column
     if isinstance(feature, Number | Ordered):
-        return int(np.argmin(np.abs(_points(feature) - feature.moments()[0])))
-    return 0 if isinstance(feature, Flag) else int(np.argmax(frequencies(feature)[:-1]))
+        points = feature.points() if isinstance(feature, Number) else feature.ranks()
+        middle = feature.moments()[0]
+        base, terms = int(np.argmin(np.abs(points - middle))), [_line(feature, column, points)]
+    elif isinstance(feature, Flag):
+        base, terms = 0, [(name, 1.0, "yes against no", table[1] - table[0])]
+    else:
+        base = int(np.argmax(frequencies(feature)[:-1]))
+        own = column.names[: len(column.names) - feature.has_indicator]
+        told = f"against {own[base].removeprefix(f'{name}=')}"
+        each = zip(own, table, strict=False)
+        terms = [(term, 1.0, told, row - table[base]) for term, row in each if term != own[base]]
+    if feature.has_indicator:
+        terms.append(
+            (f"{name}=missing", 1.0, "against the reference person", table[-1] - table[base])
+        )
+    return base, terms
 
 
-def _points(feature: Number | Ordered) -> Floats:
-    return feature.points() if isinstance(feature, Number) else feature.ranks()
-
-
-def _line(feature: Number | Ordered, column: Encoded) -> tuple[str, float, str, Floats]:
-    points, table = _points(feature), column.table
-    logged = feature if isinstance(feature, Number) and feature.log else None
+def _line(feature: Number | Ordered, column: Encoded, points: Floats) -> _Term:
+    table = column.table
     # Where the column is not cut: there a line is straight.
     ends = [np.all(table[: len(points)] == table[i], axis=1) for i in (0, len(points) - 1)]
     first, last = int(np.flatnonzero(ends[0]).max()), int(np.flatnonzero(ends[1]).min())
     unit, moved = float(points[last] - points[first]), table[last] - table[first]
-    raw = points if logged is None else logged.bounds[0] + np.expm1(points)
+    raw, logged = points, False
+    if isinstance(feature, Number) and feature.log:
+        raw, logged = feature.bounds[0] + np.expm1(points), True
     told = f"from {raw[first]:.4g} to {raw[last]:.4g}"
     if column.block.smooth <= 2:
-        own = round_unit(feature.moments()[1])
-        if logged is not None or isinstance(feature, Ordered):
-            own = 1.0
+        ranked = logged or isinstance(feature, Ordered)
+        own = 1.0 if ranked else round_unit(feature.moments()[1])
         unit, moved = own, moved * (own / unit)
-        told = told if logged is None else f"of log(1 + x - {logged.bounds[0]:g}), {told}"
+        base = f" - {raw[0]:g}" if raw[0] else ""
+        told = f"of log(1 + x{base}), {told}" if logged else told
     return feature.column, unit, told, moved
-
-
-def _effects(feature: Feature, column: Encoded) -> Iterator[tuple[str, float, str, Floats]]:
-    table, name, base = column.table, feature.column, reference(feature)
-    if isinstance(feature, Number | Ordered):
-        yield _line(feature, column)
-    elif isinstance(feature, Flag):
-        yield name, 1.0, "yes against no", table[1] - table[0]
-    else:
-        own_names = column.names[: len(column.names) - feature.has_indicator]
-        told = f"against {own_names[base].removeprefix(f'{name}=')}"
-        for place, term in enumerate(own_names):
-            if place != base:
-                yield term, 1.0, told, table[place] - table[base]
-    if feature.has_indicator:
-        yield f"{name}=missing", 1.0, "against the reference person", table[-1] - table[base]
 
 
 def round_unit(spread: float) -> float:
@@ -111,18 +114,20 @@ def round_unit(spread: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class TermLine:
-    """What is said of one term; NaN where nothing can be."""
+    """What is said of one term; None where nothing can be."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     term: str
-    unit: float
+    unit: float | None
     unit_name: str
-    coefficient: float
-    low: float = math.nan
-    high: float = math.nan
-    odds_ratio: float = math.nan
-    or_low: float = math.nan
-    or_high: float = math.nan
-    p: float = math.nan
+    coefficient: float | None
+    low: float | None = None
+    high: float | None = None
+    odds_ratio: float | None = None
+    or_low: float | None = None
+    or_high: float | None = None
+    p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -133,9 +138,9 @@ class Summary(Shown):
     note: str  #: What the numbers may be read as
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the table by its columns."""
-        names = TermLine.__dataclass_fields__
-        return {name: [getattr(line, name) for line in self.lines] for name in names}
+        """Return the table by its columns; NaN where nothing can be said."""
+        rows = [[math.nan if one is None else one for one in vars(x).values()] for x in self.lines]
+        return dict(zip(vars(self.lines[0]), map(list, zip(*rows, strict=True)), strict=True))
 
     def frame(self) -> Any:
         """Return a data frame; without pandas its columns."""
@@ -148,14 +153,11 @@ class Summary(Shown):
     @property
     def table(self) -> Table:
         """The table for people: without columns that say nothing."""
-        said = {
-            name: column
-            for name, column in self.columns().items()
-            if any(isinstance(one, str) or not math.isnan(one) for one in column)
-        }
-        shown = [[_shown(one) for one in column] for column in said.values()]
+        shown = {name: list(map(_shown, column)) for name, column in self.columns().items()}
+        said = {name: column for name, column in shown.items() if any(column)}
         numbers = [name for name in said if name not in ("term", "unit_name")]
-        return Table(list(said), list(zip(*shown, strict=True)), right=numbers, title="Model")
+        rows = list(zip(*said.values(), strict=True))
+        return Table(list(said), rows, right=numbers, title="Model")
 
     @override
     def view(self) -> Panel:
@@ -163,9 +165,8 @@ class Summary(Shown):
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if math.isnan(value) else f"{value:.3g}"
+    text = value if isinstance(value, str) else f"{value:.3g}"
+    return "" if text == "nan" else text
 
 
 def summarised(model: Linear) -> Summary:
@@ -175,7 +176,7 @@ def summarised(model: Linear) -> Summary:
         rows: Floats = np.eye(len(model.features))
         pairs = zip(model.features, rows, strict=True)
         found = [Effect(name, 1.0, "as given", row) for name, row in pairs]
-        found.append(Effect("intercept", math.nan, "", 0 * rows[0], 1.0))
+        found.append(Effect("intercept", None, "", 0 * rows[0], 1.0))
     else:
         encoder = model.encoder.transformer()
         found = effects(encoder)

@@ -17,10 +17,10 @@ from confrere.release.card import (
     card_schema,
 )
 from confrere.release.folder import read_folder
-from confrere.release.pages import card_page
 from confrere.release.release import (
     Release,
     Simulated,
+    card_page,
     load_rehearsal,
     load_release,
     sign_release,

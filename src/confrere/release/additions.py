@@ -19,7 +19,8 @@ from pydantic import BaseModel, Field, TypeAdapter
 from confrere.errors import InvalidParameter, InvalidRelease, SignatureError, SimulatedRelease
 from confrere.ledger import Receipt
 from confrere.model.strict_json import canonical_bytes, json_bytes, read_json, validated
-from confrere.release.card import STRICT, ReceiptForm, ReleaseId, Sha256, Text, Time
+from confrere.model.summary import TermLine
+from confrere.release.card import STRICT, Line, ReceiptForm, ReleaseId, Sha256, Text, Time
 from confrere.release.folder import (
     ADDITIONS,
     PARTY,
@@ -58,6 +59,12 @@ class Measure(_Part):
     low: float
     high: float
 
+    def __str__(self) -> str:
+        """Return it for people; an interval that excludes nothing is none."""
+        if (self.low, self.high) == (0, 1):
+            return "not measurable at this epsilon"
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
 
 class CalibrationRange(_Part):
     """Records whose predicted probability lies in a range: how many, and the share of positives."""
@@ -76,8 +83,10 @@ class Quality(_Part):
     records: Annotated[int, Field(gt=0)]
     confidence: Annotated[float, Field(gt=0, lt=1)]
     positive: Text | None = None
-    measures: Annotated[list[Measure], Field(min_length=1)]
+    measures: list[Measure] = Field(default_factory=list)
     calibration: list[CalibrationRange] = Field(default_factory=list)
+    terms: list[TermLine] = Field(default_factory=list)  #: Of a model that is read
+    note: Line = ""  #: What they may be read as
 
     def digest(self) -> str:
         """Return the hash that the ledger's row holds."""
@@ -85,8 +94,8 @@ class Quality(_Part):
 
 
 def quality_digest(found: Mapping[str, Any]) -> str:
-    """Return the hash of what an evaluation found, as plain values."""
-    return sha256(canonical_bytes(found))
+    """Return the hash of what an evaluation found, as plain values; without what it did not."""
+    return sha256(canonical_bytes({key: one for key, one in found.items() if one}))
 
 
 class Addition(_Part):

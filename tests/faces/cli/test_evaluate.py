@@ -69,8 +69,8 @@ def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):
     assert load_release("r").receipt.row != ledger.entries()[-1].row
 
 
-@pytest.mark.parametrize(("epsilon", "written"), [(9.0, True), (0.01, False)])
-def test_odds_ratios_are_paid_for_and_added_as_far_as_noise_leaves_any(line, key, epsilon, written):
+@pytest.mark.parametrize(("epsilon", "estimable"), [(9.0, True), (0.01, False)])
+def test_odds_ratios_are_paid_for_added_and_shown(line, key, epsilon, estimable):
     ledger, table = Ledger("local/main.ledger"), cohort(0)
     ledger.open_account("a", epsilon=20.0)
     made = fitted_for_inference(table, epsilon=epsilon, random_state=None, budget=ledger)
@@ -78,8 +78,13 @@ def test_odds_ratios_are_paid_for_and_added_as_far_as_noise_leaves_any(line, key
     table.to_parquet("t.parquet")
     asked = ("evaluate", "r", "t.parquet", *options(key=key), "--odds-ratios")
     answer = line.json(*asked, "--yes")
-    names = [one["name"] for one in answer["data"]["quality"]["measures"]]
-    assert ("odds ratio, male, 1 yes against no" in names) == written == bool(names)
-    assert (answer["data"]["addition"] is not None) == written
+    terms = {one["term"]: one for one in answer["data"]["quality"]["terms"]}
+    assert (terms["male"]["odds_ratio"] is not None) == estimable
     line("verify", "r", "--ledger", "local/main.ledger")
+    shown = line("release", "show", "r").stdout
+    assert ("male (" in shown) != estimable  # among those that need more records
+    line("release", "page", "r", "--out", "page.html")
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert ('<th class="number">odds ratio</th>' in page) == estimable
+    assert "for ε&#8239;=&#8239;0.5 of their own" in page
     assert ledger.spent("a") == epsilon + 0.5

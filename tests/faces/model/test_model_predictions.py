@@ -19,7 +19,7 @@ from confrere.errors import InvalidData
 from confrere.model import Linear, Model
 from confrere.model.model_json import vectors_of
 from confrere.model.onnx_graph import onnx_bytes
-from confrere.release.pages import README
+from confrere.release.release import README
 from tests.faces.model.examples import MODELS, linear
 
 everything = pytest.mark.parametrize("name", MODELS)

@@ -8,7 +8,7 @@ import pytest
 
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.release import card_page
-from confrere.release.pages import bent_columns
+from confrere.release.release import bent_columns
 from confrere.schema import Category, Flag, Label, Number
 
 SCHEMA = PublicSchema(

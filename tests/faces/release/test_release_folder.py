@@ -30,7 +30,7 @@ from confrere.release import (
 from confrere.release import folder as folder_module
 from confrere.release.card import SCHEMA
 from confrere.release.folder import write_folder
-from confrere.release.pages import README
+from confrere.release.release import README
 from confrere.release.signing import NAMESPACE
 from tests.world import each
 

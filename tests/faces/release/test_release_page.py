@@ -8,8 +8,8 @@ from tests.world import Page
 
 SECTIONS = [
     *("The guarantee", "In words", "Protected against whom, who sees what", "Not protected"),
-    *("Budget before and after", "How", "Limits", "Quality", "Approvals", "Why this ε"),
-    *("How to check",),
+    *("Budget before and after", "How", "Limits", "Quality", "The model", "Approvals"),
+    *("Why this ε", "How to check"),
 ]
 
 
