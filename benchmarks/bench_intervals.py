@@ -95,9 +95,7 @@ def measured(name: str, n: int, epsilon: float, draws: int) -> dict[str, Any]:
         settings: dict[str, Any] = {"schema": made.schema, "purpose": "inference"}
         fit = PrivateLogisticRegression((1 - PART) * epsilon, random_state=seed, **settings)
         found = infer(fit.fit(table), table, epsilon=PART * epsilon, random_state=seed)
-        low, high = (
-            np.array([getattr(one, end) for one in found.lines]) for end in ("low", "high")
-        )
+        low, high = (np.array(found.columns()[end]) for end in ("low", "high"))
         told = np.isfinite(low)
         shown.append(told)
         inside.append(np.where(told, (low <= made.truth) & (made.truth <= high), math.nan))

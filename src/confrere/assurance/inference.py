@@ -439,8 +439,8 @@ def infer(
     table : table, optional
         The records that the model was learned from, once more.
     epsilon : float
-        What means, shares and largest correlations of the columns cost, beside the fit: a sixth of
-        the fit's is about right.
+        What means, shares and largest correlations of the columns cost, beside the fit: a quarter
+        of the fit's is about right.
     n_samples : int, optional
         A public number of records, in place of ``table``: nothing is spent, and how wide intervals
         will be follows from declared facts. The model need not be fitted.

@@ -633,7 +633,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         ``alpha`` speak of columns one by one.
     purpose : {"prediction", "inference"}
         ``"inference"`` is for coefficients that are read as log odds: the logistic loss and, where
-        a schema is given, its geometry with straight lines, around its base rate alone; the
+        a schema is given, its geometry with lines in all of their bounds, around its base rate; the
         automatic ridge is the least at which it costs no noise, ``2 / epsilon`` of the summed loss.
         For predictions the loss goes on linearly where its slope reaches one half: about half the
         noise. More than two classes have the softmax loss.
