@@ -88,10 +88,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Public norm that rows are divided by, and beyond which they are shrunk; the schema's own
         unless given.
     form : {"standardised", "linear", "curves", "straight"}, default="standardised"
-        All others are for noise that is shaped like the rows: numbers lie in an interval (where
-        lines are ``"straight"``, in all of their bounds), or become hats, and of a category's
-        columns one is one. The whole row is divided by a power of two, so that its norm is at
-        most 1.
+        All others are for noise that is shaped like the rows: numbers lie in an interval (of
+        ``"straight"`` lines between all bounds), or become hats, and of a category's columns one
+        is one. The whole row is divided by a power of two, so that its norm is at most 1.
     """
 
     schema: PublicSchema

@@ -57,9 +57,6 @@ REACH, KNOTS_REACH = 1.5, 2.5
 #: cut at :data:`REACH` standard deviations.
 SPREAD = 1 / 3
 
-#: The least that is made of it where a declared deviation is small beside the bounds.
-LEAST = 0.001
-
 #: Points of a number's grid; between whole bounds so many steps at most, of which a declared
 #: deviation has as many at least.
 POINTS, WHOLE, FINE = 1024, 1000, 32
@@ -67,8 +64,7 @@ POINTS, WHOLE, FINE = 1024, 1000, 32
 #: A scale is longer by this share, so that rounding keeps numbers within one.
 HAIR = 1e-12
 
-#: How columns are encoded: for a ball, or for a body, with lines that are cut where they get rare,
-#: with curves, or with lines from bound to bound.
+#: How columns are encoded: for a ball, or for a body with lines (cut, or straight) or with curves.
 Form: TypeAlias = Literal["standardised", "linear", "curves", "straight"]
 
 #: A column in the closed language, as plain values.
@@ -346,10 +342,8 @@ class Feature(Declared):
             own = np.column_stack([own, np.full(len(own), present)])
         elif self.missing is None:
             missing = None
-        elif self._stands_in:
-            missing = own[self._vertex(self.missing)]
-        elif form == "straight" and isinstance(self, Number):  # drawn around another centre
-            missing = own[np.argmin(np.abs(self.points() - self.moments()[0]))]
+        elif (place := self._instead(form)) is not None:
+            missing = own[place]
         unknown = None
         if self.collects:
             told_so: Any = getattr(self, "unknown", None)
@@ -373,6 +367,10 @@ class Feature(Declared):
             hats = (f"{self.column}~{j + 1}" for j in range(len(block.line)))
             names = (*hats, *names[1:])
         return Encoded(names, block, table, told)
+
+    def _instead(self, form: Form) -> int | None:  # noqa: ARG002
+        """Return the vertex that a missing value is, if it is one."""
+        return None if self.missing in (None, INDICATOR, CENTER) else self._vertex(self.missing)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -492,9 +490,6 @@ class Number(Feature):
         """Return centre and scale: as declared, or the middle and the half-width of the bounds."""
         if self.mean is not None and self.sd is not None:
             return self.mean, self.sd
-        return self._middle()
-
-    def _middle(self) -> tuple[float, float]:
         low, high = self.range()
         return (low + high) / 2, (high - low) / 2
 
@@ -598,10 +593,16 @@ class Number(Feature):
         return self.bounds[0] + np.expm1(scaled) if self.log else scaled
 
     @override
+    def _instead(self, form: Form) -> int | None:
+        if form != "straight" or self.missing != CENTER:
+            return super()._instead(form)
+        return int(np.argmin(np.abs(self.points() - self.moments()[0])))  # drawn around another
+
+    @override
     def _encoded(self, form: Form) -> Basis:
         whole, shaped = form == "straight", form != "standardised"
         known = self.mean is not None and not whole
-        centre, scale = self._middle() if whole else self.moments()
+        centre, scale = (replace(self, mean=None, sd=None) if whole else self).moments()
         clip, u = self.bounds, self.points()
         (bottom, top), clock = self._reached(REACH), self._clock()
         bent = self.knots(form == "curves") if shaped and not whole else ()
@@ -625,7 +626,7 @@ class Number(Feature):
         if not knots:
             spread = 1.0 if known and not shaped else SPREAD
             if whole and self.sd is not None:  # between wide bounds most records are alike
-                spread = float(np.clip((self.sd / scale) ** 2, LEAST, SPREAD))
+                spread = float(np.clip((self.sd / scale) ** 2, 0.001, SPREAD))
             block = BodyBlock(1, "number", spread)
             return (u[:, None], (centre,), (scale,), block, told)
         # A straight line around the middle, cut where a line is cut. Knots that nobody expected may
