@@ -331,7 +331,7 @@ class Feature(Declared):
         """
         basis, centre, scale, block, more = self._encoded(form)
         own = (basis - np.array(centre)) / np.array(scale)
-        missing: Floats | None = np.zeros(own.shape[1])
+        missing: Floats | None = more.pop("usual", np.zeros(own.shape[1]))
         if self.has_indicator:
             p = self.missing_share or 0.5
             deviation = float(np.sqrt(p * (1 - p)))
@@ -342,8 +342,8 @@ class Feature(Declared):
             own = np.column_stack([own, np.full(len(own), present)])
         elif self.missing is None:
             missing = None
-        elif (place := self._instead(form)) is not None:
-            missing = own[place]
+        elif self._stands_in:
+            missing = own[self._vertex(self.missing)]
         unknown = None
         if self.collects:
             told_so: Any = getattr(self, "unknown", None)
@@ -367,10 +367,6 @@ class Feature(Declared):
             hats = (f"{self.column}~{j + 1}" for j in range(len(block.line)))
             names = (*hats, *names[1:])
         return Encoded(names, block, table, told)
-
-    def _instead(self, form: Form) -> int | None:  # noqa: ARG002
-        """Return the vertex that a missing value is, if it is one."""
-        return None if self.missing in (None, INDICATOR, CENTER) else self._vertex(self.missing)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -593,12 +589,6 @@ class Number(Feature):
         return self.bounds[0] + np.expm1(scaled) if self.log else scaled
 
     @override
-    def _instead(self, form: Form) -> int | None:
-        if form != "straight" or self.missing != CENTER:
-            return super()._instead(form)
-        return int(np.argmin(np.abs(self.points() - self.moments()[0])))  # drawn around another
-
-    @override
     def _encoded(self, form: Form) -> Basis:
         whole, shaped = form == "straight", form != "standardised"
         known = self.mean is not None and not whole
@@ -622,6 +612,7 @@ class Number(Feature):
             "steps": self._grid[1],
             "knots": list(knots),
             **({} if clock is None else {"dates": list(clock)}),
+            **({"usual": (np.array(self.moments()[:1]) - centre) / scale} if whole else {}),
         }
         if not knots:
             spread = 1.0 if known and not shaped else SPREAD

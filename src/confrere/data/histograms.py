@@ -9,6 +9,7 @@ import numpy as np
 
 from confrere.arrays import Floats, Integers
 from confrere.data.cells import as_cells
+from confrere.data.encoding import frequencies
 from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Number, Ordered
 
 #: Knots of a number, in declared deviations from its declared mean; or so many, evenly.
@@ -72,13 +73,9 @@ def _knots(feature: Number) -> Floats:
 
 def drawn_cells(feature: Feature, count: int, generator: np.random.Generator) -> Any:
     """Return so many cells of a column by its public facts alone."""
+    often = frequencies(feature)[:-1]
+    places = generator.choice(len(often), count, p=often / often.sum())
     if isinstance(feature, Number):
-        centre, scale = feature.moments()
-        low, high = feature.range()
-        drawn = generator.normal(centre, scale, count)
-        if feature.sd is None:
-            drawn = generator.uniform(low, high, count)
-        return feature.raw(np.clip(drawn, low, high))
-    known, often = feature.known, feature.often or ()
-    parts = np.array(often) / sum(often) if len(often) == len(known) else None
-    return [known[place] for place in generator.choice(len(known), count, p=parts)]
+        return feature.raw(feature.points()[places])
+    known = {int(feature.vertices(as_cells([value]))[0]): value for value in feature.known}
+    return [known[place] for place in places.tolist()]
