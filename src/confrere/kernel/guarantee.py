@@ -19,6 +19,7 @@ from dataclasses import MISSING, dataclass, fields
 from decimal import Context, Decimal, Inexact
 from enum import Enum, StrEnum
 from functools import lru_cache, reduce
+from numbers import Real
 from types import UnionType
 from typing import (
     Annotated,
@@ -28,9 +29,6 @@ from typing import (
     NamedTuple,
     Protocol,
     Self,
-    SupportsFloat,
-    TypeGuard,
-    TypeVar,
     Union,
     cast,
     dataclass_transform,
@@ -39,7 +37,7 @@ from typing import (
     get_type_hints,
 )
 
-from typing_extensions import override
+from typing_extensions import TypeIs, override
 
 from confrere.errors import CompositionError, InvalidParameter
 
@@ -181,20 +179,6 @@ def _checked(value: Any, name: str, hint: Any) -> Any:
     raise InvalidParameter(f"{name} must be {told}, got a {type(value).__name__}.")
 
 
-_SEEN: dict[tuple[type, str], Any] = {}
-_R = TypeVar("_R", bound=Record)
-
-
-def seen(of: type[_R], values: dict[str, Any]) -> _R:
-    """Read a record; rows of a ledger say the same again and again."""
-    key = (of, repr(values))
-    if key not in _SEEN:
-        if len(_SEEN) >= _MOST:
-            _SEEN.clear()
-        _SEEN[key] = of.from_dict(values)
-    return cast(_R, _SEEN[key])
-
-
 # -- promises --------------------------------------------------------------------------------------
 class Unit(StrEnum):
     """Whose presence the guarantee hides."""
@@ -232,16 +216,14 @@ def check_epsilon(value: object, name: str = "epsilon") -> float:
 
 def check_delta(value: object, name: str = "delta") -> float:
     """Return a delta as a float, or say what it must be."""
-    if not _number(value) or not 0 <= float(value) < 1:
+    number = float(value) if _is_number(value) else -1.0
+    if not 0 <= number < 1:
         raise InvalidParameter(f"{name} must be a number in [0, 1).")
-    return float(value)
+    return number
 
 
-def _number(value: object) -> TypeGuard[SupportsFloat]:
-    # What asks a protocol is slow, and ledgers are long.
-    return type(value) is float or (
-        not isinstance(value, bool) and isinstance(value, SupportsFloat)
-    )
+def _is_number(value: object) -> TypeIs[Real]:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_bound(value: object, name: str, why: str = "") -> float:
@@ -254,7 +236,7 @@ def check_bound(value: object, name: str, why: str = "") -> float:
 
 def check_positive(value: object, name: str) -> float:
     """Return ``value`` as a float if it is a number above zero."""
-    if not _number(value):
+    if not _is_number(value):
         raise InvalidParameter(f"{name} must be a number > 0, got a {type(value).__name__}.")
     number = float(value)
     if math.isnan(number) or number <= 0:
@@ -370,19 +352,16 @@ class Split(StrEnum):
 class PrivacyEvent(Record):
     """What one release, or several, did."""
 
-    kind: ClassVar[str] = ""
-
     @override
     def to_dict(self) -> dict[str, Any]:
-        return {"event": self.kind or type(self).__name__, **super().to_dict()}
+        return {"event": type(self).__name__, **super().to_dict()}
 
     @classmethod
     @override
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         if cls is not PrivacyEvent:
             return super().from_dict(values)
-        every, told = PrivacyEvent.__subclasses__(), dict(values)
-        kinds = {one.kind or one.__name__: one for one in every}
+        told, kinds = dict(values), {one.__name__: one for one in PrivacyEvent.__subclasses__()}
         kind = kinds.get(told.pop("event", ""))
         if kind is None:
             raise InvalidParameter(f"event must be one of {', '.join(sorted(kinds))}.")
@@ -431,8 +410,6 @@ class SharedSums(PrivacyEvent):
 
 class PartsApart(PrivacyEvent):
     """Releases from parts of the units that are disjoint, by a split that does not look."""
-
-    kind = "Apart"
 
     parts: tuple[PrivacyEvent, ...]
     split: Split

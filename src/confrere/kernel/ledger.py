@@ -36,6 +36,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import (
     Annotated,
@@ -84,7 +85,6 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
     check_text,
-    seen,
 )
 
 FIRST_BYTES = b'[1,"genesis",'
@@ -276,11 +276,9 @@ class LogFile(ABC):
         seq = self.tail.seq
         if seq and (size < self._end or self._line(seq) != self._tail_line):
             raise rolled_back(seq)
-        if not size:
-            raise NotALedger("the file is empty.")
+        if not seq and _read(self._descriptor, 0, len(FIRST_BYTES)) != FIRST_BYTES:
+            raise NotALedger("it is not a ledger; give the path of one, or a new path.")
         for line in self._new_lines():
-            if not self._offsets:
-                _check_beginning(line)
             try:
                 row = Row.parse(line, len(self._offsets) + 1)
             except LedgerTampered:
@@ -294,7 +292,6 @@ class LogFile(ABC):
                 )
             self._enter(row, line + b"\n")
         if not self.tail.seq:
-            _check_beginning(_read(self._descriptor, 0, 100))
             raise LedgerTampered("every row was removed.")
 
     def _new_lines(self) -> Iterator[bytes]:
@@ -447,11 +444,6 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
     return log
 
 
-def _check_beginning(line: bytes) -> None:
-    if not line.startswith(FIRST_BYTES):
-        raise NotALedger("it is not a ledger; give the path of one, or a new path.")
-
-
 FORMAT = 3
 #: What is read: rows of version 0.2 say the same, and what they noted besides is left aside.
 _READ = (2, FORMAT)
@@ -576,9 +568,14 @@ _NOTES = ("refused", "agreed", "witness")
 def said_by(row: Row) -> Any:
     """Return what a row says."""
     facts = row.facts
-    if row.kind == "charge":
-        facts.pop("detail", None)  # of 0.2
+    facts.pop("detail", None)  # of 0.2
     return _KINDS[row.kind].from_dict(facts)
+
+
+@lru_cache(4096)
+def _charge_in(body: str) -> Charge:
+    """Read what charges say again and again."""
+    return Charge.from_dict(_read_json(body))
 
 
 # -- receipts --------------------------------------------------------------------------------------
@@ -771,7 +768,7 @@ class Pages(LogFile):
         facts = row.facts
         spent, key = facts.pop("spent", None), facts.pop("key", None)
         facts.pop("detail", None)  # of 0.2
-        charge = seen(Charge, facts)
+        charge = _charge_in(canonical(facts))
         before = self.balances[charge.account]
         paid = before.booked if charge.booked else before.after
         after = paid(charge.guarantee, row.time)
