@@ -82,7 +82,7 @@ def test_the_first_row_of_every_method_is_compared_and_not_refuted(method):
 def test_made_up_neighbours_use_a_promise_up(row):
     sides = sides_of(row)
     claimed = sides.plan.guarantee()
-    rounds = sides.plan.protocol.rounds if row.method == "sums" and row.delta else 1
+    rounds = sides.plan.rounds if row.method == "sums" and row.delta else 1
     both = (
         densities_of([replace(term, name=f"{k}") for k in range(rounds) for term in terms])
         for terms in (sides.first, sides.second)

@@ -145,7 +145,8 @@ class Forecast(Shown):
         """The expected area, and between what 8 of 10 draws lie."""
         each = self.epsilon / math.sqrt(self.parties)
         allowed = allowance(each, self.n_samples * self.parties, delta=self.delta, loss=self.loss)
-        kept = kept_in_ball(allowed, self.n_features + 1, self.base_rate)
+        curvature = self.base_rate * (1 - self.base_rate)
+        kept = kept_in_ball(allowed, self.n_features + 1, curvature)
         return ExpectedArea(kept, self.auc, PLAIN)
 
     def noise(self, probability: float = 0.5) -> float:

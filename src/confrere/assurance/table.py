@@ -56,7 +56,7 @@ from confrere.methods.average import Averaging
 from confrere.methods.design import AddRemove
 from confrere.methods.plan import Plan, Term
 from confrere.methods.priors import CheckedPlan, PriorCheck
-from confrere.methods.sums import CountedSum, GradientRounds, OneMessage
+from confrere.methods.sums import CountedSum, GradientRounds
 from confrere.simulation import SeededSource
 
 COMPARED = ("ratio", "noise", "theorem", "price")
@@ -608,8 +608,8 @@ def _ways(plan: Any) -> Iterator[list[Guarantee]]:
 
 def _sums(row: AuditCase, sides: Sides) -> Iterator[tuple[SecureSum, int]]:
     """Yield every sum, and how often it may be asked for: rounds, and what is held in reserve."""
-    protocol = getattr(sides.plan, "protocol", None)
-    rounds = protocol.rounds if isinstance(protocol, OneMessage | GradientRounds) else 1
+    several = isinstance(getattr(sides.plan, "protocol", None), GradientRounds)
+    rounds = sides.plan.rounds if several else 1
     tries = _RESERVE if row.option == "reserve" or row.method == "table1" else 0
     for mechanism in sides.mechanisms:
         if isinstance(mechanism, SecureSum):

@@ -109,7 +109,7 @@ class Collaboration(ABC):
     prior: Prior | Floats | None = None
     belief: Belief = UNCHECKED  #: How far they are believed
     near: Near | None = None  #: What is known of the point, where it says more than a base rate
-    rounds: int = 1  #: How often parties release
+    rounds: int = 1  #: How often parties release; 0 is a rule of sizes
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -213,7 +213,7 @@ class CollaborativePlan(Plan[Linear]):
         facts = Facts(
             method=self.method,
             parties=len(made.sizes),
-            rounds=self.protocol.rounds,
+            rounds=self.rounds,
             n_samples=sum(made.sizes.values()),
             prior=made.prior,
             kept=None if shown is None else shown.kept,
@@ -230,8 +230,12 @@ class CollaborativePlan(Plan[Linear]):
         return PartyRows.of(data, len(self.sizes.counts))
 
     @property
+    def rounds(self) -> int:
+        return self.protocol.rounds or self.protocol.at(self.sizes).rounds
+
+    @property
     def batched(self) -> bool:
-        return self.protocol.rounds == 1  # rounds follow one another
+        return self.rounds == 1  # rounds follow one another
 
 
 _OUTPUT = "docs/proofs/output_perturbation.md"

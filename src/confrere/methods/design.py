@@ -77,9 +77,6 @@ from confrere.methods.sums import SUMMED, GradientRounds, LabelContrast, OneMess
 #: What noise is made for in a schema's coordinates by protocols between organisations.
 _LEAVES: dict[str, Leaf] = {"average": "Max", "ofpa": "L1"}  # of others L2
 
-#: Sums of gradients, unless told otherwise: more gained nothing, half as many lost .002.
-_ROUNDS = 20
-
 #: Methods that learn best from columns as they are: importances deal out epsilon to their groups.
 UNWEIGHTED = ("pst-f", "pst-h")
 
@@ -265,7 +262,7 @@ class Settings:
         if self.kind == "plr":
             each += [np.ndim(self.alpha) > 0]
         if self.kind == "collaborative":
-            each += [self.method != "average" and not self.contrasts(n_classes), self.delta > 0]
+            each += [self.method != "average" and not self.contrasts(n_classes)]
         if self.kind == "pst-f":
             each += [self.delta > 0, n_classes > 2]
             each += [self.importance is not None]
@@ -684,7 +681,9 @@ def design_protocol(
         }
         if not asked.delta:
             return OneMessage(**common)
-        return GradientRounds(**common, rounds=_ROUNDS if asked.rounds == 1 else asked.rounds)
+        return GradientRounds(**common, rounds=0 if asked.rounds == 1 else asked.rounds)
+    if method == "average" and shaped is not None and asked.geometry == "auto":
+        common["delta"] = 0.0  # which bought nothing there
     return Averaging(
         **common,
         rounds=asked.rounds,

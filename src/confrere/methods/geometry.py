@@ -497,9 +497,9 @@ class ExpectedArea:
 OF_EXPERTS = ExpectedArea(KNOWN, exponent=OPINION)
 
 
-def kept_in_ball(allowed: Allowance, size: int, base_rate: float = 0.5) -> float:
+def kept_in_ball(allowed: Allowance, size: int, curvature: float = CURVATURE) -> float:
     """Return the share of the log odds' variance that survives in a ball of so many weights."""
-    curved = SEEN * allowed.records * min(CURVATURE, base_rate * (1 - base_rate)) / size
+    curved = SEEN * allowed.records * min(CURVATURE, curvature) / size
     kept = LOG_ODDS * curved
     return kept / (kept + 1 + allowed.noise(size) / curved) if curved else 0.0
 

@@ -51,6 +51,7 @@ from confrere.methods.geometry import (
     SchemaGeometry,
     exponent_of,
     factors_of,
+    kept_in_ball,
     prior_scale,
     varied,
 )
@@ -61,6 +62,9 @@ from confrere.solver.quadratic import roundings, row_products
 
 #: Ridge of one message: this times weights over epsilon, for all records together.
 _ONE_MESSAGE = 0.9
+
+#: How many rounds there are where less than so much of the signal survives, and where more does.
+_ROUNDS, _CLEAR = (5, 20), 0.85
 
 #: Smallest gradient that a party solves to.
 _TOLERANCE = 1e-6
@@ -249,6 +253,14 @@ class GradientRounds(Sums):
         super().__post_init__()
         if not 0 < self.delta < 1:
             raise InvalidParameter("delta must lie between 0 and 1.")
+
+    def at(self, sizes: Sizes) -> Self:
+        """Return the same in its coordinates, with few rounds where noise hides much: a rule."""
+        made = super().at(sizes)
+        if made.rounds:
+            return made
+        kept = kept_in_ball(made.allowed(sizes), made.space.size, made.curvature)
+        return replace(made, rounds=_ROUNDS[kept >= _CLEAR])
 
     def mechanism(self, sizes: Sizes) -> SecureSum:
         largest = self._most(sizes)

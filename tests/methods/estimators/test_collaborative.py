@@ -33,6 +33,15 @@ def test_rounds_share_one_price(ledger, rounds):
         model.fit(X, Y, party=PARTY)
 
 
+def test_sums_have_few_rounds_where_noise_hides_much():
+    for epsilon, rounds in ((0.05, 5), (10.0, 20)):
+        how = {"method": "sums", "delta": 1e-6, "random_state": 0}
+        assert (
+            CollaborativeClassifier(epsilon, **how).fit(X, Y, party=PARTY).model_.facts.rounds
+            == rounds
+        )
+
+
 def test_one_party_is_private_logistic_regression():
     settings = {"epsilon": 1e6, "alpha": 0.1, "data_norm": 1.5, "random_state": 0}
     alone = CollaborativeClassifier(**settings).fit(X, Y)

@@ -137,14 +137,16 @@ def test_what_is_given_column_by_column_must_fit_the_body_s_columns(named):
     assert PrivateLogisticRegression(**each)._encoder(1000).form == "standardised"
 
 
-def test_one_organisation_spends_no_delta_in_a_body():
+@pytest.mark.parametrize("estimator", [PrivateLogisticRegression, CollaborativeClassifier])
+def test_no_delta_is_spent_in_a_body_by_the_rule(estimator):
     rows = table()
     settings = {"epsilon": 4.0, "schema": SCHEMA, "random_state": 0}
-    model = PrivateLogisticRegression(**settings, delta=1e-6).fit(rows)
+    whose = {} if estimator is PrivateLogisticRegression else {"party": rows["job"]}
+    model = estimator(**settings, delta=1e-6).fit(rows, **whose)
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 0.0)
-    pure = PrivateLogisticRegression(**settings).fit(rows)
+    pure = estimator(**settings).fit(rows, **whose)
     assert np.array_equal(model.model_.coef, pure.model_.coef)
-    ball = PrivateLogisticRegression(**settings, delta=1e-06, geometry="l2").fit(rows)
+    ball = estimator(**settings, delta=1e-06, geometry="l2").fit(rows, **whose)
     assert ball.guarantee_.delta == 1e-6
 
 
