@@ -161,8 +161,10 @@ def _objects(column: str, cells: list[object]) -> Cells:
         found = [places.setdefault(cell, len(places)) for cell in cells]
     except TypeError:
         raise _not_plain(column) from None
-    kinds = {kind for kind in {*map(type, cells)} if kind.__name__ not in ("NAType", "NaTType")}
-    if not all(issubclass(kind, _PLAIN) for kind in kinds):
+    kinds = {*map(type, cells)}
+    if not all(
+        kind.__name__ in ("NAType", "NaTType") or issubclass(kind, _PLAIN) for kind in kinds
+    ):
         raise _not_plain(column)
     meant = [meaning(cell) for cell in places]
     texts = [repr(one) if isinstance(one, float) else one for one in meant]
@@ -399,9 +401,10 @@ class UnitCounts:
         rows = np.bincount(places, minlength=len(units)).tolist()
         self._seen.update(dict(zip(units, rows, strict=True)))
         order = np.argsort(places, kind="stable")
-        new = np.diff(places[order], prepend=-1) != 0
         earlier = np.empty_like(order)
-        earlier[order] = np.arange(len(order)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+        earlier[order] = np.arange(len(order)) - np.searchsorted(
+            places, places[order], sorter=order
+        )
         return before + earlier < self.most, int(np.count_nonzero(nobody))
 
 
@@ -434,13 +437,11 @@ def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
     if classes is not None:
         declared = np.unique(np.asarray(classes))
         meant = {meaning(label) for label in declared.tolist()}
-        if declared.ndim != 1 or len(meant) != np.size(classes) or None in meant:
+        if len(meant) != np.size(classes) or None in meant or len(meant) < 2:
             raise InvalidParameter(
-                "classes must be a flat list of labels that mean different things: texts of one "
-                "number are one label, and texts such as NA are none."
+                "classes must be a flat list of two labels or more that mean different things: "
+                "texts of one number are one label, and texts such as NA are none."
             )
-        if len(declared) < 2:
-            raise InvalidParameter("classes must name at least two labels.")
         return declared
     categories = getattr(getattr(y, "dtype", None), "categories", None)
     if categories is not None and len(categories) > 1:
@@ -628,9 +629,8 @@ class Coded:
             part = slice(start, start + _WRITTEN)
             for codes, group in zip(self.codes, self.groups, strict=True):
                 sizes = [len(self.tables[j]) for j in group]
-                for j, digit in zip(
-                    group, np.unravel_index(codes[part], sizes, order="F"), strict=True
-                ):
+                digits = np.unravel_index(codes[part], sizes, order="F")
+                for j, digit in zip(group, digits, strict=True):
                     out[part, self.parts[j]] = self.tables[j].take(digit, axis=0)
         if self.shrink is not None:
             out *= np.asarray(self.shrink)[:, None]
