@@ -20,7 +20,7 @@ import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -209,7 +209,7 @@ class Threads(_Shared):
         return data
 
 
-class DaskCluster(_Shared):
+class DaskCluster(_Shared, AbstractContextManager["DaskCluster"]):
     """Partitions by the workers of a Dask cluster, which read the rows from a file.
 
     ``address`` is that of a scheduler, such as ``"tcp://10.0.0.5:8786"``; by default there is a
@@ -261,9 +261,6 @@ class DaskCluster(_Shared):
             self._cluster.close()
         self._kept.clear()
         self._folder.remove()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -364,9 +364,6 @@ class Sql(RowTable):
         self.name = f"the query of {self.kind}"
         self._given, self._sql = connection, sql
 
-    def __repr__(self) -> str:
-        return f"Sql({self.kind!r})"
-
     @override
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Batch]:
         del columns  # which they are, the query says
