@@ -7,10 +7,9 @@ import warnings
 import pytest
 
 from confrere.ledger import reset_witness
-from confrere_federation.dashboard import worker
 from confrere_federation.dashboard.auth import AccessControl
 from confrere_federation.dashboard.screens import make_app
-from confrere_federation.dashboard.state import Dashboard, WorkerProcess
+from confrere_federation.dashboard.state import Dashboard
 from tests.faces.dashboard.world import World, build
 
 with warnings.catch_warnings():
@@ -18,13 +17,6 @@ with warnings.catch_warnings():
     from starlette.testclient import TestClient
 
 HOST = "127.0.0.1:8765"
-
-
-class WorkerHere(WorkerProcess):
-    """Does the worker's work in this process."""
-
-    def _asked(self, function, args, facts):
-        return getattr(worker, function)(*args, **facts)
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +65,7 @@ class Visitor(TestClient):
 
 
 def visit(*folders, access=None, **facts) -> Visitor:
-    dashboard = Dashboard(folders, worker=WorkerHere(), **facts)
+    dashboard = Dashboard(folders, **facts)
     return Visitor(dashboard, access or AccessControl(hosts=frozenset({HOST})))
 
 

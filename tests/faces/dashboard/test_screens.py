@@ -40,7 +40,6 @@ SHOWN = {
         "how many records there are: free, a public number",
         *("one patient spends ε 2 in all, with 2 rows", "Would be left 0.4"),
         *("method.epsilon 0.5 1.0", "privacy.max_rows_per_unit 1 2"),
-        "4000 rows read, 4000 used",
         'confrere approve study.toml --name "..."',
     ),
     "who was asked what in a run": (

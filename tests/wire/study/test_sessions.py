@@ -34,7 +34,7 @@ from confrere.release import (
 from confrere.release.folder import sums_of
 from confrere.release.release import release_files
 from confrere.trust import OWN_NOISE, Trust
-from confrere_federation.dashboard.worker import study_facts
+from confrere_federation.dashboard.facts import study_facts
 from confrere_federation.parties.federation import SignedFederation
 from confrere_federation.parties.messages import PartyError
 from confrere_federation.parties.party import SignedApproval

@@ -179,7 +179,6 @@ class Screens:
             study=study,
             party=party,
             standing=study["parties"][party],
-            report=self.dashboard.ask("report", place, party),
             approval=self.dashboard.approval_name(study, party),
             fault=fault,
             form=form or {},
@@ -219,9 +218,9 @@ class Screens:
                 )
         place: Place = study["place"]
         approval = place.path.parent / self.dashboard.approval_name(study, party)
-        told = {"agree": agree, "words": words, "approval": str(approval), "passphrase": passphrase}
         which = (str(place.path), party, form.get("sha256", ""))
-        return self.dashboard.worker.do("decide", *which, **told).get("fault")
+        told: Facts = {"agree": agree, "words": words, "passphrase": passphrase}
+        return self.dashboard.do("decide", *which, approval=str(approval), **told).get("fault")
 
     def run(self, request: Request) -> Response:
         place = self._place("runs", request)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -81,12 +80,7 @@ def serve_dashboard(
     else:
         tell(f"the dashboard is at {where}, behind its sign-in; {len(listed)} may decide")
     tell(f"counts for Prometheus: {where}/metrics with bearer token {access.metrics_token}")
-    # So that a first question waits for less.
-    threading.Thread(target=dashboard.worker.do, args=("verified", ""), daemon=True).start()
-    try:
-        server.run(sockets=[listening])
-    finally:
-        dashboard.worker.close()
+    server.run(sockets=[listening])
 
 
 def _own(host: str) -> bool:

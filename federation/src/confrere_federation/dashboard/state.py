@@ -2,9 +2,9 @@
 
 What lies in the folders: ledgers, studies, releases and runs. Budgets over all ledgers: what was
 spent, what is left, and what one person has paid in all. Runs: who was asked what and how that
-ended, live; and the counts that programs may read. What needs studies, releases and numbers is
-asked of a second process (:mod:`~confrere_federation.dashboard.worker`). What it answers is
-remembered as long as the files that it is about stay as they are.
+ended, live; and the counts that programs may read. What needs studies, releases and numbers says
+:mod:`~confrere_federation.dashboard.facts`, and it is remembered as long as the files that it is
+about stay as they are. No table is opened.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,6 +159,13 @@ class Book:
     @property
     def reader(self) -> LedgerReader:
         return LedgerReader.look(self.place.path)
+
+
+def _verified(path: Path) -> Facts:
+    try:
+        return {"rows": LedgerReader.look(path).verify()}
+    except (ConfrereError, OSError) as error:
+        return {"fault": " ".join(str(error).split()) or type(error).__name__}
 
 
 @dataclass
@@ -354,85 +359,7 @@ def metrics(counts: Mapping[str, int], runs: Sequence[Run]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_ANSWER_SECONDS = 120.0
 _MOST_REMEMBERED = 500
-
-_GONE = {"fault": "the dashboard's second process has ended while it worked on this; try again."}
-
-
-class WorkerProcess:
-    """A second process, begun with the first question, that calls functions by their names."""
-
-    def __init__(self) -> None:
-        self._one_at_a_time = threading.Lock()
-        self._process: ProcessPoolExecutor | None = None
-        self._remembered = lru_cache(_MOST_REMEMBERED)(self._known)
-
-    def ask(
-        self,
-        function: str,  # Such as ``"study_facts"``, of :mod:`confrere_federation.dashboard.worker`
-        *args: str | float | None,
-        state: object,  # What the answer depends on besides
-    ) -> Facts:
-        """Have a function of the worker called, unless it is known what it says in this state."""
-        try:
-            return self._remembered(function, args, state)
-        except BrokenExecutor:  # it may end at any moment, and is begun again
-            return _GONE
-
-    def _known(self, function: str, args: Sequence[object], _: object) -> Facts:
-        return self._called(function, args, {})
-
-    def do(self, function: str, *args: str, **facts: object) -> Facts:
-        """Have a function called that changes something."""
-        try:
-            return self._called(function, args, facts)
-        except BrokenExecutor:
-            return _GONE
-
-    def close(self) -> None:
-        ended, self._process = self._process, None
-        if ended is not None:
-            for one in active_children():
-                one.kill()  # all that it does can be killed at any moment
-            ended.shutdown()
-
-    def _called(self, function: str, args: Sequence[object], facts: Mapping[str, object]) -> Facts:
-        with self._one_at_a_time:
-            if self._process is None:
-                self._process = ProcessPoolExecutor(1, get_context("spawn"), _stay)
-            try:
-                return self._process.submit(_call, function, args, facts).result(_ANSWER_SECONDS)
-            except TimeoutError:
-                self.close()
-                return {"fault": "it took too long."}
-            except BrokenExecutor:
-                self.close()
-                raise
-            except Exception as error:  # what it was about must not end it
-                return {"fault": f"unexpected {type(error).__name__}."}
-
-
-def _stay() -> None:
-    """End with the dashboard, however that ends; whoever stops the dashboard stops it alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    dashboard = parent_process()
-    assert dashboard is not None
-
-    def end() -> None:
-        dashboard.join()
-        os._exit(0)
-
-    threading.Thread(target=end, daemon=True).start()
-
-
-def _call(function: str, args: Sequence[object], facts: Mapping[str, object]) -> Facts:
-    from confrere_federation.dashboard import worker
-
-    found: Facts = getattr(worker, function)(*args, **facts)
-    return found
-
-
 _LOOK_AGAIN_SECONDS = 2.0
 _MOST_FILES = 500
 
@@ -445,16 +372,17 @@ class Dashboard:
         self,
         folders: Sequence[Path],
         *,
-        worker: WorkerProcess | None = None,
         # Is given what is to be signed; returns what was typed in the terminal.
         ask_passphrase: AskPassphrase | None = None,
     ) -> None:
         self.folders = tuple(folders)
-        self.worker = worker or WorkerProcess()
         self.ask_passphrase = ask_passphrase or (lambda _: None)
-        self._lock = threading.Lock()
+        self._lock, self._one_at_a_time = threading.Lock(), threading.Lock()
         self._looked: tuple[float, Contents] | None = None
+        aside = ThreadPoolExecutor(1)
+        self._checked = lru_cache(_MOST_REMEMBERED)(lambda path, _: aside.submit(_verified, path))
         self._book = lru_cache(_MOST_REMEMBERED)(lambda place, _: Book(place))
+        self._told = lru_cache(_MOST_REMEMBERED)(lambda name, path, _: self.do(name, path))
 
     def contents(self) -> Contents:
         with self._lock:
@@ -473,19 +401,24 @@ class Dashboard:
         """Return one ledger, read again if its file or the day has changed."""
         return self._book(place, (state_of(place.path), datetime.now(UTC).date()))
 
-    def verified(self, book: Book) -> Facts:
-        """Return whether every row and sum of a ledger is right."""
+    def verified(self, book: Book) -> Facts | None:
+        """Return whether every row and sum of a ledger is right; None while that is worked out."""
         if book.verified is not None:
             return {"rows": book.verified}
-        return self.worker.ask("verified", str(book.place.path), state=book.head)
+        begun = self._checked(book.place.path, book.head)
+        return begun.result() if begun.done() else None
 
-    def ask(self, function: str, place: Place, *more: str) -> Facts:
-        """Return what the worker says of a study, or of what a party has of it."""
-        state = self._around(place.path)
-        return self.worker.ask(function, str(place.path), *more, state=state)
+    def do(self, function: str, path: str, *args: str, **more: Any) -> Facts:
+        """Have a function of :mod:`~confrere_federation.dashboard.facts` called."""
+        from confrere_federation.dashboard import facts  # takes seconds, and memory
+
+        with self._one_at_a_time:
+            found: Facts = getattr(facts, function)(path, *args, **more)
+        return found
 
     def study(self, place: Place) -> Facts:
-        return {"place": place, "name": place.path.name, **self.ask("study_facts", place)}
+        told = self._told("study_facts", str(place.path), self._around(place.path))
+        return {"place": place, "name": place.path.name, **told}
 
     def studies(self) -> list[Facts]:
         return [self.study(place) for place in self.contents().studies]
@@ -496,8 +429,8 @@ class Dashboard:
 
     def release(self, place: Place) -> Facts:
         inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
-        facts = self.worker.ask("release_facts", str(place.path), state=state_of(*inside))
-        return {"place": place, "name": place.path.name, **facts}
+        told = self._told("release_facts", str(place.path), state_of(*inside))
+        return {"place": place, "name": place.path.name, **told}
 
     def releases(self) -> list[Facts]:
         return [self.release(place) for place in self.contents().releases]

@@ -1,9 +1,8 @@
-"""What needs studies, releases and numbers: plain values in, plain values out.
+"""What needs studies, releases and numbers: paths in, plain values out.
 
-It runs in a process of its own, the only one of the dashboard that opens a party's table (for the
-report that is the party's own) and a key (for an approval). Errors come back as one line. Releases
-are files that a stranger may have written: a folder is believed once its sums, its signatures and
-its parts agree.
+No table is opened, and a key for an approval alone. Errors come back as one line. Releases are
+files that a stranger may have written: a folder is believed once its sums, its signatures and its
+parts agree.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from functools import wraps
 from pathlib import Path
 
 from confrere.errors import ConfrereError, SignatureError, StudyError
-from confrere.ledger import LedgerReader
 from confrere.release import Release, load_rehearsal, read_additions, read_folder
 from confrere.release.folder import VerifiedFolder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
@@ -29,7 +27,6 @@ from confrere_federation.studies.running import (
     approve_study,
     asked_in,
     changed_facts,
-    check_table,
     earlier_approvals,
     has_answered,
     make_approval,
@@ -60,6 +57,8 @@ def plainly(function: Callable[..., Facts]) -> Callable[..., Facts]:
         except (OSError, ValueError, RecursionError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
             return {"fault": f"a file cannot be read ({why})."}
+        except Exception as error:  # whatever a stranger's file brings about
+            return {"fault": f"unexpected {type(error).__name__}."}
 
     return answer
 
@@ -152,14 +151,6 @@ def _changes(before: SignedApproval, content: bytes | None, study: Study) -> Fac
     }
 
 
-@plainly
-def report(path: str, party: str) -> Facts:
-    study = read_study(path)
-    local = gather_locals(study, Path(path))[party]
-    note = f"These counts have no noise: they are for {party} alone."
-    return {"view": check_table(study, local.table()).view(party, note)}
-
-
 def _questions(study: Study, local: Local) -> Facts:
     """Return what would be asked, in words, and why it cannot be if it cannot."""
     try:
@@ -195,11 +186,6 @@ def decide(
     key = read_private_key(local.key_path, passphrase)
     approve_study(study, local, key=key, approval=Path(approval), **words)
     return {"state": "agreed", "approval": approval}
-
-
-@plainly
-def verified(path: str) -> Facts:
-    return {"rows": LedgerReader.look(path).verify()}
 
 
 @plainly
