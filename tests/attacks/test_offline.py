@@ -17,7 +17,6 @@ import pytest
 from confrere.errors import BudgetExceeded, EngineFailed, InvalidData, StudyRefused
 from confrere.rows import Sql
 from confrere_federation.engines import offline
-from confrere_federation.engines.offline import AtHome
 from tests.methods.rows.postgres import postgres
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are a thing of Linux")
@@ -80,6 +79,18 @@ class Hostile:
         return b"done"
 
 
+def at_home(answering, facts=None, no=None):
+    """Complete what answers; at the end somebody may have said no."""
+
+    def end():
+        if no is not None:
+            answering.state = str(no)
+            raise no.error()
+
+    answering.facts, answering.end = facts or {}, end
+    return answering
+
+
 def party(user, port, table):
     """Be a party of that user's: what the command does, in a process of its own."""
     if user != os.getuid():
@@ -88,7 +99,7 @@ def party(user, port, table):
         os.setuid(user)
         LIBC.prctl(4, 1, 0, 0, 0)  # a program that is started by that user can be looked into
     lines = []
-    with offline.without_network(lambda: AtHome(Hostile(port, table), {}), lines.append) as session:
+    with offline.without_network(lambda: at_home(Hostile(port, table)), lines.append) as session:
         asked = ["tcp"] if lines else [*attacks(port), "who", "file"]
         told = {name: session.handle(name.encode()).decode() for name in asked}
         connect(socket.AF_INET, ("127.0.0.1", port))  # who has the line can still use it
@@ -146,14 +157,14 @@ def test_a_database_is_reached_by_its_socket_file_and_the_error_says_so():
     pytest.importorskip("adbc_driver_postgresql")
     with postgres() as address:
         lines = []
-        with offline.without_network(lambda: AtHome(Asking(address), {}), lines.append) as session:
+        with offline.without_network(lambda: at_home(Asking(address)), lines.append) as session:
             assert session.handle(b"rows") == b"3"
         if lines:
             pytest.skip(f"this system has no user namespaces: {lines[0]}")
     far = "postgresql://reader:hunter2@127.0.0.1:5432/clinic"
     with (
         pytest.raises(InvalidData, match=r"no network.*socket file.*data_path") as refusal,
-        offline.without_network(lambda: AtHome(Asking(far), {}), lines.append),
+        offline.without_network(lambda: at_home(Asking(far)), lines.append),
     ):
         pass
     assert "hunter2" not in str(refusal.value)
@@ -209,7 +220,7 @@ class TestEnds:
     def test_what_must_be_known_at_the_end_is_said_too(self):
         idle = SimpleNamespace(finished=False, state="", told=[])
         no = SimpleNamespace(error=lambda: StudyRefused("no").hinting("ask again"))
-        made = lambda: AtHome(idle, {"party": "a"}, lambda: no)  # noqa: E731
+        made = lambda: at_home(idle, {"party": "a"}, no)  # noqa: E731
         with offline.without_network(made, print) as session:
             assert session.facts == {"party": "a"}
             for _ in range(2):  # it can be asked again
@@ -237,16 +248,16 @@ class TestEnds:
                     os._exit(9)
                 return str(os.getpid()).encode()
 
-        with offline.without_network(lambda: AtHome(Mortal(), {}), print) as session:
+        with offline.without_network(lambda: at_home(Mortal()), print) as session:
             child = int(session.handle(b""))
             assert child != os.getpid()
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
-        with offline.without_network(lambda: AtHome(Mortal(), {}), print) as session:
+        with offline.without_network(lambda: at_home(Mortal()), print) as session:
             for _ in range(2):
                 with pytest.raises(EngineFailed, match="has ended"):
                     session.handle(b"die")
-        with offline.without_network(lambda: AtHome(Mortal(), {}), print) as session:
+        with offline.without_network(lambda: at_home(Mortal()), print) as session:
             child = int(session.handle(b""))
             assert not session.gone
             os.kill(child, signal.SIGKILL)

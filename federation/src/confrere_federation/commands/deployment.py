@@ -19,8 +19,8 @@ from confrere_federation.commands.party import (
     stopped_by_services,
 )
 from confrere_federation.commands.studies import receipt_table, words_of
+from confrere_federation.engines.carrier import Answering
 from confrere_federation.engines.keys import Authority, expiry_warnings, read_certificate
-from confrere_federation.engines.offline import AtHome
 from confrere_federation.parties.federation import RunSteps
 from confrere_federation.parties.party import check_witness
 from confrere_federation.progress import Progress, private
@@ -197,7 +197,7 @@ def coordinator(
     )
 
 
-def answering(study: Path, out: Path | None = None, *, same_mount: bool = False) -> AtHome:
+def answering(study: Path, out: Path | None = None, *, same_mount: bool = False) -> Answering:
     """Return what answers for a party, once all that is checked first is in order."""
     found, approval = read_study(study), study.parent / APPROVAL
     own = _own(found, study)
@@ -209,18 +209,8 @@ def answering(study: Path, out: Path | None = None, *, same_mount: bool = False)
         tell(Word(f"WARNING: {loud}.", "bad"))
     if not approval.exists():
         raise StudyError(f"approval: nobody has approved it here: confrere approve {study}.")
-    paying = {one.party: one.account for one in make_plan(found, {own.party: own}).costs}
-    facts = {
-        "party": own.party,
-        "study": found.sha256,
-        "study_id": found.id,
-        "ledger": str(own.ledger_path.resolve()),
-        "account": paying[own.party],
-    }
-    key = signing_key(own.key_path)
-    place = out or Path("confrere-out") / found.id
-    session = party_session(found, own, approval=approval, out=place, key=key)
-    return AtHome(session, facts, lambda: standing_refusal(found, own))
+    key, place = signing_key(own.key_path), out or Path("confrere-out") / found.id
+    return party_session(found, own, approval=approval, out=place, key=key)
 
 
 def _where(states: Mapping[str, str]) -> str:

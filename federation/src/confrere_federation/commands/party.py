@@ -19,7 +19,8 @@ import typer
 import confrere_federation.engines.keys as keys
 from confrere.cli.app import Answer, Option, command, said, tell
 from confrere.errors import FederationError, StudyError, StudyRefused
-from confrere_federation.engines.offline import AtHome, without_network
+from confrere_federation.engines.carrier import Answering
+from confrere_federation.engines.offline import without_network
 from confrere_federation.progress import Progress, private, read_progress
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def party(
     ends = {"this node": keys.read_certificate(shown), "the coordinator": asker}
     tell(*keys.expiry_warnings(ends))
 
-    def make() -> AtHome:
+    def make() -> Answering:
         # Only here: who has the line reads no tables.
         from confrere_federation.commands.deployment import answering
 
@@ -153,7 +154,7 @@ def answer_standard_input() -> None:
     pipe = Connection(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nobody is asked anything
 
-    def make() -> AtHome:
+    def make() -> Answering:
         from confrere_federation.commands.deployment import answering
 
         return answering(Path("study.toml"))

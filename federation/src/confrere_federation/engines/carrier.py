@@ -27,7 +27,18 @@ class Answering(typing.Protocol):
     @property
     def told(self) -> list[dict[str, Any]]: ...
 
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended without being asked; whoever waits has to look."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What whoever carries its messages tells people."""
+
     def handle(self, question: bytes) -> bytes: ...
+
+    def end(self) -> None:
+        """Be told that nothing more will be asked; raises if somebody has said no."""
 
 
 class Carrier(typing.Protocol):

@@ -24,9 +24,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
-
-from typing_extensions import override
+from typing import Any, NoReturn
 
 from confrere import errors
 from confrere.errors import ConfrereError, EngineFailed
@@ -39,42 +37,10 @@ _GONE = "the process that reads rows has ended."
 _GO, _ASK, _END = b"go", b"?", b"."
 
 
-class Refusal(Protocol):
-    def error(self) -> ConfrereError: ...
-
-
-class AtHome:
-    """What answers for a party, where its rows are."""
-
-    gone = False  #: Whether it has ended without being asked; whoever waits has to look
-
-    def __init__(
-        self,
-        session: Answering,
-        facts: Mapping[str, str],  # What whoever carries its messages tells people
-        standing: Callable[[], Refusal | None] = lambda: None,  # Who has said no by now
-    ) -> None:
-        self._session, self._standing = session, standing
-        self.facts = facts
-        self.finished, self.state = session.finished, session.state
-        self.told = session.told
-
-    def handle(self, question: bytes) -> bytes:
-        reply = self._session.handle(question)
-        self.finished, self.state = self._session.finished, self._session.state
-        self.told = self._session.told
-        return reply
-
-    def end(self) -> None:
-        """Be told that nothing more will be asked; raises if somebody has said no."""
-        refusal = self._standing()
-        if refusal is not None:
-            self.state = str(refusal)
-            raise refusal.error()
-
-
 @contextmanager
-def without_network(make: Callable[[], AtHome], tell: Callable[[str], None]) -> Iterator[AtHome]:
+def without_network(
+    make: Callable[[], Answering], tell: Callable[[str], None]
+) -> Iterator[Answering]:
     """Have questions answered by a process that cannot connect to anything.
 
     To be called in the main thread, before a line is open and threads hold locks: it forks.
@@ -103,26 +69,25 @@ def without_network(make: Callable[[], AtHome], tell: Callable[[str], None]) -> 
         _set(_DUMPABLE, 1)
 
 
-class _Elsewhere(AtHome):
+class _Elsewhere:
+    """What answers for a party in the other process; it may end without being asked."""
+
     finished, state = False, "waiting"
 
     def __init__(self, line: Connection, facts: Mapping[str, str], child: int) -> None:
         self._line, self._child = line, child
-        self.facts = facts
-        self.told = []
+        self.facts, self.told = facts, list[_Told]()
 
     @property
-    def gone(self) -> bool:  # type: ignore[override]
+    def gone(self) -> bool:
         with suppress(ChildProcessError):  # it is waited for by now
             how = os.WEXITED | os.WNOHANG | os.WNOWAIT
             return os.waitid(os.P_PID, self._child, how) is not None
         return True
 
-    @override
     def handle(self, question: bytes) -> bytes:
         return self._ask(_ASK + question)
 
-    @override
     def end(self) -> None:
         self._ask(_END)
 
@@ -225,7 +190,7 @@ def _map_ids(child: int) -> None:
     (there / "gid_map").write_text(f"{os.getegid()} {os.getegid()} 1\n")
 
 
-def _answer(line: Connection, make: Callable[[], AtHome]) -> NoReturn:
+def _answer(line: Connection, make: Callable[[], Answering]) -> NoReturn:
     """Make what answers, then answer until the other process is gone."""
     try:
         line.recv_bytes()  # by now the user is known here

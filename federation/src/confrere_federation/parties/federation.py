@@ -982,6 +982,9 @@ class _Nobody(Trusted):
 class PartySession(Generic[T]):
     """A party's side of one run: bytes in, bytes out, until the release is signed."""
 
+    gone = False
+    facts: Mapping[str, str] = {}
+
     def __init__(
         self,
         local: LocalParty,  # Its rows and books; the books' policy is the approval's
@@ -1046,6 +1049,12 @@ class PartySession(Generic[T]):
                     self.state = "agreed to anew since" if refused_by is None else str(refused_by)
                     self.finished = True
                 return refusal(PartyError.of(error))
+
+    def end(self) -> None:
+        refusal = self._local.books.ledger.refusal(self._approval.study_sha256)
+        if refusal is not None:
+            self.state = str(refusal)
+            raise refusal.error()
 
     def _check(self) -> None:
         books, approval = self._local.books, self._approval

@@ -1486,7 +1486,7 @@ def party_session(
     given = Given(auxiliary=auxiliary_rows(study, None, {local.party: local}))
     rows, cost = read_rows(study, local.table()), cost_of(study)
     answering = local_party(study, cost, local, rows, agreed.policy, agreed.expires)
-    return PartySession(
+    session = PartySession(
         answering,
         agreed,
         protocol=protocol_of(study, given),
@@ -1496,6 +1496,14 @@ def party_session(
         accept=lambda files, found: accept_releases(study, files, found, out, opened, answering),
         share=lambda replies: share_signatures(study, replies, out),
     )
+    session.facts = {
+        "party": local.party,
+        "study": study.sha256,
+        "study_id": study.id,
+        "ledger": str(local.ledger_path.resolve()),
+        "account": str(answering.books.account),
+    }
+    return session
 
 
 @dataclass(frozen=True)
