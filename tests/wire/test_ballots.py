@@ -85,7 +85,8 @@ def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for
 
     class Liar(LocalFederation):
         def _asked(self, asked):
-            return super()._asked(asked) | {"p0": Payload(arrays={"ballot": ballot + 3})}
+            answers = super()._asked(asked)
+            return answers | {"p0": Payload(answers["p0"].values, {"ballot": ballot + 3})}
 
     liar = Liar(parties(3))
     found = poll(liar, plan(method="soft", n_classes=3), random_state=1)
@@ -114,10 +115,11 @@ def test_an_absent_party_is_what_a_faulty_one_is(settings):
 
 def test_a_lie_is_worth_no_more_than_a_vote():
     class Liar(LocalFederation):
-        sent = Payload(arrays={"weights": np.full(D + 1, 1e300)})
+        sent = {"weights": np.full(D + 1, 1e300)}
 
         def _asked(self, asked):
-            return super()._asked(asked) | {"p0": self.sent}
+            answers = super()._asked(asked)
+            return answers | {"p0": Payload(answers["p0"].values, self.sent)}
 
     settings = {"epsilon": 1e5, "method": "weights"}
     honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released
@@ -127,9 +129,18 @@ def test_a_lie_is_worth_no_more_than_a_vote():
     assert 0 < move <= most * (1 + 1e-4)  # and a step of the grid
 
     class Unfit(Liar):
-        sent = Payload(arrays={"ballot": np.ones(39, dtype=bool)})
+        sent = {"ballot": np.ones(39, dtype=bool)}
 
     assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:shape"}
+
+    class Unpaid(LocalFederation):
+        def _asked(self, asked):
+            answers = super()._asked(asked)
+            return answers | {"p0": Payload(arrays=answers["p0"].arrays)}
+
+    assert poll(Unpaid(parties()), plan(), random_state=1).left_out == {
+        "p0": "InvalidReply:receipt"
+    }
 
 
 def test_what_is_released_is_kept_for_noise_is_drawn_once():

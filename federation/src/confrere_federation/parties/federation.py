@@ -768,16 +768,15 @@ class SignedFederation(Federation):
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it, and keep what is valid."""
-        receipted = replace(asked, expect=lambda name: replace(asked.expect(name), receipted=True))
         if not asked.request.noised:
-            return super()._gathered(receipted)  # what others sent without noise is not kept
+            return super()._gathered(asked)  # what others sent without noise is not kept
         ready = asked.roster == {}
         question = asked.question(self.run, self._study)
         what = f"ready {asked.operation}" if ready else asked.operation
         key = Key(self.run, what, asked.step)
         kept = self._journal.claim(key, question=question.digest).answer
         if kept is None:
-            found = {name: self._replies[name] for name in super()._gathered(receipted)}
+            found = {name: self._replies[name] for name in super()._gathered(asked)}
             kept = question.sign(self._key, [answer.encode() for answer in found.values()])
             self._journal.keep(key, kept)
             out = {n: PartyError(self.left_out[n]) for n in asked.to if n in self.left_out}

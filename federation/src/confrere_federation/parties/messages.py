@@ -255,8 +255,6 @@ class ResponseSpec:
 
     arrays: Mapping[str, Numbers]  #: Exactly these
     guarantee: Guarantee | None = None  #: What it spends; None if only public facts leave
-    #: Whether what is paid for must come with a receipt; within a process nobody doubts it
-    receipted: bool = False
 
     def fault(self, answer: Payload) -> str | None:
         if answer.arrays.keys() != self.arrays.keys():
@@ -270,7 +268,7 @@ class ResponseSpec:
         except InvalidMessage:
             return _RECEIPT
         if receipt is None:
-            return _RECEIPT if self.receipted and self.guarantee is not None else None
+            return None if self.guarantee is None else _RECEIPT
         if self.guarantee is None or terms(receipt.guarantee) != terms(self.guarantee):
             return "price"
         return None
