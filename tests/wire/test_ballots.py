@@ -114,12 +114,12 @@ def test_an_absent_party_is_what_a_faulty_one_is(settings):
 
 
 def test_a_lie_is_worth_no_more_than_a_vote():
-    class Liar(LocalFederation):
-        sent = {"weights": np.full(D + 1, 1e300)}
+    sent = {"weights": np.full(D + 1, 1e300)}
 
+    class Liar(LocalFederation):
         def _asked(self, asked):
             answers = super()._asked(asked)
-            return answers | {"p0": Payload(answers["p0"].values, self.sent)}
+            return answers | {"p0": Payload(answers["p0"].values, sent)}
 
     settings = {"epsilon": 1e5, "method": "weights"}
     honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released
@@ -128,10 +128,8 @@ def test_a_lie_is_worth_no_more_than_a_vote():
     most = plan(**settings).mechanism.sensitivity
     assert 0 < move <= most * (1 + 1e-4)  # and a step of the grid
 
-    class Unfit(Liar):
-        sent = {"ballot": np.ones(39, dtype=bool)}
-
-    assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:shape"}
+    sent = {"ballot": np.ones(39, dtype=bool)}
+    assert poll(Liar(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:shape"}
 
     class Unpaid(LocalFederation):
         def _asked(self, asked):

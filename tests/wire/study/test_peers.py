@@ -142,6 +142,11 @@ def test_what_is_confirmed_is_kept_and_listed(invented, folder):
     assert own(study, folder).peers == told(folder, ["hospital-1", "hospital-2"])
     with pytest.raises(StudyError, match="this party itself"):
         confirm(study, folder, told(folder, ["main"]))
+    for written in ('[other]\na = "b"\n', "[peers\n"):  # of a hand: nothing lands in another table
+        file.write_text(written)
+        with pytest.raises(StudyError):
+            confirm(study, folder, told(folder, ["hospital-1"]))
+        assert file.read_text() == written
 
 
 def test_two_parties_with_one_key_are_one(invented, folder):

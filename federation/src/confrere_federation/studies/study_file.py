@@ -1179,7 +1179,7 @@ def confirm_peers(
 
     Returns all that are confirmed.
     """
-    lines, known = "", peers_of(study, local)
+    added, known, file = dict[str, str](), peers_of(study, local), home.peers_file
     for name, said in told.items():
         study.party(name)
         if name not in known:
@@ -1190,16 +1190,16 @@ def confirm_peers(
                 "Do not approve it; ask both that organisation and the coordinator."
             )
         if name not in local.peers:
-            lines += f"{json.dumps(name)} = {json.dumps(said.strip())}\n"
-    file = home.peers_file
-    if lines:
+            added[name] = said.strip()
+    if added:
+        lines = [f"{json.dumps(name)} = {json.dumps(one)}" for name, one in added.items()]
         begun = file.read_text(encoding="utf-8") if file.exists() else _PEERS
-        text = f"{begun.rstrip()}\n{lines}"
+        text = "\n".join([begun.rstrip(), *lines, ""])
         # What a hand has written may not take another table.
         found = parse_toml(text.encode(), file.name).get("peers", {})
-        if not isinstance(found, dict) or not found.keys() >= told.keys():
+        if not isinstance(found, dict) or not added.items() <= found.items():
             raise StudyError(
-                f"--peer: {file.name} cannot be added to; write into its [peers]: {lines.strip()}"
+                f"--peer: {file.name} cannot be added to; write into its [peers]: {lines[0]}"
             )
         write_whole(file, text.encode())
     return {**local.peers, **home.peers()}
