@@ -5,6 +5,7 @@ speak for another, nor be believed about a price that it was not asked to pay.
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from confrere_federation.parties.messages import (
 )
 from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.requests import installed
+from confrere_federation.studies.running import keep_signatures
 from tests.wire.conftest import loose_books
 from tests.wire.signed_run import COLUMNS, Loopback, Organisations
 
@@ -297,3 +299,10 @@ def test_honest_answers_are_within_the_bounds(tmp_path):
             for _ in range(330):
                 answer = Payload(arrays=request.answer(party, source))
                 assert expected.fault(answer) is None
+
+
+def test_signatures_of_any_length_are_not_read():
+    """A reply may have 64 MiB: as JSON gigabytes, after the release and at every start."""
+    nobody = SimpleNamespace(payers=())
+    assert keep_signatures(nobody, "c", b"{}", {})
+    assert not keep_signatures(nobody, "c", b"{}" + b" " * (1 << 16), {})

@@ -39,6 +39,7 @@ A party.
     ready, and nothing is sent: attacks/test_lost_tries.py: who_says_ready_and_withholds_costs_one_try
     a journal that is cut or holds garbage: attacks/test_lost_tries.py: a_journal_that_holds_garbage_is_no_end
     a lie, an old answer, another's: attacks/test_hostile_party.py: a_lie_is_refused_and_named
+    signatures of any length: attacks/test_hostile_party.py: signatures_of_any_length_are_not_read
     one that starves the others: wire/line/test_line.py: one_party_does_not_take_the_places_of_the_others
     one that never answered, not on the card: wire/study/test_sessions.py: who_never_answered_is_on_the_card_that_the_others_sign
 Strangers.

@@ -1238,6 +1238,9 @@ AGREEMENT = 1e-6
 _OF_THE_MOMENT = ("release_id", "created", "implementation", "files")
 _VERSION = re.compile(r"[A-Za-z0-9.+_-]{1,40}")
 
+#: Bytes of what a party signs releases with, as it sends them.
+_LONGEST_SIGNATURES = 1 << 16
+
 
 def accept_releases(
     study: Study,
@@ -1291,6 +1294,8 @@ def _accepted(
 def keep_signatures(study: Study, name: str, reply: bytes, folders: Mapping[str, Path]) -> bool:
     """Put a party's signatures with releases; False if one is lacking, or is not its own."""
     key = next((str(party.key) for party in study.payers if party.name == name), None)
+    if len(reply) > _LONGEST_SIGNATURES:  # what a stranger sent takes much more once it is read
+        return False
     try:
         signatures = json.loads(reply)
         for release, folder in folders.items():
