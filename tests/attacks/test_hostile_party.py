@@ -295,7 +295,7 @@ def test_honest_answers_are_within_the_bounds(tmp_path):
         for perturb in ("objective", "output"):
             plan = Averaging(frame=Frame(COLUMNS), epsilon=epsilon, perturb=perturb)
             request = installed(perturb)(plan.request(sizes, None))
-            expected = request.response(30)
+            expected = replace(request.response(30), guarantee=None)  # receipts apart
             for _ in range(330):
                 answer = Payload(arrays=request.answer(party, source))
                 assert expected.fault(answer) is None

@@ -21,7 +21,7 @@ from confrere.methods.allowance import allowance
 from confrere.methods.plan import plan_linear
 from confrere.methods.priors import CheckedPlan, Prior, plan_near
 from confrere.schema import Category, Flag, Label, PublicSchema
-from confrere_federation.studies.running import cost_of, learning_of
+from confrere_federation.studies.running import Learning, cost_of
 from confrere_federation.studies.study_file import estimator_for, read_study
 from confrere_federation.studies.template import write_template
 from tests.contracts.catalogue import PRIVATE, parameters
@@ -221,7 +221,7 @@ def test_a_study_says_the_price_of_every_size_and_every_outcome(example, name, s
     starts = ()
     if study.method.source:
         made = CATALOGUE[study.method.source]
-        first = learning_of(study, made)
+        first = Learning(study, made)
         rng = np.random.default_rng(0)
         sent = {
             key: rng.normal(size=shape) / np.sqrt(np.prod(shape))
@@ -229,7 +229,7 @@ def test_a_study_says_the_price_of_every_size_and_every_outcome(example, name, s
         }
         starts = (first.start(20_000, sent),)
         assert first.at(n_samples)[1].guarantee().delta <= cost_of(study).delta
-    plan = learning_of(study, study.method, starts).at(n_samples)[1]
+    plan = Learning(study, study.method, starts).at(n_samples)[1]
     promise = cost_of(study)
     if isinstance(plan, CheckedPlan):
         assert_within(plan, promise)

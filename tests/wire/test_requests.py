@@ -19,6 +19,7 @@ from confrere_federation.parties.federation import agree
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.requests import OPERATIONS, request_for
 from confrere_federation.studies.running import Learning
+from confrere_federation.studies.study_file import study_from_bytes, template
 
 D = 3
 FRAME = Frame(D, feature_scale=np.array([1.0, 0.5, 2.0]))
@@ -48,7 +49,7 @@ def examples():
         own = None if method == "weights" else rows
         yield Voting(**common, method=method, auxiliary=own, n_parties=5)
     yield Voting(**common, auxiliary=rows, trust="sum", n_parties=5)
-    yield Learning(find_method("plr"), {"epsilon": 1.0}, (-1, 1), SCHEMA)
+    yield Learning(study_from_bytes(template("study.toml").encode()), find_method("plr"))
 
 
 EXAMPLES = {one.operation: request_for(one) for one in examples()}

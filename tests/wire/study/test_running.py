@@ -29,9 +29,9 @@ from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import request_for
 from confrere_federation.studies.running import (
+    Learning,
     check_destination,
     cost_of,
-    learning_of,
     local_party,
     make_plan,
     prepare,
@@ -50,7 +50,7 @@ def entries(folder, party):
 def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     """Whoever derives it makes the plan that the study's own estimator makes."""
     study = read_study(edit(name=f'name = "{name}"\ngeometry = "schema"'))
-    asked = request_for(learning_of(study, study.method))
+    asked = request_for(Learning(study, study.method))
     assert asked.payload.values["schema"] == study.schema.fingerprint()
     sent = asked.asked.at(500)[1]
     facts = PublicFacts(n_samples=500, n_features=len(study.columns), features=study.columns)
@@ -91,7 +91,7 @@ def test_a_table_that_changed_since_it_was_read_is_found_before_the_charge(edit,
     table.write_text("".join([rows[0], *reversed(rows[1:])]))
     cost, policy = cost_of(study), runner._policy("main", None)
     party = local_party(study, cost, locals_["main"], runner.rows["main"], policy)
-    encoded = request_for(learning_of(study, study.method)).encoded(party)
+    encoded = request_for(Learning(study, study.method)).encoded(party)
     np.testing.assert_array_equal(encoded.y, party.y[::-1])
     table.write_text("".join(rows[:-1]))
     with pytest.raises(InvalidData, match="changed"):
@@ -103,7 +103,7 @@ def test_a_table_that_changed_since_it_was_read_is_found_before_the_charge(edit,
 def test_a_size_that_no_model_has_is_the_party_s_own_fault(edit, size):
     """Others have paid when an answer is looked at; nobody makes as many rows as somebody says."""
     study = read_study(edit(name='name = "pst-f"'))
-    learning = learning_of(study, study.method)
+    learning = Learning(study, study.method)
     answer = Payload(arrays={"high": np.zeros(2)})
     found = checked(answer, "main", lambda _: learning.response(size))
     assert found == PartyError("InvalidReply:size" if size == 1 else "InvalidReply:shape")

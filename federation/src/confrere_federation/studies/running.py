@@ -69,7 +69,6 @@ from confrere.methods.asking import (
     known_sizes,
 )
 from confrere.methods.asking import Rows as AnyRows
-from confrere.methods.design import AddRemove
 from confrere.methods.plan import ModelPlan, Names
 from confrere.methods.priors import check_sources, encoded_by
 from confrere.methods.sums import Sums
@@ -184,28 +183,28 @@ class Learning(Measured):
     """
 
     operation: ClassVar[str] = "learn"
-    method: Method  #: Of the catalogue
-    settings: Mapping[str, object]  #: Its plain arguments; of AddRemove the number
-    classes: tuple[Any, ...]  #: The labels
-    schema: PublicSchema
+    study: Study
+    method: Method  #: The study's own, or the one that makes its source
     starts: tuple[Start, ...] = ()  #: Released models that it starts from
-    #: Ridges, one per column or group, where the settings have none for all.
-    alpha: Floats | None = None
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return tuple(self.study.classes)
 
     @property
     def n_classes(self) -> int:
         return len(self.classes)
 
     @cached_property
+    def settings(self) -> Values:
+        """Plain arguments of the method; of AddRemove the number."""
+        settings = settings_for(self.study, self.method)
+        return {name: getattr(one, "n_samples", one) for name, one in settings.items()}
+
+    @cached_property
     def _made(self) -> Any:
-        given: Values = {"classes": list(self.classes), "schema": self.schema}
-        if self.alpha is not None:
-            given["alpha"] = self.alpha.tolist()
-        if self.starts:
-            given["source"] = [Release(s.kind, s.model, s.guarantee, None) for s in self.starts]
-        if type(hidden := self.settings.get("neighbours")) is int:
-            given["neighbours"] = AddRemove(hidden)
-        return self.method.make(**{**self.settings, **given})
+        starts = [Release(s.kind, s.model, s.guarantee, None) for s in self.starts]
+        return estimator_for(self.study, self.method, **({"source": starts} if starts else {}))
 
     @cached_property
     def _plans(self) -> dict[int, tuple[SchemaEncoder, ModelPlan]]:
@@ -264,10 +263,8 @@ class _Learn(Operation):
         return {
             "method": one.method.name,
             "settings": one.settings,
-            "classes": one.classes,
-            "schema": one.schema,
+            "schema": one.study.schema,
             "sources": [start.digest for start in one.starts],
-            "alpha": one.alpha,
         }
 
     @override
@@ -432,7 +429,7 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
     def ask(method: Method, to: Sequence[str], step: int) -> Protocol[None]:
         nonlocal made_up
         ordered = tuple(starts[party.name] for party in study.parties if party.name in starts)
-        learning = learning_of(study, method, ordered)
+        learning = Learning(study, method, ordered if method.shape == "transfer" else ())
         # Whose records are expected to add nothing to a source has that, and is not asked.
         paying = {n: sizes[n] for n in to if made_up or not learning.at(sizes[n])[1].instead}
         if not paying:
@@ -451,9 +448,7 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
             )
             guarantee = start.guarantee if receipts else None
             own: Receipts = {name: receipts}
-            encoder = start.model.encoder and replace(start.model.encoder, schema=study.schema)
-            model = replace(start.model, encoder=encoder)
-            made.append(TrainedModel(name, method.name, model, guarantee, own, paid))
+            made.append(TrainedModel(name, method.name, start.model, guarantee, own, paid))
             if name in sources:
                 starts[name] = replace(start, receipt=receipts[0] if receipts else None)
 
@@ -477,22 +472,6 @@ def _counted(
 
 
 _MODELS = {"together": _together, "votes": _voted, "table": _counted}
-
-
-def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) -> Learning:
-    """Return what one organisation does by itself, as the study wants it."""
-    settings = settings_for(study, method)
-    ridges = settings.get("alpha")
-    ridges = ridges if isinstance(ridges, list) else None  # one for all is a plain setting
-    told = {"classes"} if ridges is None else {"classes", "alpha"}
-    return Learning(
-        method,
-        {n: getattr(one, "n_samples", one) for n, one in settings.items() if n not in told},
-        tuple(study.classes),
-        replace(study.schema, paid=()),  # whoever paid for its facts
-        starts if method.shape == "transfer" else (),
-        None if ridges is None else np.asarray(ridges, dtype=np.float64),
-    )
 
 
 _CARD_TEXT: TypeAdapter[str] = TypeAdapter(CardText)
