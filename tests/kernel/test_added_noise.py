@@ -196,11 +196,9 @@ def test_a_party_that_turns_all_its_votes_is_hidden_with_its_delta():
 def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
     alone, shared = (
         noised_average(
-            PartyBudget(epsilon=1.0, delta=1e-6, n_parties=9, colluding=sharing),
-            n_features=2,
-            alpha=0.1,
+            PartyBudget(epsilon=1.0, delta=1e-6, n_parties=9, **sharing), n_features=2, alpha=0.1
         )
-        for sharing in (0, colluding)
+        for sharing in ({}, {"trust": "sum", "collusion_threshold": colluding})
     )
     assert isinstance(sum_law(shared.noise), Gaussian)
     assert sum_law(shared.noise).sigma == pytest.approx(alone.noise.laws[0].sigma, rel=0.05)

@@ -125,21 +125,23 @@ def totals_of_cells(**settings):
     return mechanism, [mechanism.clipped(u).sum(axis=0) for u in (uploads, moved)]
 
 
-@pytest.mark.parametrize("settings", [{}, {"n_classes": 3}, {"colluding": 1}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"n_classes": 3}, {"trust": "sum", "collusion_threshold": 1}], ids=str
+)
 def test_shares_of_cells_cost_what_is_claimed_and_no_more(settings):
     mechanism, (first, second) = totals_of_cells(**settings)
     (one,), (other,) = (densities(mechanism.noise, mechanism.value(t)) for t in (first, second))
     assert 1 - 2e-5 <= one.loss(other) <= 1.0
 
 
-@pytest.mark.parametrize("colluding", [0, 1])
-def test_noise_on_cells_has_the_law_that_the_proof_takes(colluding):
+@pytest.mark.parametrize("trust", ["coordinator", "sum"])
+def test_noise_on_cells_has_the_law_that_the_proof_takes(trust):
     """Discrete Laplace on whole pieces; with shares, what three of four of them make."""
-    mechanism, (total, _) = totals_of_cells(colluding=colluding)
-    count = 250 if colluding else 8000
+    mechanism, (total, _) = totals_of_cells(trust=trust, collusion_threshold=1)
+    count = 250 if trust == "sum" else 8000
     drawn = released(mechanism, total, SeededSource(0), count)
     noise = ((drawn - total / (WHOLE * 4)) * WHOLE * 4).reshape(count, -1)
-    if not colluding:
+    if trust == "coordinator":
         np.testing.assert_allclose(noise, np.rint(noise), atol=1e-4)
         law = stats.laplace(scale=2 * WHOLE / 1.0)
         for column in noise.T:
@@ -147,7 +149,7 @@ def test_noise_on_cells_has_the_law_that_the_proof_takes(colluding):
         louder = stats.laplace(scale=0.9 * 2 * WHOLE)
         assert stats.kstest(noise[:, 0], louder.cdf).pvalue < 1e-4
     wanted = mechanism.deviation * WHOLE * 4
-    np.testing.assert_allclose(noise.std(), wanted, rtol=0.15 if colluding else 0.03)
+    np.testing.assert_allclose(noise.std(), wanted, rtol=0.15 if trust == "sum" else 0.03)
     assert np.abs(np.corrcoef(noise.T) - np.eye(4)).max() < 4 / np.sqrt(count)
 
 

@@ -621,32 +621,41 @@ _KINDS: dict[Method, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PartyBudget:
     """What a release may cost whole parties, and who makes its noise."""
 
-    epsilon: float
-    n_parties: int  #: Public number M of parties
+    epsilon: float  #: The price, for each whole party
+    delta: float = 0.0  #: With one the noise is Gaussian; not for cells, whose noise is Laplace's
+    n_parties: int = 2  #: Public number M of parties
     n_classes: int = 2
-    #: How many parties may pool what they know: the shares of the others make the noise. 0: a
-    #: trusted coordinator adds it.
-    colluding: int = 0
-    fewest: int | None = None  #: Of shares: the fewest parties of a sum; all of them by default
-    releases: int = 1  #: Of shares: how many sums the price is for
-    delta: float = 0.0  #: With one the noise is Gaussian
+    #: Who sees what parties send, and adds the noise: a coordinator whom they trust, or nobody.
+    #: "soft" and "vote" noise a model, which no sum can do: they need the coordinator.
+    trust: Trust = "coordinator"
+    #: Of a sum: how many parties may pool what they know, by default a minority; how often one that
+    #: came to nothing may be tried again at the price; what share of the parties it needs.
+    collusion_threshold: Colluding = "auto"
+    max_retries: int = 0
+    quorum: float = 1.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_tries(self.max_retries, self.quorum)
         _check_sizes(self.n_parties, self.n_classes - 1)
         if self.delta:
             check_delta(self.delta, self.n_parties, "party")
+
+    @property
+    def colluding(self) -> int:
+        """How many parties may pool what they know: shares of the others make the noise."""
+        return colluders_of(self.collusion_threshold, self.n_parties, self.quorum)
 
     def promise(self, method: Method, *, jointly: bool = False) -> Guarantee:
         """Return the price; ``jointly``: one auxiliary row may change together with the party."""
         auxiliary = "number of auxiliary rows" if jointly else "auxiliary rows"
         known = () if method == "weights" else (auxiliary,)
         trusted: tuple[str, ...] = (_COORDINATOR, FLOATS, RANDOM)
-        if self.colluding:
+        if self.trust == "sum":
             trusted = sum_assumptions(self.colluding, self.n_parties)
         return Guarantee(
             epsilon=self.epsilon,
@@ -714,7 +723,7 @@ class PartyTotal:
     @cached_property
     def noise(self) -> Point | SecureSum:
         budget, whole = self.budget, self.method == "cells"
-        if not budget.colluding:
+        if budget.trust == "coordinator":
             parts = () if whole else (Part(self.size, self.reach),)
             return Point(promise=self.guarantee(), sensitivity=self.sensitivity, parts=parts)
         return SecureSum(
@@ -724,9 +733,9 @@ class PartyTotal:
             size=self.size,
             sensitivity=self.sensitivity,
             n_parties=budget.n_parties,
-            fewest=budget.fewest or budget.n_parties,
+            fewest=fewest_of(budget.n_parties, budget.quorum),
             colluding=budget.colluding,
-            releases=budget.releases,
+            releases=1 + budget.max_retries,
             largest=self.largest,
             unit=Unit.PARTY,
         )
@@ -1003,35 +1012,26 @@ class Released:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Voting(Asked):
-    """What every party sends, how a model is made of it, and what it costs them."""
+class Voting(PartyBudget, Asked):
+    """What every party sends, how a model is made of it, and what it costs them.
+
+    The number of parties is what :meth:`steps` is told.
+    """
 
     frame: Frame  #: The public coordinates, in L2
-    epsilon: float  #: The price, for each whole party
-    n_parties: int = 2  #: Public number of parties; :meth:`steps` knows how many they are
     #: Noise on the votes' statistic; on the shares of classes in public cells; on the model of the
     #: votes' fractions, or of their majority; on the mean of the parties' weights.
     method: Method = "statistic"
     #: Unlabelled rows, as encoded, to vote on or ("cells") to learn with.
     auxiliary: Floats | None = None
-    n_classes: int = 2
     alpha: Alpha = "auto"  #: Ridge of the released model; of the parties' own ones for "weights"
     local_alpha: float = 1e-4  #: Ridge of the classifiers that vote
     auxiliary_private: bool = False  #: Whether an auxiliary row may change together with a party
-    #: Who sees what parties send, and adds the noise: a coordinator whom they trust, or nobody.
-    #: "soft" and "vote" noise a model, which no sum can do: they need the coordinator.
-    trust: Trust = "coordinator"
-    #: Of a sum: how many parties may pool what they know, by default a minority; how often one that
-    #: came to nothing may be tried again at the price; what share of the parties it needs.
-    collusion_threshold: Colluding = "auto"
-    max_retries: int = 0
-    quorum: float = 1.0
     #: For "cells", as a party is told them; by default they are found in the auxiliary rows.
     partition: Cells | None = None
-    delta: float = 0.0  #: With one the noise is Gaussian; not for "cells", whose noise is Laplace's
 
     def __post_init__(self) -> None:
-        check_tries(self.max_retries, self.quorum)
+        super().__post_init__()
         if self.delta and self.method == "cells":
             theorem("point", "L1", self.delta)
         told, shared, model = f"method={self.method!r}", self.trust == "sum", self.method in _MODELS
@@ -1069,7 +1069,7 @@ class Voting(Asked):
 
     def guarantee(self) -> Guarantee:
         """Return what one run promises every party; their number matters to a sum alone."""
-        return self.budget.promise(self.method, jointly=self.auxiliary_private)
+        return self.promise(self.method, jointly=self.auxiliary_private)
 
     def check(self) -> None:
         _ = self.mechanism.noise
@@ -1098,31 +1098,18 @@ class Voting(Asked):
         found, pad = self._public.cells(count), ((0, 0), (0, 1 if self.frame.constant else 0))
         return Cells(np.pad(found.directions, pad), found.offsets)
 
-    @property
-    def budget(self) -> PartyBudget:
-        shared, count = self.trust == "sum", self.n_parties
-        return PartyBudget(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_parties=count,
-            n_classes=self.n_classes,
-            colluding=colluders_of(self.collusion_threshold, count, self.quorum) * shared,
-            fewest=fewest_of(count, self.quorum) if shared else None,
-            releases=1 + self.max_retries if shared else 1,
-        )
-
     @cached_property
     def mechanism(self) -> PartyTotal:
         if self.method == "cells":
-            return noised_cells(self.budget, n_cells=len(self.cells))
+            return noised_cells(self, n_cells=len(self.cells))
         if self.method == "statistic":
-            return noised_statistic(self.budget, rows=self.rows)
+            return noised_statistic(self, rows=self.rows)
         size = self.frame.size
         if self.method == "weights":
             alpha = _AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha)
-            return noised_average(self.budget, n_features=size, alpha=alpha)
+            return noised_average(self, n_features=size, alpha=alpha)
         return noised_votes(
-            self.budget,
+            self,
             n_auxiliary=len(self.rows),
             n_features=size,
             alpha=self.output_alpha,
