@@ -108,7 +108,7 @@ def measured(name: str, n: int, epsilon: float, draws: int) -> dict[str, Any]:
         for term, h, c in zip(made.names, hits, counts, strict=True)
         if c >= draws / 4
     }
-    few = sorted(each, key=lambda one: each[one])[:4]
+    few = sorted(each, key=lambda one: each[one])[:2]
     width = np.nanmedian(wide) if counts.sum() else 0.0
     return {
         "draws": draws,

@@ -100,24 +100,28 @@ class Evaluation(Shown):
     #: From (label, prediction) to the share of such records.
     confusion: Mapping[tuple[Any, Any], Estimate] | None = None
     auc: Estimate | None = None  #: Area under the receiver operating characteristic
+    experts: Estimate | None = None  #: That of what declared signs say alone, without any model
     #: Predicted against observed shares of positives.
     calibration: tuple[CalibrationBin, ...] | None = None
     #: By the values of the column that was asked for.
     subgroups: Mapping[str, Subgroup] | None = None
 
+    def _told(self) -> Iterator[tuple[str, Estimate]]:
+        single = {"accuracy": self.accuracy, "auc": self.auc}
+        single["auc of declared signs alone, without a model"] = self.experts
+        yield from ((name, one) for name, one in single.items() if one is not None)
+        for (label, predicted), share in (self.confusion or {}).items():
+            yield f"share of {label} predicted {predicted}", share
+        for name, group in (self.subgroups or {}).items():
+            yield f"auc, {name}", group.auc
+
     def quality(self) -> dict[str, Any]:
         """Return what was found as plain values: what a release's card can hold."""
-        single = ((name, getattr(self, name)) for name in ("accuracy", "auc"))
-        measures = [(name, one) for name, one in single if one is not None]
-        measures += [
-            (f"share of {label} predicted {predicted}", share)
-            for (label, predicted), share in (self.confusion or {}).items()
-        ]
         return {
             "records": self.n_samples,
             "confidence": self.confidence,
             "positive": self.positive,
-            "measures": [{"name": name, **one.to_dict()} for name, one in measures],
+            "measures": [{"name": name, **one.to_dict()} for name, one in self._told()],
             "calibration": [
                 {"from": b.low, "to": b.high, "records": b.count, **b.positive.to_dict()}
                 for b in self.calibration or ()
@@ -125,22 +129,10 @@ class Evaluation(Shown):
         }
 
     def __str__(self) -> str:
-        single = ((name, getattr(self, name)) for name in ("accuracy", "errors", "auc"))
-        return "\n".join(
-            [
-                f"{self.n_samples} records, {self.confidence:.0%} intervals, {self.guarantee}",
-                *(f"{name:<9} {found}" for name, found in single if found is not None),
-                *(f"{a} predicted {b}  {c}" for (a, b), c in (self.confusion or {}).items()),
-                *(
-                    f"{name}: about {one.records:.0f} records, auc {one.auc}"
-                    for name, one in (self.subgroups or {}).items()
-                ),
-                *(
-                    f"p in [{b.low:.3g}, {b.high:.3g})  {b.positive}"
-                    for b in self.calibration or ()
-                ),
-            ]
-        )
+        found = [*self._told(), *([] if self.errors is None else [("errors", self.errors)])]
+        bins = ((f"p in [{b.low:.3g}, {b.high:.3g})", b.positive) for b in self.calibration or ())
+        head = f"{self.n_samples} records, {self.confidence:.0%} intervals, {self.guarantee}"
+        return "\n".join([head, *(f"{name:<9} {one}" for name, one in (*found, *bins))])
 
     def plot(self, axes: Any = None) -> Any:
         """Draw predicted against observed shares of positives, with intervals; needs matplotlib.
@@ -172,7 +164,6 @@ class Evaluation(Shown):
     def view(self) -> Panel:
         found = self.quality()
         rows = [(one["name"], one) for one in found["measures"]]
-        rows += [(f"auc, {k}", one.auc.to_dict()) for k, one in (self.subgroups or {}).items()]
         rows += [
             (f"p of {found['positive']} in {one['from']:.3g} to {one['to']:.3g}", one)
             for one in found["calibration"]
@@ -298,7 +289,8 @@ def _root(excess: Callable[[float], float]) -> float:
     return 1.0 if excess(1.0) <= 0 else float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-10))
 
 
-Metric = Literal["accuracy", "confusion", "auc", "calibration"]
+_Scorer = Callable[[Any], Any]
+Metric = Literal["accuracy", "confusion", "auc", "calibration", "experts"]
 
 #: Which query answers a metric; metrics of one query cost no more than one of them.
 _QUERIES = {
@@ -306,9 +298,10 @@ _QUERIES = {
     "confusion": "confusion",
     "auc": "scores",
     "calibration": "scores",
+    "experts": "experts",
 }
 #: Largest sum of changes of a query's counts when one record is replaced.
-_SENSITIVITY = {"errors": 1, "confusion": 2, "scores": 2}
+_SENSITIVITY = {"errors": 1, "confusion": 2, "scores": 2, "experts": 2}
 
 #: Intervals add up over all that noise can be: of more records they would not fit into memory.
 LARGEST_SCALE = 100_000
@@ -320,21 +313,35 @@ _BINS = (4, 5, 6, 8, 10, 12, 15, 16, 20, 24, 30, 40)
 _DRAWN = 2000
 
 
-def _places(model: Any, classes: NDArray[Any]) -> Floats:
+def _schema(model: Any) -> Any:
+    """Return the schema of a model's encoder, if there is one."""
+    return getattr(getattr(getattr(model, "model_", None), "encoder", None), "schema", None)
+
+
+def _scorers(model: Any, positive: int, queries: Sequence[str]) -> dict[str, _Scorer]:
+    """Return what tables are scored by, between 0 and 1, for every query that counts scores."""
+    schema = _schema(model)
+    scorers: dict[str, _Scorer] = {"scores": lambda rows: model.predict_proba(rows)[:, positive]}
+    if "experts" in queries:
+        if schema is None or not schema.has_signs:
+            raise InvalidParameter("metrics: 'experts' needs a model whose schema declares signs.")
+        scorers["experts"] = lambda rows: special.expit(schema.expert_score(rows))
+    return {name: score for name, score in scorers.items() if name in queries}
+
+
+def _places(schema: Any, score: _Scorer) -> Floats:
     """Return public places between which scores of people like these are spread evenly.
 
-    By what the model says of rows that its schema's facts describe; without a schema around an
-    even chance. A fifth wider than that, for people are not as their facts are.
+    By what is said of rows that a schema's facts describe; without a schema around an even chance.
+    A fifth wider than that, for people are not as their facts are.
     """
     shares = np.arange(1, _PLACES) / _PLACES
-    learned = getattr(model, "model_", None)
-    schema = getattr(getattr(learned, "encoder", None), "schema", None)
     middle, steps = 0.0, 1.5 * special.ndtri(shares)
     if schema is not None:
         draws = np.random.default_rng(0)
         rows = pa.table({one.column: drawn_cells(one, _DRAWN, draws) for one in schema.features})
-        scores = model.predict_proba(rows)[:, _positive(model, classes)]
-        found = np.quantile(special.logit(np.clip(scores, 1e-9, 1 - 1e-9)), [*shares, 0.5])
+        logits = special.logit(np.clip(score(rows), 1e-9, 1 - 1e-9))
+        found = np.quantile(logits, [*shares, 0.5])
         middle, steps = found[-1], 1.2 * (found[:-1] - found[-1])
         steps += 1e-6 * special.ndtri(shares)  # a model of one score has places, too
     return np.asarray(special.expit(middle + steps))
@@ -355,8 +362,7 @@ def _kept(n_samples: int, epsilon: float, base_rate: float, confidence: float, g
 
 def _base_rate(model: Any) -> float:
     """Return the declared share of the positive side; without one, an even chance."""
-    schema = getattr(getattr(getattr(model, "model_", None), "encoder", None), "schema", None)
-    return getattr(getattr(schema, "outcome", None), "base_rate", None) or 0.5
+    return getattr(getattr(_schema(model), "outcome", None), "base_rate", None) or 0.5
 
 
 def _parts(queries: Sequence[str], epsilon: float, base_rate: float) -> dict[str, float]:
@@ -367,7 +373,8 @@ def _parts(queries: Sequence[str], epsilon: float, base_rate: float) -> dict[str
     ``c/epsilon^2`` gets a part in proportion to the third root of ``c``.
     """
     rarer = min(base_rate, 1 - base_rate)
-    needs = {"errors": 1.0, "confusion": 8.0, "scores": 4.0 / rarer**2}
+    areas = dict.fromkeys(("scores", "experts"), 4.0 / rarer**2)
+    needs = {"errors": 1.0, "confusion": 8.0, **areas}
     roots = [needs[name] ** (1 / 3) for name in queries]
     parts, left = {}, exact(epsilon)
     for name, root in zip(queries[:-1], roots[:-1], strict=True):
@@ -402,8 +409,9 @@ def evaluate(
         Their labels. May be left out where the model's schema says which column holds them.
     epsilon : float
         Price of all metrics together; shared by need among the queries that they make.
-    metrics : sequence of {"accuracy", "confusion", "auc", "calibration"}
-        What to estimate. The last two need one and the same query, for two classes.
+    metrics : sequence of {"accuracy", "confusion", "auc", "calibration", "experts"}
+        What to estimate. An area and calibration need one and the same query, for two classes;
+        "experts", the area of what the schema's signs say alone, one of its own.
     thresholds : sequence of float, optional
         Public grid of probabilities at which scores are counted; must not be chosen by looking at
         ``X``. By default quantiles of what the model says of people as its schema declares them, as
@@ -424,14 +432,17 @@ def evaluate(
     """
     check_epsilon(epsilon)
     queries = _queries(metrics)
-    grid = np.array([0.5]) if thresholds is None else _grid(thresholds)
+    asked = None if thresholds is None else _grid(thresholds)
     if not 0 < confidence < 1:
         raise InvalidParameter("confidence must lie strictly between 0 and 1.")
     classes = np.asarray(model.classes_)
-    if "scores" in queries and len(classes) != 2:
+    positive = _positive(model, classes)
+    scorers = _scorers(model, positive, queries)
+    if scorers and len(classes) != 2:
         raise InvalidParameter("metrics: 'auc' and 'calibration' are for two classes.")
-    if thresholds is None and "scores" in queries:
-        grid = _places(model, classes)
+    grids = {name: _places(_schema(model), score) for name, score in scorers.items()}
+    if asked is not None:
+        grids["scores"] = asked
     groups = None if by is None else _groups(model, by, queries)
     count = 1 if groups is None else groups.size
     truths: dict[str, Any] = dict.fromkeys(queries, 0)
@@ -440,14 +451,19 @@ def evaluate(
         codes = encode_labels(np.asarray(_labels(model, rows, labels)), classes)
         n_samples += len(codes)
         for name in queries if len(codes) else ():
-            truths[name] += _count(name, model, rows, codes, classes, grid, groups)
+            said = scorers.get(name, model.predict)(rows)
+            kind = groups if name == "scores" else None
+            truths[name] += _count(
+                name, said, rows, codes, classes, positive, grids.get(name), kind
+            )
     if not n_samples:
         raise InvalidData("y needs at least one record.")
     parts = _parts(queries, epsilon, _base_rate(model))
-    if thresholds is None and "scores" in queries:
-        every = _kept(n_samples, parts["scores"], _base_rate(model), confidence, count)
-        grid = grid[every - 1 :: every]
-        truths["scores"] = truths["scores"].reshape(count, 2, -1, every).sum(axis=3)
+    for name in scorers if asked is None else set(scorers) - {"scores"}:
+        each = count if name == "scores" else 1
+        every = _kept(n_samples, parts[name], _base_rate(model), confidence, each)
+        grids[name] = grids[name][every - 1 :: every]
+        truths[name] = truths[name].reshape(each, 2, -1, every).sum(axis=3)
     counters = {name: counts(part, _SENSITIVITY[name]) for name, part in parts.items()}
     if max(counter.scale for counter in counters.values()) > LARGEST_SCALE:
         raise InvalidParameter(
@@ -470,11 +486,11 @@ def evaluate(
             guarantee=guarantee,
             receipt=ticket.receipt,
             simulated=ticket.simulated,
-            positive=str(classes[_positive(model, classes)]) if len(classes) == 2 else None,
+            positive=str(classes[positive]) if len(classes) == 2 else None,
             subgroups=None
             if groups is None
             else dict(_subgroups(groups, noisy["scores"], scales["scores"], confidence)),
-            **_estimates(noisy, scales, metrics, n_samples, classes, grid, confidence),
+            **_estimates(noisy, scales, metrics, n_samples, classes, grids, confidence),
         )
         # The row names what was found, so that nobody can write something else onto a card.
         ticket.made = quality_digest(found.quality())
@@ -513,24 +529,23 @@ def _grid(thresholds: Sequence[float]) -> NDArray[np.float64]:
 
 def _count(
     query: str,
-    model: Any,
+    said: Any,  # Of every record: its score, or what is predicted
     X: Any,
     codes: NDArray[np.intp],
     classes: NDArray[Any],
-    grid: NDArray[np.float64],
+    positive: int,
+    grid: Floats | None,
     groups: Discrete | None = None,
 ) -> NDArray[np.int64]:
     """Return a query's exact counts: the only place that reads the records."""
-    if query == "scores":
-        positive = _positive(model, classes)
-        bins = np.searchsorted(grid, model.predict_proba(X)[:, positive], side="right")
-        sides = (codes == positive).astype(np.intp)
-        count = 1
+    if grid is not None:
+        bins = np.searchsorted(grid, said, side="right")
+        sides, count = (codes == positive).astype(np.intp), 1
         if groups is not None:
             cells = declared_columns(X, [groups.column])[groups.column]
             sides, count = sides + 2 * groups.vertices(cells), groups.size
         return _table(sides, bins, (2 * count, len(grid) + 1)).reshape(count, 2, -1)
-    predicted = encode_labels(np.asarray(model.predict(X)), classes)
+    predicted = encode_labels(np.asarray(said), classes)
     if query == "confusion":
         return _table(codes, predicted, (len(classes), len(classes)))
     return np.array([np.count_nonzero(predicted != codes)])
@@ -549,7 +564,7 @@ def _estimates(
     metrics: Sequence[Metric],
     n: int,
     classes: NDArray[Any],
-    grid: NDArray[np.float64],
+    grids: Mapping[str, Floats],
     confidence: float,
 ) -> dict[str, Any]:
     """Post-process the noised counts."""
@@ -575,8 +590,11 @@ def _estimates(
             found["auc"] = area(yes, no, v, confidence)
         if "calibration" in metrics:
             found["calibration"] = tuple(
-                _calibrated(np.concatenate([[0.0], grid, [1.0]]), no, yes, v, confidence)
+                _calibrated(np.concatenate([[0.0], grids["scores"], [1.0]]), no, yes, v, confidence)
             )
+    if "experts" in noisy:
+        no, yes = noisy["experts"][0].astype(np.float64)
+        found["experts"] = area(yes, no, noise_variance(scales["experts"]), confidence)
     return found
 
 
@@ -594,8 +612,7 @@ def _calibrated(
 
 def _groups(model: Any, by: str, queries: Sequence[str]) -> Discrete:
     """Return the declared column whose values make subgroups; any cell of it is in one."""
-    schema = getattr(getattr(getattr(model, "model_", None), "encoder", None), "schema", None)
-    named = [one for one in getattr(schema, "features", ()) if one.column == by]
+    named = [one for one in getattr(_schema(model), "features", ()) if one.column == by]
     if not named or not isinstance(named[0], Discrete):
         raise InvalidParameter("by must be a column with declared values of the model's schema.")
     if "scores" not in queries:

@@ -2,14 +2,16 @@
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from confrere import Ledger
+from confrere import Ledger, PrivateLogisticRegression, PublicSchema
 from confrere.assurance.evaluation import Estimate, _count
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
 from confrere.evaluation import evaluate
+from confrere.schema import Label, Number
 from tests.world import each
 
 mpl.use("Agg")
@@ -19,6 +21,7 @@ X = RNG.normal(size=(600, 3))
 Y = (X[:, 0] + 0.5 * RNG.normal(size=600) > 0).astype(int)
 MODEL = LogisticRegression().fit(X[:300], Y[:300])
 ALL = ("accuracy", "confusion", "auc", "calibration")
+SIGNS = {"a": 1, "b": -1, "c": 0}
 
 
 @pytest.fixture
@@ -65,14 +68,18 @@ def test_without_noise_the_answers_are_the_usual_ones():
 
 
 def test_every_record_is_in_one_cell():
-    grid = np.array([0.25, 0.5])
+    def counted(query, X, labels):
+        grid = np.array([0.25, 0.5]) if query == "scores" else None
+        said = MODEL.predict(X) if grid is None else MODEL.predict_proba(X)[:, 1]
+        return _count(query, said, X, labels, MODEL.classes_, 1, grid)
+
     for query, moves in (("errors", 1), ("confusion", 2), ("scores", 2)):
-        before = _count(query, MODEL, X, Y, MODEL.classes_, grid)
+        before = counted(query, X, Y)
         largest = 0
         for i in range(20):
             other, labels = X.copy(), Y.copy()
             other[i], labels[i] = -3 * X[i], Y[i] if i % 2 else 1 - Y[i]
-            after = _count(query, MODEL, other, labels, MODEL.classes_, grid)
+            after = counted(query, other, labels)
             largest = max(largest, int(np.abs(after - before).sum()))
         assert largest == moves
 
@@ -117,3 +124,20 @@ def test_records_may_come_some_after_the_other():
     assert (
         evaluate(MODEL, pieces, **settings).quality() == evaluate(MODEL, X, Y, **settings).quality()
     )
+
+
+def test_what_signs_alone_say_stands_beside_the_model():
+    columns = [
+        Number(name, bounds=(-4, 4), importance=1, sign=sign) for name, sign in SIGNS.items()
+    ]
+    schema = PublicSchema(columns, outcome=Label("y", positive=[1], negative=[0], base_rate=0.5))
+    table = pd.DataFrame(X, columns=list(SIGNS)).assign(y=Y)
+    model = PrivateLogisticRegression(1e3, schema, prior=None, random_state=0).fit(table)
+    told = {"metrics": ["auc", "experts"], "random_state": 0}
+    found = evaluate(model, table, epsilon=1e4, **told)
+    assert found.experts.value == pytest.approx(roc_auc_score(Y, X[:, 0] - X[:, 1]), abs=0.01)
+    assert found.experts.value < found.auc.value
+    assert {one["name"] for one in found.quality()["measures"]} > {"auc"}
+    assert sum(one.epsilon for one in found.guarantees.values()) == pytest.approx(1e4)
+    with pytest.raises(InvalidParameter, match="signs"):
+        evaluate(MODEL, X, Y, epsilon=1.0, metrics=["experts"])

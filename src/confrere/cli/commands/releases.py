@@ -188,8 +188,10 @@ def evaluate(
     check_epsilon(epsilon)
     book, signer = existing_ledger(ledger), _signer(key, measured_on)
     found = load_release(release)
-    two = len(found.model.classes) == 2
-    metrics: list[Metric] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
+    metrics: list[Metric] = ["accuracy", "confusion"]
+    if len(found.model.classes) == 2:
+        signs = found.model.encoder is not None and found.model.encoder.schema.has_signs
+        metrics = ["accuracy", "auc", "calibration", *(("experts",) if signs else ())]
     if odds_ratios:
         asked: Any = partial(infer, found, open_table(table).whole())
     else:
