@@ -173,9 +173,9 @@ PARTY_MEANS = {
 @pytest.mark.parametrize("name", PARTY_MEANS)
 def test_a_whole_party_is_hidden_with_its_delta_and_no_more(name, monkeypatch):
     mechanism = PARTY_MEANS[name]
-    upload = np.zeros((1, *mechanism.shape))
-    upload[0, ..., 0] = 1e9 if mechanism.budget.n_classes == 2 else [1e9, -1e9, 0.0]
-    first = mechanism.clipped(upload)[0]
+    upload = np.zeros(mechanism.shape)
+    upload[..., 0] = 1e9 if mechanism.budget.n_classes == 2 else [1e9, -1e9, 0.0]
+    first = mechanism.clipped(upload)
     assert mechanism.guarantee().delta == DELTA
     values = mechanism.value(first), mechanism.value(-first)
     assert 0.98 * DELTA < profile(mechanism.noise, *values) <= DELTA

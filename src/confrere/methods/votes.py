@@ -691,7 +691,7 @@ class PartyTotal:
     jointly: bool = False
     #: From one party's upload to what it adds to a sum, where that is not its own total.
     own: Callable[[Sent], Floats] | None = None
-    #: From uploads, one per party, to what is added up: none moves it further than it may.
+    #: From one party's upload to what is added up: none moves it further than it may.
     clipped: Callable[[Sent], Sent]
     shape: tuple[int, ...]  #: Of what is added up
     #: From noised totals, one per row, to what is wanted.
@@ -744,7 +744,7 @@ class PartyTotal:
         """Return what a party adds to a sum, where nobody has to see what all send."""
         if self.own is not None:
             return self.own(upload)
-        return np.asarray(self.value(self.clipped(upload[None])[0]), dtype=np.float64)
+        return np.asarray(self.value(self.clipped(upload)), dtype=np.float64)
 
     def of_parts(self, released: Floats) -> Floats:
         """Return what the noised sum of all parts says; who is not there is split, or zero."""
@@ -763,12 +763,12 @@ def _ballots(budget: PartyBudget, n_rows: int) -> dict[str, Any]:
     """Return how ballots are added up: class codes, one for every auxiliary row."""
     k = budget.n_classes
 
-    def clipped(uploads: Sent) -> Integers:
-        if uploads.shape[1:] != (n_rows,) or uploads.dtype.kind not in "biu":
+    def clipped(ballot: Sent) -> Integers:
+        if ballot.shape != (n_rows,) or ballot.dtype.kind not in "biu":
             raise InvalidData("a ballot must hold one whole-numbered code per auxiliary row.")
-        if uploads.size and not 0 <= uploads.min() <= uploads.max() < k:
+        if not 0 <= ballot.min() <= ballot.max() < k:
             raise InvalidData("a ballot's codes must lie between 0 and n_classes - 1.")
-        return np.eye(k, dtype=np.int64)[uploads.astype(np.intp)]
+        return np.eye(k, dtype=np.int64)[ballot.astype(np.intp)]
 
     return {"clipped": clipped, "shape": (n_rows, k)}
 
@@ -789,14 +789,13 @@ def noised_average(budget: PartyBudget, *, n_features: int, alpha: float) -> Par
     norm = largest_norm(alpha, k)
     shape = (n_features,) if k == 2 else (k, n_features)
 
-    def clipped(uploads: Floats) -> Floats:
-        if uploads.shape[1:] != shape or not np.all(np.isfinite(uploads)):
+    def clipped(upload: Floats) -> Floats:
+        if upload.shape != shape or not np.all(np.isfinite(upload)):
             raise InvalidData("an upload must be finite, with one number per weight.")
-        if uploads.ndim == 3:
+        if k > 2:
             with np.errstate(over="ignore", invalid="ignore"):
-                uploads = uploads - uploads.mean(axis=1, keepdims=True)
-        flat = into_ball(uploads.reshape(len(uploads), -1), norm)
-        return np.asarray(norm * flat).reshape(uploads.shape)
+                upload = upload - upload.mean(axis=0)
+        return np.asarray(norm * into_ball(upload.reshape(1, -1), norm)).reshape(shape)
 
     def value(total: Floats) -> Floats:
         longest = count * norm * (1 + 1e-6)
@@ -826,14 +825,13 @@ def noised_cells(budget: PartyBudget, *, n_cells: int) -> PartyTotal:
     _check_sizes(n_cells)
     shape, every = (n_cells, budget.n_classes), WHOLE * budget.n_parties
 
-    def clipped(uploads: Sent) -> Integers:
-        """Return what parties sent as it is added up; what nobody can have, counts as nothing."""
-        if uploads.shape[1:] != shape or not np.issubdtype(uploads.dtype, np.integer):
+    def clipped(upload: Sent) -> Integers:
+        """Return what a party sent as it is added up; what nobody can have, counts as nothing."""
+        if upload.shape != shape or not np.issubdtype(upload.dtype, np.integer):
             raise InvalidData("an upload must hold one whole number per cell and class.")
         # In floats, a sum of huge numbers is not a small one again.
-        fits = uploads.sum(axis=(1, 2), dtype=np.float64) <= WHOLE
-        fits &= (uploads >= 0).all(axis=(1, 2))
-        return np.where(fits[:, None, None], uploads, 0).astype(np.int64)
+        fits = upload.sum(dtype=np.float64) <= WHOLE and upload.min() >= 0
+        return np.asarray(upload * fits, dtype=np.int64)
 
     def value(total: Sent) -> Integers:
         _check_total(total, shape, clipped=bool(not np.any(total < 0) and total.sum() <= every))
@@ -1354,7 +1352,7 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
             each = map(np.asarray, local_ballots(data, plan.auxiliary, self.local, self.on_faulty))
         for upload in each:
             if upload is not None:
-                total += made.clipped(upload[None])[0]
+                total += made.clipped(upload)
         return total
 
 

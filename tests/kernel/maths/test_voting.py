@@ -84,7 +84,7 @@ def test_memory_does_not_grow_with_the_table_of_scores():
 def voted(ballots, n_rows, n_classes):
     budget = PartyBudget(epsilon=1.0, n_parties=9, n_classes=n_classes)
     made = noised_votes(budget, n_auxiliary=n_rows, n_features=1, alpha=1.0)
-    return sum((made.clipped(np.array([one]))[0] for one in ballots), np.zeros(made.shape))
+    return sum((made.clipped(np.array(one)) for one in ballots), np.zeros(made.shape))
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), max_size=8))

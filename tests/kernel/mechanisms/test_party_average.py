@@ -30,7 +30,7 @@ def norms(uploads):
 def test_no_upload_is_longer_than_the_bound(scale, n_classes, seed):
     mechanism = make(n_classes=n_classes)
     uploads = scale * np.random.default_rng(seed).normal(size=(6, *mechanism.shape))
-    clipped = mechanism.clipped(uploads)
+    clipped = np.array([mechanism.clipped(one) for one in uploads])
     assert np.all(norms(clipped) <= mechanism.reach)
     if n_classes > 2:
         uploads = uploads - uploads.mean(axis=1, keepdims=True)
@@ -50,7 +50,8 @@ def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alp
     W = np.array([local_weights(x[None], y[None], loss_of(n_classes), alpha) for x, y in each])
     if n_classes == 2:
         assert norms(W[:1] - W[1:])[0] / 10 == pytest.approx(mechanism.sensitivity, rel=1e-4)
-    np.testing.assert_allclose(mechanism.clipped(W), W, rtol=1e-5, atol=1e-9)
+    clipped = [mechanism.clipped(one) for one in W]
+    np.testing.assert_allclose(clipped, W, rtol=1e-5, atol=1e-9)
     assert norms(W).max() == pytest.approx(mechanism.reach, rel=1e-4)
 
 
@@ -59,8 +60,8 @@ def test_what_was_not_clipped_is_refused():
         released(make(), np.full(3, 1e3), SeededSource(0))
     with pytest.raises(InvalidData, match="shape"):
         released(make(), np.ones(4), SeededSource(0))
-    for uploads in (np.full((2, 3), np.nan), np.ones((2, 4)), np.ones((2, 2, 3))):
+    for upload in (np.full(3, np.nan), np.ones(4), np.ones((2, 3))):
         with pytest.raises(InvalidData, match="upload"):
-            make().clipped(uploads)
+            make().clipped(upload)
     with pytest.raises(InvalidData):
         make(n_parties=0)

@@ -963,7 +963,7 @@ class Trusted:
         sent = [answer.arrays[asked.request.answers[0]] for answer in answers.values()]
         simulation = None if self.random_state is None else SeededSource(self.random_state)
         with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
-            noised = plan.noised(sum(plan.mechanism.clipped(one[None])[0] for one in sent), ticket)
+            noised = plan.noised(sum(plan.mechanism.clipped(one) for one in sent), ticket)
         out = {n: code for n, code in federation.left_out.items() if n not in answers}
         told = {name: [one.to_dict() for one in each] for name, each in receipts.items()}
         return Payload({"receipts": told, "left_out": out}, {"noised": noised})
