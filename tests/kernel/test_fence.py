@@ -21,7 +21,7 @@ from confrere.assurance.cohort import counts
 from confrere.errors import CompositionError, InvalidData, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
-from confrere.kernel.ledger import Payment, Receipt, Store, held
+from confrere.kernel.ledger import Payment, Receipt, Store, held, lock
 from confrere.kernel.measurements import Part, Point, SecureSum
 from confrere.kernel.norms import L2, HiddenSize
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
@@ -601,6 +601,25 @@ class TestProcessesThatResume:
                 os.read(gate[0], 1)
             os._exit(drawn)
         return child, told
+
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_a_fork_that_leaves_the_block_ends_nothing(self, book, fails):
+        """It freed its parent's lock, and marked what was still drawn for: another drew as well."""
+        with suppress(ValueError), paying(book, "a", HALF, **RESUMED) as ticket:
+            child = os.fork()
+            if child == 0 and fails:
+                raise ValueError("of the child")
+            if child:
+                os.waitpid(child, 0)
+                other = os.open(book.path, os.O_RDWR)
+                with pytest.raises(BlockingIOError):
+                    lock(other, ticket.receipt.row)
+                os.close(other)
+                assert book.entries()[0].state == "open"
+                ticket._book(HALF).words(1)
+        if child == 0:
+            os._exit(0)
+        assert book.entries()[0].state == "released"
 
     @pytest.mark.parametrize("killed", [False, True])
     @pytest.mark.parametrize("bytewise", [False, True])

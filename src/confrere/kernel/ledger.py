@@ -222,10 +222,12 @@ def _locked(descriptor: int, row: int = 0, seconds: float = math.inf) -> Iterato
             ) from error
         time.sleep(pause)
         pause = min(1.5 * pause, 0.01)
+    owner = os.getpid()
     try:
         yield
     finally:
-        lock(descriptor, row, free=True)  # a forked process may have the descriptor, too
+        if os.getpid() == owner:  # a forked process has the descriptor, too
+            lock(descriptor, row, free=True)
 
 
 def _open(path: Path, more: int = 0) -> int:

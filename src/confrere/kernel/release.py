@@ -438,10 +438,10 @@ def paying(
         try:
             yield ticket
         except BaseException as error:
-            if isinstance(error, Exception) or not resumes:
+            if not purse.over and (isinstance(error, Exception) or not resumes):
                 _fail(book, receipt, purse, error)
             raise
-        if _counted(book, receipt, purse).open:
+        if not purse.over and _counted(book, receipt, purse).open:  # and no fork of this process
             book.mark(receipt, digest=ticket.made)
     finally:
         purse.end()  # and not before: who waits finds how it ended
