@@ -316,14 +316,6 @@ def test_what_has_a_theorem_has_a_page_and_what_has_none_is_refused():
             theorem("joint", norm, 0.0)
 
 
-def test_groups_without_a_jacobian_share_a_row_by_its_length():
-    """The limit of large ridges; the search for a price of length did not end."""
-    exposure = Exposure(
-        loss=Logistic(), ridges=(math.inf, math.inf), weights=(0.6, 0.8), joint=True
-    )
-    assert exposure.spent(2.0) == pytest.approx(4.0)
-
-
 @given(
     blocks=st.lists(st.tuples(st.floats(0.05, 1), ridges), min_size=2, max_size=5),
     classes=st.sampled_from([2, 3, 5]),

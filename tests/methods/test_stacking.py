@@ -85,23 +85,6 @@ def test_joint_release_of_groups(weights, clipping, ridge_factor, cap):
         assert joint_loss(mech, margins, tilt_second=12) > budget
 
 
-def test_joint_clipping_at_the_floor_of_the_ridge_wastes_nothing():
-    """Whether rounding put ``rho q L`` just below one decided over an eighth of the noise."""
-    rng = np.random.default_rng(0)
-    for _ in range(40):
-        epsilon = 10 ** rng.uniform(-1, 0.8)
-        weights = rng.dirichlet(np.ones(int(rng.integers(2, 6))))
-        mech = mechanism(weights, "joint", 1.0, epsilon=epsilon)
-        free = (
-            epsilon
-            * (1 - SOLVER_SHARE)
-            / 2
-            / np.linalg.norm([block.weight for block in mech.blocks])
-        )
-        assert mech.rate == pytest.approx(free, rel=1e-12)
-        assert mech.rate <= free * (1 + 1e-15)
-
-
 @pytest.mark.parametrize("clipping", ["separate", "joint"])
 def test_random_joint_neighbours(clipping):
     rng = np.random.default_rng(3)
