@@ -323,16 +323,13 @@ def test_what_has_a_theorem_has_a_page_and_what_has_none_is_refused():
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=60, deadline=None)
-def test_no_division_of_a_row_costs_more_than_equal_parts_of_equal_blocks(
-    blocks, classes, cap, seed
-):
+def test_equal_parts_of_a_row_in_equal_blocks_cost_the_most(blocks, classes, cap, seed):
     """Tried: lengths of a row's parts, and residuals in every block; equal ones attain it."""
     q, L = np.array(blocks).T
-    k, n, others = classes, len(q), classes - 1
+    k, n, others, most = classes, len(q), classes - 1, cap if classes == 2 else 1.0
     a, p = np.abs(np.random.default_rng(seed).normal(size=(2, 2000, n)))
     a /= np.linalg.norm(a, axis=1, keepdims=True)
     facts = {"cap": cap, "classes": k, "joint": True, "neighbours": ADD_REMOVE}
-    most = cap if k == 2 else 1.0
     p = np.minimum(p / np.linalg.norm(p, axis=1, keepdims=True) * 1.5, most)
 
     def found(q, L, a, p):

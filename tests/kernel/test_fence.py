@@ -611,10 +611,8 @@ class TestProcessesThatResume:
                 raise ValueError("of the child")
             if child:
                 os.waitpid(child, 0)
-                other = os.open(book.path, os.O_RDWR)
-                with pytest.raises(BlockingIOError):
-                    lock(other, ticket.receipt.row)
-                os.close(other)
+                with book.path.open("rb+") as other, pytest.raises(BlockingIOError):
+                    lock(other.fileno(), ticket.receipt.row)
                 assert book.entries()[0].state == "open"
                 ticket._book(HALF).words(1)
         if child == 0:

@@ -1,6 +1,5 @@
 """What a data scientist does where POSIX is not: no ``fcntl``, no forks, locks of Windows."""
 
-import os
 import subprocess
 import sys
 
@@ -78,7 +77,7 @@ except EngineFailed as error:
 CHARGES = (
     WINDOWS
     + """
-import confrere
+import contextlib, confrere
 from confrere.errors import BudgetExceeded
 from confrere.kernel.ledger import held
 
@@ -87,11 +86,9 @@ with held(book.path, int(sys.argv[1])):
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(30):
-        try:
+        with contextlib.suppress(BudgetExceeded):
             book.charge("patients", confrere.Guarantee(0.1), purpose="x")
             paid += 1
-        except BudgetExceeded:
-            break
     print(paid, flush=True)
     sys.stdin.readline()
 """
