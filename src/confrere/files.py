@@ -36,20 +36,18 @@ def write_whole(path: Path, content: Content, *, mode: int = 0o600) -> None:
     flush_folder(path.parent)
 
 
-def read_plain(path: Path, most: int) -> bytes | None:
+def read_plain(path: Path, most: int, *, links: bool = False) -> bytes | None:
     """Return what a regular file holds; None if it is none, or holds more.
 
-    No link is followed, and nothing is waited for: whoever made the folder may have put anything
-    in the file's place.
+    No link is followed unless ``links`` may be, and nothing is waited for: whoever made the folder
+    may have put anything in the file's place.
 
-    Raises OSError if it cannot be opened; that includes links.
+    Raises OSError if it cannot be opened; that includes links that are not followed.
     """
-    flags = (
-        getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK")
-    )  # Windows: by is_symlink
-    handle = os.open(path, os.O_RDONLY | sum(flags))
+    names = ("O_NONBLOCK",) if links else ("O_NONBLOCK", "O_NOFOLLOW")  # Windows: by is_symlink
+    handle = os.open(path, os.O_RDONLY | sum(getattr(os, name, 0) for name in names))
     with os.fdopen(handle, "rb") as stream:
-        regular = stat.S_ISREG(os.fstat(handle).st_mode) and not path.is_symlink()
+        regular = stat.S_ISREG(os.fstat(handle).st_mode) and (links or not path.is_symlink())
         content = stream.read(most + 1) if regular else b""
     return content if regular and len(content) <= most else None
 

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from confrere.errors import InvalidParameter, SignatureError
+from confrere.files import read_plain
 
 PrivateKey: TypeAlias = Ed25519PrivateKey | str | os.PathLike[str]
 PublicKey: TypeAlias = Ed25519PublicKey | str | os.PathLike[str]
@@ -147,8 +148,7 @@ def fingerprint(key: PublicKey) -> str:
 
 def _read_key(path: Path, what: str) -> bytes:
     try:
-        with path.open("rb") as stream:
-            return stream.read(_KEY_BYTES)
+        return read_plain(path, _KEY_BYTES, links=True) or b""
     except OSError as error:
         raise InvalidParameter(
             f"key: {what} {path.name!r} cannot be read ({error.strerror}); give its path."

@@ -26,6 +26,7 @@ from confrere_federation.dashboard.state import (
     person_totals,
 )
 from confrere_federation.progress import STATUS
+from tests.faces.dashboard.conftest import visit
 
 A, B = ("a", "ab" * 32), ("b", "cd" * 32)
 
@@ -121,6 +122,16 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
         path.symlink_to(secret) if kind == "link" else os.mkfifo(path)
     assert Run.read(tmp_path / "run") is None
     assert last_lines(tmp_path / "run") == []
+
+
+@pytest.mark.parametrize("name", ["approval-old.json", "local.toml", "main.key", "coordinator.pub"])
+def test_pipes_beside_a_study_keep_nobody_waiting(world, name):
+    place = world.party / name
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    visitor = visit(world.root).enter()
+    for address in ("/", "/studies", "/releases", "/metrics"):
+        visitor.text(address)
 
 
 # -- where it listens ----------------------------------------------------------------------------

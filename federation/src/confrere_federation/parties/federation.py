@@ -468,19 +468,13 @@ def dry_run(
 
     What is the same for made-up answers of parties with one record and with a million is fixed.
     """
-    first, second = (_DryRun(parties, study, seed) for seed in (0, 1))
+    first, second = (_DryRun(parties, study, seed, most) for seed in (0, 1))
     for federation in (first, second):
         try:
             federation.run_protocol(protocol(list(parties)), trusted=_Nobody())
         except QuorumMissed:
             if not federation.asked:
                 raise
-    if most is not None and first.evidence > most:
-        raise InvalidMessage(
-            f"a run of {len(parties)} parties would carry about {first.evidence >> 20} MiB of "
-            f"signed answers with its last question, and a message has {most >> 20} MiB at most: "
-            "agree on fewer rounds or columns."
-        )
     pairs = list(zip(first.asked, second.asked, strict=True))
     sums = {one.operation: one.tries for one, _ in pairs if one.tries}
     asked = [(one.to, _request([one, other])) for one, other in pairs if not one.tries]
@@ -521,8 +515,9 @@ class _DryRun(Federation):
 
     is_dry_run = True
 
-    def __init__(self, parties: Sequence[str], study: str, seed: int) -> None:
+    def __init__(self, parties: Sequence[str], study: str, seed: int, most: int | None) -> None:
         super().__init__(study[:64], parties)
+        self._most = most
         self._rng, self._size = np.random.default_rng(seed), float(seed)
         self.asked: list[Round] = []
         #: Bytes of signed questions and answers that the last question carries, or some more.
@@ -542,6 +537,12 @@ class _DryRun(Federation):
     def _keep(self, asked: Round, answers: int) -> None:
         question = len(asked.request.payload.encode())
         self.evidence += _SIGNED + question + answers + _SIGNED * len(asked.to)
+        if self._most is not None and self.evidence > self._most:  # whatever else would come
+            raise InvalidMessage(
+                f"a run of {len(self.parties())} parties would carry more than "
+                f"{self._most >> 20} MiB of signed answers with a question, and a message has no "
+                "more: agree on fewer rounds or columns."
+            )
 
     def _added(self, asked: Round, request: SumOperation) -> Told:
         mechanism = request.mechanism

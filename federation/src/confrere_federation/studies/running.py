@@ -1715,7 +1715,7 @@ def earlier_approvals(
     found = []
     for path in folder.glob("approval*.json"):
         try:
-            content = path.read_bytes()
+            content = read_bytes(path, "the approval", 1 << 22)
             agreed = SignedApproval.read(content, key)
             text = json.loads(content).get("study")
         except (OSError, ValueError, ConfrereError):

@@ -54,7 +54,7 @@ from confrere.errors import (
     SchemaError,
     StudyError,
 )
-from confrere.files import write_new, write_whole
+from confrere.files import read_plain, write_new, write_whole
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, check_relation
 from confrere.ledger import Decision, LedgerReader
 from confrere.methods.asking import colluders_of, fewest_of, quorum_of_sums
@@ -183,16 +183,16 @@ def _misspelt(values: Any, place: tuple[int | str, ...]) -> str:
 
 
 def read_bytes(path: Path, what: str, largest: int = _LARGEST_FILE) -> bytes:
-    """Return a file's content, or say that it cannot be read."""
+    """Return a file's content, or say that it cannot be read; a pipe is not waited for."""
     try:
-        with path.open("rb") as stream:
-            content = stream.read(largest + 1)
+        content = read_plain(path, largest, links=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         fault = StudyError(f"{what} {path.name!r} cannot be read: {reason}.")
         raise fault.hinting(_FIND.get(what, "give its path")) from None
-    if len(content) > largest:
-        raise StudyError(f"{what} {path.name!r} is larger than {largest} bytes; is it the one?")
+    if content is None:
+        told = f"{what} {path.name!r} is no file, or larger than {largest} bytes; is it the one?"
+        raise StudyError(told)
     return content
 
 
