@@ -236,7 +236,7 @@ def fit(
     approval = approval_of(**words_of(name, reason, justification, found))
     tell(plan)
     if found.n_classes == 2:
-        none = [name for name, rows in runner.rows.items() if not (rows.coded(found)[1] > 0).any()]
+        none = [n for n, rows in runner.rows.items() if not (rows.y == found.classes[1]).any()]
         tell(*(f"{name}: no row has a positive label; see confrere check {study}" for name in none))
     if any(has_answered(one, (plan.run,)) for one in locals_.values()):
         tell("This run was begun before: what was paid for is sent again, whatever rows are now.")

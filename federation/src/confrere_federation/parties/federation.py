@@ -539,9 +539,8 @@ class _DryRun(Federation):
         self.evidence += _SIGNED + question + answers + _SIGNED * len(asked.to)
         if self._most is not None and self.evidence > self._most:  # whatever else would come
             raise InvalidMessage(
-                f"a run of {len(self.parties())} parties would carry more than "
-                f"{self._most >> 20} MiB of signed answers with a question, and a message has no "
-                "more: agree on fewer rounds or columns."
+                f"a question of the run would carry more than {self._most >> 20} MiB of signed "
+                "answers, and a message has no more: agree on fewer rounds or columns."
             )
 
     def _added(self, asked: Round, request: SumOperation) -> Told:

@@ -187,7 +187,7 @@ class Learning(Measured):
     method: Method  #: The study's own, or the one that makes its source
     starts: tuple[Start, ...] = ()  #: Released models that it starts from
 
-    @property
+    @cached_property
     def classes(self) -> tuple[Any, ...]:
         return tuple(self.study.classes)
 

@@ -579,7 +579,7 @@ class Study:
         one, together = self.privacy.records, self.method.shape == "together"
         return one * len(self.payers) if one and together else one
 
-    @property
+    @cached_property
     def classes(self) -> list[Any]:
         """The declared labels, sorted."""
         outcome = self.schema.outcome
