@@ -26,7 +26,6 @@ from confrere_federation.parties.messages import (
 )
 from confrere_federation.parties.party import SignedApproval, run_name
 from confrere_federation.parties.requests import request_for
-from tests.wire.rounds import framed
 from tests.wire.signed_run import COLUMNS, STUDY, Loopback, Organisations, code_of
 from tests.world import each
 
@@ -90,8 +89,8 @@ CHANGES = {
     "a ridge that follows n": lambda p: with_values(p, alpha=1e-6),
     "another cap": lambda p: with_values(p, cap=1.0),
     "a calibration": lambda p: with_values(p, calibration="printed"),
-    "another frame": lambda p: framed(Frame(COLUMNS, data_norm=2.0), p.values),
-    "no constant": lambda p: framed(Frame(COLUMNS, constant=0.0), p.values),
+    "another frame": lambda p: with_values(p, frame=Frame(COLUMNS, data_norm=2.0).facts()),
+    "no constant": lambda p: with_values(p, frame=Frame(COLUMNS, constant=0.0).facts()),
     "other scales": lambda p: with_arrays(p, feature_scale=np.array([1.0, 0.0, 0.0])),
     "a centre of its own": lambda p: with_arrays(p, centre=np.full(COLUMNS + 1, 3.0)),
     "a field more": lambda p: with_values(p, debug=True),

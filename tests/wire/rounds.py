@@ -5,7 +5,6 @@ from typing import Any
 
 from confrere.methods.average import Combined
 from confrere_federation.parties.federation import Trusted, guarantee_of, with_quorum, with_receipts
-from confrere_federation.parties.messages import Payload
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,12 +14,6 @@ class Outcome(Combined):
     @property
     def guarantee(self):
         return guarantee_of(self.receipts)
-
-
-def framed(frame, values, **arrays):
-    """A message of these coordinates, more values, and the arrays that are not None."""
-    sent = {name: one for name, one in (arrays | frame.arrays()).items() if one is not None}
-    return Payload(dict(values) | {"frame": frame.facts()}, sent)
 
 
 def collaborate(federation, plan, *, sizes=None, quorum=1.0):
