@@ -1,0 +1,90 @@
+"""What a schema says of a time to an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, Strict
+from typing_extensions import override
+
+from confrere.arrays import Floats
+from confrere.data.cells import (
+    MISSING,
+    Cells,
+    Container,
+    codes_of,
+    declared_columns,
+    read_numbers,
+    read_places,
+    refuse,
+)
+from confrere.data.features import Outcome, Real, Share, Values
+
+#: The least time, of the longest: one of nothing has a sign, too.
+FIRST = 2.0**-20
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TimeToEvent(Outcome):
+    """How long until an event, or until somebody was last seen without one.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column that holds the time, from the same beginning for everybody.
+    event : str
+        Name of the column that says how it ended.
+    happened : value or list of values, default=1
+        What means in that column that the event was then; whatever else it holds, it was not.
+    pieces : list of float
+        Where pieces of time end, of constant hazard each; what is later than the last is cut off.
+    base_rate : float, optional
+        Public share of those whom the event meets before the last piece ends.
+    """
+
+    event: Annotated[str, Strict(), Field(min_length=1)]
+    pieces: tuple[Annotated[Real, Field(gt=0)], ...]
+    happened: Values = (1,)
+    base_rate: Share | None = None
+
+    kind: ClassVar[str] = "time"
+    size: ClassVar[int] = 0
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rising = all(a < b for a, b in pairwise((0.0, *self.pieces)))
+        self._refuse(not self.pieces or not rising, "pieces must be numbers that rise from 0")
+        self._refuse(self.event == self.column, "event must name another column")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a table that say it."""
+        return self.column, self.event
+
+    @override
+    def places(self, cells: Cells) -> NDArray[np.intp]:
+        return np.zeros(len(cells), dtype=np.intp)
+
+    @override
+    def encode(self, values: Any) -> Floats:
+        """Return times, those without an event below zero; from 0 on, and cut at the last piece."""
+        time, strange = read_numbers(self.column, values[self.column])
+        refuse(self.column, strange | ~(time >= 0), "no time from 0 on; drop them by a public rule")
+        # Both truth values mean something.
+        codes = {"0": 1, "1": 1, **codes_of(dict.fromkeys(self.happened, 0), ())}
+        places = read_places(self.event, values[self.event], codes)
+        refuse(self.event, places == MISSING, "no value; say how it ended")
+        last = self.pieces[-1]
+        met = (places == 0) & (time <= last)
+        time = np.clip(time, FIRST * last, last)
+        return np.where(met, time, -time)
+
+    @override
+    def column_of(self, table: Container) -> Any:
+        return declared_columns(table, self.columns)
