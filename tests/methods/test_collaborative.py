@@ -9,9 +9,10 @@ from confrere.assurance.audit.adversary import log_density
 from confrere.data.frame import Frame
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1
-from confrere.methods.average import noised_coefficients, pack
+from confrere.methods.average import noised_coefficients
 from confrere.simulation import SeededSource
 from confrere.solver.descent import curvature, residual
+from confrere.solver.quadratic import pack
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa
 from tests.world import ball
 

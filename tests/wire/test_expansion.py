@@ -7,8 +7,9 @@ from scipy import stats
 from confrere.assurance.audit.densities import densities
 from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.methods.average import Expansion, joint_move, noised_coefficients, unpack, worst_angle
+from confrere.methods.average import Expansion, joint_move, noised_coefficients, worst_angle
 from confrere.simulation import SeededSource
+from confrere.solver.quadratic import unpack
 from confrere_federation.parties.federation import LocalFederation
 from tests.wire.rounds import collaborate
 

@@ -45,7 +45,7 @@ from confrere.methods.asking import (
     fewest_of,
     known_sizes,
 )
-from confrere.methods.average import Collaboration, Combined, roundings, row_products
+from confrere.methods.average import Collaboration, Combined
 from confrere.methods.geometry import (
     ExpectedArea,
     SchemaGeometry,
@@ -58,6 +58,7 @@ from confrere.methods.geometry import (
 from confrere.methods.priors import CHECK_ERROR, STEIN, UNCHECKED, Prior, believed, check_share
 from confrere.model import PriorFacts
 from confrere.solver.descent import residual
+from confrere.solver.quadratic import roundings, row_products
 
 #: Ridge of one message: this times weights over epsilon, for all records together.
 _ONE_MESSAGE = 0.9
