@@ -338,7 +338,6 @@ class Feature(Declared):
             shaped = form != "standardised"
             absent, present = (1.0, 0.0) if shaped else ((1.0 - p) / deviation, -p / deviation)
             missing = np.append(np.zeros(own.shape[1]), absent)
-            block = replace(block, size=block.size + 1)
             own = np.column_stack([own, np.full(len(own), present)])
         elif self.missing is None:
             missing = None
@@ -351,6 +350,7 @@ class Feature(Declared):
             unknown = spread if told_so == ZEROS else own[self._vertex(told_so)]
         table = np.zeros((self.size, own.shape[1]))
         table[: len(own)] = own
+        block = replace(block, size=own.shape[1])
         told = {
             "column": self.column,
             "centre": list(centre),
@@ -373,15 +373,10 @@ class Feature(Declared):
         """Names of the standardised columns."""
         return self._own_names() + (f"{self.column}=missing",) * self.has_indicator
 
-    def _each(self, weight: Any, missing: float) -> tuple[Any, ...]:
+    def each(self, weight: Any, missing: float) -> tuple[Any, ...]:
         """Return a number per standardised column; values may have one of their own, or share."""
         own = weight if isinstance(weight, tuple) else (weight,) * len(self._own_names())
         return own + (missing,) * self.has_indicator
-
-    @property
-    def variances(self) -> tuple[float, ...]:
-        """Variance of each standardised column that the declared facts imply."""
-        return self._each(self.encoded("standardised").block.spread, 1.0)
 
     @property
     def often(self) -> tuple[float, ...] | None:
@@ -394,13 +389,7 @@ class Feature(Declared):
         """Importance of each standardised column, or None where none is declared."""
         if self.importance is None:
             return None
-        own = self._each(self.importance, 0.0)
-        return (*own[:-1], max(own)) if self.has_indicator else own
-
-    @property
-    def signs(self) -> tuple[int, ...]:
-        """Expected sign of each standardised column; 0 where nobody knows."""
-        return self._each(self.sign, 0)
+        return self.each(self.importance, float(np.max(self.importance)))
 
     def _check_moments(self, low: float, high: float, where: str) -> None:
         mean, sd = getattr(self, "mean", None), getattr(self, "sd", None)
@@ -749,10 +738,8 @@ class Ordered(Discrete):
         known = self.mean is not None or self.shares is not None
         if form == "standardised":
             # Where nothing favours a level each is as likely as the others.
-            even = float(np.mean((scores - centre) ** 2)) / scale**2
-            return self._scored(
-                scores, centre, scale, BodyBlock(1, "number", 1.0 if known else even)
-            )
+            spread = 1.0 if known else float(np.mean((scores - centre) ** 2)) / scale**2
+            return self._scored(scores, centre, scale, BodyBlock(1, "number", spread))
         within = np.clip((scores - centre) / (REACH * scale if known else scale), -1, 1)
         spread = SPREAD if known else float(np.mean(within**2))
         return self._scored(within, 0.0, 1.0, BodyBlock(1, "number", spread))
@@ -893,14 +880,18 @@ class Category(Discrete):
 
     @override
     def _encoded(self, form: Form) -> Basis:
-        count = len(self.known)
+        count, block = len(self.known), self.block(form)
         told: Told = {"codes": self.codes, "unknown": None, "kind": "one-hot"}
         if form != "standardised":
-            block = BodyBlock(count, "category", 1 / count)
             return (np.eye(count), (0.0,) * count, (1.0,) * count, block, told)
         shares = np.array((1 / count,) * count if self.shares is None else self.shares)
-        scale = np.sqrt(shares * (1 - shares)).tolist()
-        return (np.eye(count), shares.tolist(), scale, BodyBlock(count, "category", 1.0), told)
+        return (
+            np.eye(count),
+            shares.tolist(),
+            np.sqrt(shares * (1 - shares)).tolist(),
+            block,
+            told,
+        )
 
     @override
     def _own_names(self) -> tuple[str, ...]:

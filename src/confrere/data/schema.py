@@ -385,7 +385,8 @@ class PublicSchema(Shown):
 
     def variances(self) -> NDArray[np.float64]:
         """Return the variance of each encoded column that the declared facts imply."""
-        return np.array([value for feature in self.features for value in feature.variances])
+        spreads = ((one, one.block("standardised").spread) for one in self.features)
+        return np.array([variance for one, spread in spreads for variance in one.each(spread, 1.0)])
 
     def importances(self) -> NDArray[np.float64]:
         """Return the importance of each encoded column; ones if none is declared."""
@@ -394,7 +395,7 @@ class PublicSchema(Shown):
 
     def signs(self) -> NDArray[np.int_]:
         """Return the expected sign of each encoded column; 0 where none is declared."""
-        return np.array([sign for feature in self.features for sign in feature.signs])
+        return np.array([sign for one in self.features for sign in one.each(one.sign, 0)])
 
     # What can be done with it.
 
