@@ -113,29 +113,24 @@ encode <- function(row, encoding) {
   x <- unlist(lapply(encoding$columns, function(one) cell(one, row[[one$column]], missing)))
   if (length(encoding$weights)) x <- x * numbers(encoding$weights)
   long <- sqrt(sum(x^2))
-  x / (if (encoding$rows == "clip") max(long, encoding$norm) else if (long == 0) 1 else long)
+  x / max(long, encoding$norm)
 }
 
 # --- the model ---
 dot <- function(a, b, start = 0) { for (j in seq_along(a)) start <- start + a[j] * b[j]; start }
-clip <- function(u, bound) {
-  if (is.null(bound)) return(u)
-  long <- if (bound$norm == 2) sqrt(dot(u, u)) else dot(abs(u), rep(1, length(u)))
-  u * (bound$radius / max(bound$bound, long))
-}
 linear <- function(x, part, m) {
   if (length(m$classes) == 2) return(dot(x, numbers(part$coef), part$intercept))
   mapply(function(w, b) dot(x, numbers(w), b), part$coef, numbers(part$intercept))
 }
 low_level <- function(x, group, m) {
-  z <- linear(clip(x[numbers(group$features) + 1], group$clip), group, m)
+  z <- linear(x[numbers(group$features) + 1], group, m)
   z <- group$sharpness * (z - group$baseline)
   if (m$combine == "stack") return(tanh(z / 2) / sqrt(length(m$groups)))
   if (m$combine == "alone") return(z)
   if (length(z) == 1) sign(z) else as.numeric(seq_along(z) == which.max(z))
 }
 decision <- function(x, m) {
-  x <- clip(pmax(-1e100, pmin(1e100, x)), m$clip)
+  x <- pmax(-1e100, pmin(1e100, x))
   if (m$kind == "linear") z <- linear(x, m, m)
   else {
     each <- matrix(unlist(lapply(m$groups, low_level, x = x, m = m)), ncol = length(m$groups))

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from confrere.errors import InvalidRelease, ReleaseError, SignatureError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.model import Clip, Facts, Linear, read_model
+from confrere.model import Facts, Linear, read_model
 from confrere.model.model_json import model_document, npz_bytes
 from confrere.model.strict_json import json_bytes
 from confrere.release import (
@@ -57,7 +57,6 @@ def model(*coef: float):
         intercept=0.5,
         classes=("no", "yes"),
         features=("age", "bmi"),
-        clip=Clip(2.0),
         facts=Facts(n_samples=100, data_norm=2.0),
     )
 
@@ -260,7 +259,6 @@ EDITED = {
     "another release": {
         "labels exchanged": in_model(classes=["yes", "no"]),
         "columns exchanged": in_model(features=["bmi", "age"]),
-        "another clipping bound": in_model(clip={"bound": 9.0, "radius": 1.0, "norm": 2}),
         "other facts": in_model(facts={"n_samples": 100_000, "data_norm": 2.0}),
         "the model of an older release": everywhere(model(3.0, 1.0)),
     },

@@ -575,10 +575,6 @@ class Coded:
         """Return rows whose every column's vertices have other numbers."""
         return replace(self, tables=tuple(change(j, table) for j, table in enumerate(self.tables)))
 
-    def scaled(self, factors: Floats) -> Coded:
-        """Return the rows times one factor each."""
-        return replace(self, shrink=factors if self.shrink is None else self.shrink * factors)
-
     def times(self, W: Floats) -> Floats:
         """Return every row's product with every row of ``W``: ``(m, rows)``."""
         total: Floats = np.zeros((len(W), len(self)))

@@ -171,14 +171,13 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the same map in the closed language that a release carries.
 
         ``na`` are texts that mean missing in every column, for readers without this library;
-        ``weights`` are factors on the encoded columns. By the rule ``"clip"`` a row is divided by
-        the public ``norm``, or by its own Euclidean norm if that is larger.
+        ``weights`` are factors on the encoded columns. A row is divided by the public ``norm``, or
+        by its own Euclidean norm if that is larger.
         """
         return {
             "columns": [column.told for column in self.columns],
             "na": list(MISSING_TEXTS),
             "weights": self.multipliers().tolist() if self.weighted else None,
-            "rows": "clip",
             "norm": self.norm,
         }
 

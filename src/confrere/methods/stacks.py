@@ -173,7 +173,6 @@ class StackPlan(ModelPlan):
             body=tuple(size for body in maps.bodies for size in body.sizes[:-1]) or None,
             stack=StackFacts(
                 norms=tuple(map(float, maps.norms)),
-                rows="clip",
                 clipping=maps.clipping,
                 constant=float(maps.constant),
                 n_low=records[0],

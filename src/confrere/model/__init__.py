@@ -2,7 +2,6 @@
 
 from confrere.model.model_json import read_model
 from confrere.model.models import (
-    Clip,
     Encoder,
     Facts,
     Linear,
@@ -15,7 +14,6 @@ from confrere.model.models import (
 )
 
 __all__ = [
-    "Clip",
     "Encoder",
     "Facts",
     "Linear",

@@ -23,7 +23,7 @@ from confrere.arrays import Floats
 from confrere.data.features import Told
 from confrere.data.schema import PublicSchema
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
-from confrere.model.models import Clip, Encoder, Facts, Linear, Link, LowLevelModel, Model, Stack
+from confrere.model.models import Encoder, Facts, Linear, Link, LowLevelModel, Model, Stack
 from confrere.model.strict_json import json_bytes, read_json, validated, wrong
 
 SCHEMA = "confrere-model/4"
@@ -72,14 +72,13 @@ def _built(told: dict[str, Any]) -> Model:
     common: dict[str, Any] = {
         "classes": tuple(told["classes"]),
         "features": tuple(told["features"]),
-        "clip": _clip(told),
         "encoder": None if encoder is None else _encoder(encoder),
         "facts": validated(_FACTS, told["facts"], "model.facts"),
         "link": Link(**told["link"]) if isinstance(told["link"], dict) else Link(),
     }
     if told["kind"] == "linear":
         return Linear(coef=told["coef"], intercept=told["intercept"], **common)
-    groups = tuple(LowLevelModel(**{**one, "clip": _clip(one)}) for one in _groups(told))
+    groups = tuple(LowLevelModel(**one) for one in _groups(told))
     own: dict[str, Any] = {name: told[name] for name in ("coef", "intercept", "combine")}
     return Stack(groups=groups, **own, **common)
 
@@ -92,10 +91,6 @@ def _groups(told: dict[str, Any]) -> list[dict[str, Any]]:
     ):
         raise wrong("groups", "must be groups, each with every part and no other")
     return groups
-
-
-def _clip(told: dict[str, Any]) -> Clip | None:
-    return None if told["clip"] is None else Clip(**told["clip"])
 
 
 def _encoder(told: dict[str, Any]) -> Encoder:
@@ -199,11 +194,10 @@ def _close(given: Any, own: Any) -> bool:
 
 
 def _example_rows(model: Model) -> Floats:
-    """Rows inside and outside the clipping bound, by arithmetic, never by drawing."""
+    """Rows inside and outside of bounds, by arithmetic, never by drawing."""
     d = len(model.features)
     i, j = np.arange(5)[:, None], np.arange(d)[None, :]
-    bound = 1.0 if model.clip is None else max(model.clip.bound, 1e-3)
-    rows = np.round(((7 * i + 3 * j + i * j) % 11 - 5) / 4 * (i / 2) * bound / np.sqrt(d), 6)
+    rows = np.round(((7 * i + 3 * j + i * j) % 11 - 5) / 4 * (i / 2) / np.sqrt(d), 6)
     rows[-1] *= 1e200
     return np.asarray(rows)
 

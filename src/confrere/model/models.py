@@ -39,7 +39,6 @@ class StackFacts:
     __pydantic_config__ = _STRICT
 
     norms: tuple[float, ...]  #: Declared bound of every group, or of the whole row, repeated
-    rows: Literal["clip"]  #: Rows were shortened
     clipping: Literal["separate", "joint"]  #: Whether the bound is a group's own or the whole row's
     constant: float  #: The public constant inside the bound
     n_low: int  #: Rows of the low level
@@ -177,9 +176,6 @@ def _alike(one: Any, other: Any) -> bool:
 #: Numbers beyond it, in rows and in models, are read as it.
 LARGEST = 1e100
 
-#: The least clipping bound, below the norm of every row that matters: rows of length one.
-UNIT_ROWS = 1e-150
-
 #: Rows at a time: their columns, made contiguous, stay in the processor's cache.
 _BLOCK = 4096
 
@@ -241,7 +237,7 @@ def _dense(X: Any) -> Floats:
 
 
 def scores(
-    # Array or CSR array of shape (n, d). As :func:`readable_rows` returns them, or clipped.
+    # Array or CSR array of shape (n, d). As :func:`readable_rows` returns them.
     rows: Any,
     coef: Floats,  # Of shape (K, d). Weights.
     intercept: Floats,  # Of shape (K,). Where the sums start; where they end for CSR rows.
@@ -307,38 +303,6 @@ def softmax(score: Floats) -> Floats:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-@dataclass(frozen=True)
-class Clip:
-    """``u -> u * (radius / max(bound, ||u||))``.
-
-    ``Clip(bound=B)`` brings rows of declared norm ``B`` into the unit ball; ``radius`` is less
-    than one where a public constant shares the ball, and ``bound`` where nothing is rescaled.
-    """
-
-    bound: float
-    radius: float = 1.0
-    norm: int = 2
-
-    def __post_init__(self) -> None:
-        for name in ("bound", "radius"):
-            object.__setattr__(self, name, number(getattr(self, name), f"clip.{name}"))
-            if getattr(self, name) < UNIT_ROWS:
-                raise wrong(f"clip.{name}", f"must be at least {UNIT_ROWS:g}")
-        if self.norm not in (1, 2):
-            raise wrong("clip.norm", "must be 1 or 2")
-
-    def __call__(self, U: Any) -> Any:
-        """Return clipped rows."""
-        if isinstance(U, Coded):
-            norms = U.norms(None, "l1" if self.norm == 1 else "l2")
-            return U.scaled(self.radius / np.maximum(self.bound, norms))
-        rows = U.toarray() if is_sparse(U) else U
-        sizes = rows * rows if self.norm == 2 else np.abs(rows)
-        norms = scores(sizes, np.ones((1, rows.shape[1])), np.zeros(1))[:, 0]
-        norms = np.sqrt(norms) if self.norm == 2 else norms
-        return np.asarray(rows * (self.radius / np.maximum(self.bound, norms))[:, None])
-
-
 Label: TypeAlias = str | int | float | bool
 
 
@@ -348,7 +312,6 @@ class Model(ABC):
 
     classes: tuple[Label, ...]  #: Labels; with two classes a positive score means the second
     features: tuple[str, ...]  #: Names of the columns, in order
-    clip: Clip | None = None  #: What happens to a row before it is scored
     #: What turns raw rows into those that are read here; ``features`` are its encoded columns.
     encoder: Encoder | None = None
     facts: Facts = field(default_factory=Facts)  #: What is public about the making
@@ -389,8 +352,7 @@ class Model(ABC):
 
         Above 0 is what is predicted, and likelier than one half. More classes have ``(n, K)``.
         """
-        rows = readable_rows(X, len(self.features))
-        found = self._scores(rows if self.clip is None else self.clip(rows))
+        found = self._scores(readable_rows(X, len(self.features)))
         return self.link.slope * found + self.link.shift
 
     def predict_proba(self, X: Any) -> Floats:
@@ -418,11 +380,11 @@ class Model(ABC):
 
     @abstractmethod
     def _scores(self, rows: Any) -> Floats:
-        """Return the scores of rows that were read and clipped."""
+        """Return the scores of rows that were read."""
 
     @abstractmethod
     def _numbers(self) -> dict[str, Any]:
-        """Return what turns clipped rows into scores, as plain values."""
+        """Return what turns rows into scores, as plain values."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values; :func:`read_model` reads them."""
@@ -462,7 +424,6 @@ class Model(ABC):
             "kind": type(self).__name__.lower(),
             "classes": list(self.classes),
             "features": list(self.features),
-            "clip": self.clip and asdict(self.clip),
             **self._numbers(),
             "link": self._told_link(),
         }
@@ -475,7 +436,7 @@ class Model(ABC):
 class Linear(Model):
     """``coef @ x + intercept``."""
 
-    coef: Floats  #: ``(1, d)`` or ``(K, d)``: weights of clipped features; one row for two classes
+    coef: Floats  #: ``(1, d)`` or ``(K, d)``: weights of the features; one row for two classes
     intercept: Floats  #: ``(1,)`` or ``(K,)``: constants
 
     def __post_init__(self) -> None:
@@ -519,7 +480,6 @@ class LowLevelModel:
     noise: float = 0.0  #: Expected norm of the noise in its objective, for rows in the unit ball
     baseline: float = 0.0  #: Public score of the base rate, taken off before the score is used
     sharpness: float = 1.0  #: Factor on its score before it becomes a meta feature
-    clip: Clip | None = None  #: What happens to its columns of a row before they are scored
 
     def __post_init__(self) -> None:
         features = np.array(self.features, dtype=np.intp)
@@ -551,8 +511,7 @@ class LowLevelModel:
 
         ``(n,)`` for two classes, ``(n, K)`` for more.
         """
-        bounded = part if isinstance(part, Coded) else np.clip(part, -LARGEST, LARGEST)
-        rows = bounded if self.clip is None else self.clip(bounded)
+        rows = part if isinstance(part, Coded) else np.clip(part, -LARGEST, LARGEST)
         found = scores(rows, np.atleast_2d(self.coef), np.atleast_1d(self.intercept))
         plain = found[:, 0] if self.coef.ndim == 1 else found
         return np.asarray(self.sharpness * (plain - self.baseline))
@@ -622,7 +581,7 @@ class Stack(Model):
             raise wrong("coef", "of a vote must be weights >= 0, not all zero, and no intercept")
 
     def low_scores(self, rows: Any) -> Floats:
-        """Return the groups' scores of rows that were read and clipped, groups last."""
+        """Return the groups' scores of rows that were read, groups last."""
         return np.stack([group.score(rows[:, group.features]) for group in self.groups], axis=-1)
 
     def probabilities(self, scores: Floats) -> Floats:

@@ -23,7 +23,7 @@ import numpy as np
 
 from confrere.data.cells import MISSING, meaning
 from confrere.data.features import Told
-from confrere.model.models import LARGEST, Clip, Linear, LowLevelModel, Model, Stack
+from confrere.model.models import LARGEST, Linear, LowLevelModel, Model, Stack
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
 _OPSET = 13
@@ -42,8 +42,6 @@ def onnx_bytes(model: Model) -> bytes:
     graph = Graph(() if model.encoder is None else model.encoder.schema.columns)
     given = "X" if model.encoder is None else encoded_rows(graph, model.encoder.encoding)
     rows = graph.add("Clip", given, -LARGEST, LARGEST)
-    if model.clip is not None:
-        rows = _clipped(graph, rows, model.clip)
     share = None
     if isinstance(model, Linear):
         scores = graph.add("Gemm", rows, model.coef, model.intercept, transB=1)
@@ -55,16 +53,6 @@ def onnx_bytes(model: Model) -> bytes:
     scores = graph.add("Add", scores, model.link.shift, output=graph.output("decision"))
     _answers(graph, scores, len(model.classes), share, model.link.cap)
     return graph.serialised(model)
-
-
-def _clipped(graph: Graph, rows: str, clip: Clip) -> str:
-    """Add ``u * (radius / max(bound, ||u||))``."""
-    sizes = graph.add("Mul", rows, rows) if clip.norm == 2 else graph.add("Abs", rows)
-    norms = graph.add("ReduceSum", sizes, _COLUMNS)
-    if clip.norm == 2:
-        norms = graph.add("Sqrt", norms)
-    factor = graph.add("Div", clip.radius, graph.add("Max", norms, clip.bound))
-    return graph.add("Mul", rows, factor)
 
 
 def _stacked(graph: Graph, rows: str, model: Stack) -> str:
@@ -84,8 +72,6 @@ def _stacked(graph: Graph, rows: str, model: Stack) -> str:
 def _low(graph: Graph, rows: str, group: LowLevelModel) -> str:
     """Add a group's sharpened scores."""
     part = graph.add("Gather", rows, group.features.astype(np.int64), axis=1)
-    if group.clip is not None:
-        part = _clipped(graph, part, group.clip)
     plain = graph.add(
         "Gemm", part, np.atleast_2d(group.coef), np.atleast_1d(group.intercept), transB=1
     )
@@ -258,8 +244,7 @@ def encoded_rows(graph: Graph, encoding: Told) -> str:
         rows = graph.add("Mul", rows, np.array([encoding["weights"]]))
     squares = graph.add("Mul", rows, rows)
     norms = graph.add("Sqrt", graph.add("ReduceSum", squares, _COLUMNS))
-    least = encoding["norm"] if encoding["rows"] == "clip" else 1e-300  # rows of zeros stay
-    return graph.add("Div", rows, graph.add("Max", norms, least))
+    return graph.add("Div", rows, graph.add("Max", norms, encoding["norm"]))
 
 
 def _row(column: Told, cell: str) -> np.ndarray:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidRelease
-from confrere.model import Clip, Encoder, Facts, StackFacts, read_model
+from confrere.model import Encoder, Facts, StackFacts, read_model
 from confrere.model.model_json import model_document, npz_bytes, read_document
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.schema import Number, PublicSchema
@@ -27,7 +27,6 @@ FACTS = Facts(
     feature_scale=(1.0, 0.5),
     stack=StackFacts(
         norms=(1.0, 2.0),
-        rows="clip",
         clipping="joint",
         constant=0.4,
         n_low=50,
@@ -65,9 +64,8 @@ def test_a_digest_is_of_the_function_alone():
         linear(intercept=0.2),
         linear(classes=("yes", "no")),
         linear(features=("a", "b", "d", "c")),
-        linear(clip=Clip(1.0)),
     ]
-    assert len({own, *(other.digest() for other in others)}) == 8
+    assert len({own, *(other.digest() for other in others)}) == 7
 
 
 def spoiled(spoil):
@@ -102,7 +100,6 @@ def test_another_form_of_the_same_document_is_refused():
             read_document(other)
 
 
-CLIP = {"bound": 1.0, "radius": 1.0, "norm": 2}
 OTHER = {"cap": 0.4, "slope": 1.0, "shift": 0.0}
 WRONG = {
     "binary": [
@@ -116,12 +113,9 @@ WRONG = {
         *each(coef=([[1.0], [2.0, 3.0]], [[1.0, -2.0, 0.3, 7.0]])),
         *each(classes=(["yes"], ["yes", "yes"], ["yes", 1], [["yes"], ["no"]], "no")),
         *each(features=(list("abc"), list("abcc"), ["a", "b", "c", 4])),
-        *each(
-            clip=(CLIP | {"norm": 3}, CLIP | {"bound": 0.0}, CLIP | {"bound": True}, {"bound": 1.0})
-        ),
         *each(facts=({"n_samples": "many"}, {"training_score": 0.9}, [])),
-        {"encoder": {"schema": {}, "rows": "clip", "weighted": True}},
-        {"encoder": {"schema": {"features": 3}, "rows": None, "weighted": None}},
+        {"encoder": {"schema": {}, "weighted": True}},
+        {"encoder": {"schema": {"features": 3}, "weighted": None}},
         {"encoder": {"schema": SCHEMA.to_dict()}},
     ],
     "multinomial": each(classes=([1, 2],), intercept=(0.0,)),

@@ -5,7 +5,7 @@ import pytest
 
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.model import Clip, Facts, Linear, LowLevelModel, Stack
+from confrere.model import Facts, Linear, LowLevelModel, Stack
 from confrere.release import Release, Simulated, generate_key
 
 GUARANTEE = Guarantee(
@@ -22,7 +22,6 @@ def make_linear(**changes: object):
         "intercept": 0.2,
         "classes": ("no", "yes"),
         "features": ("age", "bmi", "Glu0"),
-        "clip": Clip(1.5),
         "facts": Facts(data_norm=1.5, n_samples=100),
     }
     return Linear(**{**known, **changes})
@@ -31,11 +30,7 @@ def make_linear(**changes: object):
 def make_stack():
     groups = tuple(
         LowLevelModel(
-            name=f"group {k}",
-            features=np.array(features),
-            coef=np.array(coef),
-            intercept=0.0,
-            clip=Clip(bound=0.5, radius=0.5),
+            name=f"group {k}", features=np.array(features), coef=np.array(coef), intercept=0.0
         )
         for k, (features, coef) in enumerate([([0, 2], [1.0, -2.0]), ([1], [3.0])])
     )
@@ -44,7 +39,6 @@ def make_stack():
         coef=np.array([1.5, -0.5]),
         classes=("no", "yes"),
         features=("age", "bmi", "Glu0"),
-        clip=Clip(1.5),
     )
 
 

@@ -1,6 +1,7 @@
 """Sums over coded rows are those over the same rows written down, with fewer roundings."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_rows_with_factors_of_their_own_are_measured():
     rows, written = made(sizes=[3, 2])
     lengths = row_norms(written)
     factors = np.full(len(rows), 9 / lengths.max())
-    longer = rows.scaled(factors)
+    longer = replace(rows, shrink=rows.shrink * factors)
     assert BoundedRows.inside(longer, "l2").longest == pytest.approx(9)
     bounded = BoundedRows(longer, 1.0, constant=0.6)
     assert bounded.longest <= 1

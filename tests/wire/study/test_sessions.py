@@ -21,7 +21,6 @@ from confrere.errors import (
     StudyRefused,
 )
 from confrere.ledger import ChargeApproval, Ledger
-from confrere.model.models import Clip
 from confrere.release import (
     Approval,
     Utility,
@@ -239,7 +238,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
         {"replaces": "0" * 32},
     ]
     models = [
-        lambda model: replace(model, clip=Clip(bound=1e-3)),
+        lambda model: replace(model, intercept=9.0),
         lambda model: replace(model, facts=replace(model.facts, n_samples=10**6)),
         lambda model: replace(model, facts=replace(model.facts, parties=300)),
     ]
