@@ -15,6 +15,7 @@ from benchmarks import (
     bench_priors,
     bench_rivals,
     bench_scale,
+    bench_transfers,
     bench_trees,
     reproduced,
 )
@@ -29,7 +30,7 @@ DIMENSIONS = ("method", "relation", "law", "classes", "geometry", "delta", "opti
 
 
 def tables():
-    audits, whole = read_record("audits"), read_record("reproduced")
+    audits, whole, moved = map(read_record, ("audits", "reproduced", "transfers"))
     scale = bench_scale.tables(read_record("scale"))
     return {
         "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
@@ -43,6 +44,7 @@ def tables():
             "algorithms/multiparty.md",
             bench_cells.rule_of(read_record("cells")),
         ),
+        "transfers": ("algorithms/transfer.md", bench_transfers.table_of(moved)),
         "demo": ("algorithms/transfer.md", bench_demo.table_of(read_record("demo"))),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "priors": ("priors.md", bench_priors.tables_of(read_record("priors"))),

@@ -284,6 +284,10 @@ DECLARED, UNKNOWN = 0.2, 1.0
 #: By how much organisations differ, as a share of what was unknown before.
 DRIFT = 0.02
 
+#: The same where it is asked whether own records could say more than a source: who differs more
+#: than expected has most to say.
+APART = 0.1
+
 #: What one linear model of a source misses besides, as the same share: it is not what the model
 #: above says that every column's weight is known as well as the others'. Chosen on simulated
 #: hospitals, on other states and on tables cut into branches; stacks, whose groups divide columns

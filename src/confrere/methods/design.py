@@ -28,8 +28,8 @@ from confrere.kernel.measurements import Columns, Objective
 from confrere.kernel.norms import L2, Ball, HiddenSize, Norm
 from confrere.methods import stacks
 from confrere.methods.allowance import (
+    APART,
     DECLARED,
-    DRIFT,
     LOG_ODDS,
     LOSSES,
     UNKNOWN,
@@ -358,9 +358,9 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
         area = shown if shown is None or prior is None else prior.expected(shown, belief)
         floor = asked.ridge_floor
         if best is not None and area is not None:  # as much as it keeps, and what records add
-            area = expected(own, LOG_ODDS * (1 - known + DRIFT)) or area
+            area = expected(own, LOG_ODDS * (1 - known + APART)) or area
             power = SHAPED if isinstance(space, SchemaGeometry) else area.exponent
-            shown = area = replace(area, kept=min(1.0, area.kept + DRIFT), exponent=power)
+            shown = area = replace(area, kept=min(1.0, area.kept + APART), exponent=power)
         enough = asked.eta is None and area is not None and area.gain(known) < GAIN
         return replace(
             plan_linear(own, frame, alpha=ridge, ridge_floor=floor, prior=point, near=near),

@@ -27,7 +27,7 @@ from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import RandomSource
 from confrere.ledger.compose import Apart
 from confrere.methods.allowance import (
-    DRIFT,
+    APART,
     LOG_ODDS,
     intercept_of,
     mean_curvature,
@@ -474,7 +474,7 @@ class StackStart:
         own = np.array(self._precisions(facts, plan.low[0].delta > 0))
         before = LOG_ODDS * self.low_precisions.sum(axis=0)
         known = before / (1 + before)
-        left = 1 - known + DRIFT
+        left = 1 - known + APART
         shown = LOG_ODDS * left * own / (1 + LOG_ODDS * left * own)
         both = (known, np.minimum(1.0, known + left * shown))
         had, kept = (float(np.average(each, weights=self.importances)) for each in both)

@@ -34,12 +34,10 @@ def test_rounds_share_one_price(ledger, rounds):
 
 
 def test_sums_have_few_rounds_where_noise_hides_much():
+    how = {"method": "sums", "delta": 1e-6, "random_state": 0}
     for epsilon, rounds in ((0.05, 5), (10.0, 20)):
-        how = {"method": "sums", "delta": 1e-6, "random_state": 0}
-        assert (
-            CollaborativeClassifier(epsilon, **how).fit(X, Y, party=PARTY).model_.facts.rounds
-            == rounds
-        )
+        model = CollaborativeClassifier(epsilon, **how).fit(X, Y, party=PARTY)
+        assert model.model_.facts.rounds == rounds
 
 
 def test_one_party_is_private_logistic_regression():

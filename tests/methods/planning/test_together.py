@@ -38,9 +38,7 @@ def test_sums_are_taken_where_they_are_expected_to_rank_better_than_an_average()
         assert choose(n_samples=sizes, schema=LINES, trust="coordinator").best.name == best
     told = replace(LINES, outcome=replace(LABEL, base_rate=0.3))
     how = {"n_samples": many, "epsilon": 0.1, "trust": "coordinator"}
-    found = choose(schema=told, **how)
-    assert found.best.name == "sums"
-    assert found.best.expected.auc > found.ways[0].expected.auc
+    assert choose(schema=told, **how).best.name == "sums"
     assert choose(schema=told, **how | {"epsilon": 3.0}).best.name == "average"
     signed = replace(told, features=[replace(one, sign=1) for one in told.features])
     found = choose(schema=signed, **how | {"epsilon": 0.3}).best
