@@ -76,7 +76,7 @@ _TAU, _HALF, _OWN = 2.0, 1.5, 0.4
 _DECIDED = 1.5
 
 _NOTE = "log odds and odds ratios, each by itself; too narrow where one column tells another"
-_AHEAD = "before anything is spent: how far intervals will reach around no effect"
+_AHEAD = "how far they will reach around no effect; nothing was spent"
 
 
 @dataclass(frozen=True, eq=False)
@@ -534,7 +534,7 @@ def _told(
                 told |= dict(zip(("or_low", "or_high"), ratios, strict=True))
                 told["odds_ratio"] = None if ahead else math.exp(value)
         lines.append(TermLine(term=term.term, unit=term.unit, unit_name=term.unit_name, **told))
-    note = f"{confidence:.0%} intervals. {_AHEAD if ahead else _NOTE}"
+    note = f"{confidence:.0%} intervals: {_AHEAD if ahead else _NOTE}"
     refused = [f"{name} ({k:.0f} times the records would do)" for name, k in more.items()]
     if math.inf in more.values():
         note = "no intervals are known to be true where columns nearly decide the outcome"

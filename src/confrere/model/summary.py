@@ -153,20 +153,24 @@ class Summary(Shown):
     @property
     def table(self) -> Table:
         """The table for people: without columns that say nothing."""
-        shown = {name: list(map(_shown, column)) for name, column in self.columns().items()}
+        shown = {name: [_shown(name, x) for x in own] for name, own in self.columns().items()}
         said = {name: column for name, column in shown.items() if any(column)}
-        numbers = [name for name in said if name not in ("term", "unit_name")]
+        titles = {name: name.replace("_", " ").replace("or ", "OR ") for name in said}
+        numbers = [titles[name] for name in said if name not in ("term", "unit_name")]
         rows = list(zip(*said.values(), strict=True))
-        return Table(list(said), rows, right=numbers, title="Model")
+        return Table(list(titles.values()), rows, right=numbers, title="Model")
 
     @override
     def view(self) -> Panel:
         return Panel("Model", [self.table], self.note)
 
 
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else f"{value:.3g}"
-    return "" if text == "nan" else text
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, str) or math.isnan(value):
+        return value if isinstance(value, str) else ""
+    return (
+        "<0.001" if name == "p" and value < 1e-3 else f"{value:{'' if name == 'unit' else '#'}.3g}"
+    )
 
 
 def summarised(model: Linear) -> Summary:

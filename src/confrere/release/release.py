@@ -112,6 +112,13 @@ class Release(Shown):
     def view(self, additions: Sequence[SignedAddition] = ()) -> Panel:
         return release_view(self, additions)
 
+    def terms(self, additions: Sequence[SignedAddition] = ()) -> Summary | None:
+        """Return the table of a linear model: of its last intervals, if there are any."""
+        told = sorted((one.addition for one in additions), key=lambda one: one.created)
+        for quality in (one.quality for one in reversed(told) if one.quality.terms):
+            return Summary(tuple(quality.terms), quality.note)
+        return summarised(self.model) if isinstance(self.model, Linear) else None
+
     @property
     def spending(self) -> Spending:
         """What was promised and what was paid."""
@@ -684,7 +691,7 @@ def card_page(
     card = release if isinstance(release, Card) else release.card
     return _ENVIRONMENT.get_template("card.html.j2").render(
         card=card,
-        model=None if isinstance(release, Card) else _read(release, additions),
+        model=None if isinstance(release, Card) else release.terms(additions),
         curves=() if isinstance(release, Card) else bent_columns(release),
         bar=_widths(card),
         left=_left(card),
@@ -729,17 +736,9 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         "proof": card.mechanism.theorem,
     }
     note = f"{card.product.kind}, {card.created[:10]}, id {card.release_id}"
-    found = _read(release, additions)
+    found = release.terms(additions)
     parts = [Pairs(told)] if found is None else [Pairs(told), found.table, found.note]
     return Panel(f"Release: {card.product.title}", parts, note)
-
-
-def _read(release: Release, additions: Sequence[SignedAddition]) -> Summary | None:
-    """Return the table of a linear model: of its last intervals, if there are any."""
-    told = sorted((one.addition for one in additions), key=lambda one: one.created)
-    for quality in (one.quality for one in reversed(told) if one.quality.terms):
-        return Summary(tuple(quality.terms), quality.note)
-    return summarised(release.model) if isinstance(release.model, Linear) else None
 
 
 def _left(card: Card) -> str | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from confrere.errors import ConfrereError, SignatureError, StudyError
 from confrere.release import Release, load_rehearsal, read_additions, read_folder
-from confrere.release.folder import VerifiedFolder
+from confrere.release.additions import Addition
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
 from confrere.views import Table
@@ -194,6 +194,11 @@ def release_facts(path: str) -> Facts:
     release = load_rehearsal(path)
     model, card = release.model, release.card
     schema = None if model.encoder is None else model.encoder.schema
+    try:
+        added, fault = read_additions(folder), ""
+    except ConfrereError as error:
+        added, fault = (), f"what was added later does not verify: {error}"
+    told = release.terms(added)
     return {
         "card": card.to_dict(),
         "digest": model.digest(),
@@ -205,7 +210,8 @@ def release_facts(path: str) -> Facts:
         },
         "columns": list(model.features) if schema is None else list(schema.columns),
         "classes": [str(label) for label in model.labels],
-        "quality": _quality(folder),
+        "model": None if told is None else {"note": told.note, **vars(told.table)},
+        "quality": [{"fault": fault}] if fault else [_measured(one.addition) for one in added],
     }
 
 
@@ -235,17 +241,7 @@ def _receipts(release: Release) -> Iterator[Facts]:
             yield {"party": party, **receipt}
 
 
-def _quality(folder: VerifiedFolder) -> list[Facts]:
-    try:
-        found = read_additions(folder)
-    except ConfrereError as error:
-        return [{"fault": f"what was added later does not verify: {error}"}]
-    return [
-        {
-            "party": one.addition.party,
-            "measured_on": one.addition.measured_on,
-            "epsilon": one.addition.receipt.guarantee.epsilon,
-            "measures": [measure.model_dump() for measure in one.addition.quality.measures],
-        }
-        for one in found
-    ]
+def _measured(one: Addition) -> Facts:
+    measures = [f"{measure.name} {measure}" for measure in one.quality.measures]
+    told = {"party": one.party, "measured_on": one.measured_on}
+    return told | {"epsilon": one.receipt.guarantee.epsilon, "measures": measures}
