@@ -308,11 +308,6 @@ class Guarantee(Record):
     assumptions: tuple[str, ...] = ()
 
     @property
-    def pure(self) -> bool:
-        """Whether delta is zero."""
-        return self.delta == 0
-
-    @property
     def amount(self) -> Amount:
         # Checked once more, where it is added up: nothing gives budget back.
         return Amount.of(check_epsilon(self.epsilon), check_delta(self.delta))
@@ -335,7 +330,9 @@ class Guarantee(Record):
         return Promised(self.epsilon, self.delta)
 
     def __str__(self) -> str:
-        kind = f"{self.epsilon:g}-DP" if self.pure else f"({self.epsilon:g}, {self.delta:g})-DP"
+        kind = (
+            f"{self.epsilon:g}-DP" if not self.delta else f"({self.epsilon:g}, {self.delta:g})-DP"
+        )
         return f"{kind} per {self.unit} ({self.neighbours})"
 
 
