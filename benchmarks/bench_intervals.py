@@ -19,6 +19,7 @@ from scipy import special
 from benchmarks import prior_tables
 from benchmarks.measured import fill, markdown, read_record, write_record
 from confrere import PrivateLogisticRegression, PublicSchema
+from confrere.assurance.inference import ASKED
 from confrere.evaluation import infer
 from confrere.model.summary import effects
 
@@ -27,8 +28,6 @@ CONFIRMING = ("health insurance", "mortgages", "attrition", "Pima", "BRFSS 2022"
 DRAWS = 200
 SIZES = (5_000, 20_000)
 EPSILONS = (1.0, 3.0)
-#: Of the whole, for what is asked beside the fit.
-PART = 0.2
 
 
 class World:
@@ -93,8 +92,8 @@ def measured(name: str, n: int, epsilon: float, draws: int) -> dict[str, Any]:
     for seed in range(draws):
         table, error = made.drawn(n, seed)
         settings: dict[str, Any] = {"schema": made.schema, "purpose": "inference"}
-        fit = PrivateLogisticRegression((1 - PART) * epsilon, random_state=seed, **settings)
-        found = infer(fit.fit(table), table, epsilon=PART * epsilon, random_state=seed)
+        fit = PrivateLogisticRegression((1 - ASKED) * epsilon, random_state=seed, **settings)
+        found = infer(fit.fit(table), table, epsilon=ASKED * epsilon, random_state=seed)
         low, high = (np.array(found.columns()[end]) for end in ("low", "high"))
         told = np.isfinite(low)
         shown.append(told)

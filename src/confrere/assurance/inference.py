@@ -40,6 +40,9 @@ from confrere.simulation import Seed
 
 THEOREM = "docs/proofs/intervals.md"
 
+#: Part of all that is spent that suits these questions, beside the fit.
+ASKED = 0.2
+
 #: Part of the price that means, squares and shares have; largest correlations have the rest.
 _FIRST = 0.6
 

@@ -10,6 +10,7 @@ import pytest
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.cli.commands import releases as evaluation
 from confrere.release import generate_key, load_release
+from tests.methods.evaluation.test_infer import SCHEMA as INFERENCE
 from tests.methods.evaluation.test_infer import cohort
 from tests.methods.evaluation.test_infer import fitted as fitted_for_inference
 
@@ -89,3 +90,14 @@ def test_odds_ratios_are_paid_for_added_and_shown(line, key, epsilon, estimable)
     assert ('<th class="number">odds ratio</th>' in page) == estimable
     assert "for ε&#8239;=&#8239;0.5 of their own" in page
     assert ledger.spent("a") == epsilon + 0.5
+
+
+def test_how_far_intervals_will_reach_is_said_before_anything_is_spent(line):
+    Path("schema.toml").write_text(INFERENCE.to_toml(), encoding="utf-8")
+    asked = ("plan", "--features", 9, "--schema", "schema.toml", "--odds-ratios", "--records")
+    few, many = (line.json(*asked, n)["data"]["odds_ratios"] for n in (200, 20_000))
+    assert "times the records would do" in few["note"]
+    told = {one["term"]: one for one in many["terms"]}
+    assert told["male"]["coefficient"] is None
+    assert 0 < told["male"]["high"] < 0.5
+    line("plan", "--records", 200, "--features", 9, "--odds-ratios", code=3)

@@ -6,8 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from confrere.assurance.inference import ASKED, infer
 from confrere.cli.app import Answer, Option, command
 from confrere.data.schema import PublicSchema
+from confrere.errors import InvalidParameter
+from confrere.estimators import PrivateLogisticRegression
 from confrere.planning import BEST, ExpectedArea, plan_schema, plan_votes
 from confrere.planning import choose as chosen_way
 from confrere.planning import plan as planned
@@ -39,6 +42,9 @@ def plan(
     ] = None,
     classes: Annotated[int, Option("Of those who vote.", min=2, max=1000)] = 2,
     schema: Annotated[Path | None, "What lines and curves by this schema would bring."] = None,
+    odds_ratios: Annotated[
+        bool, "With --schema: how far their intervals would reach, of a fit for inference."
+    ] = False,
     picture: Annotated[Path | None, "Draw it into this file."] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
@@ -86,6 +92,8 @@ def plan(
             "cells": votes.cells,
             "cell_noise": votes.cell_noise,
         }
+    if odds_ratios and schema is None:
+        raise InvalidParameter("odds_ratios: give the schema too, which says what columns are.")
     if schema is not None:
         declared = PublicSchema.from_toml(schema)
         by_schema = plan_schema(declared, n_samples=records, epsilon=epsilon, auc=auc)
@@ -97,6 +105,11 @@ def plan(
             "curves": _told(by_schema.curves),
             "declared": by_schema.declared and _told(by_schema.declared),
         }
+        if odds_ratios:
+            fit = PrivateLogisticRegression((1 - ASKED) * epsilon, declared, purpose="inference")
+            ahead = infer(fit, n_samples=records, epsilon=ASKED * epsilon)
+            told.append(ahead)
+            also["odds_ratios"] = ahead.quality()
     if picture is not None:
         found.plot().figure.savefig(picture, dpi=150)
     return Answer(
