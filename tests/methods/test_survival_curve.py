@@ -64,3 +64,6 @@ def test_any_noise_gives_curves_and_they_are_paid_for_once():
     noised = 300 * np.random.default_rng(0).normal(size=(50, *counted.shape))
     for one in (each for noise in noised for each in counted.estimates(noise, 2.0)):
         assert 0 <= one.band_low <= one.low + 1e-9 <= one.high + 2e-9 <= one.band_high + 3e-9
+    two = [SurvivalCurve(1.0, OUTCOME, random_state=k).fit(people(500, k)) for k in (1, 2)]
+    assert np.array_equal(SurvivalCurve.pooled(two).counts_, two[0].counts_ + two[1].counts_)
+    assert SurvivalCurve.pooled(two).deviation_ == pytest.approx(2**0.5 * two[0].deviation_)

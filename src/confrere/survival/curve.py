@@ -13,12 +13,11 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 from typing_extensions import override
 
@@ -177,6 +176,8 @@ class SurvivalCurve(Shown):
     ----------
     estimates_ : list of SurvivalEstimate
         Every point that can be told, with its interval and band.
+    counts_ : array
+        The noised counts, cell by cell: all that was released.
     receipt_ : Receipt
         What was paid.
     """
@@ -231,10 +232,29 @@ class SurvivalCurve(Shown):
             purpose="draw survival curves",
         )
         with paid as ticket:
-            noised: NDArray[Any] = ticket.draw(point, exact)[0][0]
+            (self.counts_,) = ticket.draw(point, exact)[0]
             self.receipt_ = ticket.receipt
-        self.estimates_ = list(self._counts.estimates(noised, point.deviations[0]))
+        self._draw(point.deviations[0])
         return self
+
+    def _draw(self, deviation: float) -> None:
+        self.deviation_ = deviation
+        self.estimates_ = list(self._counts.estimates(self.counts_, deviation))
+
+    @classmethod
+    def pooled(cls, curves: Sequence[Self]) -> Self:
+        """Return the curves of all organisations together, whose people are others each.
+
+        Post-processing: each has counted with noise of its own, and paid for that.
+        """
+        asked = {(each.outcome, each.by) for each in curves}
+        if len(asked) != 1:
+            raise InvalidParameter("curves must be several, with one outcome and the same groups.")
+        ((outcome, by),) = asked
+        made = cls(max(each.epsilon for each in curves), outcome, by=by)
+        made.counts_ = np.sum([each.counts_ for each in curves], axis=0)
+        made._draw(math.hypot(*(each.deviation_ for each in curves)))
+        return made
 
     def table(self) -> list[dict[str, Any]]:
         """Return every point as a plain row."""
