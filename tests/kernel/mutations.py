@@ -484,11 +484,7 @@ MUTATIONS = {
     ),
     "sums: reserve of one message": Mutation(
         "a sum that may be tried again has the price of one",
-        _edited(
-            "methods.sums:Sums._sum",
-            "releases=self.rounds + self.max_retries",
-            "releases=self.rounds",
-        ),
+        _edited("methods.asking:Tries.tried", "rounds + self.max_retries", "rounds"),
         *_found("sums", "price", row={"option": "reserve"}),
     ),
     "sums: rows by label": Mutation(
@@ -502,11 +498,7 @@ MUTATIONS = {
     ),
     "sums: reserve of rounds": Mutation(
         "rounds that may be tried again have the price of the rounds alone",
-        _edited(
-            "methods.sums:Sums._sum",
-            "releases=self.rounds + self.max_retries",
-            "releases=self.rounds",
-        ),
+        _edited("methods.asking:Tries.tried", "rounds + self.max_retries", "rounds"),
         *_found("sums", "price", row={"option": "reserve", "delta": True}),
     ),
     "check: the fit spends everything": Mutation(
@@ -659,8 +651,8 @@ MUTATIONS = {
         "gradients of three classes, with a delta, have the sensitivity of one record",
         _edited(
             "methods.sums:Sums._sum",
-            "sensitivity=changed * move,",
-            "sensitivity=(changed if self.n_classes == 2 else 1) * move,",
+            "self.allowed(sizes).changed * move",
+            "(self.allowed(sizes).changed if self.n_classes == 2 else 1) * move",
         ),
         *_found("sums", "ratio", row={"classes": 3, "delta": True}),
     ),

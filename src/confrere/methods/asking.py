@@ -254,14 +254,6 @@ class AskedSum(Measured):
 Colluding = int | Literal["auto"]
 
 
-def check_tries(max_retries: int, quorum: float) -> None:
-    """Refuse numbers that say nothing about how often, and with how many, a sum may be tried."""
-    if max_retries < 0:
-        raise InvalidParameter("max_retries must be at least 0.")
-    if not 0 < quorum <= 1:
-        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-
-
 def fewest_of(n_parties: int, quorum: float) -> int:
     return max(1, math.ceil(quorum * n_parties - 1e-9))
 
@@ -275,6 +267,32 @@ def colluders_of(said: Colluding, n_parties: int, quorum: float) -> int:
     """Return how many may collude: where nobody says it a minority, and at least one."""
     fewest = fewest_of(n_parties, quorum)
     return fewest - min(fewest // 2 + 1, fewest - 1) if said == "auto" else said
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tries:
+    """What a sum that nobody sees into has to stand: who pools what they know, and who vanishes."""
+
+    #: How many parties may pool what they know; by default a minority of those of a sum.
+    collusion_threshold: Colluding = "auto"
+    max_retries: int = 0  #: How often a lost sum may be tried again, paid for at once
+    #: Share of the parties that a sum needs; the noise is made by those who would be there.
+    quorum: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.max_retries < 0:
+            raise InvalidParameter("max_retries must be at least 0.")
+        if not 0 < self.quorum <= 1:
+            raise InvalidParameter("quorum must be a number above 0 and at most 1.")
+
+    def pooling(self, n_parties: int) -> int:
+        return colluders_of(self.collusion_threshold, n_parties, self.quorum)
+
+    def tried(self, n_parties: int, rounds: int = 1, **facts: Any) -> SecureSum:
+        """Return a sum of so many parties, so often and in as many tries as are paid for."""
+        least = {"fewest": fewest_of(n_parties, self.quorum), "colluding": self.pooling(n_parties)}
+        facts = {"n_parties": n_parties, "releases": rounds + self.max_retries, **least, **facts}
+        return SecureSum(**facts)
 
 
 def relation(sizes: Sizes) -> dict[str, Any]:

@@ -35,13 +35,11 @@ from confrere.methods.allowance import SOLVER, intercept_of, problem
 from confrere.methods.asking import (
     Ask,
     AskedSum,
-    Colluding,
     Protocol,
     Rows,
     Sizes,
     Told,
-    check_tries,
-    colluders_of,
+    Tries,
     fewest_of,
     known_sizes,
 )
@@ -92,22 +90,17 @@ def as_weights(released: Floats, n_classes: int) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sums(Collaboration):
+class Sums(Tries, Collaboration):
     """What parties add up without anybody seeing into it; a ridge is of all parties' records."""
 
-    #: How many parties may pool what they know; by default a minority of those of a sum.
-    collusion_threshold: Colluding = "auto"
-    max_retries: int = 0  #: How often a lost sum may be tried again, paid for at once
-    #: Share of the parties that a sum needs; the noise is made by those who would be there.
-    quorum: float = 1.0
     #: Public guess of the mean curvature of the loss: with a base rate ``r``, ``r (1 - r)``.
     curvature: float = 0.2
     #: Public mean squares of the columns as encoded; equal ones unless given.
     second_moments: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_tries(self.max_retries, self.quorum)
+        Tries.__post_init__(self)
+        Collaboration.__post_init__(self)
 
     operation: ClassVar[str]  #: How parties are asked for what they add
 
@@ -142,21 +135,14 @@ class Sums(Collaboration):
 
     def _sum(self, sizes: Sizes, move: float, **facts: Any) -> SecureSum:
         """Return a sum that one record's coming or going moves so far, and a replaced one twice."""
-        changed = self.allowed(sizes).changed
         said: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
             "size": self.space.size * (self.n_classes - 1),
-            "fewest": fewest_of(len(sizes.counts), self.quorum),
-            "colluding": colluders_of(self.collusion_threshold, len(sizes.counts), self.quorum),
+            "sensitivity": self.allowed(sizes).changed * move,
+            "neighbours": sizes.neighbours,
         }
-        return SecureSum(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            sensitivity=changed * move,
-            n_parties=len(sizes.counts),
-            releases=self.rounds + self.max_retries,
-            neighbours=sizes.neighbours,
-            **said | facts,
-        )
+        return self.tried(len(sizes.counts), self.rounds, **said | facts)
 
     def _most(self, sizes: Sizes) -> int:
         return largest_count(sizes.count(max(sizes.counts.values())))
@@ -164,8 +150,7 @@ class Sums(Collaboration):
     def among(self, sizes: Sizes | Sequence[str]) -> Self:
         """Return the same with a number for those who may collude, whoever tells its size."""
         count = len(sizes.counts if isinstance(sizes, Sizes) else sizes)
-        known = colluders_of(self.collusion_threshold, count, self.quorum)
-        return replace(self, collusion_threshold=known)
+        return replace(self, collusion_threshold=self.pooling(count))
 
 
 class OneSum(Sums):
@@ -553,38 +538,25 @@ STEPS = 1024
 
 
 @dataclass(frozen=True)
-class CountedSum:
+class CountedSum(Tries):
     """Counts of all parties, added up with noise, in as many tries as are paid for."""
 
     epsilon: float
     n_parties: int
-    collusion_threshold: int  #: How many of them may pool what they know
-    max_retries: int  #: How many lost sums are paid for
-    quorum: float  #: Of the parties, that a sum needs
     largest: int  #: No party counts more
 
-    def records(self, neighbours: Neighbours) -> SecureSum:
+    def records(self, neighbours: Neighbours, **other: Any) -> SecureSum:
         """Return the sum of counts that one record moves by one."""
-        check_tries(self.max_retries, self.quorum)
-        return SecureSum(
-            epsilon=self.epsilon,
-            law="integer",
-            size=1,
-            sensitivity=1.0,
-            n_parties=self.n_parties,
-            # Those who are left of a run may be few: never so few that they could all pool.
-            fewest=max(fewest_of(self.n_parties, self.quorum), self.collusion_threshold + 1),
-            colluding=self.collusion_threshold,
-            releases=1 + self.max_retries,
-            largest=float(self.largest),
-            neighbours=neighbours,
-        )
+        facts = {"size": 1, "sensitivity": 1.0, "largest": float(self.largest), **other}
+        # Those who are left of a run may be few: never so few that they could all pool.
+        fewest = max(fewest_of(self.n_parties, self.quorum), self.pooling(self.n_parties) + 1)
+        facts |= {"epsilon": self.epsilon, "neighbours": neighbours, "fewest": fewest}
+        return self.tried(self.n_parties, law="integer", **facts)
 
     def steps(self, neighbours: Neighbours, size: int, moved: int) -> SecureSum:
         """Return sums of whole steps, which one record moves so far together, in L1."""
         largest = float(self.largest * STEPS)
-        counts = self.records(neighbours)
-        return replace(counts, size=size, sensitivity=float(moved), largest=largest)
+        return self.records(neighbours, size=size, sensitivity=float(moved), largest=largest)
 
 
 def check_try(mechanism: SecureSum, step: int) -> None:

@@ -62,19 +62,7 @@ from confrere.kernel.measurements import (
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
 from confrere.methods.allowance import SOLVER, Alpha, problem
-from confrere.methods.asking import (
-    MANY,
-    Ask,
-    Asked,
-    Colluding,
-    Protocol,
-    Told,
-    check_tries,
-    colluders_of,
-    drive,
-    fewest_of,
-    party_codes,
-)
+from confrere.methods.asking import MANY, Ask, Asked, Protocol, Told, Tries, drive, party_codes
 from confrere.methods.plan import LabelledTable, Names, Plan, Term, linear_model
 from confrere.model import Facts, Linear
 from confrere.views import progress_bar
@@ -622,7 +610,7 @@ _KINDS: dict[Method, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PartyBudget:
+class PartyBudget(Tries):
     """What a release may cost whole parties, and who makes its noise."""
 
     epsilon: float  #: The price, for each whole party
@@ -632,23 +620,13 @@ class PartyBudget:
     #: Who sees what parties send, and adds the noise: a coordinator whom they trust, or nobody.
     #: "soft" and "vote" noise a model, which no sum can do: they need the coordinator.
     trust: Trust = "coordinator"
-    #: Of a sum: how many parties may pool what they know, by default a minority; how often one that
-    #: came to nothing may be tried again at the price; what share of the parties it needs.
-    collusion_threshold: Colluding = "auto"
-    max_retries: int = 0
-    quorum: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_epsilon(self.epsilon)
-        check_tries(self.max_retries, self.quorum)
         _check_sizes(self.n_parties, self.n_classes - 1)
         if self.delta:
             check_delta(self.delta, self.n_parties, "party")
-
-    @property
-    def colluding(self) -> int:
-        """How many parties may pool what they know: shares of the others make the noise."""
-        return colluders_of(self.collusion_threshold, self.n_parties, self.quorum)
 
     def promise(self, method: Method, *, jointly: bool = False) -> Guarantee:
         """Return the price; ``jointly``: one auxiliary row may change together with the party."""
@@ -656,7 +634,7 @@ class PartyBudget:
         known = () if method == "weights" else (auxiliary,)
         trusted: tuple[str, ...] = (_COORDINATOR, FLOATS, RANDOM)
         if self.trust == "sum":
-            trusted = sum_assumptions(self.colluding, self.n_parties)
+            trusted = sum_assumptions(self.pooling(self.n_parties), self.n_parties)
         return Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -726,16 +704,13 @@ class PartyTotal:
         if budget.trust == "coordinator":
             parts = () if whole else (Part(self.size, self.reach),)
             return Point(promise=self.guarantee(), sensitivity=self.sensitivity, parts=parts)
-        return SecureSum(
+        return budget.tried(
+            budget.n_parties,
             epsilon=budget.epsilon,
             law="integer" if whole else "l2",
             delta=budget.delta,
             size=self.size,
             sensitivity=self.sensitivity,
-            n_parties=budget.n_parties,
-            fewest=fewest_of(budget.n_parties, budget.quorum),
-            colluding=budget.colluding,
-            releases=1 + budget.max_retries,
             largest=self.largest,
             unit=Unit.PARTY,
         )
