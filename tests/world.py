@@ -14,8 +14,8 @@ import pytest
 
 from confrere import Guarantee, Ledger
 from confrere.arrays import Floats
-from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import Columns, Objective, RowCount
 from confrere.kernel.norms import L2, HiddenSize, Norm
 from confrere.kernel.release import Ticket, paying

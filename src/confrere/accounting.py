@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian, loss_of
+from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian
 from confrere.kernel.guarantee import (
     GaussianMinimisers,
     GaussianPoint,
@@ -28,6 +28,7 @@ from confrere.kernel.guarantee import (
     PrivacyEvent,
     check_bound,
 )
+from confrere.kernel.losses import loss_of
 from confrere.ledger import Entry
 from confrere.ledger.compose import Together
 

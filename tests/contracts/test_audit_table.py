@@ -11,8 +11,9 @@ from confrere.assurance.audited import AUDITED, IN_TABLE
 from confrere.assurance.table import COMPARED, OTHERS, ROWS, AuditCase, audit_row, sides_of
 from confrere.errors import InvalidParameter
 from confrere.estimators import PrivateLogisticRegression
-from confrere.kernel.accountants import Exposure, Logistic, Softmax
+from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import RELATIONS, Neighbours
+from confrere.kernel.losses import Logistic, Softmax
 
 #: Every value of every dimension. Whether a method has it is asked of the method itself.
 VALUES = {

@@ -28,7 +28,7 @@ from confrere.data import frame as rows_body
 from confrere.data.frame import BoundedRows
 from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
-from confrere.kernel import accountants, measurements, norms
+from confrere.kernel import losses, measurements, norms
 from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.measurements import Objective
@@ -222,8 +222,8 @@ def _shared_classes(patch: Patch) -> None:
 
 def _classes_as_one_norm(patch: Patch) -> None:
     """Noise of every class at the rate that one norm of the whole matrix would allow."""
-    classwise = accountants._worst_classwise
-    patch(accountants, "_worst_classwise", lambda r, m, k: classwise(r / math.sqrt(2), m, k))
+    classwise = losses._worst_classwise
+    patch(losses, "_worst_classwise", lambda r, m, k: classwise(r / math.sqrt(2), m, k))
     real = Exposure.reach.fget
     several = property(lambda self: real(self) / (math.sqrt(2) if self.loss.n_classes > 2 else 1))
     patch(Exposure, "reach", several)
@@ -471,7 +471,7 @@ MUTATIONS = {
     "delta: both records of one class": Mutation(
         "with a delta, both records of one class move the noise by sqrt 6, not sqrt 8",
         _edited(
-            "kernel.accountants:GaussianLoss.moves",
+            "kernel.losses:Softmax.moves",
             "Move(math.sqrt(8), taken, k - 1)",
             "Move(math.sqrt(6), taken, k - 1)",
         ),
@@ -604,7 +604,7 @@ MUTATIONS = {
     "classes: length of a gradient": Mutation(
         "a gradient of four classes is sqrt 3 long, not 2",
         _edited(
-            "kernel.accountants:Exposure._going",
+            "kernel.losses:Softmax.going",
             "_worst_classwise(2 * r,",
             "_worst_classwise(math.sqrt(3) * r,",
         ),
@@ -674,7 +674,7 @@ MUTATIONS = {
     "losses: no cap": Mutation(
         "slopes are not capped",
         _edited(
-            "kernel.accountants:Logistic.residuals",
+            "kernel.losses:Logistic.residuals",
             "np.minimum(scores, self.cap, out=scores)",
             "np.minimum(scores, 1.0, out=scores)",
         ),
@@ -683,16 +683,14 @@ MUTATIONS = {
     "losses: curvature": Mutation(
         "two classes bend twice as much as accountants take",
         _edited(
-            "assurance.audit.densities:bends",
-            "rare * (1 - rare), 0.0)",
-            "2 * rare * (1 - rare), 0.0)",
+            "solver.descent:curvature", "rare * (1.0 - rare), 0.0)", "2 * rare * (1.0 - rare), 0.0)"
         ),
         *_found("plr", "theorem"),
     ),
     "losses: classes": Mutation(
         "a gradient of three classes is longer than the root of two",
         _edited(
-            "kernel.accountants:Softmax.residuals",
+            "kernel.losses:Softmax.residuals",
             "np.arange(scores.shape[2])] -= 1.0",
             "np.arange(scores.shape[2])] -= 1.5",
         ),

@@ -16,17 +16,14 @@ from confrere.kernel.accountants import (
     THEOREMS,
     Exposure,
     GaussianLoss,
-    Logistic,
-    Softmax,
     corners,
     gaussian_delta,
     gaussian_sigmas,
     jacobian,
-    loss_of,
     theorem,
-    worst_residual,
 )
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic, Softmax, loss_of, worst_residual
 from confrere.kernel.measurements import Columns
 from confrere.kernel.norms import L2
 from confrere.methods.allowance import free_ridge, gaussian_rate, objective, pure_rate

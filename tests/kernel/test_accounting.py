@@ -19,8 +19,9 @@ from confrere import (
 from confrere.accounting import total
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
-from confrere.kernel.accountants import Exposure, GaussianLoss, Logistic, gaussian_delta
+from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta
 from confrere.kernel.guarantee import Promised
+from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import Part, Point
 from tests.world import RELATIONS
 

@@ -10,7 +10,8 @@ from confrere.assurance.audit.densities import densities, sum_law
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.kernel import measurements
-from confrere.kernel.accountants import gaussian_delta, loss_of
+from confrere.kernel.accountants import gaussian_delta
+from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import ROUNDING_SHARE
 from confrere.kernel.norms import Gaussian, HiddenSize
 from confrere.methods.asking import Sizes

@@ -15,16 +15,16 @@ from confrere.arrays import sum_zero_basis
 from confrere.assurance.audit.densities import densities
 from confrere.audit import audit, exact_audit
 from confrere.estimators import designed
-from confrere.kernel import accountants
+from confrere.kernel import losses
 from confrere.kernel.accountants import (
     Exposure,
     GaussianLoss,
     gaussian_delta,
     gaussian_sigmas,
     jacobian,
-    loss_of,
 )
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1, Gaussian
 from confrere.methods import allowance
@@ -190,7 +190,7 @@ def test_noise_too_small_by_a_twentieth_is_found(monkeypatch):
 
 
 def test_a_forgotten_jacobian_is_found(monkeypatch):
-    monkeypatch.setattr(accountants, "_sharings", lambda m, cap: (np.zeros(1), np.zeros(1)))
+    monkeypatch.setattr(losses, "_sharings", lambda m, cap: (np.zeros(1), np.zeros(1)))
     with pytest.raises(AssertionError):
         promise_holds(ridge=0.4)
 
@@ -422,12 +422,12 @@ def test_the_worst_pair_of_more_classes_reaches_the_promise_and_no_more(change):
 def test_a_move_of_classes_that_is_too_short_is_found(monkeypatch, root, change):
     """The longest move at the length of the next: sqrt(6) for sqrt(8), one gradient for two."""
     shorter = {8: 6.0, 2: 1.5}[root]
-    real = accountants.Move
+    real = losses.Move
 
     def move(reach, *facts):
         return real(math.sqrt(shorter) if math.isclose(reach**2, root) else reach, *facts)
 
-    monkeypatch.setattr(accountants, "Move", move)
+    monkeypatch.setattr(losses, "Move", move)
     worst = max(worst_epsilon_of_classes(*case, change) / case[1] for case in CLASS_CASES)
     assert worst > 1.05
 

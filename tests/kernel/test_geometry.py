@@ -9,10 +9,11 @@ from confrere.assurance.audit.densities import log_density, norms_of
 from confrere.data import frame as rows_body
 from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel import accountants, norms
+from confrere.kernel import losses, norms
 from confrere.kernel import streams as samplers
-from confrere.kernel.accountants import Exposure, Logistic
+from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
 from confrere.methods.allowance import allowance
@@ -248,7 +249,7 @@ MUTANTS = {
     "Gamma rate for scale": (samplers, "gamma_norm", _rate_for_scale),
     "a box for the cross-polytope": (samplers, "cross_polytope_points", _box_points),
     "the surface for the body": (samplers, "cross_polytope_points", _surface_points),
-    "no Jacobian": (accountants.math, "log1p", lambda x: 0.0),
+    "no Jacobian": (losses.math, "log1p", lambda x: 0.0),
     "rows not clipped": (rows_body, "into_factors", _unclipped),
     "rows clipped as a box": (rows_body, "into_factors", _boxed),
 }

@@ -1,48 +1,154 @@
-"""The losses' residuals and curvatures, and the cap."""
+"""Losses: residuals, curvature, certificates, and the exact density ratios of every row."""
+
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 
-from confrere.assurance.audit.densities import bends
-from confrere.errors import InvalidParameter
-from confrere.kernel.accountants import Logistic, Softmax, loss_of
-from confrere.solver.descent import curvature, residual
+from confrere.assurance.audit.adversary import worst_loss
+from confrere.assurance.audit.exact import hockey_stick
+from confrere.assurance.theorems import _steepest
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import THEOREMS, Exposure, GaussianLoss
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic, Softmax, loss_of
+from confrere.kernel.measurements import UNIT
+from confrere.kernel.norms import L1, L2, Body
+from confrere.methods.allowance import SOLVER, problem, pure_rate
+from confrere.outcomes.losses import Huber, LogCosh, Poisson
+from confrere.solver.descent import curvature, curves_of, residual
+from tests.world import RELATIONS
 
-margins = st.floats(-700, 700)
-caps = st.floats(0.01, 1.0)
+NUMBERS = [
+    LogCosh(1.0),
+    LogCosh(0.3),
+    Huber(0.5),
+    Poisson(5.0, 5.0),
+    Poisson(10.0, 4.0, (-1.0, 2.0)),
+    Poisson(3.0, 8.0),
+]
+LOSSES = [*map(Logistic, (1.0, 0.75, 0.5)), Softmax(3), Softmax(5), *NUMBERS]
 
-
-@given(margins)
-def test_the_residual_agrees_with_its_definition(t):
-    exact = 1 / (1 + np.exp(np.longdouble(t)))
-    assert residual(t) == pytest.approx(float(exact), rel=1e-15)
-
-
-@given(st.floats(-30, 30), caps)
-def test_the_curvature_is_minus_the_slope_of_the_residual(t, cap):
-    kink = np.inf if cap == 1 else np.log((1 - cap) / cap)
-    h = 1e-6
-    if abs(t - kink) < 2 * h:
-        return
-    slope = (residual(t + h, cap) - residual(t - h, cap)) / (2 * h)
-    assert curvature(t, cap) == pytest.approx(-slope, abs=1e-9)
-
-
-@given(margins, margins, caps)
-def test_the_residual_falls_and_stays_within_the_cap(a, b, cap):
-    """So the loss is convex."""
-    assert 0 <= residual(a, cap) <= cap
-    assert (residual(a, cap) - residual(b, cap)) * (a - b) <= 0
+#: An interval and a category of two, in coordinates in which the longest row is one long.
+_ROOTS = np.array([[0.6]]), np.array([[0.5, 0.1], [0.0, 0.5]])
+_REACH = math.sqrt(0.6**2 + 0.1**2 + 0.5**2) * (1 + 1e-12)
+BODY = Body(tuple(root / _REACH for root in _ROOTS), (0, 1), (0.4, 0.6))
 
 
-@given(st.floats(0.01, 0.999))
-def test_the_capped_residual_leaves_the_logistic_one_at_its_kink(cap):
-    kink = np.log((1 - cap) / cap)
-    assert residual(kink + 1.0, cap) == residual(kink + 1.0)
-    assert residual(kink - 1.0, cap) == cap < residual(kink - 1.0)
-    assert curvature(kink - 1.0, cap) == 0
+@pytest.mark.parametrize("change", RELATIONS)
+@pytest.mark.parametrize("ridge", [0.4, 8.0])
+@pytest.mark.parametrize("norm", [L2(1), L2(2), L1(2), BODY], ids=lambda norm: norm.leaf)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_the_exact_ratio_is_attained_and_never_above(loss, norm, ridge, change):
+    exposure = Exposure(loss=loss, ridges=(ridge,), neighbours=change)
+    epsilon = 1.0 + exposure.spent(0.0)
+    rho = pure_rate(epsilon, exposure)
+    worst = worst_loss(norm, loss, rho=rho, ridge=ridge, change=change, draws=10)
+    assert worst <= epsilon * (1 + 1e-9)
+    # On a line records that pull opposite ways have opposite scores.
+    on_a_line = norm.size == 1 and change is Neighbours.REPLACE_ONE
+    assert worst >= (0.25 if on_a_line else 0.1 if loss.n_scores > 1 else 0.95) * epsilon
+
+
+@pytest.mark.parametrize("loss", NUMBERS, ids=str)
+def test_the_price_is_that_of_the_worst_residual(loss):
+    """The closed forms against a grid over all residuals, and where the Jacobian is free."""
+    for r, m in ((0.3, 4.0), (2.0, 0.5), (0.05, 40.0), (0.0, 1.0)):
+        scores = np.concatenate([np.linspace(-40, 40, 80_001), [_edge(loss)]])
+        found = []
+        for label in curves_of(loss).extreme_labels:
+            labels = np.array([label] * len(scores))
+            g = np.abs(loss.residuals(scores[None, None].copy(), labels)[0, 0])
+            found.append(
+                (r * g + np.log1p(curves_of(loss).bends(scores[None], labels)[0] / m)).max()
+            )
+        assert max(found) <= loss.going(r, m) * (1 + 1e-12)
+        assert max(found) == pytest.approx(loss.going(r, m), rel=1e-3)
+    assert LogCosh(0.5).going(1.0, 4.0) == 0.5
+    assert Huber(0.5).going(1.0, 4.0) == 0.5 + math.log1p(0.25)
+    assert Poisson(10.0, 4.0).going(0.1, 10.0) == 1.0
+
+
+def _edge(loss):
+    """A score at which a count of no exposure is just below the cap."""
+    return math.log(loss.cap) - loss.offsets[1] - 1e-12 if isinstance(loss, Poisson) else 0.0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_slopes_and_curvatures_are_what_they_say(loss):
+    assert 1 - 2e-3 <= _steepest(loss) <= 1
+
+
+def test_a_loss_that_bends_more_than_it_says_is_found(monkeypatch):
+    bent = LogCosh.bends
+    monkeypatch.setattr(LogCosh, "bends", lambda *of: 0.9 * bent(*of))
+    assert _steepest(LogCosh(0.3)) > 1.01
+
+
+@pytest.mark.parametrize("loss", [Logistic(0.75), *NUMBERS], ids=str)
+@given(st.floats(-50, 50), st.integers(0, 3))
+def test_residuals_are_right_to_the_bit_that_certificates_need(loss, score, which):
+    """Against 80 digits: at most 16 roundings of the longest residual, however far the score."""
+    label = curves_of(loss).extreme_labels[which % len(curves_of(loss).extreme_labels)]
+    with mp.workdps(80):
+        z = mpf(score)
+        if isinstance(loss, Poisson):
+            exact = min(mp.exp(z + mpf(label[1])), mpf(loss.cap)) - mpf(label[0])
+        elif isinstance(loss, Huber):
+            exact = max(-mpf(loss.width), min(mpf(loss.width), z - mpf(label)))
+        elif isinstance(loss, Logistic):
+            exact = -mpf(label) * min(1 / (1 + mp.exp(z * mpf(label))), mpf(loss.cap))
+        else:
+            exact = mpf(loss.width) * mp.tanh((z - mpf(label)) / mpf(loss.width))
+        found = float(loss.residuals(np.array([[[score]]]), np.array([label]))[0, 0, 0])
+        assert abs(found) <= loss.pull
+        assert abs(mpf(found) - exact) <= 16 * UNIT * loss.pull
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_no_data_set_is_beyond_the_certificate(loss):
+    """The smallest tolerance is reached on the worst rows, with noise and a centre as long."""
+    rng = np.random.default_rng(0)
+    n, d, ridge = 400, 3, 0.5
+    X = np.tile([1.0, 0.0, 0.0], (n, 1))
+    for label in curves_of(loss).extreme_labels:
+        labels = np.array([label] * n)
+        for length in (0.0, 300.0):
+            linear = length * rng.normal(size=(loss.n_scores, d)) / math.sqrt(d)
+            made = problem(X, labels, loss, ridge, linear=linear, centre=np.ones_like(linear))
+            tolerance = SOLVER.smallest(made)
+            W = SOLVER.solve(made, tolerance)
+            assert made.proved(W, tolerance).all()
+
+
+def test_labels_outside_their_bounds_are_refused():
+    for bad in (1.1, math.nan):
+        with pytest.raises(InvalidData, match="y must be"):
+            LogCosh(1.0).check_labels(np.array([bad, 0.0]))
+    for pair in ([6.0, 0.0], [-1.0, 0.0], [math.nan, 0.0], [1.0, 0.1], [1.0, math.nan]):
+        with pytest.raises(InvalidData, match="y must be"):
+            Poisson(5.0, 5.0).check_labels(np.array([pair]))
+
+
+@pytest.mark.parametrize("change", RELATIONS)
+@pytest.mark.parametrize("loss", NUMBERS, ids=str)
+def test_gaussian_deltas_are_those_of_all_corners(loss, change):
+    """Worked out again: any two ends of residuals, rows that pull as they like, the whole bend."""
+    ridge, sigma = 3.0, 2.0 * loss.slope
+    made = GaussianLoss(Exposure(loss=loss, ridges=(ridge,), neighbours=change), (sigma,))
+    lengths = [(a + b) / sigma for a in loss.ends for b in loss.ends]
+    if change is Neighbours.ADD_REMOVE:
+        lengths = [a / sigma for a in loss.ends]
+    at = 3.0 + math.log1p(loss.bend / ridge)
+    expected = sum(hockey_stick(at - math.log1p(loss.bend / ridge), mu) for mu in lengths)
+    assert float(made.delta(at)) == pytest.approx(min(1.0, expected), rel=1e-9)
+
+
+def test_of_numbers_one_block_has_a_proof():
+    assert {key[0] for key in THEOREMS if key[2] in ("LogCosh", "Huber", "Poisson")} == {"one"}
 
 
 def test_far_tails_neither_overflow_nor_vanish_early():
@@ -52,39 +158,6 @@ def test_far_tails_neither_overflow_nor_vanish_early():
     # p(1-p) keeps its relative accuracy on both sides.
     assert curvature(-40.0) == pytest.approx(np.exp(-40.0), rel=1e-14)
     assert curvature(40.0) == pytest.approx(np.exp(-40.0), rel=1e-14)
-
-
-def textbook(loss, scores, label):
-    """The loss of one record, written out; a capped one goes on linearly from its kink."""
-    if loss.n_classes > 2:
-        return np.log(np.exp(scores).sum()) - scores[label]
-    t = label * scores[0]
-    kink = -np.inf if loss.slope == 1 else np.log((1 - loss.slope) / loss.slope)
-    return np.log1p(np.exp(-max(t, kink))) + loss.slope * max(0.0, kink - t)
-
-
-def slopes(loss, scores, label):
-    turned = np.array(scores.T[None], order="C")
-    return loss.residuals(turned, np.full(len(scores), label))[0].T
-
-
-@pytest.mark.parametrize(
-    ("loss", "labels"),
-    [(Logistic(), [-1, 1]), (Logistic(0.6), [-1, 1]), (Softmax(3), [0, 1, 2]), (Softmax(5), [4])],
-    ids=str,
-)
-def test_errors_are_the_slopes_of_the_loss_and_bends_theirs(loss, labels):
-    rng = np.random.default_rng(0)
-    away = 1e-5 * np.eye(loss.n_scores)
-    for label in labels:
-        for scores in 2 * rng.normal(size=(30, loss.n_scores)):
-            ends = [[textbook(loss, each, label) for each in scores + s * away] for s in (1, -1)]
-            error = slopes(loss, scores[None], label)[0]
-            np.testing.assert_allclose(error, np.subtract(*ends) / 2e-5, atol=1e-6)
-            assert np.linalg.norm(error) <= loss.slope
-            both = [slopes(loss, scores + s * away, label) for s in (1, -1)]
-            (bend,) = bends(loss, scores[None], np.array([label]))
-            np.testing.assert_allclose(bend, np.subtract(*both) / 2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("cap", [0.0, -0.5, 0.49, 1.5, float("nan")])

@@ -5,8 +5,8 @@ import pytest
 
 from confrere.assurance.cohort import counts
 from confrere.errors import InvalidParameter, Unpaid
-from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import ROUNDING_SHARE, Part, Point
 from confrere.kernel.norms import L1, L2, HiddenSize, LatticeStep
 from confrere.methods.average import noised_coefficients, noised_minimiser

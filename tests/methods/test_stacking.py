@@ -10,8 +10,9 @@ import pytest
 from confrere import FeatureStackingClassifier, SampleStackingClassifier
 from confrere.assurance.audit.adversary import log_density, opposed_case, random_case
 from confrere.errors import CalibrationError
-from confrere.kernel.accountants import Exposure, Logistic, gaussian_delta
+from confrere.kernel.accountants import Exposure, gaussian_delta
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L2
 from confrere.methods.allowance import pure_rate

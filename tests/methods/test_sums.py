@@ -10,7 +10,7 @@ from confrere.data.frame import Frame
 from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
-from confrere.kernel.accountants import Logistic
+from confrere.kernel.losses import Logistic
 from confrere.methods import sums
 from confrere.methods.asking import PartyRows, Sizes, Told, in_process
 from confrere.methods.average import Averaging, Expansion

@@ -49,7 +49,7 @@ from confrere.methods.allowance import (
 )
 from confrere.methods.asking import Colluding, Sizes
 from confrere.methods.average import Averaging
-from confrere.methods.design import Settings, design_protocol
+from confrere.methods.design import Settings, declared_number, design_protocol
 from confrere.methods.geometry import (
     BEST,
     GAIN,
@@ -58,7 +58,6 @@ from confrere.methods.geometry import (
     ExpectedArea,
     choose_form,
     curvature_of,
-    declared_number,
     expect,
     expected_in,
     exponent_of,

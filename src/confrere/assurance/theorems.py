@@ -16,13 +16,16 @@ from typing import Any
 import numpy as np
 
 from confrere.accounting import profile
+from confrere.arrays import Floats
 from confrere.assurance.audit.densities import bends
 from confrere.assurance.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
-from confrere.kernel.accountants import GaussianLoss, Labels, Loss
+from confrere.kernel.accountants import GaussianLoss
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.measurements import Objective, SecureSum
 from confrere.kernel.norms import HiddenSize, LatticeStep
+from confrere.methods.allowance import SOLVER
 from confrere.methods.sums import check_try
 from confrere.simulation import SeededSource
 
@@ -58,18 +61,25 @@ def theorem_audit(mechanism: Any) -> Iterator[tuple[float, str]]:
 
 def _steepest(loss: Loss) -> float:
     """Return the longest gradient, or the largest trace, over what accountants take it to be."""
-    k = loss.n_classes
-    places = np.concatenate([np.linspace(-40, 40, 81), 10.0 ** np.arange(2, 7)])[:, None]
-    scores = places if k == 2 else places * np.eye(k)[-1]
-    bend = 0.25 if k == 2 else (k - 1) / k
+    k, near = loss.n_scores, 1e-6
+    places = np.concatenate([np.linspace(-40, 40, 241), 10.0 ** np.arange(2, 7)])[:, None]
+    scores = places * np.eye(k)[-1]
+    bend = 0.25 if k == loss.n_classes - 1 else (k - 1) / k if k > 1 else loss.bend
     found = []
-    for label in (-1.0, 1.0) if k == 2 else (0, k - 1):
-        labels: Labels = np.full(len(scores), float(label))
-        if k > 2:
-            labels = labels.astype(np.intp)
-        residuals = loss.residuals(np.array(scores.T[None], order="C"), labels)[0]
+
+    def slopes(at: Floats, labels: Labels) -> Floats:
+        return np.asarray(loss.residuals(np.array(at.T[None], order="C"), labels)[0])
+
+    for label in SOLVER.curves(loss).extreme_labels:
+        labels: Labels = np.array([label] * len(scores))
+        residuals, curved = slopes(scores, labels), bends(loss, scores, labels)
         found.append(np.linalg.norm(residuals, axis=0).max() / loss.slope)
-        found.append(np.trace(bends(loss, scores, labels), axis1=1, axis2=2).max() / bend)
+        found.append(np.trace(curved, axis1=1, axis2=2).max() / bend)
+        # No slope rises by more than the curvature says, at either end of a short way.
+        away = near * np.eye(k)[-1]
+        rise = (slopes(scores + away, labels) - slopes(scores, labels))[-1] / near
+        most = np.maximum(curved, bends(loss, scores + away, labels))[:, -1, -1]
+        found.append(1 + float((rise - most)[:-6].max()) / bend - 1e-4)
     return float(max(found)) / (1 + 1e-9)
 
 

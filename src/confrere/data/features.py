@@ -920,9 +920,9 @@ class Outcome(Declared):
 
     @abstractmethod
     def encode(self, values: Container) -> NDArray[Any]:
-        """Return what is learned from a column of cells; refuse missing and undeclared ones."""
+        """Return what is learned of what :meth:`column_of` gives; refuse missing and undeclared."""
 
-    def column_of(self, table: Container) -> Cells:
+    def column_of(self, table: Container) -> Container:
         """Return the column of a table; a lone column is taken to be that one."""
         if not is_table(table):
             return as_cells(table, self.column)

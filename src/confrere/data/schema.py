@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import unified_diff
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, cast, final
 
@@ -152,7 +153,6 @@ def _plain(value: Any) -> Any:
 
 #: What facts are read into, by their kind.
 _FEATURES: dict[str, type[Feature]] = {one.kind: one for one in (Number, Ordered, Category, Flag)}
-_OUTCOMES: dict[str, type[Outcome]] = {one.kind or "label": one for one in (Label,)}
 _Facts = TypeVar("_Facts", bound=Feature | Outcome | PaidFacts)
 
 
@@ -352,7 +352,7 @@ class PublicSchema(Shown):
         facts = all(isinstance(one, PaidFacts) for one in self.paid)
         _refuse(not facts, "paid must be a list of PaidFacts.")
         if self.outcome is not None:
-            _refuse(not isinstance(self.outcome, Outcome), "outcome must be a Label.")
+            _refuse(not isinstance(self.outcome, Outcome), "outcome must be a Label, or its like.")
             column = self.outcome.column
             _refuse(column in self.columns, f"column {column!r} is both a feature and the label.")
 
@@ -492,9 +492,12 @@ class PublicSchema(Shown):
         _refuse_unknown("the schema", facts, known)
         paid, label = facts.get("paid", []), facts.get("label")
         _refuse(not isinstance(paid, list), "paid must be a list of tables: learned and receipts.")
+        if isinstance(label, Mapping) and "kind" in label:
+            import_module("confrere.outcomes")  # knows those that are no labels
+        kinds = {one.kind or "label": one for one in Outcome.__subclasses__()}
         return cls(
             tuple(_read_features(facts.get("features"), shared)),
-            None if label is None else _read(_OUTCOMES, "label", label),
+            None if label is None else _read(kinds, "label", label),
             facts.get("clip_norm", "rms"),
             facts.get("note", ""),
             tuple(_read({"facts": PaidFacts}, "paid", one) for one in paid),

@@ -19,7 +19,6 @@ from confrere.estimators.base import (
     Bounds,
     Count,
     Experts,
-    KnownParameters,
     LinearClassifier,
     Predicting,
     PrivateClassifier,
@@ -103,7 +102,7 @@ def opened(source: Any, keys: Any, *, simulation: bool = False) -> tuple[Release
 
 
 @estimator
-class ReleasedClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Another organisation's released model, used as it is (SourceD).
 
     It is ready without ``fit``, which ignores its data, spends nothing and needs no account. A
@@ -150,7 +149,7 @@ class ReleasedClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstim
                 "the release carries no encoder, so it cannot read a table; encode the rows as its "
                 "maker did, and give an array."
             )
-        return super()._rows(X)
+        return X if self.model_.encoder is None else self.model_.encoded(X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.source is not None

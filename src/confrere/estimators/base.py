@@ -43,6 +43,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.data.cells import (
     Coded,
+    Container,
     declared_classes,
     encode_labels,
     is_table,
@@ -73,7 +74,7 @@ Check = Callable[[Any, str], object]
 
 
 _Kind = TypeVar("_Kind", bound=type)
-_Model = TypeVar("_Model", bound="PrivateClassifier")
+_Model = TypeVar("_Model", bound="PrivateEstimator")
 
 
 def must_be(words: str, fits: Callable[[object], object]) -> Check:
@@ -216,6 +217,15 @@ class KnownParameters:
     """What every estimator says about a parameter that it does not have: the nearest one."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    model_: Any
+    guarantee_: Guarantee
+    receipt_: Receipt
+    simulated_: bool
+    n_features_in_: int
+    sources_: tuple[Release, ...] = ()
+    _rows: Callable[[Any], Any]  #: Those that the model reads
+    _learned: Callable[[Any, object], tuple[NDArray[Any], NDArray[Any]]]
+    _design: Mapping[str, object] = MappingProxyType({})  #: What :func:`designed` has set
 
     def __new__(cls, *args: object, **parameters: object) -> Self:  # noqa: ARG004, D102
         cls._refuse_unknown(parameters)
@@ -399,7 +409,7 @@ def about_cap(ledger: Ledger, account: str | None) -> str:
     return ""
 
 
-def announce_fits(estimator: PrivateClassifier) -> tuple[float, float] | None:
+def announce_fits(estimator: PrivateEstimator) -> tuple[float, float] | None:
     """Say what a search or a cross-validation around a copy will spend, and return it: once.
 
     Both ask for copies of the estimator before they fit one. Whoever is asked compares this with
@@ -492,25 +502,12 @@ def tell_owner_about_length(data: object, bound: object) -> None:
 # --- the way of the data ---
 
 
-class Predicting:
+class Predicting(KnownParameters):
     """What every classifier with a model does.
 
     scikit-learn wants labels sorted; a model knows which side is positive. Where the two orders
     differ, scores change their sign and columns their place.
     """
-
-    model_: Any
-    guarantee_: Guarantee
-    receipt_: Receipt
-    simulated_: bool
-    n_features_in_: int
-    sources_: tuple[Release, ...] = ()
-    #: What :func:`designed` has set.
-    _design: Mapping[str, object] = MappingProxyType({})
-
-    def _rows(self, X: object) -> Any:
-        """Return the rows that the model reads."""
-        return X if self.model_.encoder is None else self.model_.encoded(X)
 
     def decision_function(self, X: object) -> NDArray[np.float64]:
         """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
@@ -591,7 +588,7 @@ def who_paid(receipt: Receipt, sources: Sequence[Release]) -> dict[str, Receipt 
 
 
 @estimator
-class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
     """The way of the data, once: nothing is drawn before the ledger has the price on disk.
 
     A subclass declares its parameters, whose annotations are what they are checked against, and the
@@ -656,8 +653,6 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
 
     Attributes
     ----------
-    classes_ : array
-        The declared label set, sorted.
     guarantee_ : Guarantee
         What was promised.
     receipt_ : Receipt
@@ -678,7 +673,6 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
     schema: Meaning = field(default=None, kw_only=False)
     budget: Payer = field(default=None, kw_only=False)
     delta: Delta = 0.0
-    classes: Labels = None
     random_state: Seed | None = None
 
     #: The kind of its releases, and what it takes: not annotated, so that they are no parameters.
@@ -810,7 +804,8 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
     def _keep(self, plan: Any, learned: Any, model: Model) -> None:  # noqa: ARG002
         """Set fitted attributes, from what was released and from public facts alone."""
         self.model_ = model
-        self.classes_ = sorted_labels(self.model_)
+        if model.classes:
+            self.classes_ = sorted_labels(self.model_)
         self.expected_auc_ = getattr(plan, "expected", None)
         if sources := getattr(plan, "sources", ()):
             self.sources_ = sources
@@ -904,24 +899,7 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
             least = {"ensure_min_samples": self._least_rows}
             rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype, **least)
             features = self._features()
-            labels = plain_labels("y", labels)
-            if labels.dtype.kind not in "biu":  # whole numbers are classes
-                check_classification_targets(labels)
-        if encoder is None:
-            classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
-        else:
-            classes = self._classes(y)
-        return LabelledTable(rows, encode_labels(labels, classes), classes, features)
-
-    def _classes(self, y: object) -> NDArray[Any]:
-        encoder = self._encoder()
-        outcome = None if encoder is None else encoder.schema.outcome
-        if outcome is None:
-            return declared_classes(self.classes, y, simulated=self.random_state is not None)
-        declared = np.array(outcome.labels)
-        if self.classes is not None and np.unique(self.classes).tolist() != declared.tolist():
-            raise InvalidParameter("classes: the schema declares the label; leave classes out.")
-        return declared
+        return LabelledTable(rows, *self._learned(labels, y), features)
 
     def _coded(
         self, encoder: SchemaEncoder, X: object, y: object
@@ -944,14 +922,14 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         chosen = self._encoder(n_rows) or encoder
         return chosen.coded(codes), labels, chosen
 
-    def _read(self, encoder: SchemaEncoder, table: RowTable, y: object) -> tuple[Any, Any]:
+    def _read(self, encoder: SchemaEncoder, table: RowTable, y: Container) -> tuple[Any, Any]:
         outcome = encoder.schema.outcome
-        label = y if outcome is None else outcome.column
-        if not isinstance(label, str):
+        if outcome is None and not isinstance(y, str):
             raise InvalidParameter("y must be the name of the table's label column.")
-        work = partial(_coding, encoder, label if outcome is None else None)
+        names = (y,) if outcome is None else getattr(outcome, "columns", (outcome.column,))
+        work = partial(_coding, encoder, y if outcome is None else None)
         with opened_engine(getattr(self, "engine", None)) as engine:
-            return coded(table, [*encoder.schema.columns, label], work, engine, self._least_rows)
+            return coded(table, [*encoder.schema.columns, *names], work, engine, self._least_rows)
 
     def _features(self) -> list[str]:
         """Return the columns' names as releases write them, where nothing encodes them."""
@@ -970,6 +948,40 @@ class PrivateClassifier(KnownParameters, Predicting, ClassifierMixin, BaseEstima
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
         return tags
+
+
+@estimator
+class PrivateClassifier(Predicting, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """A private estimator of classes.
+
+    Attributes
+    ----------
+    classes_ : array
+        The declared label set, sorted.
+    """
+
+    classes: Labels = None
+
+    def _learned(self, labels: Container, y: object) -> tuple[NDArray[Any], NDArray[Any]]:
+        if self._encoder() is not None:
+            return encode_labels(labels, classes := self._classes(labels)), classes
+        labels = plain_labels("y", labels)
+        if labels.dtype.kind not in "biu":  # whole numbers are classes
+            check_classification_targets(labels)
+        classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
+        return encode_labels(labels, classes), classes
+
+    def _classes(self, y: object) -> NDArray[Any]:
+        encoder = self._encoder()
+        outcome = None if encoder is None else encoder.schema.outcome
+        if outcome is None:
+            return declared_classes(self.classes, y, simulated=self.random_state is not None)
+        if not outcome.labels:
+            raise InvalidParameter("schema: its outcome is a number; see confrere.outcomes.")
+        declared = np.array(outcome.labels)
+        if self.classes is not None and np.unique(self.classes).tolist() != declared.tolist():
+            raise InvalidParameter("classes: the schema declares the label; leave classes out.")
+        return declared
 
 
 @estimator

@@ -42,9 +42,11 @@ def predict(
     """
     model = release.model
     scores = model.decision_function(encoded_rows(release, table, encoded=encoded))
+    shares = model.probabilities(scores)
     labels = pa.array([str(one) if isinstance(one, bool) else one for one in model.labels])
-    found = {"predicted": labels.take(pa.array(model.codes(scores)))}
-    for name, probability in zip(model.labels, model.probabilities(scores).T, strict=True):
+    predicted = labels.take(pa.array(model.codes(scores))) if model.labels else pa.array(shares)
+    found = {"predicted": predicted}
+    for name, probability in zip(model.labels, shares.T, strict=False):
         found[f"probability of {name}"] = pa.array(probability)
     if ids is None:
         return pa.table(found)

@@ -31,7 +31,7 @@ from confrere.kernel.guarantee import Guarantee
 from confrere.methods.asking import Sizes, party_codes
 from confrere.methods.average import CollaborativePlan
 from confrere.methods.design import AddRemove, Purpose, design_protocol
-from confrere.methods.geometry import GeometryName, encodes
+from confrere.methods.geometry import GeometryName
 from confrere.methods.plan import LabelledTable, PublicFacts
 from confrere.methods.votes import (
     Method,
@@ -188,8 +188,7 @@ class CollaborativeClassifier(LinearClassifier):
         """Return everything that is decided before the data are touched."""
         sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
         encoder = self.encoder_for(sizes.counts)
-        if encoder is not None and not encodes(encoder, facts.features):
-            encoder = None
+        encoder = encoder if facts.encoded_by(encoder) else None
         # Whoever asks for a price names no columns: those are the encoder's.
         width = facts.n_features if encoder is None else len(encoder.names)
         if isinstance(self.neighbours, AddRemove):

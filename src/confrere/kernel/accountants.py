@@ -1,4 +1,4 @@
-"""Losses, from a budget to noise, and the table of theorems: what is not in it does not exist.
+"""From a budget to noise, and the table of theorems: what is not in it does not exist.
 
 A record moves the noise that a release needs by its gradient, and the Jacobian by its curvature,
 both at the same residual; N enters through ``N(x) <= 1`` and ``||x||_2 <= 1`` alone. Blocks of
@@ -11,131 +11,17 @@ feature_groups.md and gaussian.md.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import optimize, special
-from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours, check_positive, check_relation
-
-Labels = NDArray[np.float64] | NDArray[np.intp]
-
-
-class Loss(ABC):
-    """A convex loss of a row's scores, with what the accountants need of it."""
-
-    n_classes: int  #: How many classes it tells apart
-    slope: float  #: The longest residual vector, in L2
-    reach: float  #: The norm of one record's gradient at most, of a row whose norm is one
-    pull: float  #: The longest residual that certificates reckon with
-    bend: float  #: The largest trace of one record's curvature, in its scores
-    n_scores: int = 1  #: How many weight vectors there are: one tells two classes apart
-
-    @abstractmethod
-    def check_labels(self, labels: Labels) -> None:
-        """Refuse labels of other classes."""
-
-    @abstractmethod
-    def residuals(self, scores: Floats, labels: Labels) -> Floats:
-        """Turn scores ``(m, n_scores, n)`` into residual vectors, in place."""
-
-
-@dataclass(frozen=True)
-class Logistic(Loss):
-    """Of two classes, with labels -1 and +1."""
-
-    cap: float = 1.0  #: Largest slope, from one half on; 1 is the logistic loss
-    n_classes, pull, bend = 2, 1.0, 0.25
-
-    def __post_init__(self) -> None:
-        # Below one half a misfit has curvature where its slope is capped already.
-        if not 0.5 <= self.cap <= 1:
-            raise InvalidParameter("cap must lie between 0.5 and 1.")
-        vars(self).update(slope=float(self.cap), reach=float(self.cap))
-
-    @override
-    def check_labels(self, labels: Labels) -> None:
-        if not np.all((labels == 1.0) | (labels == -1.0)):
-            raise InvalidData("y must be one label, -1 or +1, per row of X.")
-
-    @override
-    def residuals(self, scores: Floats, labels: Labels) -> Floats:
-        scores *= labels
-        special.expit(np.negative(scores, out=scores), out=scores)
-        if self.cap < 1:
-            np.minimum(scores, self.cap, out=scores)
-        scores *= -labels
-        return scores
-
-
-@dataclass(frozen=True)
-class Softmax(Loss):
-    """Of K classes, with codes from 0 on."""
-
-    n_classes: int  #: ``K``, at least three: two have the logistic loss
-    #: ``||pi - e_c||`` is at most the root of two.
-    slope, reach, pull = math.sqrt(2), 2.0, math.sqrt(2)
-
-    def __post_init__(self) -> None:
-        if (k := self.n_classes) < 3:
-            raise InvalidParameter("classes must name at least two labels.")
-        vars(self).update(n_scores=k, bend=(k - 1) / k)
-
-    @override
-    def check_labels(self, labels: Labels) -> None:
-        if not np.all((labels >= 0) & (labels < self.n_classes) & (labels == np.floor(labels))):
-            raise InvalidData("codes must be one integer from 0 to n_classes - 1 per row of X.")
-
-    @override
-    def residuals(self, scores: Floats, labels: Labels) -> Floats:
-        scores -= scores.max(axis=1, keepdims=True)
-        np.exp(scores, out=scores)
-        scores /= scores.sum(axis=1, keepdims=True)
-        scores[:, np.asarray(labels, dtype=np.intp), np.arange(scores.shape[2])] -= 1.0
-        return scores
-
-
-def loss_of(n_classes: int, cap: float = 1.0) -> Loss:
-    """Return the loss of so many classes; more than two have no cap."""
-    return Logistic(cap) if n_classes == 2 else Softmax(n_classes)
-
-
-# --- one record's worst residual ------------------------------------------------------------------
-
-
-def worst_residual(r: float, m: float, cap: float = 1.0) -> float:
-    """Return the maximiser in ``[0, cap]`` of ``r p + log(1 + p(1-p)/m)``.
-
-    It solves ``r p^2 - (r-2) p - (r m + 1) = 0``; of the two forms of the root the one without
-    cancellation is taken.
-    """
-    root = math.sqrt(r * r + 4 + 4 * r * r * m)
-    p = (r - 2 + root) / (2 * r) if r > 2 else 2 * (r * m + 1) / (2 - r + root)
-    return min(cap, p)
-
-
-def _worst_logistic(r: float, m: float, cap: float) -> float:
-    """Return the largest ``r p + log(1 + p(1-p)/m)``, p up to the cap."""
-    p = worst_residual(r, m, cap)
-    return r * p + math.log1p(p * (1 - p) / m)
-
-
-def _worst_classwise(r: float, m: float, n_classes: int) -> float:
-    """Return the largest ``r t + (K-1) log(1 + (2t - a t^2)/((K-1) m))``, a = K/(K-1)."""
-    others = n_classes - 1
-    a, bend = n_classes / others, r / others
-    half, constant = a - bend, r * m + 2
-    root = math.sqrt(half * half + a * bend * constant)
-    # Of the two forms of the root the one without cancellation.
-    t = constant / (half + root) if half > 0 else (root - half) / (a * bend)
-    t = min(1.0, t)
-    return r * t + others * math.log1p((2 * t - a * t * t) / (others * m))
-
+from confrere.kernel.losses import Loss, Move
 
 # --- pure noise -----------------------------------------------------------------------------------
 
@@ -185,16 +71,11 @@ class Exposure:
             # No division of a row costs more than equal parts of it in as many equal blocks.
             n = len(blocks)
             blocks = [(rho * math.hypot(*self.weights) / n, n * min(self.ridges))] * n
-        if isinstance(self.loss, Logistic):
-            return math.fsum(_worst_logistic(r, ridge, self.loss.cap) for r, ridge in blocks)
-        k = self.loss.n_classes
-        return math.fsum(_worst_classwise(2 * r, ridge, k) for r, ridge in blocks)
+        return math.fsum(self.loss.going(r, ridge) for r, ridge in blocks)
 
 
 # --- Gaussian noise -------------------------------------------------------------------------------
 
-#: In how many ways the Jacobian is shared between the ends of a residual; any of them is sound.
-_SHARINGS = 33
 #: Units in the last place by which differences of Mills ratios are raised to the careful side.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 #: Below this the tails of the noise as drawn are no longer negligible beside delta.
@@ -249,16 +130,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """One of the fixed vectors that ``b`` may move by."""
-
-    reach: float  #: Its largest norm
-    #: What the loss may exceed the Gaussian mechanism's by, in every way to share the Jacobian.
-    jacobian: Floats
-    count: int = 1  #: How many vectors there are of this kind
-
-
-@dataclass(frozen=True, slots=True)
 class GaussianLoss:
     """Objectives with Gaussian noise that see the same records: moves at extreme residuals."""
 
@@ -296,22 +167,9 @@ class GaussianLoss:
 
     def moves(self) -> list[Move]:
         """Return the moves of the only block, whose deltas sum to a sound bound."""
-        loss, (m,) = self.exposure.loss, self.exposure.ridges
+        (ridge,) = self.exposure.ridges
         replaced = self.exposure.neighbours is Neighbours.REPLACE_ONE
-        if isinstance(loss, Logistic):
-            at_cap, at_zero = _sharings(m, loss.cap)
-            moves = [Move(loss.cap, at_cap), Move(0.0, at_zero)]
-            return moves + [Move(2 * loss.cap, at_cap), Move(loss.cap, at_zero)] * replaced
-        k = loss.n_classes
-        taken = np.array([(k - 1) * math.log1p(1 / (k * m))])
-        if not replaced:
-            return [Move(math.sqrt(2), taken, k - 1), Move(0.0, taken)]
-        return [
-            Move(math.sqrt(8), taken, k - 1),
-            Move(math.sqrt(6), taken, (k - 1) * (k - 2)),
-            Move(math.sqrt(2), taken, 2 * (k - 1)),
-            Move(0.0, taken),
-        ]
+        return self.exposure.loss.moves(ridge, replaced=replaced)
 
 
 def gaussian_sigmas(rate: float, exposure: Exposure) -> tuple[float, ...]:
@@ -323,15 +181,14 @@ def gaussian_sigmas(rate: float, exposure: Exposure) -> tuple[float, ...]:
 
 def jacobian(exposure: Exposure) -> float:
     """Return the most that the Jacobians of all blocks change by with one record."""
-    bend, others = exposure.loss.bend, exposure.loss.n_classes - 1
     if exposure.joint:
-        return bend / min(exposure.ridges)
-    return math.fsum(others * math.log1p(bend / (others * ridge)) for ridge in exposure.ridges)
+        return exposure.loss.bend / min(exposure.ridges)
+    return math.fsum(map(exposure.loss.jacobian, exposure.ridges))
 
 
 def corners(exposure: Exposure) -> float:
     """Return in how many ways the changed records' residuals may be extreme in all blocks."""
-    return float(exposure.loss.n_classes) ** (exposure.records * len(exposure.ridges))
+    return float(exposure.loss.n_classes or 2) ** (exposure.records * len(exposure.ridges))
 
 
 def _mills(x: Floats) -> Floats:
@@ -340,20 +197,9 @@ def _mills(x: Floats) -> Floats:
     return np.asarray(math.sqrt(math.pi / 2) * scaled)
 
 
-def _sharings(m: float, cap: float) -> tuple[Floats, Floats]:
-    """Return ``G(t) - t`` and ``G(t)``: what residuals ``cap`` and 0 pay for all between."""
-    if math.isinf(m):
-        return np.zeros(1), np.zeros(1)
-    largest = cap * (2 * cap - 1) / (m + cap * (1 - cap))
-    ends = np.linspace(0.0, largest, _SHARINGS if largest > 0 else 1)
-    grown = [_worst_logistic(t / cap, m, cap) for t in ends]
-    # At the last t the maximum is at the cap, and what rounding leaves is not a gain.
-    return np.maximum(np.array(grown) - ends, 0.0), np.array(grown)
-
-
 # --- what has a theorem ---------------------------------------------------------------------------
 
-#: What is released, the norm, the law, and the page that proves it, for both losses and relations:
+#: What is released, the norm, the law, and the page that proves it, of classes and both relations:
 #: an objective of one block of columns, or of blocks that share the row's length or do not; noise
 #: on a computed point, whose own page says what moves it.
 _PROOFS = (
@@ -381,11 +227,21 @@ THEOREMS = {
     for loss in ("Logistic", "Softmax")
 }
 
+
+def join(loss: type[Loss], page: str, norms: Collection[str] = ("L2", "L1", "Max")) -> None:
+    """Give a loss the rows that its page proves: of one block, with noise of these norms."""
+    for released, norm, law, _ in _PROOFS:
+        if released == "one" and norm in norms:
+            THEOREMS["one", norm, loss.known_as(), law] = page
+
+
 #: Why what is not in the table is not: by what is refused, in the words of whoever asked.
 _MISSING = {
     "L1": "delta must be 0 with Laplace noise, which is pure: docs/proofs/averaging.md.",
     "joint": "clipping must be 'separate': a row may be at corners of all bodies at once, see "
     "docs/proofs/feature_groups.md.",
+    "numbers": "the loss must be one of classes: of numbers one block of columns has a proof, see "
+    "docs/proofs/linear_regression.md.",
     "point": "delta must be 0 for whole numbers, such as those of method='cells': Gaussian noise "
     "would be more than integer noise, whatever delta below .004 epsilon is given, see "
     "docs/proofs/cells.md.",
@@ -396,7 +252,8 @@ def theorem(released: str, norm: str, delta: float, loss: str = "Logistic") -> s
     """Return the page that says why a release is private, or say which one tells why it is not."""
     found = THEOREMS.get((released, norm, loss, "Gaussian" if delta else "pure"))
     if found is None:
-        raise InvalidParameter(_MISSING.get(released, _MISSING["L1"]))
+        known = (released, norm, "Logistic", "Gaussian" if delta else "pure") in THEOREMS
+        raise InvalidParameter(_MISSING.get("numbers" if known else released, _MISSING["L1"]))
     return found
 
 

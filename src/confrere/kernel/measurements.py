@@ -28,9 +28,6 @@ from confrere.arrays import ClassRows, Floats
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.accountants import (
     Exposure,
-    Labels,
-    Logistic,
-    Loss,
     check_delta,
     gaussian_delta,
     gaussian_mu,
@@ -53,6 +50,7 @@ from confrere.kernel.guarantee import (
     check_relation,
     public_facts,
 )
+from confrere.kernel.losses import Labels, Logistic, Loss
 from confrere.kernel.norms import (
     FARTHEST,
     L2,
@@ -130,11 +128,9 @@ def rounding_bound(
     loss: Loss = _LOGISTIC,
 ) -> float:
     """Bound the length of the error of the computed gradient of the summed loss."""
-    additions, margin, K = _additions(n, d) + 16, row_norm * weight_norm, loss.n_scores
-    if K == 1:
-        each = loss.pull * additions + (d + 4) * margin * loss.bend
-    else:
-        each = math.sqrt(2) * (additions + K) + (d + 4 + math.sqrt(K)) * margin / 2
+    more = loss.n_scores if loss.n_scores > 1 else 0  # of normalising several
+    each = loss.pull * (_additions(n, d) + 16 + more)
+    each += (d + 4 + math.sqrt(more)) * row_norm * weight_norm * loss.stiffness
     return UNIT * n * row_norm * each
 
 
@@ -154,7 +150,7 @@ def smallest_tolerance(
     loss: Loss = _LOGISTIC,
 ) -> float:
     """Return the smallest tolerance that every data set of this shape can be certified at."""
-    at_centre = n * (math.log(loss.n_classes) + 2 * row_norm * centre_norm)
+    at_centre = n * (loss.start + max(2.0, loss.slope) * row_norm * centre_norm)
     pull = n * row_norm * loss.pull
     reach = min(linear_norm + math.sqrt(linear_norm**2 + 2 * ridge * at_centre), linear_norm + pull)
     weight_norm = centre_norm + reach / ridge
@@ -348,7 +344,9 @@ def some_rows(X: Rows, y: Labels, which: NDArray[np.intp] | slice) -> tuple[Any,
     if len(which):
         return X[which], y[which]  # type: ignore[index]
     nothing = np.zeros((1, X.shape[1]))
-    return (sparse.csr_array(nothing) if sparse.issparse(X) else nothing), np.ones(1)
+    return (sparse.csr_array(nothing) if sparse.issparse(X) else nothing), np.ones(
+        (1, *y.shape[1:])
+    )
 
 
 # --- perturbed objectives -------------------------------------------------------------------------
@@ -400,8 +398,8 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         for block in self.blocks:
             check_centre(block.centre, (*own, block.norm.size))
         shared = "joint" if self.joint else "apart" if len(self.blocks) > 1 else "one"
-        loss = type(self.loss).__name__
-        page, *_ = [theorem(shared, block.norm.leaf, self.delta, loss) for block in self.blocks]
+        told = self.delta, self.loss.known_as()
+        page, *_ = [theorem(shared, block.norm.leaf, *told) for block in self.blocks]
         several = ("feature groups", "importances") if len(self.blocks) > 1 else ()
         promise = row_promise(self.epsilon, self.n_samples, page, *several, delta=self.delta)
         if not keeps(self.rate, self.epsilon * (1 - SOLVER_SHARE), self.delta, self.exposure):
@@ -447,7 +445,7 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
 
     @override
     def event(self) -> PrivacyEvent:
-        if not self.delta:
+        if not self.delta or not self.loss.n_classes:  # of numbers the price composes
             return super().event()
         return GaussianMinimisers(
             sigmas=tuple(map(float, gaussian_sigmas(self.rate, self.exposure))),
@@ -491,7 +489,7 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         count = rows[0].shape[0] if hidden else self.n_samples
         if [X.shape for X in rows] != [(count, block.norm.size) for block in self.blocks]:
             raise InvalidData("X does not have the declared number of rows and columns.")
-        if np.shape(y) != (count,):
+        if np.shape(y) != (count, *self.loss.shape):
             raise InvalidData("y must be one label per row of X.")
         self.loss.check_labels(y)
         for X, block in zip(rows, self.blocks, strict=True):

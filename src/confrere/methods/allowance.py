@@ -23,15 +23,13 @@ from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.accountants import (
     Exposure,
     GaussianLoss,
-    Logistic,
-    Loss,
     check_delta,
     corners,
     gaussian_mu,
     jacobian,
-    loss_of,
 )
 from confrere.kernel.guarantee import Neighbours, check_epsilon, exact
+from confrere.kernel.losses import Logistic, Loss, loss_of
 from confrere.kernel.measurements import (
     SOLVER_SHARE,
     Columns,
@@ -88,6 +86,9 @@ class Allowance:
     #: The public number of records, or what stands for it: then neighbours are add-remove
     count: RowCount
     cap: float = 0.5  #: Largest slope of levels that have two classes, however many there are
+    variance: float = 4.0  #: Of a row's score beforehand; of log odds
+    curvature: float | None = None  #: Of a record in the mean, where a base rate does not say it
+    floor: float | None = None  #: Over epsilon the least ridge, where the loss alone says it
 
     @property
     def relation(self) -> Neighbours:
@@ -110,7 +111,7 @@ class Allowance:
     @property
     def reach(self) -> float:
         """The norm of one record's gradient at most: of several classes, summed over them."""
-        return self.loss.slope if self.loss.n_classes == 2 else 2.0
+        return self.loss.reach
 
     @property
     def sigma(self) -> float:
@@ -243,16 +244,18 @@ def ridge_for(
     many = MANY_CLASSES if allowed.loss.n_classes > 2 and not allowed.delta else 1.0
     if allowed.delta:
         noise = noise or allowed.sigma**2
-    if near is not None:
+    if near is not None or allowed.curvature is not None:
+        near = near or Near(variance=allowed.variance)
         noise = noise or noise_variance(budget, size, allowed.reach)
-        seen = max(n_samples, 1.0) * mean_curvature(near.base_rate) * near.variance
+        bend = allowed.curvature or mean_curvature(near.base_rate)
+        seen = max(n_samples, 1.0) * bend * near.variance
         rule = spread * noise / seen + near.precise / near.variance
     elif noise is not None:
         rule = 0.5 * noise * size * spread / n_samples
     else:
         capped = 0.3 if allowed.loss.slope < 1 else 1.0
         rule = capped * size * spread**2 / (n_samples * budget**2)
-    return max(rule, free_ridge(budget, many * floor))
+    return max(rule, free_ridge(budget, allowed.floor or many * floor))
 
 
 def alike(sizes: Iterable[int]) -> float:
@@ -275,7 +278,7 @@ def column_ridges(alpha: ArrayLike, n_features: int) -> tuple[float, Floats]:
 SEEN, CURVATURE = 0.25, 0.2
 
 #: Prior variance of a row's log odds.
-LOG_ODDS = 4.0
+LOG_ODDS = Allowance.variance
 
 
 #: Variance of the log odds around what experts declare, if they are right, and if they are not.

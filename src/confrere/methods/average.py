@@ -22,8 +22,8 @@ from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidParameter
-from confrere.kernel.accountants import Loss, loss_of
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.measurements import (
     TOLERANCE,
     Objective,

@@ -23,7 +23,8 @@ from confrere.data.features import Form
 from confrere.data.frame import Clipping, Frame, GroupRows
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Exposure, Logistic, gaussian_sigmas
+from confrere.kernel.accountants import Exposure, gaussian_sigmas
+from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import Columns, Objective
 from confrere.kernel.norms import L2, Ball, HiddenSize, Norm
 from confrere.methods import stacks
@@ -55,12 +56,17 @@ from confrere.methods.geometry import (
     Leaf,
     SchemaGeometry,
     choose_form,
-    declared_number,
-    encodes,
     expected_in,
     fits,
 )
-from confrere.methods.plan import Coordinates, LinearPlan, ModelPlan, PublicFacts, plan_linear
+from confrere.methods.plan import (
+    Coordinates,
+    LinearPlan,
+    ModelPlan,
+    PublicFacts,
+    Target,
+    plan_linear,
+)
 from confrere.methods.priors import (
     UNCHECKED,
     Belief,
@@ -138,6 +144,7 @@ class Settings:
     high_fraction: float | Literal["auto"] = "auto"
     high_alpha: Alpha = "auto"
     split_seed: int | None = 0
+    target: Target | None = None  #: Of an outcome that is no class
     # Of several organisations.
     method: str = "average"
     rounds: int = 1
@@ -173,6 +180,8 @@ class Settings:
         """Log odds that intercepts start from: of the base rate that the schema declares."""
         if self.prior_intercept is not None:
             return self.prior_intercept
+        if self.target is not None:
+            return self.target.level
         rate = self.base_rate
         # Noise on the minimiser leaves no room for a prior.
         early = self.epsilon < BASE_RATE_FROM and not self.read
@@ -184,6 +193,10 @@ class Settings:
         count: int | HiddenSize = n_samples
         if isinstance(self.neighbours, AddRemove):
             count = HiddenSize(int(self.neighbours.n_samples))
+        if self.target is not None:
+            told = ("loss", "variance", "curvature", "floor")
+            made = {name: getattr(self.target, name) for name in told}
+            return Allowance(epsilon=self.epsilon, delta=self.delta, count=count, **made)
         return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
 
     def encoder(
@@ -223,7 +236,9 @@ class Settings:
         if geometry == "auto" and not each and (self.read or experts):
             # Importances are the experts', inside the schema's geometry.
             geometry = "schema" if fits(schema.encoder(form="curves").blocks()) else geometry
-        form = choose_form(schema, geometry, allowed, each=each)
+        if geometry == "auto" and (schema.has_importances or each):
+            return "standardised"
+        form = choose_form(schema, geometry, allowed)
         return "straight" if form != "standardised" and self.read else form
 
     def contrasts(self, n_classes: int) -> bool:
@@ -302,10 +317,14 @@ class Settings:
         return plan_near(prior, fit, allowed, self.sources)
 
 
+def declared_number(schema: PublicSchema, classes: Any) -> int:
+    declared = classes if schema.outcome is None else schema.outcome.labels
+    return 2 if declared is None else max(2, int(np.size(declared)))
+
+
 def design(asked: Settings, facts: PublicFacts) -> ModelPlan:
     encoder = asked.encoder(facts.n_samples)
-    encoded = encoder is not None and encodes(encoder, facts.features)
-    return _DESIGNS[asked.kind](asked, facts, encoder if encoded else None)
+    return _DESIGNS[asked.kind](asked, facts, encoder if facts.encoded_by(encoder) else None)
 
 
 def _law_in(space: Geometry, allowed: Allowance) -> Allowance:
@@ -347,7 +366,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     def fit(left: Allowance, belief: Belief) -> LinearPlan:
         own, point, near = _law_in(space, left), None, None
         if prior is None:
-            frame, ridge = framed(own, LOG_ODDS)
+            frame, ridge = framed(own, own.variance)
             if np.any(level):
                 levels = [frame.weights(None, float(one)) for one in np.atleast_1d(level)]
                 point = np.array(levels) if own.loss.n_scores > 1 else levels[0]
@@ -369,6 +388,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
             kept=None if shown is None else shown.kept,
             known=known,
             instead=best if enough else None,
+            target=asked.target,
         )
 
     if asked.sources and asked.eta is None:  # all of epsilon is the fit's
@@ -460,6 +480,8 @@ def _transfer_stack(
 
 _DESIGNS: dict[str, Callable[[Settings, PublicFacts, SchemaEncoder | None], ModelPlan]] = {
     "plr": _linear,
+    "linear": _linear,
+    "poisson": _linear,
     "transfer": _linear,
     "pst-s": _sample_stack,
     "pst-f": _feature_stack,

@@ -232,7 +232,10 @@ def choose_geometry(
         ridge = _ridge_of_alike(Counter(factors), within, alike, records, scale)
     roots = [np.linalg.cholesky(inverse / reach).T * (1 - _HAIR) for inverse in inverses]
     groups = tuple(names.index(factor.group) for factor in factors)
-    least = least_ridge(JACOBIAN * allowed.budget, n_classes)
+    if allowed.floor is None:
+        least = least_ridge(JACOBIAN * allowed.budget, n_classes)
+    else:
+        least = free_ridge(allowed.budget, allowed.floor)
     return Body(tuple(roots), groups, tuple(shares.values())), max(ridge, least)
 
 
@@ -354,29 +357,25 @@ def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats,
 def expect(schema: PublicSchema, form: Form, allowed: Allowance) -> ExpectedSignal:
     """Return what a form is expected to learn of one and the same log-odds, those of curves."""
     among, factors = (factors_of(schema.encoder(form=f).blocks())[0] for f in ("curves", form))
-    curvature = curvature_of(schema, allowed.loss.n_classes)
-    return expected_signal(factors, allowed, curvature, among=among)
+    curvature = allowed.curvature or curvature_of(schema, allowed.loss.n_classes)
+    own = allowed.variance
+    return expected_signal(factors, allowed, curvature, log_odds=own, among=among)
 
 
-def choose_form(
-    schema: PublicSchema, geometry: GeometryName, allowed: Allowance, *, each: bool = False
-) -> Form:
+def choose_form(schema: PublicSchema, geometry: GeometryName, allowed: Allowance) -> Form:
     """Return how a schema's columns are encoded: a rule of public facts.
 
-    ``"auto"`` leaves to the ball a schema with importances, whose columns are weighted by them, and
-    what is given column by column (``each``). Of several classes lines are better than curves, or
-    as good, on all tables that were tried.
+    ``"auto"`` leaves to the ball a schema with importances, whose columns are weighted by them. Of
+    several classes lines are better than curves, or as good, on all tables that were tried.
     """
     # Whoever paid for its facts.
-    return _chosen_form(replace(schema, paid=()), geometry, allowed, each)
+    return _chosen_form(replace(schema, paid=()), geometry, allowed)
 
 
 @lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept
-def _chosen_form(
-    schema: PublicSchema, geometry: GeometryName, allowed: Allowance, each: bool
-) -> Form:
+def _chosen_form(schema: PublicSchema, geometry: GeometryName, allowed: Allowance) -> Form:
     auto = geometry == "auto"
-    if auto and (schema.has_importances or each):
+    if auto and schema.has_importances:
         return "standardised"
     if geometry == "l2" or (auto and not fits(schema.encoder(form="curves").blocks())):
         return "standardised"
@@ -385,16 +384,6 @@ def _chosen_form(
         return "linear"
     lines, curves = (expect(schema, form, allowed).signal for form in ("linear", "curves"))
     return "curves" if curves > lines else "linear"
-
-
-def declared_number(schema: PublicSchema, classes: Any) -> int:
-    declared = classes if schema.outcome is None else schema.outcome.labels
-    return 2 if declared is None else max(2, int(np.size(declared)))
-
-
-def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
-    """Whether rows of these columns are an encoder's; without names only a price is asked."""
-    return features is None or encoder.names == tuple(features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,7 +401,7 @@ class SchemaGeometry:
             blocks = tuple(blocks[j] for j in self.columns)
         factors, turns = factors_of(blocks)
         factors = factors if constant else factors[:-1]
-        curvature = curvature_of(encoder.schema, allowed.loss.n_classes)
+        curvature = allowed.curvature or curvature_of(encoder.schema, allowed.loss.n_classes)
         how: dict[str, Any] = {"log_odds": log_odds, "leaf": self.leaf}
         body, ridge = choose_geometry(factors, allowed, curvature, **how)
         if self.leaf != "L1":

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import watched
 from confrere.data.frame import BodyFrame, Frame
-from confrere.kernel.accountants import Loss
 from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
+from confrere.kernel.losses import Loss
 from confrere.kernel.measurements import Objective
 from confrere.kernel.norms import Body
 from confrere.kernel.streams import RandomSource
@@ -32,12 +33,17 @@ class PublicFacts:
 
     n_samples: int  #: Public sizes of the table
     n_features: int
-    n_classes: int = 2  #: Number of declared labels
+    n_classes: int = 2  #: Number of declared labels; 0 of numbers
     #: The declared labels, sorted; None where only a price is asked
     classes: NDArray[Any] | None = None
     features: Sequence[str] | None = None  #: Names of the columns; None where only a price is asked
     sizes: Mapping[str, int] | None = None  #: Number of records of every party
     auxiliary: Floats | None = None  #: Public rows without labels
+
+    def encoded_by(self, encoder: SchemaEncoder | None) -> bool:
+        """Whether its columns are an encoder's; without names only a price is asked."""
+        named = self.features
+        return encoder is not None and (named is None or encoder.names == tuple(named))
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class LabelledTable:
     """Records of one organisation, or of many."""
 
     X: Any  #: ``(n, d)``: Rows as given
-    codes: NDArray[np.intp]  #: ``(n,)``: Position of every label among ``classes``
+    codes: NDArray[Any]  #: ``(n,)``: Position of every label among ``classes``, or numbers
     classes: NDArray[Any]  #: The declared labels, sorted
     features: Sequence[str]  #: Names of the columns
     #: ``(n,)``: Whose row it is: a position among the parties
@@ -67,15 +73,15 @@ class LabelledTable:
         return PublicFacts(
             n_samples=self.X.shape[0],
             n_features=self.X.shape[1],
-            n_classes=max(2, len(self.classes)),
+            n_classes=len(self.classes) and max(2, len(self.classes)),
             classes=self.classes,
             features=self.features,
         )
 
     @property
     def labels(self) -> NDArray[Any]:
-        """Labels as measurements take them: of two classes -1 and +1 in a byte, codes of more."""
-        if len(self.classes) > 2:
+        """Labels as losses take them: of two classes -1 and +1 in a byte, codes, numbers."""
+        if not 1 <= len(self.classes) <= 2:
             return self.codes
         signs = self.codes.astype(np.int8)
         signs *= 2
@@ -161,6 +167,18 @@ class ModelPlan(Plan[Model]):
         return self.assemble(self.release(data, source), data.names)
 
 
+@dataclass(frozen=True)
+class Target:
+    """An outcome that is no class, as public facts say it."""
+
+    loss: Loss
+    level: float  #: The score of somebody of whom nothing is known
+    variance: float  #: Of people's scores around it
+    curvature: float  #: Of a record, in the mean
+    floor: float  #: Over epsilon the least summed ridge, at which the Jacobian costs little
+    link: Link  #: From scores to what is predicted
+
+
 #: Of a ball, or of the body that a schema declares.
 Coordinates = Frame | BodyFrame
 
@@ -176,6 +194,7 @@ class LinearPlan(ModelPlan):
     kept: float | None = None  #: Share of the signal that records are expected to show
     known: float = 0.0  #: Share of the signal that a source keeps by itself
     instead: Any = None
+    target: Target | None = None  #: Where no class is predicted
 
     @property
     def priced(self) -> Objective:
@@ -205,7 +224,8 @@ class LinearPlan(ModelPlan):
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
         loss = self.mechanism.loss
-        return linear_model(self.frame, released["weights"], self.facts(), names, loss)
+        link = None if self.target is None else self.target.link
+        return linear_model(self.frame, released["weights"], self.facts(), names, loss, link)
 
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         act = self.mechanism.act
@@ -238,13 +258,19 @@ ENOUGH = 0.55
 
 
 def linear_model(
-    frame: Coordinates, weights: Floats, facts: Facts, names: Names, loss: Loss
+    frame: Coordinates,
+    weights: Floats,
+    facts: Facts,
+    names: Names,
+    loss: Loss,
+    link: Link | None = None,
 ) -> Linear:
     own = loss.n_classes == 2 and (facts.kept is None or facts.kept >= ENOUGH)
     coef, intercept = coefficients(frame.coefficients, weights)
-    name: Any = "capped" if loss.slope < 1 else "logistic" if loss.n_classes == 2 else "softmax"
+    name = "capped" if loss.slope < 1 else "logistic" if loss.n_classes == 2 else "softmax"
+    name = name if loss.n_classes else loss.known_as()
     facts = replace(facts, loss=name, **frame.learned_with())
-    link = Link(loss.slope if own else 1.0)
+    link = link or Link(loss.slope if own else 1.0)
     return Linear(coef=coef, intercept=intercept, facts=facts, link=link, **vars(names))
 
 

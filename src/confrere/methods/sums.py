@@ -20,8 +20,8 @@ from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.frame import BodyFrame, WholeRows
 from confrere.errors import InvalidParameter, OperationRefused
-from confrere.kernel.accountants import Labels, loss_of
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Labels, loss_of
 from confrere.kernel.measurements import (
     Picked,
     SecureSum,

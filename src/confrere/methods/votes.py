@@ -39,7 +39,7 @@ from confrere.arrays import (
 from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame, into_ball
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Labels, Loss, check_delta, loss_of, theorem
+from confrere.kernel.accountants import check_delta, theorem
 from confrere.kernel.guarantee import (
     FACTS,
     FLOATS,
@@ -50,6 +50,7 @@ from confrere.kernel.guarantee import (
     check_bound,
     check_epsilon,
 )
+from confrere.kernel.losses import Labels, Loss, loss_of
 from confrere.kernel.measurements import (
     TOLERANCE,
     Part,

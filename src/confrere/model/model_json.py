@@ -68,13 +68,16 @@ def read_model(description: dict[str, Any]) -> Model:
 
 
 def _built(told: dict[str, Any]) -> Model:
-    encoder = told["encoder"]
+    encoder, link = told["encoder"], told["link"]
+    if not told["classes"]:
+        __import__("confrere.outcomes")  # knows what links scores to numbers
+    kinds = {frozenset(vars(one())): one for one in [*Link.__subclasses__(), Link]}
     common: dict[str, Any] = {
         "classes": tuple(told["classes"]),
         "features": tuple(told["features"]),
         "encoder": None if encoder is None else _encoder(encoder),
         "facts": validated(_FACTS, told["facts"], "model.facts"),
-        "link": Link(**told["link"]) if isinstance(told["link"], dict) else Link(),
+        "link": kinds[frozenset(link)](**link) if isinstance(link, dict) else Link(),
     }
     if told["kind"] == "linear":
         return Linear(coef=told["coef"], intercept=told["intercept"], **common)
@@ -162,7 +165,7 @@ def vectors_of(model: Model) -> list[dict[str, Any]]:
             "x": row.tolist(),
             "decision": score.tolist(),
             "probability": share.tolist(),
-            "label": model.labels[code],
+            "label": model.labels[code] if model.labels else None,
         }
         for i, (row, score, share, code) in enumerate(
             zip(X, scores, shares, model.codes(scores), strict=True)

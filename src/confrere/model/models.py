@@ -75,7 +75,7 @@ class Facts:
     #: Columns of every factor of the body that rows lay in, where noise was shaped like it.
     body: tuple[int, ...] | None = None
     kept: float | None = None  #: Share of the signal that records are expected to show
-    loss: Literal["logistic", "capped", "softmax"] | None = None
+    loss: str | None = None
     ridge: float | None = None  #: On the sum of losses
     #: Of every factor of the body: the ridge on its columns, and the variance of one's noise.
     ridges: tuple[float, ...] | None = None
@@ -268,6 +268,7 @@ class Link:
     cap: float = 1.0  #: Largest slope of the loss
     slope: float = 1.0  #: ``u = slope z + shift``
     shift: float = 0.0
+    fewest = 2  #: Classes
 
     def __post_init__(self) -> None:
         for name in ("cap", "slope", "shift"):
@@ -320,7 +321,7 @@ class Model(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "features", tuple(self.features))
-        if len(self.classes) < 2 or not self.features:
+        if len(self.classes) < self.link.fewest or not self.features:
             raise wrong("classes, features", "must be two classes or more, one feature or more")
         if self.encoder is not None:
             self._check_encoder(self.encoder)
@@ -429,7 +430,7 @@ class Model(ABC):
         }
 
     def _told_link(self) -> Any:
-        return asdict(self.link) if len(self.classes) == 2 else "softmax"
+        return asdict(self.link) if len(self.classes) <= 2 else "softmax"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -443,7 +444,7 @@ class Linear(Model):
         super().__post_init__()
         coef = np.atleast_2d(numbers(self.coef, "coef"))
         intercept = np.atleast_1d(numbers(self.intercept, "intercept"))
-        n_scores = 1 if len(self.classes) == 2 else len(self.classes)
+        n_scores = 1 if len(self.classes) <= 2 else len(self.classes)
         if coef.shape != (n_scores, len(self.features)) or intercept.shape != (n_scores,):
             raise wrong("coef, intercept", "must be (1, d) and (1,) for two classes, else (K, d)")
         object.__setattr__(self, "coef", coef)

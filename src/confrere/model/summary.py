@@ -186,7 +186,7 @@ def summarised(model: Linear) -> Summary:
         found = effects(encoder)
         weights = (encoder.multipliers() if encoder.weighted else 1.0) / encoder.norm
     several = len(model.coef) > 1
-    labels = model.labels if several else model.labels[1:]
+    labels = model.labels if several else model.labels[1:] or ("",)
     lines = [
         TermLine(
             term=f"{effect.term} [{label}]" if several else effect.term,

@@ -12,16 +12,19 @@ steps. A problem that stops improving is handed to :func:`newton`, which always 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 from scipy.linalg.lapack import dposv, dtrtri
-from scipy.special import expit
+from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.kernel.losses import Labels, Logistic, Loss, Softmax, shares_of
 from confrere.kernel.measurements import Problem, gradient_bounds, smallest_tolerance
 from confrere.solver.row_blocks import Block, SolverRows, Sums
 
@@ -37,24 +40,117 @@ _TAME = 5.0
 Preconditioner: TypeAlias = Callable[[Floats], Floats]
 
 
+# --- how losses bend: what solvers and audits ask, and no guarantee rests on ----------------------
+
+
+class Curved(ABC):
+    """What is said of a loss's curvature."""
+
+    residuals: Callable[[Floats, Labels], Floats]  #: The loss's own
+
+    @property
+    @abstractmethod
+    def extreme_labels(self) -> Labels:
+        """Labels among which residuals go from end to end: what audits try."""
+
+    #: The curvatures ``(m, n)`` of one score, given these and labels; where it jumps, the larger.
+    bends: Callable[[Floats, Labels], Floats]
+
+    def expanded(self, scores: Floats, labels: Labels) -> tuple[Floats, Floats]:
+        """Return residuals and curvatures of one score, ``(n,)`` each."""
+        bends = self.bends(scores[None], labels)[0]
+        return self.residuals(scores[None, None], labels)[0, 0], bends
+
+    def bent(self, scores: Floats, moved: Floats, labels: Labels) -> Floats:
+        """Return curvature times a move of the scores, both ``(n_scores, n)``."""
+        return self.bends(scores, labels) * moved
+
+    def diagonals(self, scores: Floats, labels: Labels) -> Floats:
+        """Return the curvature of each score, ``(n_scores, n)``, averaged over the ``m``."""
+        return np.asarray(self.bends(scores[:, 0], labels).mean(axis=0, keepdims=True))
+
+
 def residual(t: ArrayLike, cap: float = 1.0) -> Floats:
     """Return minus the slope of the logistic loss, ``min(sigmoid(-t), cap)``."""
-    return np.minimum(expit(-np.asarray(t, dtype=np.float64)), cap)
+    return np.minimum(special.expit(-np.asarray(t, dtype=np.float64)), cap)
 
 
 def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
     """Return the loss's second derivative; where the cap begins, that of the curved side."""
     t = np.asarray(t, dtype=np.float64)
-    rare = expit(-np.abs(t))  # the smaller of p and 1 - p, to full relative accuracy
-    return np.where(expit(-t) <= cap, rare * (1.0 - rare), 0.0)
+    rare = special.expit(-np.abs(t))  # the smaller of p and 1 - p, to full relative accuracy
+    return np.where(special.expit(-t) <= cap, rare * (1.0 - rare), 0.0)
 
 
-def _softmax(t: Floats) -> Floats:
-    """Turn margins ``(m, K, rows)`` into probabilities of the classes, in place."""
-    t -= t.max(axis=1, keepdims=True)
-    np.exp(t, out=t)
-    t /= t.sum(axis=1, keepdims=True)
-    return t
+class _OfLogistic(Curved):
+    def __init__(self, loss: Logistic) -> None:
+        self.residuals, self.cap = loss.residuals, loss.cap
+
+    @property
+    @override
+    def extreme_labels(self) -> Labels:
+        return np.array([-1.0, 1.0])
+
+    @override
+    def bends(self, scores: Floats, labels: Labels) -> Floats:
+        return curvature(labels * scores, self.cap)
+
+    @override
+    def expanded(self, scores: Floats, labels: Labels) -> tuple[Floats, Floats]:
+        p = residual(labels * scores)
+        bends = p * (1.0 - p) * (p <= self.cap)
+        return np.asarray(np.minimum(p, self.cap, out=p) * -labels), bends
+
+
+class _OfSoftmax(Curved):
+    def __init__(self, loss: Softmax) -> None:
+        self.residuals, self.n_classes = loss.residuals, loss.n_classes
+
+    @property
+    @override
+    def extreme_labels(self) -> Labels:
+        return np.arange(self.n_classes)
+
+    @override
+    def bends(self, scores: Floats, labels: Labels) -> Floats:
+        raise NotImplementedError  # it has more than one score
+
+    @override
+    def bent(self, scores: Floats, moved: Floats, labels: Labels) -> Floats:
+        p = shares_of(scores[None])[0]
+        tilt: Floats = p * moved
+        tilt -= p * tilt.sum(axis=0)
+        return tilt
+
+    @override
+    def diagonals(self, scores: Floats, labels: Labels) -> Floats:
+        # For equal shares a block per class is (K-1)/K of the Hessian: so much is given back.
+        p, k = shares_of(scores).mean(axis=0), self.n_classes
+        return np.asarray(k / (k - 1) * p * (1.0 - p))
+
+
+class _Own(Curved):
+    """Of one score, as the loss says it."""
+
+    def __init__(self, loss: Any) -> None:
+        self._loss, self.residuals, self.bends = loss, loss.residuals, loss.bends
+
+    @property
+    @override
+    def extreme_labels(self) -> Labels:
+        return np.asarray(self._loss.extreme_labels)
+
+
+def curves_of(loss: Loss) -> Curved:
+    """Return what says how a loss bends: itself, but of classes."""
+    if isinstance(loss, Logistic):
+        return _OfLogistic(loss)
+    if isinstance(loss, Softmax):
+        return _OfSoftmax(loss)
+    return _Own(loss)
+
+
+# --- objectives -----------------------------------------------------------------------------------
 
 
 def _blocks_inverse(hessians: Floats) -> Preconditioner:
@@ -107,52 +203,31 @@ class _Objective:
         return self.problem.ridge * (W - self.problem.centre) + self.problem.linear
 
     def hessian(self, w: Floats) -> Callable[[Floats], Floats]:
-        K, d, cap = self.scores, self.rows.d, self.problem.loss.slope
+        K, d, loss = self.scores, self.rows.d, self.problem.loss
 
         def product(v: Floats) -> Floats:
             both = np.concatenate([w, v]).reshape(2 * K, d)
 
             def work(block: Block, y: Any) -> Sums:
                 t = block.times(both)
-                if K == 1:
-                    return (block.pull((curvature(y * t[0], cap) * t[1])[None])[0],)
-                p = _softmax(t[None, :K])[0]
-                tilt = p * t[K:]
-                tilt -= p * tilt.sum(axis=0)
-                return (block.pull(tilt).ravel(),)
+                return (block.pull(curves_of(loss).bent(t[:K], t[K:], y)).ravel(),)
 
             (total,) = self.rows.sum(self.problem.labels, work)
             return np.asarray(self.scale * total + self.problem.ridge * v)
 
         return product
 
-    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]] | None:
-        """Return gradient and Hessian of one small problem of two classes at a point, or None."""
-        d, cap = self.rows.d, self.problem.loss.slope
-        if self.m * self.scores > 1 or self.rows.n * d**2 > _FEW or self.rows.data.sparse:
+    def small(self) -> list[tuple[Floats, NDArray[Any]]] | None:
+        """Return rows and labels of one small problem of one score, written down, or None."""
+        if self.m * self.scores > 1 or self.rows.n * self.rows.d**2 > _FEW or self.rows.data.sparse:
             return None
-        blocks = self.rows.written(cast(NDArray[Any], self.problem.labels))
-
-        def at(W: Floats) -> tuple[Floats, Floats]:
-            pull, hessian = np.zeros(d), np.zeros((d, d))
-            for rows in blocks:
-                p = residual(rows @ W[0])
-                bend = p * (1.0 - p) * (p <= cap)
-                np.minimum(p, cap, out=p)
-                pull += p @ rows
-                scaled = rows * np.sqrt(bend)[:, None]
-                hessian += scaled.T @ scaled
-            hessian *= self.scale
-            hessian.flat[:: d + 1] += self.problem.ridge
-            return self._penalty(W) - self.scale * pull, hessian
-
-        return at
+        return self.rows.written(cast(NDArray[Any], self.problem.labels))
 
     @property
     def most_curvature(self) -> float:
         """No eigenvalue of the sum's Hessian, nor its trace, is larger: public, like the ridge."""
-        bend = self.problem.loss.bend if self.scores == 1 else 0.5
-        return self.scale * self.rows.n * self.rows.row_norm**2 * bend
+        most = self.problem.loss.stiffness
+        return self.scale * self.rows.n * self.rows.row_norm**2 * most
 
     @property
     def conditioning(self) -> float:
@@ -167,20 +242,14 @@ class _Objective:
         return self._within_classes(_diagonal_inverse(middle))
 
     def preconditioner(self, W: Floats) -> Preconditioner:
-        """Return an approximate inverse of the Hessian, averaged over the points in ``W``.
-
-        One block per class: for equal ``p`` that is ``(K-1)/K`` of it, so that much is given back.
-        """
+        """Return an approximate inverse of the Hessian, averaged over the points in ``W``."""
         W = W[:: -(-len(W) // 8)]  # a few points show the average
         K, rows, scale = self.scores, self.rows, self.scale
-        stacked, cap = W.reshape(-1, rows.d), self.problem.loss.slope
+        stacked, loss = W.reshape(-1, rows.d), self.problem.loss
 
         def weigh(block: Block, y: Any) -> Floats:
-            t = block.times(stacked)
-            if K == 1:
-                return np.asarray(scale * curvature(y * t, cap).mean(axis=0, keepdims=True))
-            p = _softmax(t.reshape(len(W), K, -1)).mean(axis=0)
-            return np.asarray(scale * K / (K - 1) * p * (1.0 - p))
+            t = block.times(stacked).reshape(len(W), K, -1)
+            return np.asarray(scale * curves_of(loss).diagonals(t, y))
 
         labels, ridge = self.problem.labels, self.problem.ridge
         if K * rows.d**2 > _GRAM_ENTRIES:
@@ -247,9 +316,9 @@ _LOOSENESS = 0.03
 
 
 def descend(objective: _Objective, W: Floats, tolerance: float) -> Floats:
-    expand = objective.expansion()
-    if expand is not None:
-        W, arrived = _full_steps(objective, expand, W, tolerance)
+    blocks = objective.small()
+    if blocks is not None:
+        W, arrived = _full_steps(objective, blocks, W, tolerance)
         if arrived:
             return W
     tame = objective.scalar_metric()
@@ -278,27 +347,36 @@ def descend(objective: _Objective, W: Floats, tolerance: float) -> Floats:
 
 @np.errstate(all="ignore")
 def _full_steps(
-    objective: _Objective,
-    expand: Callable[[Floats], tuple[Floats, Floats]],
-    W: Floats,
-    tolerance: float,
+    objective: _Objective, blocks: list[tuple[Floats, NDArray[Any]]], W: Floats, tolerance: float
 ) -> tuple[Floats, bool]:
     """Take full Newton steps, one pass each, while the gradient shrinks; say if it is found."""
-    G, hessian = expand(W)
+    problem, d, smallest, moved = objective.problem, objective.rows.d, math.inf, W
+    loss = curves_of(problem.loss)
     for _ in range(_PATIENCE):
+        pull, hessian = np.zeros(d), np.zeros((d, d))
+        for rows, labels in blocks:
+            errors, bends = loss.expanded(rows @ moved[0], labels)
+            pull += errors @ rows
+            scaled = rows * np.sqrt(bends)[:, None]
+            hessian += scaled.T @ scaled
+        hessian *= objective.scale
+        hessian.flat[:: d + 1] += problem.ridge
+        penalty = problem.ridge * (moved - problem.centre) + problem.linear
+        G = penalty + objective.scale * pull
+        size = float(np.vdot(G, G))
+        if not size < smallest:
+            break
+        W, smallest = moved, size
         # What is computed here is rounded in another way than what is certified.
-        if objective.certified(W, G, tolerance).all():
+        near = size <= tolerance**2
+        if near and gradient_bounds(G, objective.scale * problem.rounding(W)) <= tolerance:
             if objective.scale == 1.0:
-                return W, bool(objective.problem.proved(W, tolerance).all())
+                return W, bool(problem.proved(W, tolerance).all())
             return W, bool(objective.certified(W, objective.gradient(W), tolerance).all())
         _, step, failed = dposv(hessian, G[0])
         if failed:
             break
         moved = W - step
-        gradient, hessian = expand(moved)
-        if not np.vdot(gradient, gradient) < np.vdot(G, G):
-            break
-        W, G = moved, gradient
     return W, False
 
 
@@ -478,6 +556,11 @@ def _step_length(objective: _Objective, W: Floats, step: Floats) -> float:
 
 @dataclass(frozen=True)
 class Descent:
+    @staticmethod
+    def curves(loss: Loss) -> Curved:
+        """Return how a loss bends."""
+        return curves_of(loss)
+
     def rows(self, X: Any, row_norm: float = 1.0) -> SolverRows:
         return SolverRows(X, row_norm)
 

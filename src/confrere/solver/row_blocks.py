@@ -348,16 +348,14 @@ class SolverRows:
         (total,) = self.sum(labels, lambda block, y: (block.pull(errors(block.times(W), y)),))
         return total
 
-    def written(self, labels: NDArray[Any]) -> list[Floats]:
-        """Return every block's rows times their labels, written down: for rows that are few."""
+    def written(self, labels: NDArray[Any]) -> list[tuple[Floats, NDArray[Any]]]:
+        """Return every block's rows and labels, written down: for rows that are few."""
         parts = [slice(i, min(i + self._block, self.n)) for i in range(0, self.n, self._block)]
         found = []
         for part, block in zip(parts, self.data.blocks(parts), strict=True):
-            rows = block.written()
-            rows *= labels[part, None]
-            found.append(rows)
+            found.append((block.written(), labels[part]))
         if not self._checked:
-            self._check(sum(float(np.vdot(rows, rows)) for rows in found))
+            self._check(sum(float(np.vdot(rows, rows)) for rows, _ in found))
         return found
 
     def _check(self, squares: float) -> None:

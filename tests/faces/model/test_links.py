@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from sklearn.metrics import log_loss, roc_auc_score
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression, PublicSchema
-from confrere.kernel.accountants import Logistic
+from confrere.kernel.losses import Logistic
 from confrere.model import Link
 from confrere.schema import Category, Flag, Label, Number
 

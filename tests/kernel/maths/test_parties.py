@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
-from confrere.kernel.accountants import loss_of
+from confrere.kernel.losses import loss_of
 from confrere.methods.votes import local_weights
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import brentq, root
 from scipy.special import expit, lambertw
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import loss_of
+from confrere.kernel.losses import loss_of
 from confrere.methods.votes import (
     PartyBudget,
     auxiliary_radius,

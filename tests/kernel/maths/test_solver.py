@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from confrere.errors import InvalidData
-from confrere.kernel.accountants import Logistic
+from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import smallest_tolerance
 from confrere.solver.descent import residual
 from confrere_research.as_printed.minimiser import minimise

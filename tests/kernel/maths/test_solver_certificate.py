@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.accountants import Logistic, Softmax
+from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.measurements import (
     UNIT,
     Problem,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from confrere.kernel.accountants import Logistic
+from confrere.kernel.losses import Logistic
 from confrere_research.as_printed.minimiser import minimise
 
 

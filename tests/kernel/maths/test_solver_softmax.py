@@ -6,7 +6,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from confrere.kernel.accountants import Softmax
+from confrere.kernel.losses import Softmax
 from confrere.kernel.measurements import smallest_tolerance
 from confrere_research.as_printed.minimiser import minimise
 

@@ -9,8 +9,8 @@ from scipy import sparse, stats
 
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
-from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import CELLS, L1, HiddenSize
 from confrere.methods.average import NoisedMinimiser, Weights, noised_minimiser
 from confrere.simulation import SeededSource

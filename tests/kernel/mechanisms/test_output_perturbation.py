@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidData
-from confrere.kernel.accountants import loss_of
+from confrere.kernel.losses import loss_of
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.simulation import SeededSource
 from confrere_research.as_printed.minimiser import minimise

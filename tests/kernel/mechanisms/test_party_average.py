@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.kernel.accountants import loss_of
+from confrere.kernel.losses import loss_of
 from confrere.methods.votes import PartyBudget, largest_norm, local_weights, noised_average
 from confrere.simulation import SeededSource
 from tests.world import released

@@ -12,7 +12,7 @@ from confrere import (
     PrivateLogisticRegression,
 )
 from confrere.errors import InvalidData
-from confrere.kernel.accountants import loss_of
+from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import UNSOLVED, Columns
 from confrere.kernel.norms import L1, L2, HiddenSize
 from confrere.kernel.release import free_ticket

@@ -11,7 +11,8 @@ from confrere.catalogue import find_method
 from confrere.data.frame import BodyFrame, l1_reach
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators import designed
-from confrere.kernel.accountants import gaussian_mu, loss_of
+from confrere.kernel.accountants import gaussian_mu
+from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import HiddenSize
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes

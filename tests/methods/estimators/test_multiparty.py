@@ -15,8 +15,8 @@ from confrere.audit import exact_audit, hardest_case
 from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators import designed
-from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Neighbours, Unit
+from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import SecureSum
 from confrere.methods.votes import count_votes, local_weights
 from confrere.simulation import SeededSource

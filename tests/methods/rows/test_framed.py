@@ -9,7 +9,7 @@ from scipy import sparse
 from confrere.data import frame as framed_module
 from confrere.data.frame import BoundedRows, Frame
 from confrere.errors import InvalidData
-from confrere.kernel.accountants import Logistic, Softmax
+from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.measurements import Problem, rounding_bound
 from confrere.kernel.norms import certify_rows
 from confrere.solver import row_blocks as row_blocks_module

@@ -12,16 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats, sum_zero_basis
 from confrere.assurance.audit.densities import log_det, norms_of, pull
-from confrere.kernel.accountants import Labels, Logistic, Loss
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Labels, Logistic, Loss
 from confrere.kernel.norms import L1, L2, Body, Norm
-
-#: Margins of the changed record that are tried: from well fitted to badly fitted.
-_MARGINS = np.linspace(-4, 8, 41)
+from confrere.methods.allowance import SOLVER
 
 #: How far the wrong class leads at the changed records: the Jacobian counts most at small ones.
 LEADS = np.linspace(-2, 12, 29)
@@ -55,22 +53,24 @@ class Comparison:
     second: Floats | None
     w: Floats  #: The released weights at which the densities are compared
     codes: Labels | None = None  #: Classes of the common records, where there are several
-    code: float = 1.0  #: Class of the record that changes
+    code: float | Floats = 1.0  #: Class or label of the record that changes
+    other: float | Floats | None = None  #: That of the one that comes, if another
 
     def scaled(self, length: float) -> Comparison:
         """Return it for rows ``length`` times as long, with the same margins."""
         second = None if self.second is None else self.second * length
         rows = self.common * length, self.first * length, second
-        return Comparison(*rows, self.w / length, self.codes, self.code)
+        return Comparison(*rows, self.w / length, self.codes, self.code, self.other)
 
     def sides(self) -> Iterator[tuple[Floats, Labels]]:
         """Yield all rows and labels of either data set."""
         labels = np.ones(len(self.common)) if self.codes is None else self.codes
-        for row in (self.first, self.second):
+        other = self.code if self.other is None else self.other
+        for row, code in ((self.first, self.code), (self.second, other)):
             if row is None:
                 yield self.common, labels
             else:
-                yield np.vstack([self.common, row]), np.append(labels, self.code)
+                yield np.vstack([self.common, row]), np.concatenate([labels, [code]])
 
     def losses(
         self, *, rho: float, ridge: float, loss: Loss = LOGISTIC, norm: Norm | None = None
@@ -133,25 +133,6 @@ def opposed_case(
     return Comparison(nobody, first, second, w)
 
 
-def adversarial_cases(
-    d: int,
-    *,
-    cap: float = 1.0,
-    change: Neighbours = Neighbours.REPLACE_ONE,
-    seed: int = 0,
-    draws: int = 60,
-) -> Iterator[Comparison]:
-    """Yield random cases and a grid of opposed ones."""
-    generator = np.random.default_rng(seed)
-    for _ in range(draws):
-        yield random_case(generator, d, change=change, n_common=int(generator.integers(0, 4)))
-    for size in (300.0, 1000.0) if d > 1 else (1.0,):
-        for margin in [*_MARGINS, *_bends(cap)]:
-            tilt, length = (margin / size, size) if d > 1 else (0.0, margin)
-            yield opposed_case(d, tilt=tilt, size=length, change=change)
-            yield opposed_case(d, tilt=tilt, tilt_second=12 / size, size=length, change=change)
-
-
 def worst_loss(
     norm: Norm,  # Of the rows; the noise's density has it of every class, summed
     loss: Loss = LOGISTIC,
@@ -170,41 +151,11 @@ def worst_loss(
     """Return the largest loss over random and constructed cases."""
     if loss.n_scores > 1:
         cases = _softmax_cases(loss.n_classes, norm, change, seed, draws)
-    elif isinstance(norm, Body):
-        cases = _body_cases(norm, loss.slope, change, seed, draws)
     else:
-        cases = adversarial_cases(norm.size, cap=loss.slope, change=change, seed=seed, draws=draws)
-        if isinstance(norm, L1):
-            cases = map(_in_l1_ball, cases)
+        cases = _score_cases(loss, norm, change, seed, draws)
     known = {"rho": rho, "ridge": ridge}
     found = (case.scaled(length).losses(**known, loss=loss, norm=norm) for case in cases)
     return max(one if signed else max(one, other) for one, other in found)
-
-
-def _bends(cap: float) -> list[float]:
-    """Return where a cap bends the loss: the worst residual sits just below."""
-    return [float(np.log(c / (1 - c))) - 1e-9 for c in {cap, 1 - cap} if 0 < c < 1]
-
-
-def _body_cases(
-    body: Body, cap: float, change: Neighbours, seed: int, draws: int
-) -> Iterator[Comparison]:
-    """Yield rows at corners of a body."""
-    generator = np.random.default_rng(seed)
-    # A signed row is badly fitted where its margin is negative; -12 is as badly as can be.
-    margins = [*-_MARGINS[::4], *(-bend for bend in _bends(cap))]
-    pairs = [(np.zeros((0, body.size)), opposed_corners(body))]
-    for _ in range(draws):
-        common = corner_rows(body, generator, int(generator.integers(0, 3)))
-        pairs.append((common, corner_rows(body, generator, 2)))
-    for common, (first, other) in pairs:
-        second = None if change is Neighbours.ADD_REMOVE else other
-        both = np.array([first, other] if change is Neighbours.REPLACE_ONE else [first])
-        inverse = np.linalg.pinv(both)
-        for margin in margins:
-            for far in (margin, -margin, -12.0):
-                w = inverse @ np.array([margin, far])[: len(both)]
-                yield Comparison(common, first, second, w)
 
 
 def opposed_corners(body: Body) -> Floats:
@@ -231,12 +182,6 @@ def corner_rows(body: Body, generator: np.random.Generator, count: int) -> Float
     return body.coordinates(rows)
 
 
-def _in_l1_ball(case: Comparison) -> Comparison:
-    common = case.common / np.maximum(1.0, np.abs(case.common).sum(axis=1, keepdims=True))
-    second = None if case.second is None else case.second / np.abs(case.second).sum()
-    return Comparison(common, case.first / np.abs(case.first).sum(), second, case.w)
-
-
 def _softmax_cases(
     n_classes: int, norm: Norm, change: Neighbours, seed: int, draws: int
 ) -> Iterator[Comparison]:
@@ -257,6 +202,49 @@ def _softmax_cases(
         W = np.zeros((n_classes, d))
         W[-1] = lead * towards
         yield Comparison(*rows, W - W.mean(axis=0), np.zeros(0), 0)
+
+
+def _score_cases(
+    loss: Loss, norm: Norm, change: Neighbours, seed: int, draws: int
+) -> Iterator[Comparison]:
+    """Yield random cases, and two rows that are opposed with any scores and labels."""
+    generator = np.random.default_rng(seed)
+    labels, alone = SOLVER.curves(loss).extreme_labels, change is Neighbours.ADD_REMOVE
+    for _ in range(draws):
+        n = int(generator.integers(0, 4))
+        rows, told = _rows(norm, generator, n + 2), generator.choice(labels, n + 2)
+        w = generator.normal(size=norm.size) * 10 ** generator.uniform(-1, 2)
+        second = None if alone else rows[1]
+        yield Comparison(rows[2:], rows[0], second, w, told[2:], told[0], told[1])
+    first, other, _ = opposed_rows(norm)
+    inverse = np.linalg.pinv(np.array([first] if alone else [first, other]))
+    nobody = np.zeros((0, norm.size)), labels[:0]
+    for label in labels:
+        for score in _worst_scores(loss, label):
+            if alone:
+                w = inverse @ [score]
+                yield Comparison(nobody[0], first, None, w, nobody[1], label)
+                continue
+            for end in labels:
+                for far in (-30.0, 30.0, -score):
+                    w = inverse @ [score, far]
+                    yield Comparison(nobody[0], first, other, w, nobody[1], label, end)
+
+
+def _worst_scores(loss: Loss, label: object) -> Floats:
+    """Return scores of a record from end to end, and just beside where its curvature jumps."""
+    places = np.sort(np.append(np.linspace(-30, 30, 31), np.linspace(-4, 4, 65)))
+
+    def curved(at: Floats) -> NDArray[np.bool_]:
+        return np.asarray(SOLVER.curves(loss).bends(at[None], np.array([label] * len(at)))[0] > 0)
+
+    jumps = np.flatnonzero(np.diff(curved(places).astype(int)))
+    low, high = places[jumps], places[jumps + 1]
+    for _ in range(40):
+        middle = (low + high) / 2
+        same = curved(middle) == curved(low)
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    return np.concatenate([places, low - 1e-9, high + 1e-9])
 
 
 def _rows(norm: Norm, generator: np.random.Generator, count: int) -> Floats:

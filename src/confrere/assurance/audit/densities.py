@@ -13,9 +13,10 @@ import numpy as np
 from scipy import special
 
 from confrere.arrays import Floats, coordinates
-from confrere.kernel.accountants import Labels, Logistic, Loss
+from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.measurements import Act, Objective, Point, SecureSum
 from confrere.kernel.norms import L1, L2, Body, Gaussian, LatticeStep, Law, Norm, Pure
+from confrere.methods.allowance import SOLVER
 from confrere.methods.plan import Term
 
 
@@ -39,11 +40,8 @@ def log_density(law: Law, noise: Floats) -> float:
 
 def bends(loss: Loss, scores: Floats, labels: Labels) -> Floats:
     """Return every record's curvature, ``(n, n_scores, n_scores)``."""
-    if isinstance(loss, Logistic):
-        signs = np.asarray(labels, dtype=np.float64)[:, None]
-        p, rare = special.expit(-signs * scores), special.expit(-np.abs(scores))
-        # The smaller of p and 1 - p has full relative accuracy; at the cap the curved side counts.
-        return np.asarray(np.where(p <= loss.cap, rare * (1 - rare), 0.0))[:, :, None]
+    if loss.n_scores == 1:
+        return SOLVER.curves(loss).bends(scores.T, labels).T[:, :, None]
     shares = special.softmax(scores, axis=1)
     diagonals = np.einsum("nk,kl->nkl", shares, np.eye(loss.n_classes))
     return np.asarray(diagonals - shares[:, :, None] * shares[:, None, :])
