@@ -135,7 +135,6 @@ _KNOWN: dict[type, tuple[tuple[str, Any, Any], ...]] = {}
 
 
 def _fields(cls: type[Record]) -> tuple[tuple[str, Any, Any], ...]:
-    """Return name, type and default of every field."""
     if cls not in _KNOWN:
         hints, every = get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
         _KNOWN[cls] = tuple((one.name, hints[one.name], one.default) for one in every)
@@ -210,12 +209,10 @@ def check_relation(value: object, name: str = "neighbours") -> Neighbours:
 
 
 def check_epsilon(value: object, name: str = "epsilon") -> float:
-    """Return a price as a float, or say what a budget must be."""
     return check_bound(value, name, ": an infinite budget is no privacy")
 
 
 def check_delta(value: object, name: str = "delta") -> float:
-    """Return a delta as a float, or say what it must be."""
     number = float(value) if _is_number(value) else -1.0
     if not 0 <= number < 1:
         raise InvalidParameter(f"{name} must be a number in [0, 1).")
@@ -235,7 +232,6 @@ def check_bound(value: object, name: str, why: str = "") -> float:
 
 
 def check_positive(value: object, name: str) -> float:
-    """Return ``value`` as a float if it is a number above zero."""
     if not _is_number(value):
         raise InvalidParameter(f"{name} must be a number > 0, got a {type(value).__name__}.")
     number = float(value)
@@ -289,7 +285,6 @@ class Amount(NamedTuple):
         return Amount(*map(minus, self, less))
 
     def covers(self, other: Amount) -> bool:
-        """Whether neither is less."""
         return self.epsilon >= other.epsilon and self.delta >= other.delta
 
 
@@ -322,11 +317,9 @@ class Guarantee(Record):
         return self.kind == other.kind and self.amount.covers(other.amount)
 
     def guarantee(self) -> Guarantee:
-        """Return itself: a promise is what has a price."""
         return self
 
     def event(self) -> PrivacyEvent:
-        """Return the promise, as a ledger keeps it."""
         return Promised(self.epsilon, self.delta)
 
     def __str__(self) -> str:

@@ -151,7 +151,6 @@ class Row(NamedTuple):
 
     @property
     def line(self) -> bytes:
-        """What the file holds, with the newline that ends it."""
         return canonical(self).encode() + b"\n"
 
     @property
@@ -204,7 +203,6 @@ else:
 
 @contextmanager
 def _locked(descriptor: int, row: int = 0, seconds: float = math.inf) -> Iterator[None]:
-    """Wait for a lock, and hold it."""
     deadline, pause = time.monotonic() + seconds, 0.001
     while True:
         try:
@@ -565,7 +563,6 @@ _NOTES = ("refused", "agreed", "witness")
 
 
 def said_by(row: Row) -> Any:
-    """Return what a row says."""
     facts = row.facts
     facts.pop("detail", None)  # of 0.2
     return _KINDS[row.kind].from_dict(facts)
@@ -854,10 +851,10 @@ class Witness:
         self.folder = folder
 
     def head_of(self, ledger_id: str) -> Head | None:
-        return Head(**values) if (values := self.told("head", ledger_id)) else None
+        return Head(**values) if (values := self.read(self.file("head", ledger_id))) else None
 
     def ledger_at(self, path: Path) -> str | None:
-        return values["ledger_id"] if (values := self.told("path", str(path))) else None
+        return values["ledger_id"] if (values := self.read(self.file("path", str(path)))) else None
 
     def check(self, log: Pages, path: Path) -> None:
         """Refuse a ledger of which rows that were there, as is remembered, are gone."""
@@ -880,7 +877,6 @@ class Witness:
             raise self._mismatch(path, self.head_of(before), found)
 
     def keep(self, log: Pages, accounts: Iterable[str]) -> None:
-        """Keep the last row of a ledger, and what accounts have spent."""
         row, own = log.tail, log.ledger_id
         self.tell(Head(own, row.seq, row.hash, row.time), "head", own)
         for account in accounts:
@@ -902,11 +898,7 @@ class Witness:
         hashed = (hashlib.sha256(os.fsencode(name)).hexdigest()[:32] for name in names)
         return self.folder / f"{'.'.join(hashed)}.{ending}"
 
-    def told(self, ending: str, *names: str) -> dict[str, Any] | None:
-        return self.read(self.file(ending, *names))
-
     def read(self, file: Path) -> dict[str, Any] | None:
-        """Return what a record holds, if it is there."""
         try:
             values: dict[str, Any] = json.loads(text) if (text := file.read_bytes()) else {}
             if text and not isinstance(values["ledger_id"], str):
@@ -923,7 +915,6 @@ class Witness:
             ) from error
 
     def tell(self, said: Record, ending: str, *names: str) -> None:
-        """Keep what is said under names, in place of what was."""
         file = self.file(ending, *names)
         record = json.dumps(said.to_dict(), ensure_ascii=False).encode().ljust(_RECORD - 1) + b"\n"
         try:

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import count as numbers
-from typing import NoReturn, Protocol, Unpack, final
+from typing import NoReturn, Unpack, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -49,13 +49,7 @@ _UNDER_WAY: set[tuple[int, int, str, int]] = set()
 _DRAWN_FOR: set[tuple[str, int]] = set()
 
 
-class HasStore(Protocol):
-    """A ledger as people use it."""
-
-    _store: Store
-
-
-def _own(ledger: HasStore) -> Store:
+def _own(ledger: object) -> Store:
     """Return what writes and reads a ledger's rows, whatever the ledger itself would answer."""
     store = getattr(ledger, "__dict__", {}).get("_store")
     if type(store) is not Store or (store.lasts and store.witness is None):
@@ -92,7 +86,6 @@ class NoiseKey:
         return self._seals[several]
 
     def of(self, number: int, purpose: str) -> bytes:
-        """Return the key of one draw of a payment."""
         return mac(self._key, str(number).encode(), purpose.encode())
 
     def __reduce__(self) -> NoReturn:
@@ -118,7 +111,7 @@ def _counted_words(key: bytes, start: int, count: int) -> NDArray[np.uint64]:
 class _Purse:
     """What may still be drawn for a payment; once it has ended, the same bytes, or nothing."""
 
-    def __init__(self, ledger: HasStore, receipt: Receipt, seal: str | None = None) -> None:
+    def __init__(self, ledger: object, receipt: Receipt, seal: str | None = None) -> None:
         if type(receipt) is not Receipt:
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
         self.store = book = _own(ledger)
@@ -364,7 +357,6 @@ class _Drawn(RandomSource):
         self.simulated = simulation is not None
 
     def end(self) -> None:
-        """Let nothing more be drawn: what was booked has been."""
         self._over = True
 
     @override
@@ -408,7 +400,7 @@ class _Drawn(RandomSource):
 
 @contextmanager
 def paying(
-    ledger: HasStore,
+    ledger: object,  # as people use it
     account: str | None,
     guarantee: Guarantee,
     *,

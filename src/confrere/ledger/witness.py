@@ -151,7 +151,8 @@ def _spent_of(kept: Witness, ledger_id: str) -> list[Spent]:
 
 def check_source(source: str, ledger_id: str | None, path: Path) -> None:
     """Refuse data that are counted in another ledger; ``source`` tells them from others."""
-    known = Witness(witness_folder()).told("data", source)
+    kept = Witness(witness_folder())
+    known = kept.read(kept.file("data", source))
     if known is not None and known["ledger_id"] != ledger_id and known["path"] != str(path):
         raise WitnessMismatch(
             f"these data are counted in another ledger already, {known['path']}: a second one "
