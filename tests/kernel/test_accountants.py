@@ -311,6 +311,7 @@ def test_what_has_a_theorem_has_a_page_and_what_has_none_is_refused():
     for norm in ("L1", "Max"):
         with pytest.raises(InvalidParameter, match="clipping must be 'separate'"):
             theorem("joint", norm, 0.0)
+    assert {loss for shared, _, loss, _ in THEOREMS if shared == "joint"} == {"Logistic", "Softmax"}
 
 
 @given(

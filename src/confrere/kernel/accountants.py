@@ -68,7 +68,8 @@ class Exposure:
     def _going(self, rho: float) -> float:
         blocks = [(rho * q, ridge) for q, ridge in zip(self.weights, self.ridges, strict=True)]
         if self.joint:
-            # No division of a row costs more than equal parts of it in as many equal blocks.
+            # No division of a row costs more than equal parts of it in as many equal blocks: of
+            # losses of classes, and no other may share a row (THEOREMS).
             n = len(blocks)
             blocks = [(rho * math.hypot(*self.weights) / n, n * min(self.ridges))] * n
         return math.fsum(self.loss.going(r, ridge) for r, ridge in blocks)
