@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
+from sklearn.linear_model import PoissonRegressor
 
 from confrere.assurance.audit.adversary import worst_loss
 from confrere.assurance.audit.exact import hockey_stick
@@ -122,6 +123,17 @@ def test_no_data_set_is_beyond_the_certificate(loss):
             tolerance = SOLVER.smallest(made)
             W = SOLVER.solve(made, tolerance)
             assert made.proved(W, tolerance).all()
+
+
+def test_counts_without_noise_are_scikit_learns():
+    rng = np.random.default_rng(0)
+    X, exposed = rng.normal(size=(300, 3)) / 4, rng.uniform(0.5, 2.0, 300)
+    y = rng.poisson(exposed * np.exp(X @ [1.0, -0.5, 0.2]))
+    made = problem(X, np.column_stack([y, np.log(exposed)]), Poisson(50.0, 50.0, (-1.0, 1.0)), 2.0)
+    # Rates with exposures as weights have the same score equations.
+    known = PoissonRegressor(alpha=2 / exposed.sum(), fit_intercept=False, tol=1e-10, max_iter=999)
+    known.fit(X, y / exposed, exposed)
+    np.testing.assert_allclose(SOLVER.solve(made, 1e-7)[0], known.coef_, atol=1e-6)
 
 
 def test_labels_outside_their_bounds_are_refused():

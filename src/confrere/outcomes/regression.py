@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score, r2_score
+from sklearn.utils import Tags
 from typing_extensions import override
 
 from confrere.arrays import Floats
@@ -218,6 +219,13 @@ class PrivatePoissonRegression(Regressor):
     def _asked(self, *, opened: bool = True) -> Settings:
         target = self._outcome.target(cap=self.cap)
         return Settings(kind=self._kind, **{"target": target, **self._values(Settings)})
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        assert tags.regressor_tags is not None
+        tags.regressor_tags.poor_score = True  # which is of deviance
+        return tags
 
     def score(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of deviance that is explained; looks at the outcomes, unpaid.
