@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from confrere import FeatureStackingClassifier, SampleStackingClassifier
 from confrere.assurance.audit.adversary import log_density, opposed_case, random_case
 from confrere.errors import CalibrationError
 from confrere.kernel.accountants import Exposure, gaussian_delta
@@ -267,12 +266,3 @@ def test_every_corner_of_the_groups_residuals_is_a_gaussian_mechanism(shape, cla
     assert 1e-7 < total <= 1e-5
     object.__setattr__(mechanism, "rate", 1.3 * mechanism.rate)
     assert corner_sum(mechanism, 1 - SOLVER_SHARE) > 1e-5
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("make", [SampleStackingClassifier, FeatureStackingClassifier])
-def test_a_stack_s_price_has_its_delta(make, delta):
-    model = make(epsilon=0.7, delta=delta, n_groups=2, classes=[0, 1, 2])
-    for n_classes in (2, 3):
-        price = model.privacy_cost(400, 4, n_classes)
-        assert (price.epsilon, price.delta) == (0.7, delta)

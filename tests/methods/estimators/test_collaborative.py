@@ -7,7 +7,7 @@ from sklearn.model_selection import cross_val_score
 
 from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
 from confrere.data.frame import Frame
-from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivacyWarning
+from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
 from confrere_research.as_printed.minimiser import minimise
 
 RNG = np.random.default_rng(0)
@@ -21,16 +21,6 @@ def ledger(tmp_path):
     book = Ledger(tmp_path / "ledger")
     book.open_account("study", epsilon=1.0)
     return book
-
-
-@pytest.mark.parametrize("rounds", [2, 3, 11])
-def test_rounds_share_one_price(ledger, rounds):
-    model = CollaborativeClassifier(epsilon=1.0, rounds=rounds, budget=ledger)
-    model.fit(X, Y, party=PARTY)
-    assert ledger.spent("study") == 1.0
-    assert model.guarantee_.epsilon == model.privacy_cost(300, 4).epsilon == 1.0
-    with pytest.raises(BudgetExceeded):
-        model.fit(X, Y, party=PARTY)
 
 
 def test_sums_have_few_rounds_where_noise_hides_much():

@@ -15,7 +15,6 @@ from confrere.audit import exact_audit, hardest_case
 from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators import designed
-from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import SecureSum
 from confrere.methods.votes import count_votes, local_weights
@@ -35,21 +34,6 @@ QUIET = {"epsilon": 1e7, "random_state": 0}
 
 def fit(X=X, y=Y, party=PARTY, auxiliary=AUXILIARY, **kw):
     return designed(MultipartyClassifier(), **kw).fit(X, y, party=party, auxiliary=auxiliary)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_one_charge_for_each_whole_party(tmp_path, method):
-    ledger = Ledger(tmp_path / "ledger")
-    ledger.open_account("study", epsilon=1.0, unit="party")
-    model = fit(method=method, epsilon=0.5, budget=ledger)
-    (entry,) = ledger.entries("study")
-    assert entry.state == "released"
-    assert ledger.spent("study") == 0.5
-    promise = model.guarantee_
-    assert promise == model.privacy_cost(M, D) == entry.guarantee
-    assert (promise.unit, promise.neighbours) == (Unit.PARTY, Neighbours.REPLACE_ONE)
-    assert not model.simulated_
-    assert model.n_parties_ == M
 
 
 @pytest.mark.parametrize("method", METHODS)

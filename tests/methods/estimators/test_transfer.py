@@ -15,7 +15,6 @@ from confrere import (
     TransferStackingClassifier,
 )
 from confrere.errors import (
-    BudgetExceeded,
     InvalidParameter,
     InvalidRelease,
     PrivacyWarning,
@@ -163,20 +162,6 @@ def test_guarantees_are_separate_and_the_card_says_the_sum(linear):
     assert {"source", "target"} == set(release.parties)
 
 
-def test_many_branches_each_on_its_own_account(linear):
-    ledger = Ledger()
-    branches = {f"branch {k}": (X[k::50], Y[k::50]) for k in range(4)}
-    for name in branches:
-        ledger.open_account(name, epsilon=1.0)
-    how = {"source": linear.to_release(), "eta": 0.0, "epsilon": 0.75}
-    for name, (rows, labels) in branches.items():
-        with pytest.warns(PrivacyWarning, match="for nothing"):
-            near = TransferClassifier(budget=ledger[name], **how).fit(rows, labels)
-        with pytest.raises(BudgetExceeded), pytest.warns(PrivacyWarning):
-            near.fit(rows, labels)
-    assert [ledger.left(name) for name in branches] == [0.25] * 4
-
-
 def saved(model, folder, **settings):
     return model.to_release().save(folder, allow_uncapped=True, **settings)
 
@@ -212,8 +197,9 @@ def test_what_does_not_fit_is_refused_and_costs_nothing(named, tmp_path):
         target(folder, source_keys={"main": tmp_path / "key.pub"}, **settings)
     with pytest.raises(InvalidParameter, match="pst-f"):
         TransferStackingClassifier(source=folder, **settings).fit(frame, Y)
-    with pytest.raises(InvalidParameter, match="source"):
-        TransferClassifier(**settings).fit(X, Y)
+    for sourceless in (TransferClassifier(**settings), ReleasedClassifier()):
+        with pytest.raises(InvalidParameter, match="source"):
+            sourceless.fit(X, Y)
     model = folder / "model.npz"
     content = bytearray(model.read_bytes())
     content[len(content) // 2] ^= 1
@@ -265,12 +251,3 @@ def test_a_stack_near_a_source_says_first_what_its_records_would_add(stack):
     poor = FeatureStackingClassifier(epsilon=0.1, data_norm=2.0, n_groups=3).fit(X[:300], Y[:300])
     near.set_params(source=poor.to_release())
     assert near.fit(X[MAIN], Y[MAIN]).expected_gain_ > 0.05
-
-
-def test_the_source_alone_costs_nothing(linear):
-    ledger = Ledger()
-    used = ReleasedClassifier(source=linear.to_release()).fit(X[BRANCH], Y[BRANCH])
-    np.testing.assert_allclose(used.decision_function(X), linear.decision_function(X), atol=1e-12)
-    assert ledger.entries() == []
-    with pytest.raises(InvalidParameter, match="source"):
-        ReleasedClassifier().fit()

@@ -1,6 +1,5 @@
 """Silent traps get a word before anything is spent, and what rests on rows only afterwards."""
 
-import inspect
 import logging
 import warnings
 
@@ -121,9 +120,3 @@ def test_a_norm_that_the_schema_contradicts(ledger, model):
         model.set_params(schema=schema, data_norm=norm)
         refused(lambda: model.fit(table), ledger, told)
     model.set_params(data_norm=1.0).fit(table)
-
-
-def test_the_signature_is_that_of_the_parameters():
-    parameters = inspect.signature(PrivateLogisticRegression).parameters
-    assert set(parameters) == set(PrivateLogisticRegression().get_params())
-    assert "self" not in parameters

@@ -12,7 +12,6 @@ from confrere.errors import (
     InvalidParameter,
     QuorumMissed,
     SchemaMismatch,
-    SimulatedRelease,
     StudyError,
 )
 from confrere.estimators import (
@@ -24,7 +23,6 @@ from confrere.estimators.predictions import predict
 from confrere.kernel.measurements import Objective
 from confrere.ledger import Ledger
 from confrere.methods import PublicFacts
-from confrere.release import load_release
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import request_for
@@ -36,7 +34,6 @@ from confrere_federation.studies.running import (
     make_plan,
     prepare,
     read_rows,
-    save_result,
 )
 from confrere_federation.studies.study_file import estimator_for, gather_locals, read_study
 from tests.wire.study.conftest import ready
@@ -150,26 +147,6 @@ def test_parties_that_share_a_ledger_have_charges_and_noise_of_their_own(edit, f
         assert [e.account.split("/")[0] for e in Ledger(ledger).entries()] == list(locals_)
 
 
-def test_a_simulation_is_repeatable_and_never_released(edit, folder):
-    path = edit(
-        name='name = "plr"', mode='mode = "simulation"', random="split_seed = 1\nnoise_seed = 7"
-    )
-    weights = []
-    for _ in range(2):
-        study, locals_, plan = ready(path)
-        made = prepare(study, plan, locals_).run()
-        weights.append([one.release.model.coef for one in made])
-    np.testing.assert_array_equal(weights[0], weights[1])
-    assert made[0].release.card.status == "simulated"
-    noise = [one.release.model.coef for one in made]
-    assert not np.allclose(noise[1], noise[2]), "parties share their noise"
-    place = save_result(study, made[0], folder / "out", locals_)
-    with pytest.raises(SimulatedRelease):
-        load_release(place)
-    with pytest.raises(SimulatedRelease):
-        made[0].release.save(folder / "elsewhere")
-
-
 def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(edit, folder):
     path = edit(name='name = "simcomb"')
     study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
@@ -192,17 +169,6 @@ def test_a_quorum_may_go_ahead_without_everyone(edit, folder):
     study, locals_, plan = ready(edit(quorum="quorum = 0.6"), paths=two)
     (made,) = prepare(study, plan, locals_).run()
     assert set(made.receipts) == {"main", "branch-1"}
-
-
-def test_bad_data_are_refused_before_a_price_is_paid_and_never_quoted(edit, folder):
-    table = pd.read_csv(folder / "local" / "main.csv")
-    table["smoker"] = "S3CRET"
-    table.to_csv(folder / "local" / "main.csv", index=False)
-    study, locals_, plan = ready(edit())
-    with pytest.raises(InvalidData) as refused:
-        prepare(study, plan, locals_)
-    assert "S3CRET" not in str(refused.value)
-    assert not list(folder.rglob("*.ledger"))
 
 
 def test_rows_per_unit_are_bounded_by_the_unit_alone():
