@@ -187,12 +187,14 @@ def summarised(model: Linear) -> Summary:
         weights = (encoder.multipliers() if encoder.weighted else 1.0) / encoder.norm
     several = len(model.coef) > 1
     labels = model.labels if several else model.labels[1:] or ("",)
+    unit, level = (1.0, 0.0) if model.classes else (model.link.slope, model.link.shift)
     lines = [
         TermLine(
             term=f"{effect.term} [{label}]" if several else effect.term,
             unit=effect.unit,
             unit_name=effect.unit_name,
-            coefficient=float(effect.moved * weights @ coef + effect.constant * intercept),
+            coefficient=unit * float(effect.moved * weights @ coef + effect.constant * intercept)
+            + level * effect.constant,
         )
         for label, coef, intercept in zip(labels, model.coef, model.intercept, strict=True)
         for effect in found
