@@ -8,8 +8,7 @@ import pytest
 
 from confrere import CollaborativeClassifier
 from confrere.data.frame import Frame
-from confrere.errors import InvalidMessage, InvalidParameter
-from confrere.kernel.guarantee import Neighbours
+from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
@@ -17,19 +16,7 @@ from confrere.methods.average import Averaging, Expansion
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
-from confrere_federation.parties.federation import LocalFederation, dry_run
-from confrere_federation.parties.party import serve
-from confrere_federation.parties.requests import request_for
-from tests.wire.rounds import collaborate
-
-
-@pytest.fixture
-def three(make_party):
-    return [
-        make_party(name, n, seed=k, random_state=k, cap=None)
-        for k, (name, n) in enumerate([("a", 60), ("b", 45), ("c", 15)])
-    ]
-
+from confrere_federation.parties.federation import dry_run
 
 BODY_SCHEMA = PublicSchema((Number("x", bounds=(-2, 2)), Category("c", values=("a", "b"))))
 
@@ -79,18 +66,6 @@ def test_rounds_never_spend_more_than_epsilon(make_party, rounds, epsilon):
     assert rounds * part == pytest.approx(epsilon, rel=1e-12)
 
 
-def test_under_add_remove_nobody_tells_its_size(make_party):
-    relation = {"neighbours": "add-remove"}
-    parties = [
-        make_party(name, 200, seed=k, random_state=k, **relation) for k, name in enumerate("ab")
-    ]
-    plan = Averaging(frame=Frame(3), epsilon=1.0, alpha=0.01)
-    outcome = collaborate(LocalFederation(parties), plan, sizes=Sizes.declared("ab", 500))
-    assert outcome.guarantee.epsilon == 1.0
-    assert outcome.guarantee.neighbours is Neighbours.ADD_REMOVE
-    assert outcome.sizes == {"a": 250, "b": 250}
-
-
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("ask", ["average", "rounds", "expand", "sums", "votes", "summed votes"])
 def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
@@ -111,11 +86,3 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     requests = asked["a"]
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
-
-
-def test_a_request_for_other_classes_or_columns_is_refused(three):
-    for wrong in ({"frame": Frame(2)}, {"n_classes": 3, "cap": 1.0}):
-        plan = Averaging(**{"frame": Frame(3), "epsilon": 1.0} | wrong)
-        with pytest.raises(InvalidMessage, match="classes" if "cap" in wrong else "columns"):
-            serve(request_for(plan.request(Sizes({"a": 60}), None)), three[0], run="r")
-    assert three[0].books.ledger.entries() == []

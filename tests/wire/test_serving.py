@@ -24,6 +24,10 @@ def release(epsilon=0.5, *, d=3, **changes):
     return request_for(Weights(**settings))
 
 
+#: Whoever answers does not tell how many records there are.
+HIDDEN = release(neighbours="add-remove", declared=50)
+
+
 def spent(party):
     return party.books.ledger.spent("study")
 
@@ -63,6 +67,13 @@ def test_another_step_or_run_is_another_release(party):
 @pytest.mark.parametrize(
     ("policy", "asked", "reason"),
     [
+        # The coordinator chooses neither relation (under add-remove noise was half) nor unit.
+        ({}, {"asked": HIDDEN}, "relation"),
+        ({"neighbours": "add-remove"}, {}, "relation"),
+        ({"neighbours": "add-remove"}, {"asked": request_for(Size())}, "relation"),
+        ({"unit": "party"}, {}, "unit"),
+        ({"unit": "party"}, {"asked": request_for(Size())}, "relation"),
+        ({"delta_per_answer": 1e-7}, {"asked": release(delta=1e-6)}, "price"),
         ({"operations": {"size"}}, {}, "operation"),
         ({"operations": set()}, {}, "operation"),
         ({"epsilon_per_run": 0.4}, {}, "price"),
@@ -78,20 +89,15 @@ def test_another_step_or_run_is_another_release(party):
 def test_the_policy_refuses(make_party, policy, asked, reason):
     party = make_party(**policy)
     with pytest.raises(OperationRefused) as caught:
-        serve(release(), party, run="r1", **asked)
+        serve(**{"asked": release(), "local": party, "run": "r1"} | asked)
     assert caught.value.reason == reason
     assert states(party) == []
     assert party.books.answers.asked() == set()
 
 
-def test_a_delta_that_was_not_agreed_to_is_refused(make_party):
+def test_whatever_a_policy_says_an_account_without_a_delta_pays_for_none(make_party):
     party = make_party(delta_per_answer=1e-7)
-    with pytest.raises(OperationRefused) as caught:
-        serve(release(delta=1e-6), party, run="r1")
-    assert caught.value.reason == "price"
-    assert states(party) == []
     serve(release(), party, run="r1")
-    # Whatever a policy says, an account that is opened without a delta pays for none.
     with pytest.raises(BudgetExceeded):
         serve(release(delta=1e-8), party, run="r2")
 
@@ -167,12 +173,9 @@ def test_threads_that_ask_the_same_get_the_same(party):
     assert spent(party) == 0.5
 
 
-def test_a_private_size_does_not_mix_with_a_public_one(make_party):
+def test_a_private_size_is_paid_for_under_its_own_relation(make_party):
     party = make_party(neighbours="add-remove")
-    with pytest.raises(OperationRefused):
-        serve(release(), party, run="r1")
-    assert spent(party) == 0.0
-    serve(release(neighbours="add-remove", declared=50), party, run="r1")
+    serve(HIDDEN, party, run="r1")
     assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.ADD_REMOVE
     assert spent(party) == 0.5
 
@@ -189,28 +192,3 @@ def test_a_policy_is_empty_unless_said_otherwise():
     for facts in ({"ledger": None, "policy": Policy(**said)}, {"ledger": Ledger(), "policy": None}):
         with pytest.raises(InvalidParameter):
             PartyAccounts(account="study", **facts)
-
-
-def test_the_coordinator_does_not_choose_the_relation(party):
-    """Under add-remove noise was half."""
-    with pytest.raises(OperationRefused) as caught:
-        serve(release(neighbours="add-remove", declared=50), party, run="r1")
-    assert caught.value.reason == "relation"
-    assert states(party) == []
-    assert party.books.answers.asked() == set()
-
-
-def test_nor_the_unit(make_party):
-    party = make_party(unit="party")
-    for asked in (release(), request_for(Size())):
-        with pytest.raises(OperationRefused) as caught:
-            serve(asked, party, run="r1")
-        assert caught.value.reason in ("unit", "relation")
-    assert states(party) == []
-
-
-def test_a_private_number_of_records_is_not_told(make_party):
-    party = make_party(neighbours="add-remove")
-    with pytest.raises(OperationRefused) as caught:
-        serve(request_for(Size()), party, run="r1")
-    assert caught.value.reason == "relation"

@@ -52,6 +52,7 @@ def test_experts_have_log_odds_of_deviation_one_however_rows_are_encoded(weighte
     expected = standard @ np.array([4.0, -2.0, 0.0]) / np.sqrt(20)
     np.testing.assert_allclose(encoder.transform(raw) @ opinion.coef[0], expected, atol=1e-12)
     assert level == pytest.approx(np.log(1 / 3))
+    assert encoder.schema.expert_score(raw) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

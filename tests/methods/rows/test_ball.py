@@ -56,15 +56,6 @@ def test_any_row_ends_inside_exactly(X, bound, constant, norm, scaled, seed):
     np.testing.assert_allclose(same, rows, rtol=1e-13, atol=1e-320)
 
 
-@given(X=anything, bound=bounds, row=st.integers(0, 5), norm=norms)
-@settings(deadline=None)
-def test_a_row_never_depends_on_the_others(X, bound, row, norm):
-    row = row % len(X)
-    options = {"constant": 0.4, "norm": norm}
-    alone = into_ball(X[[row]], bound, **options)
-    np.testing.assert_array_equal(into_ball(X, bound, **options)[[row]], alone)
-
-
 @given(X=tame, bound=st.floats(1e-3, 1e3))
 @settings(deadline=None)
 def test_short_rows_are_only_scaled(X, bound):

@@ -43,20 +43,16 @@ def weights(X, y, engine, **settings):
     return np.append(model.coef_, model.intercept_)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_threads_give_the_same_bits(n_classes):
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"classes": [0, 1, 2], "purpose": "inference"}, {"neighbours": AddRemove(20_000)}],
+    ids=str,
+)
+def test_threads_give_the_same_bits(settings):
     X, y = made()
-    settings = {} if n_classes == 2 else {"classes": [0, 1, 2], "purpose": "inference"}
     expected = weights(X, y, None, **settings)
     for engine in ("loop", "joblib", Threads(1), Threads(3)):
         assert np.array_equal(weights(X, y, engine, **settings), expected)
-
-
-def test_add_remove_neighbours_have_engines_too():
-    X, y = made()
-    settings = {"neighbours": AddRemove(len(y))}
-    expected = weights(X, y, None, **settings)
-    assert np.array_equal(weights(X, y, Threads(2), **settings), expected)
 
 
 class OneProcess:
