@@ -12,7 +12,7 @@ from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpa
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.measurements import UNSOLVED, SecureSum
 from confrere.kernel.release import paying
-from confrere.methods import sums
+from confrere.methods import asking
 from confrere.methods.sums import GradientRounds, check_try
 from confrere.simulation import SeededSource
 from confrere.solver.descent import Descent
@@ -337,11 +337,11 @@ def test_one_try_more_than_was_priced_is_not_drawn(tmp_path, monkeypatch, plan):
 
 @pytest.mark.parametrize("name", ["one message and a reserve", "rounds and a reserve"])
 def test_a_reserve_that_is_not_priced_is_found(tmp_path, monkeypatch, name):
-    real = sums.SecureSum
+    real = asking.SecureSum
 
     def unpriced(**facts):
         return real(**{**facts, "releases": facts["releases"] - TRIED[name].max_retries})
 
-    monkeypatch.setattr(sums, "SecureSum", unpriced)
+    monkeypatch.setattr(asking, "SecureSum", unpriced)
     with pytest.raises(AssertionError):
         pays_for_every_try(tmp_path, TRIED[name])

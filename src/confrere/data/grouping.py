@@ -75,7 +75,10 @@ def given_groups(
         place = dict(zip(names, encoded_columns(sizes), strict=False))
         unknown = [name for group in groups for name in np.ravel(group) if name not in place]
         if unknown:
-            raise InvalidParameter(f"groups: there is no schema with a column {str(unknown[0])!r}.")
+            raise InvalidParameter(
+                f"groups: there is no column {str(unknown[0])!r}; by name are those of a schema: "
+                "where there is a schema=, name its columns, else give their positions."
+            )
         groups = [np.concatenate([place[name] for name in np.ravel(group)]) for group in groups]
     parts = tuple(np.asarray(part, dtype=np.intp) for part in groups)
     together = np.sort(np.concatenate(parts)) if parts else np.array([], dtype=np.intp)
