@@ -105,17 +105,6 @@ def test_every_fit_of_a_search_pays_its_delta(tmp_path):
         clone(model).fit(X, Y)
 
 
-def test_without_a_cap_on_delta_only_pure_fits_are_covered(tmp_path):
-    ledger = Ledger(tmp_path / "budget.ledger")
-    ledger.open_account("study", epsilon=3.0)
-    model = PrivateLogisticRegression(epsilon=0.25, delta=1e-06, budget=ledger["study"])
-    with pytest.raises(BudgetExceeded, match="delta"):
-        model.fit(X, Y)
-    assert ledger.spent("study") == 0
-    model.set_params(delta=0.0).fit(X, Y)
-    assert ledger.spent("study") == 0.25
-
-
 @pytest.mark.parametrize(("n_jobs", "seed"), [(None, None), (2, 0)])
 def test_a_search_that_the_cap_does_not_cover_spends_nothing(ledger, n_jobs, seed):
     model = PrivateLogisticRegression(epsilon=0.5, budget=ledger["study"], random_state=seed)

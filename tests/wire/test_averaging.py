@@ -13,6 +13,7 @@ from confrere.kernel.norms import Body
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging, Expansion
+from confrere.methods.priors import Prior
 from confrere.methods.sums import GradientRounds
 from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
@@ -86,3 +87,13 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     requests = asked["a"]
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
+
+
+def test_what_follows_from_answers_is_known_to_be_derived():
+    prior = Prior(np.array([2.0, 1.0, 0.0]))
+    made = Averaging(frame=Frame(3), epsilon=1.0, prior=prior, checked=True)
+    requests = dry_run(made.steps, ["a", "b"], "0" * 64)["a"]
+    by_name = {request.operation: request for request in requests}
+    assert by_name["check"].derived == ("epsilon",)  # of how many records all have
+    assert {"epsilon", "ridge", "centre"} <= set(by_name["objective"].derived)
+    assert by_name["check"].epsilon + by_name["objective"].epsilon == pytest.approx(1.0)

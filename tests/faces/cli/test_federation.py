@@ -155,16 +155,6 @@ def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch
     line(*mine)
 
 
-def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
-    line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
-    assert not APPROVAL.exists()
-    (told,) = Ledger(book("main")).decisions()
-    assert (told.said, told.name, told.reason) == ("refused", "the officer", "not our purpose")
-    assert "refused" in line("ledger", "show", book("main")).stdout
-    shown = line.json("ledger", "show", book("main"))["data"]["decisions"]
-    assert shown == [told.to_dict()]
-
-
 def test_a_party_that_is_started_does_not_say_yes_in_the_officer_s_stead(line, study, sessions):
     """A service starts again by itself: what was withdrawn stays withdrawn."""
     line(*APPROVE, "--yes")
@@ -198,6 +188,11 @@ def test_a_study_in_one_process_that_was_refused_is_not_learned(line, folder):
     approve = ["approve", "study.toml", "--local", "local/main.toml"]
     line(*approve, "--refuse", "--name", "the officer", "--reason", "not our purpose")
     assert "refused by the officer" in line("fit", "study.toml", "--yes", code=4).stderr
+    (told,) = Ledger("local/main.ledger").decisions()
+    assert (told.said, told.name, told.reason) == ("refused", "the officer", "not our purpose")
+    assert "refused" in line("ledger", "show", "local/main.ledger").stdout
+    shown = line.json("ledger", "show", "local/main.ledger")["data"]["decisions"]
+    assert shown == [told.to_dict()]
     assert [Ledger(one).entries() for one in Path("local").glob("*.ledger")] == [[]]
     assert "agreed again" in line(*approve, "--name", "the officer", "--reason", "now it is").stdout
     line("fit", "study.toml", "--yes")

@@ -56,11 +56,6 @@ def receipt(ledger):
 
 
 @pytest.fixture
-def guarantee():
-    return GUARANTEE
-
-
-@pytest.fixture
 def make_release(receipt):
     def make(**changes: object):
         parts: dict = {
@@ -83,11 +78,6 @@ def release(make_release):
 @pytest.fixture
 def stack_release(make_release):
     return make_release(kind="test-stack", model=make_stack())
-
-
-@pytest.fixture
-def linear_model():
-    return make_linear
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Curves on a card: drawn from released weights, with the band of noise that public facts tell."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,37 +10,20 @@ import pytest
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.release import card_page
 from confrere.release.release import bent_columns
-from confrere.schema import Category, Flag, Label, Number
+from confrere.schema import Number
+from tests.methods.estimators.test_schema_noise import SCHEMA as PEOPLE
+from tests.methods.estimators.test_schema_noise import table
 
-SCHEMA = PublicSchema(
-    [
-        Number("age", bounds=(18, 90), curve=True),
-        Category("job", values=("a", "b", "c")),
-        Number("income", bounds=(0, 1000), log=True, curve=True),
-        Flag("smoker", share=0.2),
-    ],
-    outcome=Label("y", positive=1, negative=0),
-)
-
-
-def table(n=6000):
-    rng = np.random.default_rng(0)
-    rows = pd.DataFrame(
-        {
-            "age": rng.integers(18, 91, n),
-            "job": rng.choice(["a", "b", "c"], n),
-            "income": rng.exponential(100, n),
-            "smoker": rng.uniform(size=n) < 0.2,
-        }
-    )
-    score = 2 - np.abs(rows["age"] - 54) / 9
-    rows["y"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
-    return rows
+AGE, *OTHERS = PEOPLE.features
+INCOME = Number("income", bounds=(0, 1000), log=True, curve=True)
+SCHEMA = PublicSchema([replace(AGE, curve=True), INCOME, *OTHERS], outcome=PEOPLE.outcome)
 
 
 @pytest.fixture(scope="module")
 def released():
-    model = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(table())
+    rows = table(6000)
+    rows["income"] = np.random.default_rng(0).exponential(100, len(rows))
+    model = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(rows)
     return model.to_release()
 
 

@@ -32,6 +32,7 @@ from confrere.release.card import SCHEMA
 from confrere.release.folder import write_folder
 from confrere.release.release import README
 from confrere.release.signing import NAMESPACE
+from tests.faces.release.conftest import make_linear
 from tests.world import each
 
 
@@ -73,9 +74,9 @@ def test_bytes_are_the_same_every_time(make_release, tmp_path):
     assert load_release(first).to_onnx() == make_release().to_onnx()
 
 
-def test_a_card_of_another_release_is_refused(make_release, linear_model):
+def test_a_card_of_another_release_is_refused(make_release):
     with pytest.raises(InvalidRelease, match="belongs to another"):
-        make_release(model=linear_model(classes=(0, 1)), _card=make_release().card)
+        make_release(model=make_linear(classes=(0, 1)), _card=make_release().card)
 
 
 def test_a_changed_card_is_not_saved(release, tmp_path):

@@ -16,7 +16,6 @@ LABEL = Label("y", positive=1, negative=0)
 KNOWN = {"bounds": (0, 10), "mean": 5, "sd": 2}
 PLAIN = PublicSchema([Number("a", **KNOWN, curve=False), Flag("b")], outcome=LABEL)
 LINES = PublicSchema([Number(f"x{k}", **KNOWN, curve=False) for k in range(12)], outcome=LABEL)
-CURVES = [Number("a", bounds=(0, 10))]
 BENT = PublicSchema([Number("a", bounds=(0, 10)), Flag("b")], outcome=LABEL)
 SIGNS = PublicSchema([Number("a", **KNOWN, sign=1), Flag("b", sign=-1)], outcome=LABEL)
 

@@ -1,23 +1,11 @@
 """Curves in a body's coordinates: hats turned into a line and bends, and back."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import SchemaGeometry
-from confrere.schema import Category, Flag, Number, PublicSchema
-
-SCHEMA = PublicSchema(
-    [
-        Number("a", bounds=(0, 10.5)),
-        Number("b", bounds=(0, 100), mean=20, sd=8, missing="indicator"),
-        Number("c", bounds=(0, 1000), log=True, mean=3, sd=1, curve=False, missing="center"),
-        Number("d", bounds=(0, 9), curve=(0, 9), missing="indicator"),
-        Category("e", values=("u", "v", "w")),
-        Flag("f", share=0.2),
-    ]
-)
+from tests.methods.schema.test_curves import SCHEMA, random_table
 
 
 def framed(constant=True):
@@ -27,19 +15,7 @@ def framed(constant=True):
 
 
 def encoded(encoder, n=400):
-    rng = np.random.default_rng(0)
-    gaps = np.where(rng.uniform(size=n) < 0.2, np.nan, 1.0)
-    table = pd.DataFrame(
-        {
-            "a": rng.uniform(-2, 13, n),
-            "b": rng.normal(20, 30, n) * gaps,
-            "c": rng.lognormal(3, 2, n) * gaps,
-            "d": rng.uniform(0, 9, n) * gaps,
-            "e": rng.choice(["u", "v", "w"], n),
-            "f": rng.uniform(size=n) < 0.2,
-        }
-    )
-    return encoder.transform(table)
+    return encoder.transform(random_table(np.random.default_rng(0), n))
 
 
 def test_scores_are_the_same_in_both_languages():
@@ -58,7 +34,7 @@ def test_scores_are_the_same_in_both_languages():
 def test_any_coefficients_can_be_started_from(constant):
     encoder, frame = framed(constant)
     rows = encoded(encoder)
-    rows = rows[~np.isclose(rows[:, 17:19].sum(axis=1), 0)]  # a centre has no hats to add up
+    rows = rows[~np.isclose(rows[:, 17:21].sum(axis=1), 0)]  # a centre has no hats to add up
     coef = np.random.default_rng(2).normal(size=frame.n_features)
     scores = frame.rows(rows) @ frame.weights(coef, 0.3 if constant else 0.0)
     if constant:
