@@ -14,6 +14,7 @@ import pytest
 
 from confrere import Guarantee, Ledger
 from confrere.arrays import Floats
+from confrere.assurance.audit.adversary import Comparison
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import Columns, Objective, RowCount
@@ -86,6 +87,14 @@ def unit_rows(n: int, d: int, seed: int = 0, flat: float = 1.0) -> Floats:
     """Return rows of the ball, which later columns make ``flat``."""
     X = np.random.default_rng(seed).normal(size=(n, d)) * np.geomspace(1, flat, d)
     return 0.999 * X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+
+
+def opposed_case(d: int, *, tilt: float, tilt_second: float, size: float) -> Comparison:
+    """Return the worst construction known: both records badly fitted, pulling opposite ways."""
+    rows = np.zeros((3, d))
+    rows[:, 0] = -np.cos(tilt), np.cos(tilt_second), 0
+    rows[:, 1] = -np.sin(tilt), -np.sin(tilt_second), size
+    return Comparison(np.zeros((0, d)), *rows)
 
 
 def row_count(n: int, relation: Neighbours) -> RowCount:

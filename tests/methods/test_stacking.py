@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from confrere.assurance.audit.adversary import log_density, opposed_case, random_case
+from confrere.assurance.audit.adversary import Comparison, log_density, random_unit
 from confrere.errors import CalibrationError
 from confrere.kernel.accountants import Exposure, gaussian_delta
 from confrere.kernel.guarantee import Neighbours
@@ -17,7 +17,7 @@ from confrere.kernel.norms import L2
 from confrere.methods.allowance import pure_rate
 from confrere.methods.stacks import split_rows
 from tests.kernel.test_geometry import body_of
-from tests.world import RELATIONS, groups, row_count
+from tests.world import RELATIONS, groups, opposed_case, row_count
 
 #: Into how many parts joint clipping divides a row's squared length, in these tests.
 PARTS = 20
@@ -94,10 +94,12 @@ def test_random_joint_neighbours(clipping):
         if clipping == "joint":
             lengths = np.abs(rng.normal(size=5))
             lengths /= np.linalg.norm(lengths)
-        loss = sum(
-            random_case(rng, 2).scaled(length).losses(rho=act.law.rate, ridge=act.ridge)[0]
-            for act, length in zip(mech.acts, lengths, strict=True)
-        )
+        loss = 0.0
+        for act, length in zip(mech.acts, lengths, strict=True):
+            common = [random_unit(rng, 2) * rng.uniform() for _ in range(2)]
+            w = random_unit(rng, 2) * 10 ** rng.uniform(-1, 2)
+            case = Comparison(np.array(common), random_unit(rng, 2), random_unit(rng, 2), w)
+            loss += case.scaled(length).losses(rho=act.law.rate, ridge=act.ridge)[0]
         assert abs(loss) <= mech.epsilon * ABOVE
 
 

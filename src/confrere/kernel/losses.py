@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.norms import Tie
 
 Labels = NDArray[np.float64] | NDArray[np.intp]
 
@@ -36,6 +37,7 @@ class Loss(ABC):
 
     n_classes: int = 0  #: How many classes it tells apart; 0 where labels are numbers
     n_scores: int = 1  #: How many weight vectors there are: one tells two classes apart
+    tie = Tie()  #: How their weights hang together
     shape: tuple[int, ...] = ()  #: Of one label: a number, or several
     slope: float  #: The longest residual vector, in L2
     reach: float  #: The norm of one record's gradient at most, of a row whose norm is one
@@ -123,7 +125,7 @@ class Softmax(Loss):
     def __post_init__(self) -> None:
         if (k := self.n_classes) < 3:
             raise InvalidParameter("classes must name at least two labels.")
-        vars(self).update(n_scores=k, bend=(k - 1) / k, rank=k - 1, start=math.log(k))
+        vars(self).update(n_scores=k, tie=Tie(k), bend=(k - 1) / k, rank=k - 1, start=math.log(k))
 
     @override
     def check_labels(self, labels: Labels) -> None:

@@ -202,8 +202,7 @@ class Problem:
         def errors(scores: Floats, labels: Labels) -> Floats:
             return loss.residuals(scores.reshape(*shape, -1), labels).reshape(scores.shape)
 
-        stacked = W.reshape(math.prod(shape), -1)
-        return self.rows.pulled(self.labels, stacked, errors).reshape(W.shape)
+        return loss.tie.gathered(self.rows.pulled(self.labels, loss.tie.spread(W), errors))
 
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
@@ -394,9 +393,8 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
     def __post_init__(self) -> None:
         if not all(block.norm.size > 0 for block in self.blocks):
             raise InvalidData("X needs at least one column.")
-        own = (self.loss.n_scores,) * (self.loss.n_scores > 1)
         for block in self.blocks:
-            check_centre(block.centre, (*own, block.norm.size))
+            check_centre(block.centre, self.loss.tie.shape(block.norm.size))
         shared = "joint" if self.joint else "apart" if len(self.blocks) > 1 else "one"
         told = self.delta, self.loss.known_as()
         page, *_ = [theorem(shared, block.norm.leaf, *told) for block in self.blocks]
@@ -418,15 +416,16 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
     def acts(self) -> tuple[Act, ...]:
         """What every block does; they share what the output steps spend."""
         sigmas = gaussian_sigmas(self.rate, self.exposure) if self.delta else ()
-        scores = self.loss.n_scores
         norms = [np.linalg.norm(b.centre) for b in self.blocks if b.centre is not None]
         acts = []
         for k, block in enumerate(self.blocks):
             law: Law
+            size = math.prod(self.loss.tie.shape(block.norm.size))
             if self.delta:
-                law = Gaussian(sigmas[k], scores * block.norm.size)
+                law = Gaussian(sigmas[k], size)
             else:
-                law = Pure(block.norm, self.rate * block.weight, scores)
+                norm = self.loss.tie.noised(block.norm)
+                law = Pure(norm, self.rate * block.weight, size // norm.size)
             act = Act(
                 **vars(block),
                 loss=self.loss,
@@ -494,6 +493,7 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         self.loss.check_labels(y)
         for X, block in zip(rows, self.blocks, strict=True):
             block.norm.certify(X)
+            self.loss.tie.certify(X)
         squares = np.sum([row_norms(X) ** 2 for X in rows], axis=0) if self.joint else np.zeros(1)
         if not squares.max(initial=0.0) <= 1:  # there may be no rows, and nobody is to know
             raise InvalidData("a row is longer than its groups' bound; clip the rows first.")
@@ -517,8 +517,7 @@ class Act(Columns):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        size, scores = self.norm.size, self.loss.n_scores
-        return (size,) if scores == 1 else (scores, size)
+        return self.loss.tie.shape(self.norm.size)
 
     def problems(self, rows: RowSums, labels: object, linear: Floats) -> Problem:
         """Return what is minimised, once for every linear term; labels are where rows keep them."""

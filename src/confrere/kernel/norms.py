@@ -394,3 +394,31 @@ def row_norms(X: Rows, norm: Ball = "l2") -> Floats:
             dense, l1 = np.asarray(X), norm == "l1"
             sums = np.abs(dense).sum(axis=1) if l1 else np.einsum("ij,ij->i", dense, dense)
         return np.asarray(sums if norm == "l1" else np.sqrt(sums))
+
+
+@dataclass(frozen=True)
+class Tie:
+    """How weights make the weight vectors of a loss's scores: here every score has its own."""
+
+    n_scores: int = 1
+    share: float = 1.0  #: What the last column may have of a row's squared length
+    shared: ClassVar[bool] = False  #: Whether several scores have a weight together
+
+    def shape(self, size: int) -> tuple[int, ...]:
+        """Return the shape of the weights of rows of so many columns."""
+        return (size,) if self.n_scores == 1 else (self.n_scores, size)
+
+    def spread(self, weights: Floats) -> Floats:
+        """Return the weight vectors of all scores, given weights ``(m, all)``: a linear map."""
+        return weights.reshape(len(weights) * self.n_scores, -1)
+
+    def gathered(self, pulls: Floats) -> Floats:
+        """Return the adjoint of that map at as many vectors."""
+        return pulls.reshape(len(pulls) // self.n_scores, -1)
+
+    def noised(self, norm: Norm) -> Norm:
+        """Return the norm of noise, for rows of a norm: of every weight vector's own."""
+        return norm
+
+    def certify(self, rows: Rows) -> None:
+        """Refuse rows that it is not for, whatever their norm."""

@@ -71,7 +71,7 @@ def problem(
     """Return what :data:`SOLVER` is asked of bounded rows; public terms are zero by default."""
     loss.check_labels(y)
     rows = SOLVER.rows(X)
-    nothing = np.zeros((1, loss.n_scores * rows.d))
+    nothing = np.zeros((1, math.prod(loss.tie.shape(rows.d))))
     terms = (nothing if one is None else one.reshape(1, -1) for one in (linear, centre))
     return Problem(rows, rows.keep(y), loss, ridge, *terms)
 

@@ -12,7 +12,6 @@ steps. A problem that stops improving is handed to :func:`newton`, which always 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias, cast
@@ -43,16 +42,11 @@ Preconditioner: TypeAlias = Callable[[Floats], Floats]
 # --- how losses bend: what solvers and audits ask, and no guarantee rests on ----------------------
 
 
-class Curved(ABC):
+class Curved:
     """What is said of a loss's curvature."""
 
     residuals: Callable[[Floats, Labels], Floats]  #: The loss's own
-
-    @property
-    @abstractmethod
-    def extreme_labels(self) -> Labels:
-        """Labels among which residuals go from end to end: what audits try."""
-
+    extreme_labels: Labels  #: Among which residuals go from end to end: what audits try
     #: The curvatures ``(m, n)`` of one score, given these and labels; where it jumps, the larger.
     bends: Callable[[Floats, Labels], Floats]
 
@@ -83,13 +77,10 @@ def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
 
 
 class _OfLogistic(Curved):
+    extreme_labels = np.array([-1.0, 1.0])
+
     def __init__(self, loss: Logistic) -> None:
         self.residuals, self.cap = loss.residuals, loss.cap
-
-    @property
-    @override
-    def extreme_labels(self) -> Labels:
-        return np.array([-1.0, 1.0])
 
     @override
     def bends(self, scores: Floats, labels: Labels) -> Floats:
@@ -105,11 +96,7 @@ class _OfLogistic(Curved):
 class _OfSoftmax(Curved):
     def __init__(self, loss: Softmax) -> None:
         self.residuals, self.n_classes = loss.residuals, loss.n_classes
-
-    @property
-    @override
-    def extreme_labels(self) -> Labels:
-        return np.arange(self.n_classes)
+        self.extreme_labels = np.arange(loss.n_classes)
 
     @override
     def bends(self, scores: Floats, labels: Labels) -> Floats:
@@ -130,15 +117,12 @@ class _OfSoftmax(Curved):
 
 
 class _Own(Curved):
-    """Of one score, as the loss says it."""
+    """As the loss says it."""
 
     def __init__(self, loss: Any) -> None:
-        self._loss, self.residuals, self.bends = loss, loss.residuals, loss.bends
-
-    @property
-    @override
-    def extreme_labels(self) -> Labels:
-        return np.asarray(self._loss.extreme_labels)
+        self.residuals, self.extreme_labels = loss.residuals, loss.extreme_labels
+        own = ("bends", "bent", "diagonals")  # of one score the first, of several the others
+        vars(self).update({name: getattr(loss, name) for name in own if hasattr(loss, name)})
 
 
 def curves_of(loss: Loss) -> Curved:
@@ -203,14 +187,14 @@ class _Objective:
         return self.problem.ridge * (W - self.problem.centre) + self.problem.linear
 
     def hessian(self, w: Floats) -> Callable[[Floats], Floats]:
-        K, d, loss = self.scores, self.rows.d, self.problem.loss
+        K, loss = self.scores, self.problem.loss
 
         def product(v: Floats) -> Floats:
-            both = np.concatenate([w, v]).reshape(2 * K, d)
+            both = loss.tie.spread(np.stack([w, v]))
 
             def work(block: Block, y: Any) -> Sums:
                 t = block.times(both)
-                return (block.pull(curves_of(loss).bent(t[:K], t[K:], y)).ravel(),)
+                return (loss.tie.gathered(block.pull(curves_of(loss).bent(t[:K], t[K:], y)))[0],)
 
             (total,) = self.rows.sum(self.problem.labels, work)
             return np.asarray(self.scale * total + self.problem.ridge * v)
@@ -245,7 +229,8 @@ class _Objective:
         """Return an approximate inverse of the Hessian, averaged over the points in ``W``."""
         W = W[:: -(-len(W) // 8)]  # a few points show the average
         K, rows, scale = self.scores, self.rows, self.scale
-        stacked, loss = W.reshape(-1, rows.d), self.problem.loss
+        loss = self.problem.loss
+        stacked = loss.tie.spread(W)
 
         def weigh(block: Block, y: Any) -> Floats:
             t = block.times(stacked).reshape(len(W), K, -1)
@@ -254,8 +239,11 @@ class _Objective:
         labels, ridge = self.problem.labels, self.problem.ridge
         if K * rows.d**2 > _GRAM_ENTRIES:
             (squares,) = rows.sum(labels, lambda block, y: (block.squares(weigh(block, y)),))
-            return self._within_classes(_diagonal_inverse(squares + ridge))
+            return self._within_classes(_diagonal_inverse(loss.tie.gathered(squares) + ridge))
         (grams,) = rows.sum(labels, lambda block, y: (block.gram(weigh(block, y)),))
+        if loss.tie.shared:
+            tie = loss.tie.spread(np.eye(W.shape[1])).reshape(-1, K, rows.d).swapaxes(0, 1)
+            grams = (tie @ grams @ tie.mT).sum(axis=0, keepdims=True)
         diagonals = np.einsum("kii->ki", grams)  # a view
         diagonals += ridge
         try:
@@ -275,7 +263,7 @@ class _Objective:
             differs = within(G - shared)
             return differs - common(differs) + shared / ridge
 
-        return within if K == 1 else apart
+        return within if K == 1 or self.problem.loss.tie.shared else apart
 
     @property
     def hessian_passes(self) -> float:

@@ -8,8 +8,11 @@ shows an error of a few per cent, which no sampling does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,9 +41,9 @@ def log_density(
     loss: Loss = LOGISTIC,
 ) -> float:
     """Return ``-rho ||b(w)|| + log det A(w)`` for dense rows and noise of the L2 norm."""
-    W = np.reshape(np.asarray(w, dtype=np.float64), (loss.n_scores, -1))
-    b = pull(loss, W, X, y) + ridge * (W - centre)
-    return float(-rho * np.linalg.norm(b) + log_det(loss, W, X, y, ridge))
+    w = np.ravel(np.asarray(w, dtype=np.float64))
+    b = pull(loss, w, X, y) + ridge * (w - np.ravel(centre))
+    return float(-rho * np.linalg.norm(b) + log_det(loss, w, X, y, ridge))
 
 
 @dataclass(frozen=True)
@@ -79,58 +82,17 @@ class Comparison:
 
         Both are of the worst public centre, with which one side needs no noise.
         """
-        W, sides = np.reshape(self.w, (loss.n_scores, -1)), list(self.sides())
-        pulls = [pull(loss, W, X, y) for X, y in sides]
-        one, other = (log_det(loss, W, X, y, ridge) for X, y in sides)
-        noise = norms_of(norm or L2(W.shape[1]), pulls[1] - pulls[0])
-        moved = rho * float(noise.sum())
+        w, sides = np.ravel(self.w), list(self.sides())
+        apart = np.subtract(*[pull(loss, w, X, y) for X, y in sides])
+        one, other = (log_det(loss, w, X, y, ridge) for X, y in sides)
+        noise = loss.tie.noised(norm or L2(len(self.first)))
+        moved = rho * float(norms_of(noise, apart.reshape(-1, noise.size)).sum())
         return moved + one - other, moved + other - one
 
 
 def random_unit(generator: np.random.Generator, d: int) -> Floats:
     x = generator.normal(size=d)
     return np.asarray(x / np.linalg.norm(x))
-
-
-def random_case(
-    generator: np.random.Generator,
-    d: int,
-    *,
-    change: Neighbours = Neighbours.REPLACE_ONE,
-    n_common: int = 2,
-) -> Comparison:
-    """Return rows on or in the ball and a point that makes residuals large."""
-    common = np.array(
-        [random_unit(generator, d) * generator.uniform() for _ in range(n_common)]
-    ).reshape(n_common, d)
-    first = random_unit(generator, d)
-    w = random_unit(generator, d) * 10 ** generator.uniform(-1, 2)
-    if change is Neighbours.ADD_REMOVE:
-        return Comparison(common, first, None, w)
-    return Comparison(common, first, random_unit(generator, d), w)
-
-
-def opposed_case(
-    d: int,
-    *,
-    tilt: float,
-    size: float,
-    tilt_second: float | None = None,
-    change: Neighbours = Neighbours.REPLACE_ONE,
-) -> Comparison:
-    """Return the worst construction known: both records badly fitted, pulling opposite ways."""
-    tilt_second = tilt if tilt_second is None else tilt_second
-    first, second, w = np.zeros(d), np.zeros(d), np.zeros(d)
-    if d == 1:
-        first[0], second[0], w[0] = -1.0, 1.0, size
-    else:
-        first[:2] = -np.cos(tilt), -np.sin(tilt)
-        second[:2] = np.cos(tilt_second), -np.sin(tilt_second)
-        w[1] = size
-    nobody = np.zeros((0, d))
-    if change is Neighbours.ADD_REMOVE:
-        return Comparison(nobody, first, None, w)
-    return Comparison(nobody, first, second, w)
 
 
 def worst_loss(
@@ -149,7 +111,9 @@ def worst_loss(
     draws: int = 60,
 ) -> float:
     """Return the largest loss over random and constructed cases."""
-    if loss.n_scores > 1:
+    if not loss.n_classes and loss.n_scores > 1:
+        cases = _person_cases(loss, norm, change, seed, draws)
+    elif loss.n_scores > 1:
         cases = _softmax_cases(loss.n_classes, norm, change, seed, draws)
     else:
         cases = _score_cases(loss, norm, change, seed, draws)
@@ -229,6 +193,27 @@ def _score_cases(
                 for far in (-30.0, 30.0, -score):
                     w = inverse @ [score, far]
                     yield Comparison(nobody[0], first, other, w, nobody[1], label, end)
+
+
+def persons(norm: Norm, share: float) -> Floats:
+    """Return two rows that are opposed, all but, with this share of their squares in the last."""
+    rows = np.array(opposed_rows(norm)[:2])
+    if isinstance(norm, L2):
+        rows *= (1 - 1e-12) * math.sqrt(1 - share) / np.linalg.norm(rows[:, :-1], axis=1)[:, None]
+    rows[:, -1] = math.sqrt(share)
+    return rows
+
+
+def _person_cases(
+    loss: Any, norm: Norm, change: Neighbours, seed: int, draws: int
+) -> Iterator[Comparison]:
+    """Yield persons of every label, at scores that the loss says are the worst and at random."""
+    scores = 2 * np.random.default_rng(seed).normal(size=(draws, loss.n_scores))
+    rows, labels = persons(norm, loss.tie.share), loss.extreme_labels
+    ends = [(None, None)] if change is Neighbours.ADD_REMOVE else list(product(rows, labels))
+    for at, label, (row, end) in product([*loss.extreme_scores, *scores], labels, ends):
+        w = np.append(np.zeros(norm.size - 1), at / rows[0, -1])
+        yield Comparison(np.zeros((0, norm.size)), rows[0], row, w, labels[:0], label, end)
 
 
 def _worst_scores(loss: Loss, label: object) -> Floats:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from confrere.arrays import Floats, coordinates
 from confrere.kernel.losses import Labels, Loss
@@ -42,21 +41,24 @@ def bends(loss: Loss, scores: Floats, labels: Labels) -> Floats:
     """Return every record's curvature, ``(n, n_scores, n_scores)``."""
     if loss.n_scores == 1:
         return SOLVER.curves(loss).bends(scores.T, labels).T[:, :, None]
-    shares = special.softmax(scores, axis=1)
-    diagonals = np.einsum("nk,kl->nkl", shares, np.eye(loss.n_classes))
-    return np.asarray(diagonals - shares[:, :, None] * shares[:, None, :])
+    units = np.eye(loss.n_scores)[:, :, None] * np.ones(len(scores))
+    at, curves = np.ascontiguousarray(scores.T), SOLVER.curves(loss)
+    return np.stack([curves.bent(at.copy(), unit, labels).T for unit in units], axis=2)
 
 
-def pull(loss: Loss, W: Floats, X: Floats, y: Labels) -> Floats:
-    """Return the gradient of the summed losses, ``(n_scores, d)``."""
-    scores = np.array((W @ X.T)[None], dtype=np.float64)
-    return np.asarray(loss.residuals(scores, y)[0] @ X)
+def pull(loss: Loss, w: Floats, X: Floats, y: Labels) -> Floats:
+    """Return the gradient of the summed losses at weights, all of them in a row."""
+    scores = np.array((loss.tie.spread(w[None]) @ X.T)[None], dtype=np.float64)
+    return np.asarray(loss.tie.gathered(loss.residuals(scores, y)[0] @ X)[0])
 
 
-def log_det(loss: Loss, W: Floats, X: Floats, y: Labels, ridge: float) -> float:
+def log_det(loss: Loss, w: Floats, X: Floats, y: Labels, ridge: float) -> float:
     """Return that of the Hessian of the summed losses and the ridge."""
-    hessian = np.einsum("nab,ni,nj->aibj", bends(loss, X @ W.T, y), X, X, optimize=True)
-    _, found = np.linalg.slogdet(hessian.reshape(W.size, W.size) + ridge * np.eye(W.size))
+    tie = loss.tie.spread(np.eye(w.size)).reshape(w.size, -1, X.shape[1])
+    curved = bends(loss, X @ loss.tie.spread(w[None]).T, y)
+    hessian = np.einsum("nab,ni,nj->aibj", curved, X, X, optimize=True)
+    hessian = np.tensordot(np.tensordot(tie, hessian), tie, axes=((1, 2), (1, 2)))
+    _, found = np.linalg.slogdet(hessian + ridge * np.eye(w.size))
     return float(found)
 
 
@@ -82,15 +84,15 @@ class PerturbedTerm:
 
     def noise(self, released: Floats) -> Floats:
         """Return the noise that makes these weights the minimiser."""
-        act, W = self.made, np.reshape(released, (self.made.loss.n_scores, -1))
-        towards = 0.0 if act.centre is None else np.reshape(act.centre, W.shape)
-        return -(pull(act.loss, W, self.X, self.y) + act.ridge * (W - towards)).ravel()
+        act, w = self.made, np.ravel(released)
+        towards = 0.0 if act.centre is None else np.ravel(act.centre)
+        return -(pull(act.loss, w, self.X, self.y) + act.ridge * (w - towards))
 
     def log_density(self, released: Floats) -> float:
         """Return that of the noise, and of the Hessian's determinant."""
-        act, W = self.made, np.reshape(released, (self.made.loss.n_scores, -1))
-        found = log_det(act.loss, W, self.X, self.y, act.ridge)
-        return found + log_density(act.law, self.noise(W))
+        act, w = self.made, np.ravel(released)
+        found = log_det(act.loss, w, self.X, self.y, act.ridge)
+        return found + log_density(act.law, self.noise(w))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import optimize, special
 
 from confrere.arrays import Floats
-from confrere.assurance.audit.adversary import opposed_rows, worst_loss
+from confrere.assurance.audit.adversary import opposed_rows, persons, worst_loss
 from confrere.assurance.audit.densities import (
     Density,
     NoisedPoint,
@@ -23,6 +23,7 @@ from confrere.assurance.audit.estimator import prepared
 from confrere.assurance.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Labels
 from confrere.kernel.measurements import TOLERANCE, Act, Objective
 from confrere.kernel.norms import L2, Gaussian, row_norms
 from confrere.methods.allowance import SOLVER
@@ -154,19 +155,27 @@ def gaussian_move(
     d, scores = act.norm.size, act.loss.n_scores
     draws = act.law.draw(SeededSource(0), 16) / act.ridge
     first, other, towards = opposed_rows(act.norm)
+    labels: Labels = np.array([0, 0]) if scores > 1 else np.array([1, 1])
+    person = scores > 1 and not act.loss.n_classes
+    if person:  # all events are expected at the end: one lives to it, and one's event is before
+        first = other = persons(act.norm, act.loss.tie.share)[0]
+        labels = SOLVER.curves(act.loss).extreme_labels[[-1, -2]]
     if relation is Neighbours.ADD_REMOVE:
         other = np.zeros(d)
     most = 0.0
     for lead in (0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())):
         far = lead / length * towards
-        centre, label = -far, 1
-        if scores > 1:
-            centre, label = np.zeros((scores, d)), 0
+        centre = -far
+        if person:
+            centre = np.append(np.zeros(d - 1), np.where(np.arange(scores) < scores - 1, -60, 18))
+            centre[d - 1 :] /= first[-1]
+        elif scores > 1:
+            centre = np.zeros((scores, d))
             centre[-1] = far
         at = [centre.ravel() + noise for noise in draws]
         one, another = (
-            PerturbedTerm(length * x[None], np.array([label]), replace(act, centre=centre))
-            for x in (first, other)
+            PerturbedTerm(length * x[None], labels[[k]], replace(act, centre=centre))
+            for k, x in enumerate((first, other))
         )
         most = max(most, _least_move(one, another, at))
     return most
