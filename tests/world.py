@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from confrere import Guarantee, Ledger
 from confrere.arrays import Floats
@@ -23,6 +25,7 @@ from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
 from confrere.methods import allowance
 from confrere.methods.votes import PartyTotal
+from confrere.release import read_private_key
 
 SLOW = pytest.mark.slow
 #: Which changes are hidden.
@@ -148,6 +151,13 @@ def groups(
     return allowance.objective(
         blocks=blocks, loss=loss_of(classes, cap), **{"epsilon": 1.0, "n_samples": 60} | facts
     )
+
+
+def lock_key(path: Path, passphrase: str) -> None:
+    """Give a signing key a passphrase, as ``ssh-keygen -p`` does."""
+    form, lock = serialization.PrivateFormat.OpenSSH, serialization.BestAvailableEncryption
+    key = read_private_key(path)
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, lock(passphrase.encode())))
 
 
 class Page(HTMLParser):

@@ -89,22 +89,13 @@ def test_equal_parts_never_exceed_the_whole(epsilon, count):
     assert count * part == pytest.approx(epsilon)
 
 
-class TestSeveralUnits:
-    """A person with several rows: between the data are neighbours, one after the other."""
-
-    @given(st.floats(1e-3, 3), st.integers(1, 50))
-    def test_pure(self, epsilon, units):
-        found, delta = Spending(Guarantee(epsilon=epsilon)).privacy_cost(units)
-        assert delta == 0
-        assert Decimal(repr(found)) >= units * Decimal(repr(epsilon))
-        assert found == pytest.approx(units * epsilon)
-
-    def test_with_delta(self):
-        epsilon, delta = Spending(Guarantee(epsilon=0.5, delta=1e-6)).privacy_cost(3)
-        assert epsilon == 1.5
-        assert delta == pytest.approx(1e-6 * (1 + math.exp(0.5) + math.exp(1.0)), rel=1e-6)
-        with pytest.raises(InvalidParameter, match="max_rows_per_unit"):
-            Spending(Guarantee(epsilon=1.0, delta=1e-6)).privacy_cost(40)
+def test_several_rows_of_a_person_with_delta():
+    """Between the data are neighbours, one after the other."""
+    epsilon, delta = Spending(Guarantee(epsilon=0.5, delta=1e-6)).privacy_cost(3)
+    assert epsilon == 1.5
+    assert delta == pytest.approx(1e-6 * (1 + math.exp(0.5) + math.exp(1.0)), rel=1e-6)
+    with pytest.raises(InvalidParameter, match="max_rows_per_unit"):
+        Spending(Guarantee(epsilon=1.0, delta=1e-6)).privacy_cost(40)
 
 
 def test_what_follows_is_covered_or_refused():

@@ -48,13 +48,6 @@ def test_an_answer_is_paid_for_and_says_so(party):
     assert entry.origin == Origin(run="r1", step=0, party="clinic")
 
 
-def test_asked_again_it_sends_the_same_bytes_and_pays_nothing(party):
-    first = serve(release(), party, run="r1")
-    for _ in range(3):
-        assert serve(release(), party, run="r1").encode() == first.encode()
-    assert spent(party) == 0.5
-
-
 def test_another_step_or_run_is_another_release(party):
     first = serve(release(), party, run="r1")
     later = serve(release(), party, run="r1", step=1)

@@ -8,17 +8,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 
 from confrere.errors import EngineFailed
 from confrere.ledger import Ledger
-from confrere.release import load_release, read_private_key
+from confrere.release import load_release
 from confrere_federation.commands import party
 from confrere_federation.engines import line as engine
 from confrere_federation.progress import private
 from confrere_federation.studies.running import refuse_study
 from confrere_federation.studies.study_file import gather_locals, read_study
 from tests.wire.homes import open_kits
+from tests.world import lock_key
 
 NAMES = ("main", "branch-1", "branch-2")
 OF = "studies/diabetes-2026"
@@ -143,10 +143,7 @@ def test_rows_are_in_memory_only(line, prepared, sessions):
 
 
 def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch):
-    path, form = Path("main/keys/main.key"), serialization.PrivateFormat.OpenSSH
-    lock = serialization.BestAvailableEncryption(b"correct horse")
-    locked = read_private_key(path).private_bytes(serialization.Encoding.PEM, form, lock)
-    path.write_bytes(locked)
+    lock_key(Path("main/keys/main.key"), "correct horse")
     line(*APPROVE, "--yes", typed="correct horse\n")
     mine = _party("main")
     monkeypatch.setenv("CONFRERE_KEY_PASSPHRASE", "another")

@@ -1,7 +1,6 @@
 """One home per organisation: every study finds the same ledger, whatever it calls the data."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -84,20 +83,6 @@ def test_a_ledger_of_version_0_2_is_taken_into_a_home(line, homes):
 
 
 class TestASecondLedger:
-    def test_by_a_second_home_with_a_copy_of_the_table(self, line, homes):
-        line("fit", *month(1), "--yes")
-        shutil.copy("local/main.csv", "copy.csv")
-        line("home", "again", "--data", "patients=copy.csv")
-        words = month(2)
-        again = Path("again/studies/s2")
-        again.mkdir()
-        (again / "local.toml").write_text('party = "main"\ndataset = "patients"\n')
-        words[words.index("at-main/studies/s2/local.toml")] = str(again / "local.toml")
-        told = line.json("fit", *words, "--yes", code=5)
-        assert "counted in another ledger already" in told["message"]
-        assert "at-main/ledgers/checkups.ledger" in told["message"]
-        assert not Path("again/ledgers/patients.ledger").exists()
-
     def test_by_a_local_file_without_a_home(self, line, homes):
         line("fit", *month(1), "--yes")
         month(2)

@@ -69,6 +69,11 @@ def visit(*folders, access=None, **facts) -> Visitor:
     return Visitor(dashboard, access or AccessControl(hosts=frozenset({HOST})))
 
 
+def behind_a_front(**facts) -> AccessControl:
+    """Who signs in elsewhere is named in a header."""
+    return AccessControl(hosts=frozenset({HOST}), header="x-remote-user", **facts)
+
+
 @pytest.fixture
 def visitor(world) -> Visitor:
     return visit(world.root).enter()

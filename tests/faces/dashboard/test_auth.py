@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from confrere_federation.dashboard.auth import LARGEST_BODY, POLICY, SECRET_HEADER, AccessControl
-from tests.faces.dashboard.conftest import HOST, visit
+from tests.faces.dashboard.conftest import HOST, behind_a_front, visit
 
 ADDRESSES = ["/", "/studies", "/runs", "/releases", "/metrics", "/nothing", "/enter"]
 OWN = {"origin": f"http://{HOST}"}
@@ -161,9 +161,9 @@ SECRET = "5f0c" * 16
 def test_a_sign_in_s_header_counts_only_from_a_front_that_proves_itself(tmp_path, proof):
     named = {"x-remote-user": "dr.who@hospital"}
     assert visit(tmp_path).get("/", headers=named).status_code == 401
-    unproven = AccessControl(hosts=frozenset({HOST}), header="x-remote-user")
+    unproven = behind_a_front()
     assert visit(tmp_path, access=unproven).get("/", headers=named).status_code == 401
-    access = AccessControl(hosts=frozenset({HOST}), header="x-remote-user", **proof)
+    access = behind_a_front(**proof)
     shown = {SECRET_HEADER: SECRET} if "secret" in proof else {}
     answer = visit(tmp_path, access=access).get("/", headers=named | shown)
     assert answer.status_code == 200
@@ -180,12 +180,7 @@ def test_a_sign_in_s_header_counts_only_from_a_front_that_proves_itself(tmp_path
 def test_another_local_user_is_not_the_officer(world, guess):
     """Whoever is on the machine reaches the port, and can write any header but the secret."""
     officer = {"x-remote-user": "Dr. Officer"}
-    access = AccessControl(
-        hosts=frozenset({HOST}),
-        header="x-remote-user",
-        secret=SECRET,
-        approvers=frozenset({"Dr. Officer"}),
-    )
+    access = behind_a_front(secret=SECRET, approvers=frozenset({"Dr. Officer"}))
     before = tree(world.root)
     attacker = visit(world.root, access=access)
     wrong = officer | ({SECRET_HEADER.encode(): guess.encode()} if guess else {})
@@ -200,12 +195,7 @@ def test_another_local_user_is_not_the_officer(world, guess):
 
 
 def test_others_may_look_and_not_sign(world):
-    access = AccessControl(
-        hosts=frozenset({HOST}),
-        header="x-remote-user",
-        secret=SECRET,
-        approvers=frozenset({"Dr. Officer"}),
-    )
+    access = behind_a_front(secret=SECRET, approvers=frozenset({"Dr. Officer"}))
     guest = visit(world.root, access=access)
     guest.headers.update({SECRET_HEADER: SECRET, "x-remote-user": "an operator"})
     study = guest.link("/studies", r"/studies/\w+/main")

@@ -9,9 +9,10 @@ from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere_federation.studies.running import CoordinatorSession, approve_study, party_session
 from confrere_federation.studies.study_file import gather_locals, read_study
-from tests.faces.dashboard.conftest import HOST, visit
+from tests.faces.dashboard.conftest import HOST, behind_a_front, visit
 from tests.faces.dashboard.test_screens import PAYLOADS, words
 from tests.wire.signed_run import Loopback
+from tests.world import lock_key
 
 SAID = {
     "name": "B. Kim, data protection",
@@ -137,18 +138,7 @@ def test_two_dashboards_on_one_folder_write_one_approval(world):
 
 
 def test_a_locked_key_is_opened_in_the_terminal_only(world, monkeypatch):
-    from cryptography.hazmat.primitives import serialization
-
-    from confrere.release import read_private_key
-
-    path = world.party / "main.key"
-    path.write_bytes(
-        read_private_key(path).private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.BestAvailableEncryption(b"correct horse"),
-        )
-    )
+    lock_key(world.party / "main.key", "correct horse")
     fields = {**SAID, "decision": "approve", "sha256": read_study(world.study).sha256}
     asked, typed = [], [None, "wrong", "correct horse"]
 
@@ -172,14 +162,7 @@ def test_a_locked_key_is_opened_in_the_terminal_only(world, monkeypatch):
 
 
 def test_who_signed_in_is_who_approves(world):
-    from confrere_federation.dashboard.auth import AccessControl
-
-    access = AccessControl(
-        hosts=frozenset({HOST}),
-        header="x-remote-user",
-        by_socket=True,
-        approvers=frozenset({"b.kim@hospital"}),
-    )
+    access = behind_a_front(by_socket=True, approvers=frozenset({"b.kim@hospital"}))
     visitor = visit(world.root, access=access)
     visitor.headers["x-remote-user"] = "b.kim@hospital"
     study = visitor.link("/studies", STUDY)

@@ -17,6 +17,7 @@ from confrere.release import (
     verify_signature,
 )
 from confrere.release.signing import has_passphrase, public_line
+from tests.world import lock_key
 
 # Made by OpenSSH 9.2: ssh-keygen -t ed25519; ssh-keygen -Y sign -n NAMESPACE.
 MESSAGE = b"The quick brown fox.\n"
@@ -195,12 +196,8 @@ def test_other_keys_are_refused(tmp_path, key_pair):
 
 def test_a_key_with_a_passphrase_opens_with_it(tmp_path, key_pair):
     key = read_private_key(key_pair[0])
-    content = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.BestAvailableEncryption(b"open, please"),
-    )
-    path = private_file(content, tmp_path / "passphrase")
+    path = private_file(key_pair[0].read_bytes(), tmp_path / "passphrase")
+    lock_key(path, "open, please")
     assert has_passphrase(path)
     assert not has_passphrase(key_pair[0])
     opened = read_private_key(path, "open, please")

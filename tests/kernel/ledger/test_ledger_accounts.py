@@ -9,19 +9,6 @@ from confrere.ledger import Ledger
 from tests.world import each
 
 
-def test_ten_tenths_fit_a_cap_of_one_and_an_eleventh_does_not(ledger, tenth):
-    for _ in range(10):
-        ledger.charge("study", tenth, purpose="model")
-    assert ledger.spent("study") == 1.0
-    assert ledger.left("study") == 0.0
-    rows = ledger.verify()
-    with pytest.raises(BudgetExceeded) as refusal:
-        ledger.charge("study", tenth, purpose="model")
-    assert (refusal.value.account, refusal.value.asked, refusal.value.left) == ("study", 0.1, 0.0)
-    assert refusal.value.currency == "epsilon"
-    assert ledger.verify() == rows
-
-
 @pytest.mark.parametrize("epsilon", [math.nextafter(1.0, 2.0), 1.0000000001, 2.0])
 def test_a_price_over_the_cap_by_any_amount_is_refused(ledger, epsilon):
     assert not ledger.affords("study", Guarantee(epsilon))

@@ -98,11 +98,8 @@ def test_eta_one_forgets_the_source(linear):
     )
 
 
-def test_without_own_data_the_source_is_what_remains(linear, stack):
+def test_without_own_data_the_source_is_what_remains(stack):
     settings = {"alpha": 1e6, "eta": 0.0, "prior_check": False, "random_state": 0}
-    target = designed(TransferClassifier(source=linear.to_release()), **settings)
-    target.fit(X[BRANCH], Y[BRANCH])
-    np.testing.assert_allclose(target.coef_, linear.coef_, atol=1e-2)
     stacked = designed(TransferStackingClassifier(source=stack.to_release()), **settings)
     stacked.fit(X[BRANCH], Y[BRANCH])
     for ours, theirs in zip(stacked.low_level_, stack.low_level_, strict=True):

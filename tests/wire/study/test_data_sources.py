@@ -102,3 +102,9 @@ def test_a_units_rows_are_counted_across_batches():
     numbers, text = (pa.table({"who": who}) for who in ([7, 8], ["7", "x"]))
     kept = UnitCounts("who", 1)
     assert [len(kept.bounded(batch)) for batch in (numbers, text)] == [2, 1]
+    assert UnitCounts(None, 1).bounded(whole) is whole
+    with pytest.raises(InvalidData, match="no column 'id'"):
+        UnitCounts("id", 1).bounded(whole)
+    for who in (["a", None], [1.0, np.nan]):
+        with pytest.raises(InvalidData, match="belong to nobody"):
+            UnitCounts("who", 1).bounded(pa.table({"who": who}))

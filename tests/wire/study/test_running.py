@@ -2,10 +2,8 @@
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
-from confrere.data.cells import UnitCounts
 from confrere.errors import (
     BudgetExceeded,
     InvalidData,
@@ -169,19 +167,6 @@ def test_a_quorum_may_go_ahead_without_everyone(edit, folder):
     study, locals_, plan = ready(edit(quorum="quorum = 0.6"), paths=two)
     (made,) = prepare(study, plan, locals_).run()
     assert set(made.receipts) == {"main", "branch-1"}
-
-
-def test_rows_per_unit_are_bounded_by_the_unit_alone():
-    table = pa.table({"who": ["a", "b", "a", "a", "b"], "x": range(5)})
-    assert UnitCounts("who", 2).bounded(table)["x"].to_pylist() == [0, 1, 2, 4]
-    assert UnitCounts("who", 1).bounded(table)["x"].to_pylist() == [0, 1]
-    assert UnitCounts(None, 1).bounded(table) is table
-    with pytest.raises(InvalidData, match="no column 'id'"):
-        UnitCounts("id", 1).bounded(table)
-    with pytest.raises(InvalidData, match="belong to nobody"):
-        UnitCounts("who", 1).bounded(pa.table({"who": ["a", None]}))
-    with pytest.raises(InvalidData, match="belong to nobody"):
-        UnitCounts("who", 1).bounded(pa.table({"who": [1.0, np.nan]}))
 
 
 def test_surplus_rows_of_a_patient_are_not_learned_from(edit, folder):

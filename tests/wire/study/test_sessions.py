@@ -514,14 +514,7 @@ def test_a_refusal_of_one_study_is_none_of_another(place):
     refuse(place)
     path = place / "study.toml"
     path.write_text(path.read_text() + "\n# the second version\n")
-    study, locals_ = locals_of(place)
-    approve_study(
-        study,
-        locals_["main"],
-        key=place / "local/main.key",
-        approval=place / "main.approval",
-        **WORDS,
-    )
+    approve(place)
     assert session(place, "main").state == "waiting"
 
 

@@ -1,17 +1,15 @@
 """Table 1 as a study: counted by every party, and of use as public statistics of the next one."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from confrere import Ledger, PublicSchema
-from confrere.cli import app
 from confrere.errors import InvalidRelease, StudyError
 from confrere.release import load_release
 from confrere_federation.studies.study_file import study_from_bytes
+from tests.faces.cli.conftest import Line
 
 PARTIES = ("main", "branch-1", "branch-2")
 
@@ -26,10 +24,7 @@ def here(folder, monkeypatch):
     return text
 
 
-def run(*arguments, code=0):
-    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
-    assert result.exit_code == code, (result.stdout, result.stderr)
-    return json.loads(result.stdout)
+run = Line().json
 
 
 def table_of(text, trust="own noise"):
