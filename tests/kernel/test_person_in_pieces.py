@@ -16,8 +16,8 @@ from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import SOLVER_SHARE, UNIT, Columns, rounding_bound
 from confrere.kernel.norms import L1, L2, Body
 from confrere.methods.allowance import SOLVER, gaussian_rate, objective, problem, pure_rate
+from confrere.outcomes.pieces import FIRST, PiecewiseExponential
 from confrere.simulation import SeededSource
-from confrere.survival.loss import FIRST, PiecewiseExponential
 from tests.world import RELATIONS, row_count
 
 

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from confrere.ledger import Ledger
+from confrere.outcomes.curve import SurvivalCounts
 from confrere.schema import Category
 from confrere.survival import SurvivalCurve, TimeToEvent
-from confrere.survival.curve import SurvivalCounts
 from tests.world import RELATIONS
 
 ENDS = tuple(np.linspace(0, 10, 21)[1:].tolist())

@@ -435,6 +435,8 @@ def evaluate(
     asked = None if thresholds is None else _grid(thresholds)
     if not 0 < confidence < 1:
         raise InvalidParameter("confidence must lie strictly between 0 and 1.")
+    if not hasattr(model, "classes_"):
+        raise InvalidParameter("model must be fitted, and predict classes; others have a score.")
     classes = np.asarray(model.classes_)
     positive = _positive(model, classes)
     scorers = _scorers(model, positive, queries)

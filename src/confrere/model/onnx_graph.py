@@ -23,6 +23,7 @@ import numpy as np
 
 from confrere.data.cells import MISSING, meaning
 from confrere.data.features import Told
+from confrere.errors import InvalidParameter
 from confrere.model.models import LARGEST, Linear, LowLevelModel, Model, Stack
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
@@ -39,6 +40,8 @@ _COLUMNS = np.array([1], dtype=np.int64)
 
 def onnx_bytes(model: Model) -> bytes:
     """Return the serialised graph; equal models give equal bytes, on every machine and day."""
+    if not model.classes:
+        raise InvalidParameter("to_onnx: only models of classes have a graph; save the release.")
     graph = Graph(() if model.encoder is None else model.encoder.schema.columns)
     given = "X" if model.encoder is None else encoded_rows(graph, model.encoder.encoding)
     rows = graph.add("Clip", given, -LARGEST, LARGEST)

@@ -8,6 +8,7 @@ classes.
 from confrere.outcomes.kinds import Count, Quantity
 from confrere.outcomes.losses import Huber, LogCosh, Poisson
 from confrere.outcomes.regression import PrivateLinearRegression, PrivatePoissonRegression
+from confrere.outcomes.times import TimeToEvent
 
 __all__ = [
     "Count",
@@ -17,4 +18,5 @@ __all__ = [
     "PrivateLinearRegression",
     "PrivatePoissonRegression",
     "Quantity",
+    "TimeToEvent",
 ]

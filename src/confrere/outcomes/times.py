@@ -1,4 +1,4 @@
-"""What a schema says of a time to an event."""
+"""What a schema says of a time to an event, and what a model of it says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, Strict
 from typing_extensions import override
 
@@ -23,9 +23,9 @@ from confrere.data.cells import (
     refuse,
 )
 from confrere.data.features import Outcome, Real, Share, Values
-
-#: The least time, of the longest: one of nothing has a sign, too.
-FIRST = 2.0**-20
+from confrere.model.models import Link, numbers
+from confrere.model.strict_json import wrong
+from confrere.outcomes.pieces import FIRST
 
 
 @final
@@ -82,9 +82,43 @@ class TimeToEvent(Outcome):
         refuse(self.event, places == MISSING, "no value; say how it ended")
         last = self.pieces[-1]
         met = (places == 0) & (time <= last)
+        # A time of nothing has a sign, too.
         time = np.clip(time, FIRST * last, last)
         return np.where(met, time, -time)
 
     @override
     def column_of(self, table: Container) -> Any:
         return declared_columns(table, self.columns)
+
+
+@dataclass(frozen=True)
+class Hazards(Link):
+    """The share of those whom an event meets before the last piece of time ends.
+
+    It is ``1 - exp(-exp(u))``: scores are logarithms of the hazard of all pieces together, which is
+    constant on every piece.
+    """
+
+    ends: tuple[float, ...] = (1.0,)  #: Where pieces of time end
+    parts: tuple[float, ...] = (1.0,)  #: Share of all the hazard that has been when each ends
+
+    fewest = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("ends", "parts"):
+            told = numbers(getattr(self, name), f"link.{name}")
+            fits = told.shape == (len(self.ends),) and len(told) > 0
+            if not fits or np.diff(told, prepend=0).min() < 0:
+                raise wrong(f"link.{name}", "must be numbers that rise from 0, one per piece")
+            object.__setattr__(self, name, tuple(told.tolist()))
+
+    def staying(self, u: Floats, times: ArrayLike) -> Floats:
+        """Return ``(n, times)``: the probability that no event is before a time."""
+        been = np.interp(np.asarray(times, np.float64), [0, *self.ends], [0, *self.parts])
+        return np.exp(-np.exp(np.minimum(u, 700.0))[:, None] * been)
+
+    @override
+    def probabilities(self, u: Floats) -> Floats:
+        # Of an event before the last piece ends.
+        return np.asarray(-np.expm1(-np.exp(np.minimum(u, 700.0))))

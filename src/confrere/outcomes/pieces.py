@@ -90,7 +90,7 @@ class PiecewiseExponential(Loss):
         several = len(self.ends) > 1
         if not several or not rising or not self.ends[0] >= FIRST * self.ends[-1] > 0:
             raise InvalidParameter(
-                "ends must be two finite numbers that rise, or more, far from 0."
+                "ends of pieces must be two finite numbers that rise, or more, far from 0."
             )
         if not 1 <= self.cap < math.inf:
             raise InvalidParameter("cap must be a finite number from 1 on.")

@@ -36,8 +36,8 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.measurements import Point
 from confrere.kernel.release import paying
 from confrere.ledger import Budget, Ledger, payer
+from confrere.outcomes.times import TimeToEvent
 from confrere.simulation import Seed, SeededSource
-from confrere.survival.kinds import TimeToEvent
 from confrere.views import Panel, Shown, Table
 
 THEOREM = "docs/proofs/survival_curve.md"

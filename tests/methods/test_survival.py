@@ -1,0 +1,147 @@
+"""Survival regression: against an independent fit, what it says, and what leaves."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize
+
+from confrere import AddRemove, Ledger, PublicSchema
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.evaluation import evaluate
+from confrere.methods.allowance import SOLVER, problem
+from confrere.outcomes.pieces import PiecewiseExponential
+from confrere.outcomes.survival import concordance
+from confrere.release import load_release
+from confrere.rows import Csv
+from confrere.schema import Flag, Label, Number
+from confrere.survival import PrivateSurvivalRegression, TimeToEvent
+
+PIECES = (2.0, 5.0, 7.0, 10.0)
+OUTCOME = TimeToEvent("time", event="how", happened="died", pieces=PIECES, base_rate=0.4)
+FEATURES = [
+    Number("age", bounds=(20, 90)),
+    Flag("treated", true="yes", false="no", share=0.5),
+    Number("noise", bounds=(-3, 3), missing="center"),
+]
+SCHEMA = PublicSchema(FEATURES, outcome=OUTCOME)
+
+
+def cohort(n, seed=0):
+    """Hazards of .04 a unit of time at 55, untreated; ratios of e per 20 years, and of a half."""
+    generator = np.random.default_rng(seed)
+    age, treated = generator.normal(55, 15, n).clip(20, 90), generator.random(n) < 0.5
+    hazard = 0.04 * np.exp((age - 55) / 20 - math.log(2) * treated)
+    lived, seen = generator.exponential(1 / hazard), generator.uniform(1, 20, n)
+    table = {"age": age, "treated": np.where(treated, "yes", "no"), "noise": np.zeros(n)}
+    how = np.where(lived <= seen, "died", "left")
+    return pd.DataFrame(table | {"time": np.minimum(lived, seen), "how": how})
+
+
+def test_without_noise_and_cap_it_is_the_piecewise_exponential_likelihood():
+    """Every piece a Poisson count with an offset, one row a piece: written out, and minimised."""
+    table, k = cohort(3000), 0.4
+    signed = OUTCOME.encode(OUTCOME.column_of(table))
+    X = np.column_stack([(table["age"] - 55) / 70, table["treated"] == "yes", np.full(3000, k)])
+    made = problem(X * [0.6, 0.6, 1], signed, PiecewiseExponential(PIECES, k**2, 50.0), 1e-9)
+    lengths, begins = np.diff([0, *PIECES]), np.array([0, *PIECES[:-1]])
+    spent = np.clip(np.abs(signed)[:, None] - begins, 0, lengths)
+    met = (signed[:, None] > begins) & (signed[:, None] <= PIECES)
+    columns = np.repeat(X[:, None, :2] * 0.6, 4, axis=1)
+    levels = np.broadcast_to(k * np.eye(4), (3000, 4, 4))
+    rows = np.concatenate([columns, levels], axis=2)[spent > 0]
+    events, offset = met[spent > 0], np.log(spent[spent > 0] / PIECES[-1])
+
+    def minus_log_likelihood(w):
+        means = np.exp(rows @ w + offset)
+        return means.sum() - (rows @ w)[events].sum(), rows.T @ (means - events)
+
+    found = optimize.minimize(minus_log_likelihood, np.zeros(6), jac=True, method="BFGS").x
+    for _ in range(5):  # Newton's steps from there
+        mean = np.exp(rows @ found + offset)
+        found -= np.linalg.solve(rows.T * mean @ rows, rows.T @ (mean - events))
+    np.testing.assert_allclose(SOLVER.solve(made, 1e-5)[0], found, atol=1e-6)
+
+
+def test_noise_free_hazards_are_the_true_ones():
+    model = PrivateSurvivalRegression(1e4, SCHEMA, alpha=1e-5, cap=20.0, random_state=0)
+    table = model.fit(cohort(40_000)).summary().set_index("term")
+    assert table["coefficient"]["age"] == pytest.approx(table["unit"]["age"] / 20, abs=0.03)
+    assert table["coefficient"]["treated"] == pytest.approx(-math.log(2), abs=0.06)
+    person = pd.DataFrame({"age": [55.0], "treated": ["no"], "noise": [0.0]})
+    expected = np.exp(-0.04 * np.minimum(times := [0.0, 1.0, 4.0, 10.0, 99.0], 10.0))
+    np.testing.assert_allclose(model.predict_survival(person, times)[0], expected, atol=0.01)
+    risk = model.model_.predict_proba(model.model_.encoded(person))[0]
+    assert risk == pytest.approx(1 - expected[-1], abs=0.01)
+
+
+HOW = [{}, {"delta": 1e-6}, {"neighbours": AddRemove(6000)}, {"cap": 2.0}]
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_it_ranks_about_as_well_as_without_noise(how):
+    table = cohort(6000)
+    clear = PrivateSurvivalRegression(1e4, SCHEMA, alpha=1e-5, cap=20.0, random_state=0).fit(table)
+    found = PrivateSurvivalRegression(1.0, SCHEMA, random_state=0, **how).fit(table)
+    assert found.score(table) > clear.score(table) - 0.01
+    promise = found.privacy_cost(6000)
+    assert (promise.epsilon, promise.delta) == (1.0, how.get("delta", 0.0))
+    assert promise.theorem == "docs/proofs/survival.md"
+
+
+def test_concordance_is_that_of_all_pairs():
+    # The first event before all others, the second before whoever stays at its time and later.
+    assert concordance([1.0, 2.0, -2.0, 2.0, -0.5, -3.0], [3, 2, 1, 1, 9, 2]) == 6 / 8
+    with pytest.raises(InvalidData, match="pairs"):
+        concordance([-1.0, -2.0], [0.0, 0.0])
+
+
+def test_a_model_is_paid_for_leaves_and_says_the_same_elsewhere(tmp_path):
+    table, ledger = cohort(3000), Ledger()
+    ledger.open_account("people", epsilon=2.0)
+    model = PrivateSurvivalRegression(1.0, SCHEMA, ledger["people"]).fit(table)
+    assert ledger.spent("people") == 1.0
+    model.to_release().save(tmp_path / "out", allow_uncapped=True)
+    release = load_release(tmp_path / "out")
+    u = release.model.decision_function(release.model.encoded(table))
+    np.testing.assert_array_equal(u, model.predict(table))
+    there, here = release.model.link.staying(u, [1, 3]), model.predict_survival(table, [1, 3])
+    np.testing.assert_array_equal(there, here)
+    assert release.model.encoder.schema.outcome == OUTCOME
+    for unknown in (release.to_onnx, lambda: evaluate(model, table, epsilon=0.5)):
+        with pytest.raises(InvalidParameter, match="classes"):
+            unknown()
+
+
+def test_equal_seeds_give_equal_bits_wherever_times_are_read(tmp_path):
+    table = cohort(400)
+    table.to_csv(tmp_path / "people.csv", index=False)
+    apart = table.drop(columns=["time", "how"]), table[["time", "how"]]
+    for given in (apart, (Csv(tmp_path / "people.csv"),)):
+        first, second = (
+            PrivateSurvivalRegression(1.0, SCHEMA, random_state=3).fit(*told).model_
+            for told in ((table,), given)
+        )
+        assert first.digest() == second.digest()
+
+
+def test_what_cannot_be_learned_is_refused_before_anything_is_spent():
+    ledger = Ledger()
+    ledger.open_account("people", epsilon=1.0)
+    table = cohort(2).astype({"how": object})
+
+    def refused(told, X, y=None, schema=SCHEMA, error=InvalidParameter, **how):
+        with pytest.raises(error, match=told):
+            PrivateSurvivalRegression(1.0, schema, ledger["people"], **how).fit(X, y)
+        assert ledger.spent("people") == 0
+
+    for wrong in ({"time": [-1.0, 2.0]}, {"time": [None, 2.0]}, {"how": [None, "x"]}):
+        refused(*wrong, table.assign(**wrong), error=InvalidData)
+    refused("schema", np.zeros((2, 2)), [0, 1], schema=None)
+    label = PublicSchema(FEATURES, outcome=Label("how", positive="died"))
+    refused("TimeToEvent", table, schema=label)
+    one = TimeToEvent("time", event="how", happened="died", pieces=(5.0,))
+    refused("pieces", table, schema=PublicSchema(FEATURES, outcome=one))
+    refused("cap", table, cap=0.5)
+    assert PublicSchema.from_toml(SCHEMA.to_toml()) == SCHEMA
