@@ -14,7 +14,7 @@ from confrere.ledger import ChargeApproval, Ledger, reset_witness
 from confrere.release import Approval, CardNotes, Curator, load_release
 from confrere_federation.progress import Progress, read_progress
 from tests.faces.dashboard.test_screens import PAYLOADS
-from tests.faces.dashboard.world import WORDS, World, build
+from tests.faces.dashboard.world import WORDS, World, build, poison
 
 pytestmark = pytest.mark.browser
 
@@ -163,15 +163,7 @@ def hostile(browser, world, tmp_path_factory):
 def _poison(place: World, world: World, payload: str) -> None:
     shutil.copytree(world.root, place.root, ignore=shutil.ignore_patterns(".elsewhere"))
     reset_witness(place.ledger, reason="a copy")
-    quoted = payload.replace('"', '\\"')
-    text = place.study.read_text()
-    for key in ("title", "purpose"):
-        text = re.sub(rf'{key} = ".*"', lambda _, k=key: f'{k} = "{quoted}"', text)
-    text = re.sub(r'unit = "patient"', lambda _: f'unit = "{quoted}"', text)
-    text = text.replace("[data]\n", f'justification = "{quoted}"\n\n[data]\n')
-    text = text.replace('column = "diabetes"', f'column = "label {quoted}"')
-    text = text.replace("smoker = {", f'"{quoted}" = {{').replace('"never"', f'"{quoted}"')
-    place.study.write_text(text)
+    poison(place.study, payload)
     said = ChargeApproval(payload, payload, "2026-11-16T00:00:00Z", payload)
     ledger = Ledger(place.party / "other.ledger")
     ledger.open_account(payload, epsilon=1.0, reason=payload)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from confrere.data.frame import Frame
 from confrere.errors import QuorumMissed
 from confrere.methods.votes import Voting
 from confrere_federation.parties.federation import LocalFederation
@@ -12,14 +11,7 @@ from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.requests import request_for
 from tests.wire.conftest import loose_books
 from tests.wire.rounds import poll
-
-RNG = np.random.default_rng(0)
-D, M, N = 3, 6, 12
-X = RNG.normal(size=(M * N, D)) / 2
-Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=M * N) > 0, 1.0, -1.0)
-OWNER = np.repeat([f"p{k}" for k in range(M)], N)
-AUXILIARY = RNG.normal(size=(40, D)) / 2
-FRAME = Frame(D, data_norm=1.5)
+from tests.wire.test_ballots import AUXILIARY, FRAME, D, M, N, parties
 
 SETTINGS = [
     {"method": "statistic"},
@@ -30,24 +22,9 @@ SETTINGS = [
 every = pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: "-".join(map(str, s.values())))
 
 
-CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
-
-
 def plan(epsilon=1.0, **settings):
     more = {"trust": "sum", "n_parties": M} | settings
     return Voting(frame=FRAME, epsilon=epsilon, auxiliary=AUXILIARY, **more)
-
-
-def books():
-    return loose_books("party")
-
-
-def parties(n_classes=2):
-    labels, more = Y if n_classes == 2 else CODES, {"n_classes": n_classes}
-    return [
-        LocalParty(name, X[name == OWNER], labels[name == OWNER], books(), **more)
-        for name in np.unique(OWNER).tolist()
-    ]
 
 
 @every
@@ -57,10 +34,9 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
     mechanism, summand = voting.shared, voting.mechanism
     request = request_for(voting)
     labels = (-1.0, 1.0) if n_classes == 2 else range(3)
+    own = loose_books("party")
     extreme = [
-        LocalParty(
-            "p0", np.tile(direction, (N, 1)), np.full(N, label), books(), n_classes=n_classes
-        )
+        LocalParty("p0", np.tile(direction, (N, 1)), np.full(N, label), own, n_classes=n_classes)
         for direction in np.vstack([np.eye(D), -np.eye(D)])
         for label in labels
     ]
@@ -85,6 +61,6 @@ def test_who_is_not_ready_is_left_out_and_counts_as_split():
     outcome = poll(Without(local), plan(quorum=0.6))
     assert set(outcome.left_out) == {"p3"}
     assert "p3" not in outcome.receipts
-    assert [one.books.ledger.spent("test") for one in local] == [1.0] * 3 + [0.0] + [1.0] * 2
+    assert [one.books.ledger.spent("test") for one in local] == [1.0] * 3 + [0.0] + [1.0] * 5
     with pytest.raises(QuorumMissed):
         poll(Without(parties()), plan(quorum=1.0))

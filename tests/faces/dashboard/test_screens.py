@@ -8,7 +8,7 @@ import pytest
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from tests.faces.dashboard.conftest import visit
-from tests.faces.dashboard.world import WORDS
+from tests.faces.dashboard.world import WORDS, poison
 from tests.world import Page
 
 PAYLOADS = (
@@ -85,15 +85,7 @@ def test_what_is_not_there_is_said(visitor):
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_a_hostile_study_runs_nothing(world, payload):
-    quoted = payload.replace("\\", "\\\\").replace('"', '\\"')
-    text = world.study.read_text()
-    text = re.sub(r'title = ".*"', lambda _: f'title = "{quoted}"', text)
-    text = re.sub(r'purpose = ".*"', lambda _: f'purpose = "{quoted}"', text)
-    text = re.sub(r'unit = "patient"', lambda _: f'unit = "{quoted}"', text)
-    text = text.replace("[data]\n", f'justification = "{quoted}"\n\n[data]\n')
-    text = text.replace('column = "diabetes"', f'column = "label {quoted}"')
-    text = text.replace("smoker = {", f'"{quoted}" = {{').replace('"never"', f'"{quoted}"')
-    world.study.write_text(text)
+    poison(world.study, payload)
     visitor = visit(world.root).enter()
     for address in ("/", "/studies", visitor.link("/studies", r"/studies/\w+/main")):
         page = Page(visitor.text(address))

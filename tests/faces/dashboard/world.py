@@ -1,5 +1,6 @@
 """Folders of an organisation with invented patients: what the dashboard is shown in tests."""
 
+import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,6 +52,18 @@ class World:
     @property
     def live(self) -> Path:
         return self.root / "coordinator"
+
+
+def poison(study: Path, payload: str) -> None:
+    """Write a payload wherever a study has words of somebody's."""
+    quoted = payload.replace("\\", "\\\\").replace('"', '\\"')
+    text = study.read_text()
+    for key, old in (("title", ".*"), ("purpose", ".*"), ("unit", "patient")):
+        text = re.sub(rf'{key} = "{old}"', lambda _, key=key: f'{key} = "{quoted}"', text)
+    text = text.replace("[data]\n", f'justification = "{quoted}"\n\n[data]\n')
+    text = text.replace('column = "diabetes"', f'column = "label {quoted}"')
+    text = text.replace("smoker = {", f'"{quoted}" = {{').replace('"never"', f'"{quoted}"')
+    study.write_text(text)
 
 
 def build(root: Path) -> World:

@@ -1,9 +1,11 @@
 import re
+from dataclasses import replace
 
 import pytest
 
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit
-from confrere.release import Adversary, Approval, CardNotes, Curator, Utility, card_page
+from confrere.release import Adversary, CardNotes, Utility, card_page
+from tests.faces.release.test_release_card import NOTES
 from tests.world import Page
 
 SECTIONS = [
@@ -29,18 +31,9 @@ def test_who_is_not_protected_is_told_in_capitals(release):
 
 
 def test_a_full_card_is_told_in_full(make_release, ledger):
-    notes = CardNotes(
-        title="Diabetes <script>alert(1)</script> & more",
-        purpose="Invite people.",
-        not_for=("denying care",),
-        curators=(Curator("Main Hospital", "office@hospital.example"),),
-        utility=(Utility("AUC", 0.8123, "a public sample", "public data", 0.8431),),
-        justification="It is useful.",
-        approvals=(Approval("A. Officer", "data protection", "2026-11-10"),),
-        study_sha256="ab" * 32,
-        replaces="cd" * 16,
-        post_processing=("averaging",),
-    )
+    utility = Utility("AUC", 0.8123, "a public sample", "public data", 0.8431)
+    title = "Diabetes <script>alert(1)</script> & more"
+    notes = replace(NOTES, title=title, utility=(utility,))
     page = card_page(make_release().describe(notes, ledger=ledger))
     assert "<script" not in page
     text = Page(page).text
@@ -55,8 +48,8 @@ def test_a_full_card_is_told_in_full(make_release, ledger):
         "ε 1.5 spent after this release, of a cap of 3",
         "not given 0.8123 0.8431",
         "a public sample (public data)",
-        "A. Officer data protection 2026-11-10",
-        "It is useful.",
+        "A. Officer data-protection officer 2026-11-10",
+        "useful by simulation",
         "denying care",
         "ab" * 32,
         "cd" * 16,
