@@ -12,33 +12,9 @@ from confrere_federation.parties.federation import LocalFederation, Round, expec
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import request_for
 
-SIZE = request_for(Size())
-
-
-@pytest.fixture
-def three(make_party):
-    return [
-        make_party(name, n, seed=k, random_state=k)
-        for k, (name, n) in enumerate([("a", 60), ("b", 45), ("c", 15)])
-    ]
-
 
 def plan(**changes):
     return Averaging(**{"frame": Frame(3), "epsilon": 1.0} | changes)
-
-
-def test_everyone_is_asked_or_those_named(three):
-    federation = LocalFederation(three)
-    assert federation.parties() == ["a", "b", "c"]
-    answers = federation._asked(Round(SIZE, tuple("abc")))
-    assert {name: int(a.arrays["size"]) for name, a in answers.items()} == {
-        "a": 60,
-        "b": 45,
-        "c": 15,
-    }
-    assert list(federation._asked(Round(SIZE, ("c",)))) == ["c"]
-    with pytest.raises(InvalidParameter):
-        federation._asked(Round(SIZE, ("nobody",)))
 
 
 def test_errors_are_codes_without_words(make_party):
@@ -60,7 +36,9 @@ def test_errors_are_codes_without_words(make_party):
         LocalFederation([poor], on_error="raise")._asked(replace(asked, to=("b",)))
 
 
-def test_parties_have_names_of_their_own(three):
-    for parties in ([three[0], three[0]], []):
+def test_parties_have_names_of_their_own(party):
+    for parties in ([party, party], []):
         with pytest.raises(InvalidParameter):
             LocalFederation(parties)
+    with pytest.raises(InvalidParameter):
+        LocalFederation([party])._asked(Round(request_for(Size()), ("nobody",)))

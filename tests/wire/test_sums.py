@@ -148,25 +148,3 @@ def test_a_request_that_does_not_follow_is_refused(tmp_path):
     ):
         told = there.share("a", [], evidence, request=bad)
         assert told in ("OperationRefused:request", "InvalidMessage")
-
-
-def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatch):
-    there = Summers(tmp_path, plan=ROUNDS)
-    evidence = there.begun()
-    roster = [there.announcement(name, evidence) for name in FOUR]
-
-    def fail(masks, vector):
-        raise MemoryError
-
-    with monkeypatch.context() as patch:
-        patch.setattr("confrere_federation.parties.masks.Masks.hide", fail)
-        assert there.share("a", roster, evidence) == "InternalError"
-    assert there.spent("a") == 1.0
-    # Nothing of the vector is on disk, and the same try gives nothing any more.
-    assert there.operation not in {o for o, _ in _kept(there, "a")}
-    assert there.share("a", roster, evidence) == "FederationError"
-    assert there.spent("a") == 1.0
-
-
-def _kept(there, name):
-    return there.local(name, there.approval(name)).books.answers.kept(there.run)

@@ -82,29 +82,6 @@ def clustered(rng, n, n_classes):
     return centres[place] / 4 + rng.normal(size=(n, 6)) / 12, place % n_classes
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("trust", ["coordinator", "sum"])
-def test_classes_of_clusters_are_learned_where_others_hardly_begin(n_classes, trust):
-    rng = np.random.default_rng(0)
-    X, y = clustered(rng, 900, n_classes)
-    public, _ = clustered(rng, 400, n_classes)
-    test, truth = clustered(rng, 1000, n_classes)
-    scores = {}
-    for method in ("cells", "statistic"):
-        model = MultipartyClassifier(
-            method=method,
-            epsilon=0.5,
-            classes=range(n_classes),
-            trust=trust,
-            random_state=1,
-            collusion_threshold=1,
-        ).fit(X, y, party=np.repeat(np.arange(300), 3), auxiliary=public)
-        scores[method] = model.score(test, truth)
-    assert scores["cells"] > 0.8
-    if n_classes > 2:
-        assert scores["cells"] > scores["statistic"] + 0.1
-
-
 def test_rows_of_any_length_move_nothing_else():
     """Only where a row lies counts: a row that is a thousand times longer is one row."""
     rng = np.random.default_rng(2)
