@@ -52,10 +52,6 @@ def cell(column, value):
     return on(table, schema=SCHEMA)
 
 
-def file(content):
-    return lambda _: Path("rows.csv").write_bytes(content) and open_table("rows.csv").whole()
-
-
 def around(wrap):
     return lambda ledger: wrap(PrivateLogisticRegression(budget=ledger["patients"]))
 
@@ -99,10 +95,7 @@ PYTHON = {
     "undeclared value": (cell("smoker", SECRET), "'smoker'", "declare it"),
     "missing label": (cell("ill", None), "'ill'", "drop them by a rule"),
     "positive value that no row has": (on(TABLE, schema=UPPER), "'ill'", "declare it"),
-    "latin-1": (file("é".encode("latin-1")), "rows.csv", 'encoding = "cp1252"'),
-    "a workbook": (file(b"PK\x03\x04" + bytes(200)), "rows.csv", "save it as CSV or Parquet"),
     "undeclared label": (cell("ill", SECRET), "'ill'", "declare it"),
-    "no header": (file(b"41.5,never,yes\n"), "first line of rows.csv", r'header = \["age"'),
     "no file": (lambda _: open_table("none.csv"), "none.csv", "No such file"),
     "source not there": (on(X, Y, TransferClassifier, source="main"), "'main'", "give the path"),
     "parts": (on(X, Y, SampleStackingClassifier, n_groups=999), "n_groups", "ask for fewer"),

@@ -14,7 +14,6 @@ from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere_federation.commands import party
 from confrere_federation.engines import line as engine
-from confrere_federation.progress import private
 from confrere_federation.studies.running import refuse_study
 from confrere_federation.studies.study_file import gather_locals, read_study
 from tests.wire.homes import open_kits
@@ -138,8 +137,6 @@ def test_rows_are_in_memory_only(line, prepared, sessions):
         "party.lock",
         "status.json",
     ]
-    with private(Path("nodes/main"), "party"):
-        assert "another party" in line(*_party("main"), code=6).stderr
 
 
 def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch):

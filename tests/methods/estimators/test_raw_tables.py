@@ -123,9 +123,3 @@ def test_a_forged_encoder_is_found(tmp_path):
     document["encoder"]["labels"] = ["sick", "well"]
     with pytest.raises(InvalidRelease, match="labels"):
         read_model(document)
-
-
-def test_an_undeclared_column_is_not_looked_at():
-    more = TABLE.assign(name="S3CRET")
-    model = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(more)
-    assert model.predict(more).tolist() == model.predict(TABLE).tolist()

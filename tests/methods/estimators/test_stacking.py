@@ -15,7 +15,6 @@ from confrere import (
 )
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Promised
-from confrere.methods.stacks import allocate
 from confrere.release import load_release
 
 matplotlib.use("Agg")
@@ -102,12 +101,6 @@ def test_one_ledger_entry_has_the_levels_apart():
     assert entry.event.parts == (Promised(0.5), Promised(0.5))
     assert entry.event.split == "seeded permutation"
     assert "disjoint parts, split seeded permutation" in model.guarantee_.assumptions
-
-
-def test_weights_of_groups_meet_their_constraints():
-    importance = np.array([6.0, 3.0, 1.0])
-    assert allocate(importance, clipping="separate").sum() == pytest.approx(1)
-    np.testing.assert_allclose(allocate(importance, clipping="joint") ** 2, [0.6, 0.3, 0.1])
 
 
 #: Of several classes, and with a delta: learned, released, refused.

@@ -54,13 +54,6 @@ def only(report):
     return found
 
 
-def test_a_table_as_declared_has_nothing_to_look_at(schema):
-    report = data_report(schema, patients())
-    assert report.plain
-    assert (report.rows, report.used) == (ROWS, ROWS)
-    assert [one.column for one in report.columns] == list(schema.columns)
-
-
 @pytest.mark.parametrize("column", ["age", "trestbps", "chol", "glucose"])
 def test_another_unit_is_outside_the_bounds_or_far_from_the_mean(schema, column):
     table = patients()
