@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives import serialization
 
 from confrere import Guarantee, Ledger
 from confrere.arrays import Floats
-from confrere.assurance.audit.adversary import Comparison
+from confrere.assurance.audit.adversary import LOGISTIC, Comparison
+from confrere.assurance.audit.densities import log_det, pull
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import Columns, Objective, RowCount
@@ -90,6 +91,13 @@ def unit_rows(n: int, d: int, seed: int = 0, flat: float = 1.0) -> Floats:
     """Return rows of the ball, which later columns make ``flat``."""
     X = np.random.default_rng(seed).normal(size=(n, d)) * np.geomspace(1, flat, d)
     return 0.999 * X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+
+
+def log_density(w, X, y, *, rho, ridge, centre=0.0, loss=LOGISTIC) -> float:
+    """Return ``-rho ||b(w)|| + log det A(w)`` for dense rows and noise of the L2 norm."""
+    w = np.ravel(np.asarray(w, dtype=np.float64))
+    b = pull(loss, w, X, y) + ridge * (w - np.ravel(centre))
+    return float(-rho * np.linalg.norm(b) + log_det(loss, w, X, y, ridge))
 
 
 def opposed_case(d: int, *, tilt: float, tilt_second: float, size: float) -> Comparison:

@@ -18,10 +18,13 @@ from confrere.kernel.losses import Logistic, Softmax
 #: Every value of every dimension. Whether a method has it is asked of the method itself.
 VALUES = {
     "relation": [str(relation) for relation in RELATIONS],
-    "classes": [2, 3, 4],
+    "classes": [0, 2, 3, 4],
     "geometry": ["ball", "body", "joint", "apart", "bodies"],
     "delta": [False, True],
-    "option": ["", "check", "reserve", "rounds", "sum", "party", "contrast", "by", "products"],
+    "option": [
+        *("", "check", "reserve", "rounds", "sum", "party", "contrast", "by", "products"),
+        *("huber", "cap"),
+    ],
 }
 
 

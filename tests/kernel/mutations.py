@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from confrere import outcomes
 from confrere.assurance import evaluation
 from confrere.assurance.audited import WHOLE_FITS
 from confrere.assurance.table import COMPARED, ROWS, audit_row
@@ -255,6 +256,25 @@ def _constant_source(patch: Patch) -> None:
 def _half_counted(patch: Patch) -> None:
     real = measurements.discrete_laplace
     patch(measurements, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
+
+
+#: Of rows of the audit's table.
+_NUMBERS = {"classes": 0, "geometry": "ball"}
+
+
+def _means_beyond_the_cap(patch: Patch) -> None:
+    ends = "out=scores), out=scores)\n    return np.minimum(scores, self.cap, out=scores)"
+    at_cap, beyond = (
+        f"math.log(self.cap), {ends}",
+        "9.0, out=scores), out=scores)\n    return scores",
+    )
+    _edited("outcomes.losses:Poisson._means", at_cap, beyond)(patch)
+
+
+def _counts_beyond_the_largest(patch: Patch) -> None:
+    clipped = "np.clip(self.numbers(cells, self.column), 0.0, self.most)"
+    _edited("outcomes.kinds:Count.encode", clipped, clipped.replace("self.most", "9.0"))(patch)
+    patch(outcomes.Poisson, "check_labels", lambda self, labels: None)
 
 
 def _changed_cells(patch: Patch, **changes: Any) -> None:
@@ -723,6 +743,44 @@ MUTATIONS = {
         "of releases from the same records the dearest counts",
         _edited("ledger.compose:Together.guarantee", "(self.parts, added,", "(self.parts, max,"),
         *_found("total", "ratio"),
+    ),
+    "numbers: width": Mutation(
+        "a residual of log-cosh is a tenth longer than its width",
+        _edited(
+            "outcomes.losses:LogCosh.residuals",
+            "scores *= self.width",
+            "scores *= 1.1 * self.width",
+        ),
+        *_found("linear", "theorem", row=_NUMBERS),
+    ),
+    "numbers: curvature of Huber's loss": Mutation(
+        "the curvature of Huber's loss is not paid for",
+        _edited("outcomes.losses:Huber.going", "+ math.log1p(1 / m)", ""),
+        *_found("linear", "ratio", row=_NUMBERS | {"option": "huber"}),
+    ),
+    "counts: curvature at the cap": Mutation(
+        "where a cap is above all counts the curvature at it is not paid for",
+        _edited("outcomes.losses:Poisson.going", "r * self.cap + math.log1p(self.cap / m)", "0.0"),
+        *_found("poisson", "ratio", row=_NUMBERS | {"option": "cap"}),
+    ),
+    "counts: no cap": Mutation(
+        "means go on beyond the cap, and the loss bends as they do",
+        _means_beyond_the_cap,
+        *_found("poisson", "theorem, ratio", row=_NUMBERS),
+    ),
+    "counts: corners": Mutation(
+        "with a delta, counts and means are taken for equally long",
+        _edited(
+            "outcomes.losses:OneScore.moves",
+            "for a in self.ends for b in self.ends",
+            "for a, b in zip(self.ends, self.ends[::-1])",
+        ),
+        *_found("poisson", "theorem, ratio", row=_NUMBERS | {"delta": True}),
+    ),
+    "counts: beyond the largest": Mutation(
+        "counts above the largest are taken as they are, and no loss looks at them",
+        _counts_beyond_the_largest,
+        *_found("poisson", "ratio", row=_NUMBERS),
     ),
     "draw before paying": Mutation(
         "noise is drawn before the charge", _draw_before_paying, *_found("plr", "charging contract")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere import PrivateLogisticRegression
-from confrere.assurance.audit.adversary import log_density, random_unit
+from confrere.assurance.audit.adversary import random_unit
 from confrere.data.frame import BoundedRows, into_ball
 from confrere.estimators import designed
 from confrere.kernel import losses, norms
@@ -16,7 +16,7 @@ from confrere.kernel.norms import L2
 from confrere.methods import PublicFacts
 from confrere.methods.allowance import pure_rate
 from confrere.simulation import SeededSource
-from tests.world import forget, opposed_case
+from tests.world import forget, log_density, opposed_case
 
 ABOVE = 1 + 1e-9
 MADE = BoundedRows.__init__

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.assurance.audit.adversary import log_density
 from confrere.kernel.norms import L2
 from confrere.simulation import SeededSource
-from tests.world import ball, groups
+from tests.world import ball, groups, log_density
 
 X = np.array([[0.9], [-0.4], [1.0], [0.2]])
 Y = np.array([1.0, 1.0, -1.0, 1.0])

@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from confrere import CollaborativeClassifier
-from confrere.assurance.audit.adversary import log_density
 from confrere.data.frame import Frame
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1
@@ -14,7 +13,7 @@ from confrere.simulation import SeededSource
 from confrere.solver.descent import curvature, residual
 from confrere.solver.quadratic import pack
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa
-from tests.world import ball
+from tests.world import ball, log_density
 
 CONFIDENCE = 0.999
 ABOVE = 1 + 1e-9

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from confrere.assurance.audit.adversary import Comparison, log_density, random_unit
+from confrere.assurance.audit.adversary import Comparison, random_unit
 from confrere.errors import CalibrationError
 from confrere.kernel.accountants import Exposure, gaussian_delta
 from confrere.kernel.guarantee import Neighbours
@@ -17,7 +17,7 @@ from confrere.kernel.norms import L2
 from confrere.methods.allowance import pure_rate
 from confrere.methods.stacks import split_rows
 from tests.kernel.test_geometry import body_of
-from tests.world import RELATIONS, groups, opposed_case, row_count
+from tests.world import RELATIONS, groups, log_density, opposed_case, row_count
 
 #: Into how many parts joint clipping divides a row's squared length, in these tests.
 PARTS = 20

@@ -179,6 +179,8 @@ _OTHERS = {
     "table1": "who the records are about, in counts",
     "evaluate": "how good a model is, in counts",
     "infer": "what intervals of coefficients ask of the records",
+    "linear": "private linear regression",
+    "poisson": "private Poisson regression",
     "total": "what several releases promise together",
 }
 

@@ -32,7 +32,7 @@ from typing_extensions import override
 from confrere.data.features import Form, Number
 from confrere.data.frame import Frame
 from confrere.data.schema import PublicSchema
-from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.kernel.measurements import Objective, Point
@@ -76,9 +76,6 @@ from confrere.methods.votes import (
 )
 from confrere.trust import OWN_NOISE, Trust
 from confrere.views import Pairs, Panel, Shown, Span
-
-#: Most records that :meth:`Forecast.samples_for_excess` looks for.
-_MOST_SAMPLES = 10**12
 
 #: Of a picture.
 _EPSILONS = np.geomspace(0.05, 10, 16)
@@ -159,23 +156,6 @@ class Forecast(Shown):
         ``||b||^2 / (2 L n)`` at the noise's quantile; true with probability ``1 - delta``.
         """
         return float(self.noise(1 - delta) ** 2 / (2 * self.act.ridge * self.n_samples))
-
-    def samples_for_excess(self, excess: float, delta: float = 0.01) -> int:
-        """Return the fewest records per party at which :meth:`excess` is at most ``excess``."""
-        check_positive(excess, "excess")
-        low, high = 0, self.n_samples
-
-        def enough(n: int) -> bool:
-            return replace(self, n_samples=n).excess(delta) <= excess
-
-        while not enough(high):
-            low, high = high, 4 * high
-            if high > _MOST_SAMPLES:
-                raise CalibrationError("no number of records brings the excess that low.")
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
 
     @property
     def _sizes(self) -> str:

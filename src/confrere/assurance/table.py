@@ -57,6 +57,7 @@ from confrere.methods.design import AddRemove
 from confrere.methods.plan import Plan, Term
 from confrere.methods.priors import CheckedPlan, PriorCheck
 from confrere.methods.sums import CountedSum, GradientRounds
+from confrere.outcomes import Count, PrivateLinearRegression, PrivatePoissonRegression, Quantity
 from confrere.simulation import SeededSource
 
 COMPARED = ("ratio", "noise", "theorem", "price")
@@ -89,14 +90,15 @@ class AuditCase:
     method: str  #: Of the catalogue, or of :data:`OTHERS`
     law: str  #: Of the noise, by its name; checked against what runs
     relation: str = "replace-one"  #: Which change is hidden
-    classes: int = 2  #: How many labels there are
+    classes: int = 2  #: How many labels there are; 0 where they are numbers
     #: Of the rows: a ``ball``, a ``body`` of three groups of columns; of a stack over features
     #: groups that share a row's length (``joint``), that do not (``apart``), or a body each.
     geometry: str = "ball"
     delta: bool = False  #: Whether a delta is offered
     #: What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise of
     #: the parties' own (``sum``), whole parties hidden (``party``); of an evaluation subgroups
-    #: (``by``), of intervals a pair that the second question tells apart (``products``).
+    #: (``by``), of intervals a pair that the second question tells apart (``products``); of numbers
+    #: ``huber``'s loss, or a ``cap`` above all counts.
     option: str = ""
 
     @property
@@ -116,7 +118,7 @@ class AuditCase:
         return self.method, self.relation, self.classes, self.geometry, self.delta, self.option
 
     def __str__(self) -> str:
-        told = f"{self.method}, {self.relation}, {self.classes} classes, {self.geometry}"
+        told = f"{self.method}, {self.relation}, {self.classes or 'no'} classes, {self.geometry}"
         return told + (", delta" if self.delta else "") + (f", {self.option}" * bool(self.option))
 
 
@@ -225,6 +227,11 @@ _LINES: list[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[st
     ("evaluate", _ONE, _LAPLACE, "ball", False, ("",)),
     ("evaluate", _ONE, _TWO_LAPLACE, "body", False, ("", "by")),
     ("infer", _ONE, _TWO_LAPLACE, "body", False, ("", "products")),
+    *(
+        (method, _RELATIONS, {0: law}, geometry, law == "Gaussian", ("", option))
+        for method, option in (("linear", "huber"), ("poisson", "cap"))
+        for law, geometry in (("L2", "ball"), ("Gaussian", "ball"), ("Max", "body"))
+    ),
     ("total", _ONE, {2: "L2"}, "ball", False, ("",)),
     ("total", _ONE, {2: "Gaussian"}, "ball", True, ("",)),
 ]
@@ -263,6 +270,8 @@ def sides_of(
     """Return what a row's method would run on two neighbours; raise where it is not offered."""
     if row.method in OTHERS:
         return OTHERS[row.method](row, epsilon)
+    if not row.classes:
+        raise InvalidParameter(f"numbers are not offered by {row.method}.")
     estimator = _estimator(row, epsilon)
     first, second = _neighbours(row)
     (plan, one), (_, other) = (prepared(estimator, data) for data in (first, second))
@@ -485,9 +494,39 @@ def _infer(row: AuditCase, epsilon: float) -> Sides:
     return _heard(lambda table, one: asked(table, random_state=one).guarantee, *tables)
 
 
+#: Of numbers the class and its outcome, and by option a setting.
+_QUANTITY = Quantity("y", bounds=(-1, 3), sd=1)
+_COUNT = Count("y", most=4, exposure="time", exposures=(0.5, 2))
+_NUMBERS: dict[str, tuple[Callable[..., object], Quantity | Count, dict[str, tuple[str, object]]]]
+_NUMBERS = {
+    "linear": (PrivateLinearRegression, _QUANTITY, {"huber": ("loss", "huber")}),
+    "poisson": (PrivatePoissonRegression, _COUNT, {"cap": ("cap", 6.0)}),
+}
+
+
+def _numbers(row: AuditCase, epsilon: float) -> Sides:
+    """Return fits to two tables whose numbers are beyond all bounds; one record differs."""
+    face, outcome, options = _NUMBERS[row.method]
+    known = row.geometry == "ball" or (row.geometry == "body" and not row.delta)
+    if row.classes or not known or row.option not in ("", *options):
+        raise InvalidParameter(f"{row} is not offered.")
+    settings = dict([options[row.option]] if row.option else [])
+    settings |= {"geometry": "schema" if row.declared else "l2"}
+    if row.relation == "add-remove":
+        settings |= {"neighbours": AddRemove(_RECORDS)}
+    model = face(epsilon, replace(_SCHEMA, outcome=outcome), delta=_DELTA * row.delta, **settings)
+    found = []
+    for data in _neighbours(replace(row, method="plr", classes=2, geometry="body")):
+        far = np.resize([1e9, -1e9], len(data["y"]))
+        table = data["X"].append_column("y", pa.array(far)).append_column("time", pa.array(far))
+        found.append(prepared(model, {"X": table, "y": None}))
+    return Sides(found[0][0], *(_terms(*each) for each in found))
+
+
 #: What releases and is no method of the catalogue; ``total`` composes releases.
 OTHERS: dict[str, Callable[[AuditCase, float], Sides]]
 OTHERS = {"table1": _table1, "evaluate": _evaluate, "infer": _infer}
+OTHERS |= dict.fromkeys(_NUMBERS, _numbers)
 
 
 # --- what is compared -----------------------------------------------------------------------------
@@ -527,9 +566,8 @@ def audit_row(
         except NotInstalled as error:
             return RowAudit(row, {}, f"not compared: {error}", time.process_time() - start)
         if found:
-            share, where = max(found)
-            shares[name] = share
-            worst = max(worst, (share, f"{name}: {where}"))
+            shares[name], where = max(found)
+            worst = max(worst, (shares[name], f"{name}: {where}"))
     return RowAudit(row, shares, worst[1], time.process_time() - start)
 
 

@@ -106,9 +106,14 @@ def tries_let_through(mechanism: SecureSum) -> int:
 def _delta_of(mechanism: Objective, epsilon: float) -> float:
     """Sum delta over all corners of the residuals of the records that change."""
     k, ridge, sigma = mechanism.loss.n_classes, mechanism.act.ridge, 1 / mechanism.act.law.rate
-    if k == 2:
+    if not k:  # of numbers: residuals go from end to end, whatever a label is
+        jacobian = math.log1p(mechanism.loss.bend / ridge)
+        y, residuals = SOLVER.curves(mechanism.loss).extreme_labels, mechanism.loss.residuals
+        found = [residuals(np.full((1, 1, len(y)), far), y) for far in (-1e6, 1e6)]
+        gradients: list[Any] = [np.array([np.min(found)]), np.array([np.max(found)])]
+    elif k == 2:
         jacobian = math.log1p(0.25 / ridge)
-        gradients: list[Any] = [np.array([residual]) for residual in (0.0, mechanism.loss.slope)]
+        gradients = [np.array([residual]) for residual in (0.0, mechanism.loss.slope)]
     else:
         jacobian = (k - 1) * math.log1p(1 / (k * ridge))
         gradients = [vertex - np.eye(k)[0] for vertex in np.eye(k)]

@@ -1,13 +1,12 @@
 """Plans against draws of the real noise, and against what the estimators run."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from confrere import Ledger, PrivateLogisticRegression
-from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.methods import PublicFacts
 from confrere.planning import choose, plan, plan_schema, plan_votes, privacy_cost
@@ -77,14 +76,6 @@ def test_the_excess_bound_holds_on_data():
         above.append((objective(w) - best) / 300)
     assert np.mean(np.array(above) <= made.excess(0.1)) >= 0.9
     assert max(above) > 0.02 * made.excess(0.1)
-
-
-def test_samples_for_an_excess():
-    made = plan(n_samples=1000, n_features=8, epsilon=0.5)
-    n = made.samples_for_excess(0.02)
-    assert replace(made, n_samples=n).excess() <= 0.02 < replace(made, n_samples=n - 1).excess()
-    with pytest.raises(CalibrationError):
-        made.samples_for_excess(1e-12)
 
 
 WRONG = {

@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from confrere.arrays import Floats, sum_zero_basis
 from confrere.assurance.audit.densities import log_det, norms_of, pull
@@ -28,22 +28,6 @@ from confrere.methods.allowance import SOLVER
 LEADS = np.linspace(-2, 12, 29)
 
 LOGISTIC = Logistic()
-
-
-def log_density(
-    w: ArrayLike,
-    X: Floats,
-    y: Labels,
-    *,
-    rho: float,
-    ridge: float,
-    centre: Floats | float = 0.0,
-    loss: Loss = LOGISTIC,
-) -> float:
-    """Return ``-rho ||b(w)|| + log det A(w)`` for dense rows and noise of the L2 norm."""
-    w = np.ravel(np.asarray(w, dtype=np.float64))
-    b = pull(loss, w, X, y) + ridge * (w - np.ravel(centre))
-    return float(-rho * np.linalg.norm(b) + log_det(loss, w, X, y, ridge))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +24,6 @@ from confrere.assurance.audit.estimator import prepared
 from confrere.assurance.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Labels
 from confrere.kernel.measurements import TOLERANCE, Act, Objective
 from confrere.kernel.norms import L2, Gaussian, row_norms
 from confrere.methods.allowance import SOLVER
@@ -155,17 +155,17 @@ def gaussian_move(
     d, scores = act.norm.size, act.loss.n_scores
     draws = act.law.draw(SeededSource(0), 16) / act.ridge
     first, other, towards = opposed_rows(act.norm)
-    labels: Labels = np.array([0, 0]) if scores > 1 else np.array([1, 1])
+    labels = SOLVER.curves(act.loss).extreme_labels
+    pairs = list(zip(labels, labels, strict=True)) if scores == 1 else [(0, 0)]
     person = scores > 1 and not act.loss.n_classes
     if person:  # all events are expected at the end: one lives to it, and one's event is before
         first = other = persons(act.norm, act.loss.tie.share)[0]
-        labels = SOLVER.curves(act.loss).extreme_labels[[-1, -2]]
+        pairs = [(labels[-1], labels[-2])]
     if relation is Neighbours.ADD_REMOVE:
         other = np.zeros(d)
-    most = 0.0
-    for lead in (0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())):
-        far = lead / length * towards
-        centre = -far
+    most, lead = 0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())
+    for score, told in itertools.product((-lead, 0.0, lead), pairs):
+        centre = far = score / length * towards
         if person:
             centre = np.append(np.zeros(d - 1), np.where(np.arange(scores) < scores - 1, -60, 18))
             centre[d - 1 :] /= first[-1]
@@ -174,8 +174,8 @@ def gaussian_move(
             centre[-1] = far
         at = [centre.ravel() + noise for noise in draws]
         one, another = (
-            PerturbedTerm(length * x[None], labels[[k]], replace(act, centre=centre))
-            for k, x in enumerate((first, other))
+            PerturbedTerm(length * x[None], np.array([label]), replace(act, centre=centre))
+            for x, label in zip((first, other), told, strict=True)
         )
         most = max(most, _least_move(one, another, at))
     return most
