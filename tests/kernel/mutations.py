@@ -611,8 +611,8 @@ MUTATIONS = {
         "groups with a body each have 1.2 of their rate",
         _edited(
             "kernel.measurements:Objective.acts",
-            "Pure(block.norm, self.rate * block.weight,",
-            "Pure(block.norm, min(1.2 * block.weight, 1) * self.rate,",
+            "Pure(norm, self.rate * block.weight,",
+            "Pure(norm, min(1.2 * block.weight, 1) * self.rate,",
         ),
         *_found("pst-f", "ratio", row={"geometry": "bodies"}),
     ),
