@@ -96,9 +96,8 @@ class AuditCase:
     geometry: str = "ball"
     delta: bool = False  #: Whether a delta is offered
     #: What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise of
-    #: the parties' own (``sum``), whole parties hidden (``party``); of an evaluation subgroups
-    #: (``by``), of intervals a pair that the second question tells apart (``products``); of numbers
-    #: ``huber``'s loss, or a ``cap`` above all counts.
+    #: the parties' own (``sum``), whole parties hidden (``party``), an evaluation's subgroups
+    #: (``by``), intervals' second question (``products``), ``huber``'s loss, a high ``cap``.
     option: str = ""
 
     @property
@@ -494,13 +493,13 @@ def _infer(row: AuditCase, epsilon: float) -> Sides:
     return _heard(lambda table, one: asked(table, random_state=one).guarantee, *tables)
 
 
-#: Of numbers the class and its outcome, and by option a setting.
+#: Of numbers the class and its outcome, and by option settings.
 _QUANTITY = Quantity("y", bounds=(-1, 3), sd=1)
 _COUNT = Count("y", most=4, exposure="time", exposures=(0.5, 2))
-_NUMBERS: dict[str, tuple[Callable[..., object], Quantity | Count, dict[str, tuple[str, object]]]]
+_NUMBERS: dict[str, tuple[Callable[..., object], Quantity | Count, dict[str, dict[str, object]]]]
 _NUMBERS = {
-    "linear": (PrivateLinearRegression, _QUANTITY, {"huber": ("loss", "huber")}),
-    "poisson": (PrivatePoissonRegression, _COUNT, {"cap": ("cap", 6.0)}),
+    "linear": (PrivateLinearRegression, _QUANTITY, {"": {}, "huber": {"loss": "huber"}}),
+    "poisson": (PrivatePoissonRegression, _COUNT, {"": {}, "cap": {"cap": 6.0}}),
 }
 
 
@@ -508,10 +507,9 @@ def _numbers(row: AuditCase, epsilon: float) -> Sides:
     """Return fits to two tables whose numbers are beyond all bounds; one record differs."""
     face, outcome, options = _NUMBERS[row.method]
     known = row.geometry == "ball" or (row.geometry == "body" and not row.delta)
-    if row.classes or not known or row.option not in ("", *options):
+    if row.classes or not known or row.option not in options:
         raise InvalidParameter(f"{row} is not offered.")
-    settings = dict([options[row.option]] if row.option else [])
-    settings |= {"geometry": "schema" if row.declared else "l2"}
+    settings = options[row.option] | {"geometry": "schema" if row.declared else "l2"}
     if row.relation == "add-remove":
         settings |= {"neighbours": AddRemove(_RECORDS)}
     model = face(epsilon, replace(_SCHEMA, outcome=outcome), delta=_DELTA * row.delta, **settings)
