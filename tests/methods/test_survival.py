@@ -1,6 +1,8 @@
 """Survival regression: against an independent fit, what it says, and what leaves."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from confrere import AddRemove, Ledger, PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.evaluation import evaluate
 from confrere.methods.allowance import SOLVER, problem
+from confrere.outcomes import Count, PrivateLinearRegression, PrivatePoissonRegression, Quantity
 from confrere.outcomes.pieces import PiecewiseExponential
 from confrere.outcomes.survival import concordance
 from confrere.release import load_release
@@ -103,6 +106,9 @@ def test_a_model_is_paid_for_leaves_and_says_the_same_elsewhere(tmp_path):
     model = PrivateSurvivalRegression(1.0, SCHEMA, ledger["people"]).fit(table)
     assert ledger.spent("people") == 1.0
     model.to_release().save(tmp_path / "out", allow_uncapped=True)
+    card = json.loads((tmp_path / "out/card.json").read_text())
+    assert card["product"]["title"] == "A model of kind survival"
+    assert "predictions: the loss's own link" in card["post_processing"]
     release = load_release(tmp_path / "out")
     u = release.model.decision_function(release.model.encoded(table))
     np.testing.assert_array_equal(u, model.predict(table))
@@ -112,6 +118,27 @@ def test_a_model_is_paid_for_leaves_and_says_the_same_elsewhere(tmp_path):
     for unknown in (release.to_onnx, lambda: evaluate(model, table, epsilon=0.5)):
         with pytest.raises(InvalidParameter, match="classes"):
             unknown()
+
+
+AMOUNT, COUNT = Quantity("time", bounds=(0, 20)), Count("time", most=20)
+LEARNED = {
+    PrivateSurvivalRegression: OUTCOME,
+    PrivateLinearRegression: AMOUNT,
+    PrivatePoissonRegression: COUNT,
+}
+
+
+@pytest.mark.parametrize("estimator", LEARNED)
+def test_the_program_in_every_readme_predicts_what_is_no_class(estimator, tmp_path, monkeypatch):
+    schema, ledger, scope = PublicSchema(FEATURES, outcome=LEARNED[estimator]), Ledger(), {}
+    ledger.open_account("people", epsilon=1.0)
+    release = estimator(1.0, schema, ledger["people"]).fit(cohort(400)).to_release()
+    release.save(tmp_path / "out", allow_uncapped=True)
+    monkeypatch.chdir(tmp_path / "out")
+    exec(Path("README.md").read_text().partition("```python")[2].partition("```")[0], scope)
+    for told in json.loads(Path("model.json").read_text())["test_vectors"]:
+        predicted = scope["predict"](told["row"])
+        assert predicted == (None, pytest.approx(told["probability"], rel=1e-12))
 
 
 def test_equal_seeds_give_equal_bits_wherever_times_are_read(tmp_path):

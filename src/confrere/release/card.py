@@ -518,7 +518,7 @@ def build_card(
         "release_id": release.release_id,
         "created": (created or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
         "product": {
-            "title": said.title or f"A classifier of kind {release.kind}",
+            "title": said.title or f"A model of kind {release.kind}",
             "kind": release.kind,
             "purpose": said.purpose or NOT_STATED,
             "not_for": list(said.not_for),
@@ -631,6 +631,8 @@ def _trust(spending: Spending) -> str:
 
 def processing(model: Model) -> list[str]:
     """Say how scores become probabilities, and then what happened to rows before a model."""
+    if not model.classes:
+        return ["predictions: the loss's own link", *_preprocessing(model)]
     link = model.to_dict()["link"]
     told = {"share": "shares of votes", "softmax": "softmax"}.get(str(link))
     if told is None:
@@ -646,15 +648,13 @@ def _preprocessing(model: Model) -> Iterator[str]:
         scale = facts.sigma or 1 / (facts.rho or 1.0)
         yield f"{facts.loss} loss, ridge {facts.ridge:.6g} on its sum, {facts.n_samples} rows"
         yield f"{law} noise of scale {scale:.6g} in the {norm} norm"
-    data_norm = model.facts.data_norm
-    if data_norm is not None:
+    if (data_norm := facts.data_norm) is not None:
         yield f"rows are clipped to the declared norm {data_norm:g}, which no data were asked for"
     if model.encoder is not None:
         yield f"features follow the public schema {model.encoder.schema.fingerprint()}"
         for paid in model.encoder.schema.paid:
             yield f"facts of the schema were learned from records: {_short(str(paid))}"
-    prior = model.facts.prior
-    if prior is not None:
+    if (prior := facts.prior) is not None:
         yield (
             f"learned near a prior, believed {prior.factor:.2f} times as far as it was declared: "
             f"checked on the records for epsilon {prior.epsilon:g}, standard error "
