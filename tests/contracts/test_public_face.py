@@ -24,6 +24,7 @@ def test_exports_are_sorted_and_real():
     assert list(confrere.__all__) == sorted(confrere.__all__)
     for name in confrere.__all__:
         assert getattr(confrere, name).__module__.startswith("confrere.")
+    assert re.match(r"\d+\.\d+", confrere.__version__)
 
 
 @pytest.mark.parametrize("estimator", CLASSES)
@@ -75,10 +76,6 @@ def test_risk_is_the_probability_of_the_declared_positive_side():
     risk = model.risk(pa.table(table))
     assert risk[-1] > 0.5 > risk[0]
     np.testing.assert_array_equal(risk, model.predict_proba(pa.table(table))[:, 0])
-
-
-def test_it_has_a_version():
-    assert re.match(r"\d+\.\d+", confrere.__version__)
 
 
 def constant(draw):

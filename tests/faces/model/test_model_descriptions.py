@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.errors import InvalidData, InvalidRelease
+from confrere.errors import InvalidRelease
 from confrere.model import Encoder, Facts, StackFacts, read_model
 from confrere.model.model_json import model_document, npz_bytes, read_document
 from confrere.model.strict_json import json_bytes, read_json
@@ -147,11 +147,6 @@ def test_wrong_groups_are_refused(change):
     description["groups"][0].update(change)
     with pytest.raises(InvalidRelease, match="groups"):
         read_model(description)
-
-
-def test_a_model_without_an_encoder_reads_no_raw_table():
-    with pytest.raises(InvalidData, match="encoder"):
-        linear().encoded({"a": [1.0]})
 
 
 @everything

@@ -1,6 +1,5 @@
-"""Workers, records, what is read off a model, and the picture."""
+"""Workers, records, and what is read off a model."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -9,8 +8,6 @@ from confrere.assurance.audit.estimator import released_numbers
 from confrere.audit import Pair, audit, audit_function, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.methods.design import AddRemove
-
-mpl.use("Agg")
 
 PAIR = Pair("0 and 1", 0.0, 1.0)
 

@@ -1,6 +1,5 @@
-"""Stacks over samples and over features: groups, combiners, reductions and pictures."""
+"""Stacks over samples and over features: groups, combiners and reductions."""
 
-import matplotlib
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -16,8 +15,6 @@ from confrere import (
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Promised
 from confrere.release import load_release
-
-matplotlib.use("Agg")
 
 X, Y = make_classification(
     n_samples=2000, n_features=12, n_informative=6, shuffle=False, random_state=3

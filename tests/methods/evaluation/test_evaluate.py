@@ -1,6 +1,5 @@
 """What an evaluation charges, answers and refuses."""
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,8 +12,6 @@ from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
 from confrere.evaluation import evaluate
 from confrere.schema import Label, Number
 from tests.world import each
-
-mpl.use("Agg")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 3))

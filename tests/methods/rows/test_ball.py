@@ -95,12 +95,6 @@ def test_groups_stay_inside_whatever_the_constant(constant, clipping):
         assert (squares.sum(axis=0) if clipping == "joint" else squares).max() <= 1
 
 
-def test_long_rows_are_refused_without_printing_them():
-    with pytest.raises(InvalidData) as caught:
-        certify_rows(np.array([[123.456]]))
-    assert "123" not in str(caught.value)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
 def test_what_no_norm_holds_is_refused_by_the_certificate(value):
     for rows in (np.array([[value, 1.0]]), sparse.csr_array(np.array([[value, 1.0]]))):
