@@ -20,6 +20,7 @@ from confrere.kernel.accountants import (
     gaussian_delta,
     gaussian_sigmas,
     jacobian,
+    join,
     theorem,
 )
 from confrere.kernel.guarantee import Neighbours
@@ -341,3 +342,15 @@ def test_equal_parts_of_a_row_in_equal_blocks_cost_the_most(blocks, classes, cap
     told = spent(1.0, same, weights=(n**-0.5,) * n, **facts)
     tried = found(n**-0.5, L[0], n**-0.5, alike).max()
     assert tried * (1 - 1e-12) <= told <= tried + 1e-5 * (1 + told)
+
+
+@pytest.mark.parametrize("module", ["elsewhere", "confrere.outcomes.losses", "confrere.elsewhere"])
+def test_a_loss_of_another_package_gets_no_row(module):
+    """Whatever module it says it is of: noise is priced by rows that were audited here."""
+    told = type("Huber", (Logistic,), {"__module__": module})
+    before = dict(THEOREMS)
+    with pytest.raises(InvalidParameter, match="loss must be one of confrere's own"):
+        join(told, "docs/proofs/gaussian.md")
+    with pytest.raises(TypeError):
+        THEOREMS["one", "L2", told.known_as(), "pure"] = "docs/proofs/gaussian.md"
+    assert before == THEOREMS

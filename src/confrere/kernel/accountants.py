@@ -11,8 +11,10 @@ feature_groups.md and gaussian.md.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -221,19 +223,31 @@ _PROOFS = (
     ("point", "L2", "Gaussian", "gaussian"),
 )
 
-#: Whatever is released looks here, and nobody else refuses a combination.
-THEOREMS = {
+_ROWS = {
     (released, norm, loss, law): f"docs/proofs/{page}.md"
     for released, norm, law, page in _PROOFS
     for loss in ("Logistic", "Softmax")
 }
 
+#: Whatever is released looks here, and nobody else refuses a combination.
+THEOREMS = MappingProxyType(_ROWS)
+
 
 def join(loss: type[Loss], page: str, norms: Collection[str] = ("L2", "L1", "Max")) -> None:
-    """Give a loss the rows that its page proves: of one block, with noise of these norms."""
+    """Give one of the library's own losses the rows that its page proves, of one block.
+
+    Another package's is refused: nothing admits it yet by the ratio, law, certificate and audit
+    that each row here has.
+    """
+    found = getattr(sys.modules.get(loss.__module__), loss.__name__, None)
+    if loss.__module__.partition(".")[0] != "confrere" or found is not loss:
+        raise InvalidParameter(
+            f"loss must be one of confrere's own, not {loss.known_as()}: write its proof page, "
+            "audit rows and mutations into the library, see docs/howto/add_a_mechanism.md."
+        )
     for released, norm, law, _ in _PROOFS:
         if released == "one" and norm in norms:
-            THEOREMS["one", norm, loss.known_as(), law] = page
+            _ROWS["one", norm, loss.known_as(), law] = page
 
 
 #: Why what is not in the table is not: by what is refused, in the words of whoever asked.
