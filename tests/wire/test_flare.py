@@ -22,11 +22,11 @@ from confrere.release import load_rehearsal, load_release
 from confrere_federation.engines.flare_site import ADMIN, check_site, project_files, switch
 from confrere_federation.progress import read_progress
 from confrere_federation.studies.running import make_approval
-from confrere_federation.studies.study_file import TABLE1, read_local
+from confrere_federation.studies.study_file import TABLE1, Home, read_local
 from tests.contracts.test_doors import card_of
 from tests.contracts.test_engines import PARTIES, make_example, run_between, run_here, set_up
 from tests.wire.deployment import _rows, free_ports
-from tests.wire.homes import moved_home
+from tests.wire.homes import DATASET, moved_home
 
 HOST = "localhost"
 RUNS, KILLS, ROUNDS = 3, 20, 20
@@ -215,6 +215,19 @@ def consortium(tmp_path_factory):
     made.close()
 
 
+def home_of(folder, name):
+    return Home(folder / "homes" / name)
+
+
+def state_of(folder, name):
+    return read_progress(home_of(folder, name).studies / "study" / "confrere-party")["state"]
+
+
+def entries_of(folder, name):
+    path = home_of(folder, name).ledger_of(DATASET)
+    return Ledger(path).entries() if path.exists() else []
+
+
 slow = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore")]
 
 
@@ -238,9 +251,8 @@ class TestOnFlare:
             assert release.model.to_dict() == one.release.model.to_dict()
             assert card_of(release) == card_of(one.release) == card_of(other.release)
         for party in study.payers:
-            site = folder / "sites" / party.name
-            assert read_progress(site / "confrere-party")["state"] == "released"
-            assert len(Ledger(site / f"{party.name}.ledger").entries()) == 1
+            assert state_of(folder, party.name) == "released"
+            assert len(entries_of(folder, party.name)) == 1
 
     @pytest.mark.parametrize("trust", ["own noise", "sum"])
     def test_a_table_is_the_same_on_flare_and_signed(self, example, tmp_path, consortium, trust):
@@ -255,9 +267,8 @@ class TestOnFlare:
         assert made == (there.folders[study.id] / "rehearsal.csv").read_bytes()
         assert one.table.estimates_ == there.made[0].table.estimates_
         for name in PARTIES:
-            site = folder / "sites" / name
-            assert read_progress(site / "confrere-party")["state"] == "released"
-            assert len(Ledger(site / f"{name}.ledger").entries()) == 1
+            assert state_of(folder, name) == "released"
+            assert len(entries_of(folder, name)) == 1
 
     @pytest.mark.parametrize("run", range(RUNS))
     @pytest.mark.timeout(3600)
@@ -273,7 +284,9 @@ class TestOnFlare:
         sites, seen = folder / "sites", {name: {} for name in PARTIES}
 
         def answers(name):
-            rows = _rows(sites / name / f"{name}.ledger.{name}.answers", "answered")
+            rows = _rows(
+                Path(f"{home_of(folder, name).ledger_of(DATASET)}.{name}.answers"), "answered"
+            )
             return {tuple(row["key"]): row["answer"] for row in rows}
 
         def moment():
@@ -312,12 +325,13 @@ class TestOnFlare:
         place = sites / HOST / f"confrere-out/{study.id}/{study.id}"
         release = load_release(place, require_signature_from=keys)
         for name in PARTIES:
-            entries = Ledger(sites / name / f"{name}.ledger").entries()
+            entries = entries_of(folder, name)
             assert [entry.state for entry in entries] == ["released"] * ROUNDS
             assert sum(entry.guarantee.epsilon for entry in entries) == pytest.approx(1.0)
             assert len(answers(name)) == 1 + ROUNDS
             assert seen[name].items() <= answers(name).items()  # what was given has not changed
-            had = load_release(sites / name / f"confrere-out/{study.id}/{study.id}")
+            place = home_of(folder, name).studies / "study"
+            had = load_release(place / f"confrere-out/{study.id}/{study.id}")
             assert had.release_id == release.release_id
 
     @pytest.mark.parametrize("change", [foreign_class, foreign_code])
@@ -329,4 +343,4 @@ class TestOnFlare:
         assert consortium.ended(job) != "FINISHED:COMPLETED"
         assert not (job / "owned").exists()
         for name in PARTIES:
-            assert not (folder / f"sites/{name}/{name}.ledger").exists()
+            assert not entries_of(folder, name)
