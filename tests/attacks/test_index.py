@@ -23,7 +23,7 @@ One record decides how others are read.
     no rows, or one: contracts/test_no_rows.py: a_fit_on_no_rows_looks_like_one_on_a_single_row
 A coordinator.
     made-up parties read a part of a sum: wire/study/test_peers.py: made_up_parties_get_no_part_of_a_sum
-    a table of counts by a sum that nobody approved: wire/study/test_sessions.py: a_table_by_secure_aggregation_needs_the_sum_s_trust
+    a table of counts by a sum that nobody approved: wire/study/test_sessions.py: a_policy_that_says_nothing_refuses_what_is_weaker_than_own_noise
     made-up parties pass for a small sum: wire/study/test_sessions.py: made_up_parties_do_not_pass_for_a_small_sum
     two parties with one key: wire/study/test_peers.py: two_parties_with_one_key_are_one
     un-noised answers that look like noised ones: wire/study/test_sessions.py: what_an_approver_is_shown_says_who_must_be_trusted

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from confrere.estimators import (
     designed,
 )
 from confrere.extras import extra
+from confrere.kernel.release import paying
 from confrere.release import CardNotes, Release, Utility, card_page
 
 if TYPE_CHECKING:
@@ -178,11 +180,14 @@ def _together(world: World, model: Any, ledger: Ledger) -> Release:
     X, y = _pooled(world)
     party = np.repeat([c.name for c in world], [len(c.y) for c in world])
     cost = model.privacy_cost(len(y), len(SCHEMA.feature_names))
-    purpose = "average of all organisations"
-    receipts = {c.name: ledger.charge(c.name, cost, purpose=purpose) for c in world}
-    model.set_params(budget=Ledger()).fit(X, y, party=party)
-    for receipt in receipts.values():
-        ledger.mark_released(receipt)
+    with ExitStack() as payments:
+        receipts = {
+            c.name: payments.enter_context(
+                paying(ledger, c.name, cost, purpose="average of all organisations")
+            ).receipt
+            for c in world
+        }
+        model.set_params(budget=Ledger()).fit(X, y, party=party)
     release: Release = model.to_release()
     return replace(release, receipt=None, parties=receipts)
 
