@@ -102,6 +102,8 @@ class Consortium:
             own = {
                 "PYTHONPATH": f"{path}:{os.environ.get('PYTHONPATH', '')}",
                 "CONFRERE_FLARE": str(folder / "now" / site),
+                # Every study's own, as its homes are: it knows whose ledger counts a table.
+                "CONFRERE_WITNESS": str(folder / "now" / site / "witness"),
                 "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             }
             script = ["bash", str(made / site / "startup/sub_start.sh")]
