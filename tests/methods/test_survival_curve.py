@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from confrere.errors import InvalidParameter
 from confrere.ledger import Ledger
 from confrere.outcomes.curve import SurvivalCounts
 from confrere.schema import Category
@@ -67,3 +68,8 @@ def test_any_noise_gives_curves_and_they_are_paid_for_once():
     two = [SurvivalCurve(1.0, OUTCOME, random_state=k).fit(people(500, k)) for k in (1, 2)]
     assert np.array_equal(SurvivalCurve.pooled(two).counts_, two[0].counts_ + two[1].counts_)
     assert SurvivalCurve.pooled(two).deviation_ == pytest.approx(2**0.5 * two[0].deviation_)
+    hidden = [SurvivalCurve(1.0, OUTCOME, neighbours="add-remove", random_state=k) for k in (1, 2)]
+    hidden = [each.fit(people(500, 1)) for each in hidden]
+    assert SurvivalCurve.pooled(hidden).privacy_cost() == hidden[0].privacy_cost()
+    with pytest.raises(InvalidParameter, match="neighbours"):
+        SurvivalCurve.pooled([*two, *hidden])

@@ -247,11 +247,13 @@ class SurvivalCurve(Shown):
 
         Post-processing: each has counted with noise of its own, and paid for that.
         """
-        asked = {(each.outcome, each.by) for each in curves}
+        asked = {(each.outcome, each.by, each.neighbours) for each in curves}
         if len(asked) != 1:
-            raise InvalidParameter("curves must be several, with one outcome and the same groups.")
-        ((outcome, by),) = asked
-        made = cls(max(each.epsilon for each in curves), outcome, by=by)
+            raise InvalidParameter(
+                "curves must be several, with one outcome, the same groups and neighbours."
+            )
+        ((outcome, by, neighbours),) = asked
+        made = cls(max(each.epsilon for each in curves), outcome, by=by, neighbours=neighbours)
         made.counts_ = np.sum([each.counts_ for each in curves], axis=0)
         made._draw(math.hypot(*(each.deviation_ for each in curves)))
         return made
