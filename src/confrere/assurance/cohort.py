@@ -16,10 +16,9 @@ import csv
 import io
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +37,13 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
 )
-from confrere.kernel.ledger import Terms
 from confrere.kernel.measurements import Point
-from confrere.kernel.release import Ticket, paying
-from confrere.ledger import Budget, Ledger, payer
+from confrere.ledger import Budget, Ledger, charged
 from confrere.methods.sums import STEPS
 from confrere.release.folder import TABLE, VerifiedFolder
 from confrere.release.release import check_receipt
 from confrere.release.spending import receipts_for_facts
-from confrere.simulation import Seed, SeededSource
+from confrere.simulation import Seed
 from confrere.views import Panel, Shown, Table, html
 
 THEOREM = "docs/proofs/cohort.md"
@@ -119,18 +116,6 @@ def counts(
         assumptions=ASSUMPTIONS,
     )
     return Point(promise=promise, sensitivity=sensitivity)
-
-
-def charged(
-    budget: Budget | Ledger | None,
-    guarantee: Guarantee,
-    seed: Seed | SeededSource | None,  # One makes a simulation
-    **terms: Unpack[Terms],
-) -> AbstractContextManager[Ticket]:
-    """Charge whoever pays, and let the block draw."""
-    if not (seed is None or isinstance(seed, SeededSource)):  # that one listens
-        seed = SeededSource(seed)
-    return paying(*payer(budget, guarantee), guarantee, simulation=seed, **terms)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scipy import optimize, special
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.assurance.cohort import charged, counts
+from confrere.assurance.cohort import counts
 from confrere.data.cells import declared_columns, encode_labels
 from confrere.data.features import Discrete
 from confrere.data.histograms import drawn_cells, value_names
@@ -26,7 +26,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
-from confrere.ledger import Budget, Ledger, Receipt
+from confrere.ledger import Budget, Ledger, Receipt, charged
 from confrere.ledger.compose import Together
 from confrere.model import Model
 from confrere.release import quality_digest

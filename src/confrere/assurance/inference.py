@@ -20,7 +20,7 @@ import numpy as np
 from scipy import linalg, special
 
 from confrere.arrays import Floats, Integers
-from confrere.assurance.cohort import charged, counts
+from confrere.assurance.cohort import counts
 from confrere.data.cells import declared_columns, each_column, n_rows_of
 from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag
@@ -28,7 +28,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
 from confrere.kernel.measurements import Point
-from confrere.ledger import Budget, Ledger, Receipt
+from confrere.ledger import Budget, Ledger, Receipt, charged
 from confrere.ledger.compose import Together
 from confrere.methods.geometry import factors_of
 from confrere.methods.plan import PublicFacts

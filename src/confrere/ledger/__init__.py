@@ -2,7 +2,7 @@
 
 from confrere.kernel.ledger import ChargeApproval, Receipt
 from confrere.ledger.accounts import Account, Decision, Entry, Limit
-from confrere.ledger.ledger import Budget, Ledger, LedgerReader, default_ledger, payer
+from confrere.ledger.ledger import Budget, Ledger, LedgerReader, charged, default_ledger, payer
 from confrere.ledger.witness import reset_witness, witnessed
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "LedgerReader",
     "Limit",
     "Receipt",
+    "charged",
     "default_ledger",
     "payer",
     "reset_witness",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -38,8 +39,10 @@ from confrere.kernel.ledger import (
     Terms,
     now,
 )
+from confrere.kernel.release import Ticket, paying
 from confrere.ledger import accounts as views
 from confrere.ledger.witness import store_at
+from confrere.simulation import Seed, SeededSource
 from confrere.views import Panel, Shown
 
 #: Accounts of a view at most; the rest is said to be there.
@@ -421,6 +424,18 @@ def payer(budget: Budget | Ledger | None, guarantee: Guarantee) -> tuple[Ledger,
         account = f"per {guarantee.unit}, {guarantee.neighbours}"
         book.open_account(account, unit=guarantee.unit, neighbours=guarantee.neighbours)
     return book, book.account_for(account, guarantee)
+
+
+def charged(
+    budget: Budget | Ledger | None,
+    guarantee: Guarantee,
+    seed: Seed | SeededSource | None,  # One makes a simulation
+    **terms: Unpack[Terms],
+) -> AbstractContextManager[Ticket]:
+    """Charge whoever pays, and let the block draw."""
+    if not (seed is None or isinstance(seed, SeededSource)):  # that one listens
+        seed = SeededSource(seed)
+    return paying(*payer(budget, guarantee), guarantee, simulation=seed, **terms)
 
 
 _session_ledger = cache(Ledger)

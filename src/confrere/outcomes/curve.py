@@ -34,10 +34,9 @@ from confrere.kernel.guarantee import (
     check_relation,
 )
 from confrere.kernel.measurements import Point
-from confrere.kernel.release import paying
-from confrere.ledger import Budget, Ledger, payer
+from confrere.ledger import Budget, Ledger, charged
 from confrere.outcomes.times import TimeToEvent
-from confrere.simulation import Seed, SeededSource
+from confrere.simulation import Seed
 from confrere.views import Panel, Shown, Table
 
 THEOREM = "docs/proofs/survival_curve.md"
@@ -223,15 +222,8 @@ class SurvivalCurve(Shown):
         docs/proofs/survival_curve.md.
         """
         point, guarantee = self._point, self.privacy_cost()
-        exact, seed = self._counts.sums(table), self.random_state
-        simulation = None if seed is None else SeededSource(seed)
-        paid = paying(
-            *payer(self.budget, guarantee),
-            guarantee,
-            simulation=simulation,
-            purpose="draw survival curves",
-        )
-        with paid as ticket:
+        exact, purpose = self._counts.sums(table), "draw survival curves"
+        with charged(self.budget, guarantee, self.random_state, purpose=purpose) as ticket:
             (self.counts_,) = ticket.draw(point, exact)[0]
             self.receipt_ = ticket.receipt
         self._draw(point.deviations[0])
