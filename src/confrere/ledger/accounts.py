@@ -236,10 +236,6 @@ class Decision:
         """Whether nothing may be charged for the study as long as this is the last word."""
         return self.said != "agreed"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self)
-
     def error(self) -> StudyRefused:
         """Return what is raised as long as this is the last word."""
         return StudyRefused(
@@ -297,10 +293,13 @@ def to_csv(entries: Iterable[Entry], decisions: Iterable[Decision] = ()) -> str:
         writer.writerow(inert)
 
     text = io.StringIO()
-    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for entry in entries:
-        told = _flat(entry)
+        told = entry.to_dict()
+        approval = told.pop("approval") or {}
+        told |= told.pop("guarantee") | {"approved_by": approval.get("name")}
+        told |= {name: approval.get(name) for name in ("reason", "justification")}
         write(told | {name: canonical(told[name]) for name in ("event", "origin")})
     for one in decisions:
         told = {name: getattr(one, name) for name in ("row", "time", "study", "study_sha256")}
@@ -316,19 +315,10 @@ def to_json(log: Pages) -> str:
         "ledger_id": log.ledger_id,
         "head": log.tail.hash,
         "accounts": [Account.of(log, name).to_dict() for name in log.balances],
-        "decisions": [one.to_dict() for one in decisions(log)],
+        "decisions": [asdict(one) for one in decisions(log)],
         "entries": [Entry.read(log, charge).to_dict() for charge in log.paid],
     }
     return json.dumps(document, indent=2, allow_nan=False)
-
-
-def _flat(entry: Entry) -> dict[str, Any]:
-    values = entry.to_dict()
-    values |= values.pop("guarantee")
-    approval = values.pop("approval") or {}
-    values |= {name: approval.get(name) for name in ("reason", "justification")}
-    values["approved_by"] = approval.get("name")
-    return {column: values[column] for column in _COLUMNS}
 
 
 def account_table(accounts: Iterable[Account], title: str = "") -> Table:
@@ -372,11 +362,8 @@ def together_table(accounts: Iterable[Account], together: Mapping[str, Guarantee
     """Show what all charges of an account promise together, beside their sum."""
     numbers = ("sum", "together", "delta")
     rows = [
-        (
-            one.name,
-            shown(one.spent),
-            *(("nothing", "") if found is None else (shown(found.epsilon), shown(found.delta))),
-        )
+        (one.name, shown(one.spent))
+        + (("nothing", "") if found is None else (shown(found.epsilon), shown(found.delta)))
         for one in accounts
         for found in [together[one.name]]
     ]

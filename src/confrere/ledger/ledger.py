@@ -113,20 +113,17 @@ class LedgerReader(Shown):
 
     def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
         """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges."""
-        balance = self._balance(account)
-        if balance is not None:
+        if (balance := self._balance(account)) is not None:
             counted = (balance.terms.unit, balance.terms.neighbours)
             balance.after(Guarantee(epsilon, delta, *counted), now())
 
     def spent(self, account: str | None = None) -> float:
         """Return the sum of the epsilons charged, however the charges ended."""
-        balance = self._balance(account)
-        return 0.0 if balance is None else at_least(balance.paid.epsilon)
+        return 0.0 if (one := self._balance(account)) is None else at_least(one.paid.epsilon)
 
     def left(self, account: str | None = None) -> float:
         """Return the epsilon that can still be charged; infinite without a cap."""
-        balance = self._balance(account)
-        return math.inf if balance is None else views.left_of(balance)
+        return math.inf if (one := self._balance(account)) is None else views.left_of(one)
 
     def head(self) -> str:
         """Return the hash of the last row; kept elsewhere, it shows a ledger that was cut."""
