@@ -17,6 +17,7 @@ from benchmarks import (
     bench_scale,
     bench_transfers,
     bench_trees,
+    bench_versions,
     reproduced,
 )
 from benchmarks.measured import DOCS, read_record, with_table
@@ -59,6 +60,7 @@ def tables():
         "averages": ("geometry.md", bench_averages.table_of(read_record("averages"))),
         "rivals": ("peers.md", bench_rivals.table_of(read_record("rivals"))),
         "rivals' times": ("peers.md", bench_rivals.times_of(read_record("rivals"))),
+        "versions": (bench_versions.PAGE, bench_versions.table_of(read_record("versions"))),
         **{name: ("scale.md", table) for name, table in scale.items()},
     }
 
