@@ -297,6 +297,11 @@ def _with_moments(feature: Any) -> Any:
 #: Beside an average in a body, sums in a ball are taken of so many parties of one size.
 MANY = 15
 
+#: Rows by label are taken of so many where their average keeps less than so much of the signal:
+#: from six on, of whom most are honest, a sum has less noise; above, its error is another, that it
+#: takes columns for independent.
+SIX, CLEAR = 6, 0.6
+
 _PLAIN: Form = "standardised"
 
 
@@ -342,8 +347,8 @@ def choose(
 ) -> Choice:
     """Choose how organisations learn one model; touches no data.
 
-    From declared signs; average or rows by label, whichever is expected to rank better. Never a
-    delta, or forbidden trust.
+    From declared signs; average, or rows by label of many where noise hides much. Never a delta,
+    or forbidden trust.
 
     Parameters
     ----------
@@ -390,8 +395,7 @@ def choose(
         sums = _sums(schema, rows or ball, counts, epsilon, auc, collusion_threshold)
         ways.append(sums)
         if schema is not None and rows is not None:
-            # Before experts are asked, whose word is the same to both.
-            better = rows.shown(counts).at(auc).auc > plain.auc
+            better = parties >= SIX and plain.kept < CLEAR
         elif signs or form != _PLAIN:
             better = not signs and parties >= MANY
         else:

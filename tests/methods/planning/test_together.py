@@ -28,7 +28,7 @@ def test_declared_signs_are_asked_for():
         assert found.best.expected.auc > found.ways[0].expected.auc
 
 
-def test_sums_are_taken_where_they_are_expected_to_rank_better_than_an_average():
+def test_sums_are_taken_of_many_where_their_average_loses_much_to_noise():
     few, many = [3000, 2000, 1000], [300] * 20
     for schema in (BENT, PLAIN):
         assert choose(n_samples=few, schema=schema, trust="1 of 3").best.name == "average"
@@ -39,6 +39,7 @@ def test_sums_are_taken_where_they_are_expected_to_rank_better_than_an_average()
     how = {"n_samples": many, "epsilon": 0.1, "trust": "coordinator"}
     assert choose(schema=told, **how).best.name == "sums"
     assert choose(schema=told, **how | {"epsilon": 3.0}).best.name == "average"
+    assert choose(schema=told, **how | {"n_samples": [1200] * 5}).best.name == "average"
     signed = replace(told, features=[replace(one, sign=1) for one in told.features])
     found = choose(schema=signed, **how | {"epsilon": 0.3}).best
     assert (found.name, found.settings["prior"]) == ("sums", "experts")
