@@ -281,13 +281,11 @@ EDITED = {
         a_pickled_object=saved(coef=np.array([{}], dtype=object)),
         a_shape_that_is_no_array_s=saved(coef=COEF[0], intercept=0.5),
         an_empty_archive=lambda _: b"",
-    )
-    | {"model.npz of an older release": from_old("model.npz")},
-    "before or after": in_npz(
         bytes_after_the_archive=lambda c: c + b"payload",
         bytes_before_the_archive=lambda c: b"#!/bin/sh\n" + c,
         two_archives=lambda c: c + c,
-    ),
+    )
+    | {"model.npz of an older release": from_old("model.npz")},
     "README.md is not the text": {
         "a README with a recipe of its own": in_file(
             "README.md", lambda c: c.replace(b"import json", b"import os, json")

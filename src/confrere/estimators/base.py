@@ -63,7 +63,7 @@ from confrere.methods.geometry import GAIN, OF_EXPERTS, ExpectedArea
 from confrere.methods.plan import LabelledTable, Plan, PublicFacts
 from confrere.methods.priors import encoded_by
 from confrere.model import Encoder, Model
-from confrere.model.summary import summarised
+from confrere.model.summary import Scorecard, scorecard, summarised
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
 from confrere.simulation import Seed, SeededSource
@@ -121,10 +121,8 @@ Auto = float | Literal["auto"]
 #: The doubles above zero, and below one.
 _ABOVE, _BELOW = (math.ulp(0.0), sys.float_info.max), math.nextafter(1, 0)
 _BOUND, _COUNT = "a finite number above 0", "a whole number of at least 1"
-_EACH, _RIDGES = (
-    "a number between 0 and 1, or one per group",
-    f"'auto', {_BOUND}, or a list of them",
-)
+_EACH = "a number between 0 and 1, or one per group"
+_RIDGES = f"'auto', {_BOUND}, or a list of them"
 #: A price; a probability that it does not hold.
 Epsilon = Annotated[float, check_epsilon]
 Delta = Annotated[float, numbers("in [0, 1); 0 is pure privacy", 0, _BELOW)]
@@ -565,8 +563,7 @@ def _order(model: Model) -> NDArray[np.intp]:
 
 def sorted_labels(model: Model) -> NDArray[Any]:
     """Return the names of the classes in scikit-learn's order."""
-    labels = np.asarray(model.labels)
-    return np.asarray(labels[np.argsort(labels, kind="stable")])
+    return np.asarray(np.asarray(model.labels)[_order(model)])
 
 
 def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
@@ -839,11 +836,9 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
             raise InvalidParameter("encoder: the model has one already, from its schema.")
         if not isinstance(encoder, SchemaEncoder):
             raise InvalidParameter("encoder must be a SchemaEncoder: a release carries no other.")
-        names = encoder.names
-        if len(names) != len(self.model_.features):
-            raise InvalidParameter(
-                f"encoder makes {len(names)} columns, the model reads {len(self.model_.features)}."
-            )
+        names, read = encoder.names, len(self.model_.features)
+        if len(names) != read:
+            raise InvalidParameter(f"encoder makes {len(names)} columns, the model reads {read}.")
         named = replace(self.model_, features=names)
         model = replace(named, encoder=carried(encoder, named))
         self._paying[0].note_model(self.receipt_, digest=model.digest())
@@ -1014,6 +1009,11 @@ class LinearClassifier(PrivateClassifier):
         """Return coefficients per public unit: a data frame, or without pandas its columns."""
         check_is_fitted(self)
         return summarised(self.model_).frame()
+
+    def scorecard(self, *, doubling: float = 20.0, level: float = 600.0) -> Scorecard:
+        """Return points per bin: ``doubling`` for twice the odds, ``level`` at even ones."""
+        check_is_fitted(self)
+        return scorecard(self.model_, doubling, level)
 
 
 def _coding(encoder: SchemaEncoder, label: str | None, batch: Any) -> list[NDArray[Any]]:

@@ -33,15 +33,8 @@ TOLERANCE = 1e-12
 
 
 #: What reading values that somebody else wrote may raise.
-_UNREADABLE = (
-    ConfrereError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-)
+_OF_VALUES = (AttributeError, LookupError, TypeError, ValueError)
+_UNREADABLE = (*_OF_VALUES, ArithmeticError, ConfrereError, RecursionError)
 _FACTS = TypeAdapter(Facts)
 
 
@@ -58,9 +51,7 @@ def read_model(description: dict[str, Any]) -> Model:
     except InvalidRelease:
         raise
     except _UNREADABLE:
-        raise wrong(
-            "model", "must be what to_dict() writes, whole and of the right types"
-        ) from None
+        raise wrong("model", "must be what to_dict() writes, of the right types") from None
     difference = _differing(model.to_dict(), description)
     if difference is not None:
         raise wrong(difference, "must be in the form that is written")
@@ -112,19 +103,10 @@ def _differing(own: Any, given: Any, where: str = "model") -> str | None:
     return where
 
 
-def model_document(
-    model: Model,  # What was learned
-    kind: str,  # The method's name, as in the catalogue
-) -> bytes:
-    """Return the content of ``model.json``."""
-    return json_bytes(
-        {
-            "schema": SCHEMA,
-            "kind": kind,
-            "model": model.to_dict(),
-            "test_vectors": vectors_of(model),
-        }
-    )
+def model_document(model: Model, kind: str) -> bytes:
+    """Return the content of ``model.json``; the kind is a method's name of the catalogue."""
+    told = {"schema": SCHEMA, "kind": kind, "model": model.to_dict()}
+    return json_bytes(told | {"test_vectors": vectors_of(model)})
 
 
 def read_document(content: bytes) -> tuple[str, Model]:
@@ -253,16 +235,9 @@ def npz_bytes(arrays: Mapping[str, Floats]) -> bytes:
 
 def check_npz(content: bytes, arrays: Mapping[str, Floats]) -> None:
     """Refuse an archive that holds anything else than these arrays, each once, and nothing more."""
-    expected = npz_bytes(arrays)
-    if content == expected:
-        return
-    if expected in content:
-        raise InvalidRelease(
-            "model.npz has bytes before or after its archive; releases hide nothing: do not use it."
-        )
-    raise InvalidRelease(
-        "model.npz does not hold the numbers of model.json, each once; do not use it."
-    )
+    if content != npz_bytes(arrays):
+        what = "the numbers of model.json, each once, and nothing else"
+        raise InvalidRelease(f"model.npz does not hold {what}; do not use it.")
 
 
 def _npy_bytes(array: Floats) -> bytes:

@@ -236,13 +236,11 @@ def _dense(X: Any) -> Floats:
         raise InvalidData("X must be rows of numbers; encode text columns first.") from None
 
 
-def scores(
-    # Array or CSR array of shape (n, d). As :func:`readable_rows` returns them.
-    rows: Any,
-    coef: Floats,  # Of shape (K, d). Weights.
-    intercept: Floats,  # Of shape (K,). Where the sums start; where they end for CSR rows.
-) -> Floats:
-    """Return ``intercept_k + sum_j rows[:, j] coef[k, j]``, added in that order, a column each."""
+def scores(rows: Any, coef: Floats, intercept: Floats) -> Floats:
+    """Return ``intercept_k + sum_j rows[:, j] coef[k, j]``, a column each.
+
+    Added in that order; of CSR rows, as :func:`readable_rows` returns them, the intercept last.
+    """
     coef, intercept = np.clip(coef, -LARGEST, LARGEST), np.clip(intercept, -LARGEST, LARGEST)
     if not isinstance(rows, np.ndarray):
         return np.asarray(rows @ coef.T + intercept)
@@ -323,13 +321,9 @@ class Model(ABC):
         object.__setattr__(self, "features", tuple(self.features))
         if len(self.classes) < self.link.fewest or not self.features:
             raise wrong("classes, features", "must be two classes or more, one feature or more")
-        if self.encoder is not None:
-            self._check_encoder(self.encoder)
-
-    def _check_encoder(self, encoder: Encoder) -> None:
-        if encoder.names != self.features:
+        if self.encoder is not None and self.encoder.names != self.features:
             raise wrong("features", "must be the encoded columns of the encoder")
-        if encoder.labels is not None and len(encoder.labels) != len(self.classes):
+        if len(self.labels) != len(self.classes):
             raise wrong("encoder.labels", "must be one name per class")
 
     @property
@@ -522,14 +516,10 @@ class LowLevelModel:
         return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in asdict(self).items()}
 
 
-def meta_features(
-    # Of shape (n, groups), or (n, K, groups) of K > 2 classes. A vote of several classes is
-    # one for the first of the highest scores.
-    low_scores: Floats,
-    combine: Combine = "stack",  # See :class:`Stack`
-) -> Floats:
-    """Return what the high level reads of the low level's scores.
+def meta_features(low_scores: Floats, combine: Combine = "stack") -> Floats:
+    """Return what the high level reads of the low level's scores, ``(n, groups)``.
 
+    Of K > 2 classes ``(n, K, groups)``, and a vote is for the first of the highest scores.
     Centred: probabilities without an intercept can turn the ranking of a stack around.
     """
     if combine == "vote" and low_scores.ndim == 3:

@@ -75,9 +75,8 @@ def _stacked(graph: Graph, rows: str, model: Stack) -> str:
 def _low(graph: Graph, rows: str, group: LowLevelModel) -> str:
     """Add a group's sharpened scores."""
     part = graph.add("Gather", rows, group.features.astype(np.int64), axis=1)
-    plain = graph.add(
-        "Gemm", part, np.atleast_2d(group.coef), np.atleast_1d(group.intercept), transB=1
-    )
+    coef, constant = np.atleast_2d(group.coef), np.atleast_1d(group.intercept)
+    plain = graph.add("Gemm", part, coef, constant, transB=1)
     return graph.add("Mul", graph.add("Sub", plain, group.baseline), group.sharpness)
 
 
@@ -202,14 +201,8 @@ class Graph:
         graph += _field(12, _value(self.output("label"), _INT64))
         labels = _field(1, "labels") + _field(2, json.dumps(list(model.labels)))
         texts = b"" if model.encoder is None else _field(8, _field(1, _ML) + _field(2, _ML_OPSET))
-        return (
-            _field(1, _IR_VERSION)
-            + _field(2, "confrere")
-            + _field(7, graph)
-            + _field(8, _field(1, "") + _field(2, _OPSET))
-            + texts
-            + _field(14, labels)
-        )
+        head = _field(1, _IR_VERSION) + _field(2, "confrere") + _field(7, graph)
+        return head + _field(8, _field(1, "") + _field(2, _OPSET)) + texts + _field(14, labels)
 
 
 def _value(name: str, element: int, *columns: int) -> bytes:
@@ -317,9 +310,8 @@ def _text(graph: Graph, column: Told, na: Sequence[str]) -> list[str]:
     known = {**dict.fromkeys(na, MISSING), **column["codes"]}
     count = 1 + max(column["codes"].values())
     unknown = count + 1
-    place = graph.look_up(
-        column["column"], {t: count if p == MISSING else p for t, p in known.items()}, unknown
-    )
+    codes = {text: count if place == MISSING else place for text, place in known.items()}
+    place = graph.look_up(column["column"], codes, unknown)
     if column["kind"] == "one-hot":
         places = np.arange(count, dtype=np.int64)[None, :]
         basis = graph.add("Cast", graph.add("Equal", place, places), to=_DOUBLE)

@@ -1,4 +1,4 @@
-"""What a released linear model says of every column: a table of coefficients per public unit.
+"""What a released linear model says of every column: coefficients per public unit, or points.
 
 A term is two raw rows that differ in one column: the encoder says what that does to the encoded
 columns, so logarithms, cuts and references are right by construction. All of it is post-processing
@@ -8,18 +8,22 @@ of what was released and of public facts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.encoding import SchemaEncoder, frequencies
-from confrere.data.features import Encoded, Feature, Flag, Number, Ordered
+from confrere.data.encoding import SchemaEncoder, column_scores, frequencies
+from confrere.data.features import Discrete, Encoded, Feature, Flag, Number, Ordered
+from confrere.data.histograms import value_names
+from confrere.errors import InvalidParameter
 from confrere.extras import extra, installed
-from confrere.model.models import Linear
+from confrere.model.models import Linear, Model
 from confrere.views import Panel, Shown, Table
 
 #: What coefficients may be read as, by the loss.
@@ -93,9 +97,8 @@ def _line(feature: Number | Ordered, column: Encoded, points: Floats) -> _Term:
     ends = [np.all(table[: len(points)] == table[i], axis=1) for i in (0, len(points) - 1)]
     first, last = int(np.flatnonzero(ends[0]).max()), int(np.flatnonzero(ends[1]).min())
     unit, moved = float(points[last] - points[first]), table[last] - table[first]
-    raw, logged = points, False
-    if isinstance(feature, Number) and feature.log:
-        raw, logged = feature.bounds[0] + np.expm1(points), True
+    raw = feature.raw(points) if isinstance(feature, Number) else points
+    logged = isinstance(feature, Number) and feature.log
     told = f"from {raw[first]:.4g} to {raw[last]:.4g}"
     if column.block.smooth <= 2:
         ranked = logged or isinstance(feature, Ordered)
@@ -130,12 +133,17 @@ class TermLine:
     p: float | None = None
 
 
+#: Columns of these tables that hold words.
+_WORDS = ("term", "unit_name", "column", "bin")
+
+
 @dataclass(frozen=True)
 class Summary(Shown):
     """The terms of a linear model, one after the other."""
 
     lines: tuple[TermLine, ...]
     note: str  #: What the numbers may be read as
+    title = "Model"
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the table by its columns; NaN where nothing can be said."""
@@ -156,21 +164,20 @@ class Summary(Shown):
         shown = {name: [_shown(name, x) for x in own] for name, own in self.columns().items()}
         said = {name: column for name, column in shown.items() if any(column)}
         titles = {name: name.replace("_", " ").replace("or ", "OR ") for name in said}
-        numbers = [titles[name] for name in said if name not in ("term", "unit_name")]
+        numbers = [titles[name] for name in said if name not in _WORDS]
         rows = list(zip(*said.values(), strict=True))
-        return Table(list(titles.values()), rows, right=numbers, title="Model")
+        return Table(list(titles.values()), rows, right=numbers, title=self.title)
 
     @override
     def view(self) -> Panel:
-        return Panel("Model", [self.table], self.note)
+        return Panel(self.title, [self.table], self.note)
 
 
 def _shown(name: str, value: Any) -> str:
-    if isinstance(value, str) or math.isnan(value):
-        return value if isinstance(value, str) else ""
-    return (
-        "<0.001" if name == "p" and value < 1e-3 else f"{value:{'' if name == 'unit' else '#'}.3g}"
-    )
+    if isinstance(value, str | int) or math.isnan(value):
+        return "" if isinstance(value, float) else str(value)
+    form = ".3g" if name == "unit" else "#.3g"
+    return "<0.001" if name == "p" and value < 1e-3 else f"{value:{form}}"
 
 
 def summarised(model: Linear) -> Summary:
@@ -200,3 +207,66 @@ def summarised(model: Linear) -> Summary:
         for effect in found
     ]
     return Summary(tuple(lines), LOG_ODDS if model.facts.loss == "logistic" else SCORES)
+
+
+@dataclass(frozen=True)
+class Points:
+    """How many points whoever is in a bin of a column gets."""
+
+    column: str
+    bin: str
+    points: int
+
+
+@dataclass(frozen=True)
+class Scorecard(Summary):
+    """Whole points to be added by hand: what a model says, in steps."""
+
+    lines: tuple[Points, ...]  # type: ignore[assignment]
+    title = "Scorecard"
+
+
+def scorecard(model: Model, doubling: float, level: float) -> Scorecard:
+    """Return points per bin: a bin around every knot, and one for every declared value."""
+    if not isinstance(model, Linear) or model.encoder is None or len(model.labels) != 2:
+        raise InvalidParameter("model: a scorecard needs one linear model of two sides, a schema.")
+    if model.encoder.form == "standardised":  # where long rows are shortened, no points add up
+        raise InvalidParameter('model: a scorecard needs geometry="schema".')
+    if not math.isfinite(level + 1 / (doubling or math.nan) + doubling):
+        raise InvalidParameter("doubling, level: must be finite numbers, and doubling not 0.")
+    encoder, link, lines = model.encoder.transformer(), model.link, []
+    factor = link.slope * doubling / math.log(2)
+    start = level + factor * (link.shift / link.slope + float(model.intercept[0]))
+    scores = column_scores(encoder, model.coef / encoder.norm)
+    for feature, (often, centred, mean) in zip(encoder.schema.features, scores, strict=True):
+        names, place = _bins(feature)
+        often = often + 1e-9  # what is never expected has points, too
+        total, rows = (np.bincount(place, x) for x in (often * centred[:, 0], often))
+        points = factor * (total / rows + mean)
+        start += float(points.min())
+        each = zip(names, np.rint(points - points.min()).astype(int).tolist(), strict=True)
+        lines += [Points(feature.column, *one) for one in each]
+    odds = link.probabilities(np.arange(-4.0, 5.0) * math.log(2))[:, 1]
+    shares = (f"{level + k * doubling:g}: {share:.3f}" for k, share in enumerate(odds, -4))
+    note = f"Points in all, and the probability of {model.labels[1]}: {', '.join(shares)}"
+    return Scorecard((Points("start", "everybody", round(start)), *lines), note)
+
+
+def _bins(feature: Feature) -> tuple[list[str], NDArray[np.intp]]:
+    """Return what bins of a column are called, and in which one every vertex is."""
+    if isinstance(feature, Number):
+        knots = replace(feature, curve=feature.curve or "auto").knots(True)
+        middles = [((a + b) / 2, round_unit((b - a) / 10)) for a, b in pairwise(knots)]
+        edges = [round(middle / step) * step for middle, step in middles]
+        ends = [f"{edge:.6g}" for edge in edges]
+        names = [f"below {ends[0]}", *map("{} to {}".format, ends, ends[1:]), f"from {ends[-1]}"]
+        place = np.searchsorted(edges, feature.raw(feature.points()), side="right")
+    else:
+        assert isinstance(feature, Discrete)
+        names = [name.removeprefix("= ") for name in value_names(feature)]
+        place = np.arange(len(names))
+        if not feature.collects:
+            names, place[-1] = names[:-1], 0
+    if feature.missing is None:
+        return names, np.append(place, 0)
+    return [*names, "missing"], np.append(place, len(names))

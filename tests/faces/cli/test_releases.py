@@ -42,6 +42,10 @@ def test_release_onnx_writes_the_graph_of_the_release(line, fitted):
     line("release", "onnx", "nowhere", code=5)
 
 
+def test_release_show_has_a_scorecard_where_points_add_up(line, fitted):
+    assert "schema" in line("release", "show", fitted, "--scorecard", code=3).stderr
+
+
 def test_audit_by_sampling_counts(line, folder):
     words = ("audit", "plr", "--runs", "400", "--records", "runs.jsonl")
     assert "not refuted" in line(*words).stdout

@@ -22,6 +22,7 @@ from confrere.estimators import ReleasedClassifier
 from confrere.estimators.predictions import evaluation_rows, predictions
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, check_epsilon
+from confrere.model.summary import scorecard as points_of
 from confrere.release import (
     add_evaluation,
     card_page,
@@ -76,20 +77,16 @@ def verify(
     release_id: Annotated[str | None, Option("The id that its makers told you.", "--id")] = None,
 ) -> Answer:
     """Check that a release is whole, signed by whom you say, and consistent with itself."""
-    keys = pairs(key, "--key")
+    keys = pairs(key, "--key") or None
     books = list(map(existing_ledger, ledger or ()))
     text = None if study is None else study.read_bytes()
-    whole = read_folder(release, require_signature_from=keys or None)
+    whole = read_folder(release, require_signature_from=keys)
     if f"{TABLE}.toml" in whole.files:
         schema, checked = verify_table(whole, ledgers=books, study=text)
         told = {"epsilon": max(one.epsilon for one in schema.paid), "checked": list(checked)}
         return Answer("verified", told, [Word("ok", "good", f" {line}") for line in checked])
     found = verify_release(
-        release,
-        require_signature_from=keys or None,
-        ledgers=books,
-        study=text,
-        release_id=release_id,
+        release, require_signature_from=keys, ledgers=books, study=text, release_id=release_id
     )
     if study is not None:
         room = "confrere_federation.studies"
@@ -101,7 +98,7 @@ def verify(
         signed = "signatures not looked at" if found.signers else "unsigned"
         message = f"consistent, {signed}: who made it is not shown; give --key PARTY=FILE"
     said = {"release_id": card.release_id, "status": card.status, "epsilon": card.epsilon}
-    signers = {"signers": dict(found.signers), "verified_signers": list(keys)}
+    signers = {"signers": dict(found.signers), "verified_signers": list(keys or ())}
     return Answer(
         message,
         {**said, **signers, "checked": list(found.checked)},
@@ -110,9 +107,16 @@ def verify(
 
 
 @command("release show")
-def show(release: Path) -> Answer:
+def show(
+    release: Path,
+    *,
+    scorecard: Annotated[bool, "Points per bin of every column instead, to add by hand."] = False,
+) -> Answer:
     """Print a release's card in words."""
     found = load_rehearsal(release)
+    if scorecard:
+        points = points_of(found.model, 20.0, 600.0)
+        return Answer("", {"points": points.columns(), "note": points.note}, [points])
     added = read_additions(read_folder(release))
     data = {**found.card.to_dict(), "additions": [one.addition for one in added]}
     return Answer("", data, [found.view(added)])
@@ -172,12 +176,8 @@ def evaluate(
     measured_on: Annotated[str | None, "On which records, in words that give nothing away."] = None,
     label: Annotated[str | None, "The label's column, where the release has no schema."] = None,
     unit_column: Annotated[str | None, "Whose row it is, if not as its study says."] = None,
-    by: Annotated[
-        str | None, "A column with declared values: the AUC for each of them too."
-    ] = None,
-    odds_ratios: Annotated[
-        bool, "Odds ratios of a fit for inference instead: TABLE is what it was learned from."
-    ] = False,
+    by: Annotated[str | None, "A column with declared values: the AUC for each of them."] = None,
+    odds_ratios: Annotated[bool, "Odds ratios instead, of a fit for inference of TABLE."] = False,
     yes: bool = False,
 ) -> Answer:
     """Measure accuracy, AUC and calibration on private rows, with intervals, for an epsilon.
