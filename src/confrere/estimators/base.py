@@ -563,7 +563,7 @@ def _order(model: Model) -> NDArray[np.intp]:
 
 def sorted_labels(model: Model) -> NDArray[Any]:
     """Return the names of the classes in scikit-learn's order."""
-    return np.asarray(np.asarray(model.labels)[_order(model)])
+    return np.sort(np.asarray(model.labels), kind="stable")
 
 
 def carried(encoder: SchemaEncoder, model: Model) -> Encoder:

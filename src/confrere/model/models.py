@@ -321,10 +321,10 @@ class Model(ABC):
         object.__setattr__(self, "features", tuple(self.features))
         if len(self.classes) < self.link.fewest or not self.features:
             raise wrong("classes, features", "must be two classes or more, one feature or more")
-        if self.encoder is not None and self.encoder.names != self.features:
-            raise wrong("features", "must be the encoded columns of the encoder")
         if len(self.labels) != len(self.classes):
             raise wrong("encoder.labels", "must be one name per class")
+        if self.encoder is not None and self.encoder.names != self.features:
+            raise wrong("features", "must be the encoded columns of the encoder")
 
     @property
     def labels(self) -> tuple[Label, ...]:
