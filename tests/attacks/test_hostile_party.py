@@ -87,6 +87,7 @@ LIES = {
     "for another step": lambda p: changed(p, about(p, step=1)),
     "for another operation": lambda p: changed(p, about(p, operation="output")),
     "for another question": lambda p: changed(p, about(p, question="0" * 64)),
+    "words that all others would be sent": lambda p: changed(p, {"more": ["x" * 4000] * 2}),
     "about nothing": lambda p: changed(p, {"about": None}),
 }
 

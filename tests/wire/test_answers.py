@@ -50,6 +50,17 @@ def test_a_claim_can_be_withdrawn_until_it_is_answered(answers):
         claim(answers)
 
 
+def test_who_asks_for_ever_fills_no_disk(answers):
+    for _ in range(100):
+        claim(answers)
+        answers.withdraw(KEY)
+    size = answers.path.stat().st_size
+    with pytest.raises(OperationRefused):
+        claim(answers)
+    assert answers.path.stat().st_size == size
+    claim(answers, KEY._replace(step=7))
+
+
 def test_the_cap_adds_decimals(answers):
     for step in range(10):
         claim(answers, Key("run", "objective", step), epsilon=0.1, cap=1.0)

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from confrere.errors import InvalidMessage
 from confrere.methods.asking import Size
 from confrere.release.signing import sign_bytes
 from confrere_federation.parties import federation
@@ -87,6 +88,15 @@ def test_3000_mutated_messages(tmp_path):
 @pytest.mark.timeout(1800)
 def test_100000_mutated_messages(tmp_path):
     check(*fuzz(tmp_path, 100_000, seed=2))
+
+
+@pytest.mark.parametrize("change", [{"step": True}, {"run": "a b"}, {"more": 1}, {"study": ""}])
+def test_a_question_that_is_none(change):
+    told = {"run": "r", "study": "s", "operation": "size", "step": 0, "roster": None, "request": {}}
+    Question.decode(Payload(told).encode())
+    for wrong in [told | change, *({k: told[k] for k in told if k != name} for name in told)]:
+        with pytest.raises(InvalidMessage):
+            Question.decode(Payload(wrong).encode())
 
 
 def test_replies_that_are_not_refusals():

@@ -299,8 +299,8 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)
-    told: object = getattr(value, "to_dict")()  # noqa: B009  what has none is refused by name
-    return told
+    told = getattr(value, "to_dict", None)
+    return vars(value) if told is None else told()
 
 
 class Group(TyperGroup):

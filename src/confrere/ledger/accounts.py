@@ -206,7 +206,7 @@ class Verdict(Record):
     since: Time | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decision:
     """One row that says no to a study, or takes that back. The last word stands.
 

@@ -186,7 +186,7 @@ def test_a_study_in_one_process_that_was_refused_is_not_learned(line, folder):
     assert (told.said, told.name, told.reason) == ("refused", "the officer", "not our purpose")
     assert "refused" in line("ledger", "show", "local/main.ledger").stdout
     shown = line.json("ledger", "show", "local/main.ledger")["data"]["decisions"]
-    assert shown == [told.to_dict()]
+    assert shown == [vars(told)]
     assert [Ledger(one).entries() for one in Path("local").glob("*.ledger")] == [[]]
     assert "agreed again" in line(*approve, "--name", "the officer", "--reason", "now it is").stdout
     line("fit", "study.toml", "--yes")

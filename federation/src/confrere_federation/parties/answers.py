@@ -16,6 +16,7 @@ import tempfile
 import uuid
 import weakref
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -32,6 +33,9 @@ from confrere.kernel.ledger import LogFile, Row, transaction
 from confrere_federation.parties.messages import Values
 
 _FORMAT = 4
+
+#: How often a question may be claimed that nothing was paid for: who asks for ever fills no disk.
+_MOST_CLAIMS = 100
 
 
 class Key(NamedTuple):
@@ -65,6 +69,7 @@ class _AnswerLog(LogFile):
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
         self.asked: dict[Key, _Asked] = {}
+        self.withdrawn = Counter[Key]()
 
     @override
     def enter(self, row: Row) -> None:
@@ -83,6 +88,7 @@ class _AnswerLog(LogFile):
             raise ValueError("an answer does not change")
         elif row.kind == "withdrawn":
             del self.asked[key]
+            self.withdrawn[key] += 1
         else:
             self.asked[key] = replace(self.asked[key], row=row.seq, failure=facts.get("code"))
 
@@ -151,6 +157,8 @@ class Answers:
                         "this step of the run was asked another question before.", "changed"
                     )
                 return log.claim(key)
+            if log.withdrawn[key] >= _MOST_CLAIMS:
+                raise OperationRefused("it was asked for too often and not paid.", "repeated")
             of_run = {one: asked for one, asked in log.asked.items() if one.run == key.run}
             if once and any(one.operation == key.operation for one in of_run):
                 epsilon = 0.0

@@ -60,6 +60,7 @@ from confrere_federation.engines.carrier import Carrier
 from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.masks import Masking
 from confrere_federation.parties.messages import (
+    MOST_SIGNED,
     Expect,
     PartyError,
     Payload,
@@ -118,9 +119,6 @@ _MOST = 200
 
 #: Records of a party that prices are shown for, where they are not known.
 _RECORDS = 1000
-
-#: What a signature, a receipt and a place on a roster take of a message, at the most.
-_SIGNED = 4096
 
 logger = logging.getLogger("confrere_federation.parties")
 
@@ -206,8 +204,8 @@ class Round:
         return "ready" if self.roster == {} else self.operation
 
     def question(self, run: str, study: str | None) -> Question:
-        told = (self.operation, self.request.payload, self.step, self.roster)
-        return Question(run, study, *told)
+        roster = None if self.roster is None else dict(self.roster)
+        return Question(run, study, self.operation, self.request.payload, self.step, roster)
 
 
 class Federation(ABC):
@@ -489,23 +487,19 @@ def _request(asked: Sequence[Round], steps: int = 1) -> Request:
     one = asked[0]
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be approved.")
-    price, a = one.request.cost(_RECORDS), one.request.payload
-    chosen = [name for name in one.request.chosen if name in a.values]
-    payloads = [each.request.payload for each in asked]
-    each = [(dict(payload.values), digests(payload)) for payload in payloads]
-    names = dict.fromkeys(name for values, arrays in each for name in (*values, *arrays))
-    told = {name: {repr([v.get(name), d.get(name)]) for v, d in each} for name in names}
-    derived = [name for name in names if name not in chosen and len(told[name]) > 1]
-    loose = {*derived, *chosen}
+    price, payloads = one.request.cost(_RECORDS), [each.request.payload for each in asked]
+    said = [dict(payload.values) | digests(payload) for payload in payloads]
+    names = [
+        n for n in dict.fromkeys(n for each in said for n in each) if n not in one.request.chosen
+    ]
+    derived = [n for n in names if len({repr(each.get(n)) for each in said}) > 1]
     return Request(
         operation=one.operation,
         step=one.step,
         epsilon=0.0 if price is None else price.epsilon,
         delta=0.0 if price is None else price.delta,
-        values={name: value for name, value in a.values.items() if name not in loose},
-        arrays={name: one for name, one in digests(a).items() if name not in loose},
+        values={name: said[0][name] for name in names if name not in derived},
         derived=tuple(derived),
-        chosen=tuple(chosen),
         steps=steps,
     )
 
@@ -536,7 +530,7 @@ class _DryRun(Federation):
 
     def _keep(self, asked: Round, answers: int) -> None:
         question = len(asked.request.payload.encode())
-        self.evidence += _SIGNED + question + answers + _SIGNED * len(asked.to)
+        self.evidence += MOST_SIGNED + question + answers + MOST_SIGNED * len(asked.to)
         if self._most is not None and self.evidence > self._most:  # whatever else would come
             raise InvalidMessage(
                 f"a question of the run would carry more than {self._most >> 20} MiB of signed "

@@ -24,7 +24,8 @@ from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked
 
 from confrere.errors import (
     ConfrereError,
@@ -47,6 +48,9 @@ MAX_BYTES = 1 << 28
 MAX_HEADER = 1 << 20
 MAX_ARRAYS = 64
 MAX_DIMENSIONS = 4
+
+#: What a signature, a receipt and a place on a roster take of a message, at the most.
+MOST_SIGNED = 4096
 
 _PAYLOAD_MAGIC = b"CONFRERE"
 _PREFIX = len(_PAYLOAD_MAGIC) + 2 + 4
@@ -341,27 +345,17 @@ def check_run(run: object) -> str:
     return run
 
 
-class _Told(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-    run: Annotated[str, Field(pattern=f"^{_RUN.pattern}$")]
-    study: _Name
-    operation: _Name
-    step: int
-    roster: dict[str, list[str]] | None
-    request: Values
-
-
-@dataclass(frozen=True, slots=True)
+@checked(frozen=True, slots=True, config={"strict": True, "arbitrary_types_allowed": True})
 class Question:
     """What a party is asked."""
 
-    run: str  #: Name of the run
-    study: str | None  #: Hash of the study that it is about, or fingerprint of the schema
-    operation: str  #: What is asked for
+    run: Annotated[str, Field(pattern=f"^{_RUN.pattern}$")]  #: Name of the run
+    study: _Name | None  #: Hash of the study that it is about, or fingerprint of the schema
+    operation: _Name  #: What is asked for
     payload: Payload  #: The request
     step: int = 0  #: Which time in the run; of a sum, which try
     #: Of a try at a sum: the signed keys of those who are in it. An empty one asks who is ready.
-    roster: Mapping[str, list[str]] | None = None
+    roster: dict[str, list[str]] | None = None
 
     @property
     def asks_ready(self) -> bool:
@@ -392,12 +386,12 @@ class Question:
     @classmethod
     def decode(cls, content: bytes) -> Self:
         whole = Payload.decode(content)
+        told = dict(whole.values)
         try:
-            told = _Told.model_validate(dict(whole.values))
-        except ValidationError:
+            payload = Payload(told.pop("request"), whole.arrays)
+            return cls(payload=payload, step=told.pop("step"), roster=told.pop("roster"), **told)
+        except (KeyError, TypeError, ValueError):
             raise InvalidMessage("a question has a run, study, operation and request.") from None
-        payload = Payload(told.request, whole.arrays)
-        return cls(told.run, told.study, told.operation, payload, told.step, told.roster)
 
     def sign(self, key: PrivateKey, evidence: Sequence[bytes] = ()) -> bytes:
         body = self.encode()
@@ -431,6 +425,8 @@ class SignedAnswer:
         if len(parts) != 2:
             raise InvalidMessage("an answer has a body and a signature.")
         answer = cls(Payload.decode(parts[0]), parts[1])
+        if len(_canonical(dict(answer.payload.values))) + len(parts[1]) > MOST_SIGNED:
+            raise InvalidMessage("an answer says more than whose it is, its cost and its question.")
         key = keys.get(answer.party)
         if key is None:
             raise SignatureError("an answer is in the name of somebody who is not in the study.")

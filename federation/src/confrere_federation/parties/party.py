@@ -72,7 +72,6 @@ from confrere_federation.parties.messages import (
     Payload,
     Question,
     Values,
-    check_run,
     receipt_of,
 )
 from confrere_federation.parties.requests import OPERATIONS, Operation, RawRows, SumOperation
@@ -104,12 +103,10 @@ class Request(Stated):
     #: What answering costs, 0 where only public facts leave; ``derived``, an example within a run's
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     delta: Delta = 0.0
-    values: Values = {}  #: Plain values that a question must have, exactly
-    arrays: dict[str, Digest] = {}  #: Arrays that it must have, by the hash of their bytes
+    #: What a question must have: plain values, and arrays by the hash of their bytes
+    values: Values = {}
     #: Values and arrays that the party computes itself from what others have signed
     derived: tuple[str, ...] = ()
-    #: Values that the coordinator may choose: names that mean nothing to the data
-    chosen: tuple[str, ...] = ()
     #: How many times in the run, from ``step`` on, for one price together
     steps: Annotated[int, Field(ge=1)] = 1
 
@@ -656,10 +653,9 @@ def check_agreed(question: Question, books: PartyAccounts) -> None:
         raise OperationRefused("the question is about another study or schema.", "study")
     if question.study is not None:  # a no holds for what is free, and for what was paid, too
         books.ledger.check_agreed(question.study, policy.approval)
-    if type(question.step) is not int or not 0 <= question.step <= _MAX_STEP:
+    if not 0 <= question.step <= _MAX_STEP:
         raise OperationRefused(f"step must be an int from 0 to {_MAX_STEP}.", "step")
-    run = check_run(question.run)
-    if policy.runs is not None and run not in policy.runs:
+    if policy.runs is not None and question.run not in policy.runs:
         raise OperationRefused("the run is not one that was agreed to.", "run")
 
 

@@ -102,7 +102,7 @@ from confrere.release.folder import (
 )
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
 from confrere.release.spending import receipts_for_facts, seeded_facts, with_facts
-from confrere.trust import Trust, TrustKind
+from confrere.trust import Trust
 from confrere.views import Panel, Shown, Table, Word, amount, share, shown
 from confrere.views import cost as shown_cost
 from confrere_federation.engines.carrier import MAX_MESSAGE, Carrier
@@ -666,12 +666,8 @@ class StudyPlan(Shown):
     @property
     def trusted(self) -> str:
         """Whom every party has to trust, in one sentence."""
-        if self.together > 1:
-            return (
-                f"Trust: one process reads the tables of {self.together} organisations; whoever "
-                "runs it sees them."
-            )
-        return f"Trust: {trust_of(self.study)}; {trust_words(self.study)}."
+        study, together = self.study, self.together
+        return f"Trust: {trust_of(study, together)}; {trust_words(study, together)}."
 
     def check(self) -> None:
         """Refuse what a budget that is known here does not cover."""
@@ -688,7 +684,7 @@ class StudyPlan(Shown):
             "mode": study.mode,
             "epsilon_per_unit": self.epsilon_per_unit,
             "trust": str(trust_of(study, self.together)),
-            "trust_words": trust_words(study),
+            "trust_words": trust_words(study, self.together),
             "together": self.together,
             "costs": [one.to_dict() for one in self.costs],
         }
@@ -835,7 +831,7 @@ def described(
         max_rows_per_unit=privacy.max_rows_per_unit,
         parties_per_unit=_places(study, len(release.parties)),
         adversaries=(operator,) if n_here > 1 else (),
-        trust=_trust(study, n_here),
+        trust=trust_words(study, n_here),
         trust_kind=trust_of(study, n_here),
         preprocessing=(bounded, without) if away else (bounded,),
         tuning="none on the data: every parameter stands in the study file",
@@ -843,20 +839,6 @@ def described(
         study_sha256=study.sha256,
     )
     return release.describe(notes, ledger=ledger)
-
-
-def _trust(study: Study, n_here: int) -> str:
-    if n_here > 1:
-        return f"one process read the data of {n_here} organisations; its operator is trusted"
-    needed = trust_of(study)
-    if needed.kind is TrustKind.COORDINATOR:
-        return "the coordinator saw what parties sent, without noise, and is trusted to add it"
-    if needed.kind is TrustKind.SUM:
-        return (
-            "each organisation added a share of the noise to sums that nobody could see into; "
-            f"for each of them that is {trust_words(study)}"
-        )
-    return "each organisation computed on its own data; nobody else saw them"
 
 
 def check_words(study: Study, release: Release) -> None:

@@ -747,12 +747,14 @@ def trust_of(
     return Trust.sum_of(study.collusion_threshold, len(study.payers))
 
 
-def trust_words(study: Study) -> str:
+def trust_words(study: Study, n_here: int = 1) -> str:
     """Return what that means, with the cost if all others work together, where it differs.
 
     Pure sums have a closed form of it: own noise makes it ``sqrt(10 M)`` times epsilon; that of a
     sum with a delta is on the card.
     """
+    if n_here > 1:
+        return f"one process reads the tables of {n_here} organisations; whoever runs it sees them"
     needed = trust_of(study)
     if needed.kind is not TrustKind.SUM or "delta" in study.parameters:
         return needed.words
