@@ -24,7 +24,7 @@ from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked
 
 from confrere.errors import (
@@ -345,7 +345,10 @@ def check_run(run: object) -> str:
     return run
 
 
-@checked(frozen=True, slots=True, config={"strict": True, "arbitrary_types_allowed": True})
+_STRICT = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+@checked(frozen=True, slots=True, config=_STRICT)
 class Question:
     """What a party is asked."""
 
