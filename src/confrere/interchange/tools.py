@@ -16,7 +16,7 @@ from typing import Any
 from confrere.data.features import Category, Flag, Label, Number, Ordered
 from confrere.data.schema import PublicSchema
 from confrere.errors import SchemaError
-from confrere.estimators.alone import opened
+from confrere.estimators.classifiers import opened
 from confrere.estimators.predictions import predict
 from confrere.extras import extra
 

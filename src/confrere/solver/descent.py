@@ -14,12 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.linalg.lapack import dposv, dtrtri
+from scipy.sparse.linalg import LinearOperator, cg
 from typing_extensions import override
 
 from confrere.arrays import Floats
@@ -43,17 +45,21 @@ Preconditioner: TypeAlias = Callable[[Floats], Floats]
 
 
 class Curved:
-    """What is said of a loss's curvature."""
+    """What is said of a loss's curvature: as it says itself, but for those of classes."""
 
-    residuals: Callable[[Floats, Labels], Floats]  #: The loss's own
     extreme_labels: Labels  #: Among which residuals go from end to end: what audits try
     #: The curvatures ``(m, n)`` of one score, given these and labels; where it jumps, the larger.
     bends: Callable[[Floats, Labels], Floats]
 
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
+        own = ("extreme_labels", "bends", "bent", "diagonals")  # or the last two, of several scores
+        vars(self).update({name: getattr(loss, name) for name in own if hasattr(loss, name)})
+
     def expanded(self, scores: Floats, labels: Labels) -> tuple[Floats, Floats]:
         """Return residuals and curvatures of one score, ``(n,)`` each."""
         bends = self.bends(scores[None], labels)[0]
-        return self.residuals(scores[None, None], labels)[0, 0], bends
+        return self.loss.residuals(scores[None, None], labels)[0, 0], bends
 
     def bent(self, scores: Floats, moved: Floats, labels: Labels) -> Floats:
         """Return curvature times a move of the scores, both ``(n_scores, n)``."""
@@ -79,28 +85,21 @@ def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
 class _OfLogistic(Curved):
     extreme_labels = np.array([-1.0, 1.0])
 
-    def __init__(self, loss: Logistic) -> None:
-        self.residuals, self.cap = loss.residuals, loss.cap
-
     @override
     def bends(self, scores: Floats, labels: Labels) -> Floats:
-        return curvature(labels * scores, self.cap)
+        return curvature(labels * scores, self.loss.cap)
 
     @override
     def expanded(self, scores: Floats, labels: Labels) -> tuple[Floats, Floats]:
         p = residual(labels * scores)
-        bends = p * (1.0 - p) * (p <= self.cap)
-        return np.asarray(np.minimum(p, self.cap, out=p) * -labels), bends
+        bends = p * (1.0 - p) * (p <= self.loss.cap)
+        return np.asarray(np.minimum(p, self.loss.cap, out=p) * -labels), bends
 
 
 class _OfSoftmax(Curved):
     def __init__(self, loss: Softmax) -> None:
-        self.residuals, self.n_classes = loss.residuals, loss.n_classes
+        super().__init__(loss)
         self.extreme_labels = np.arange(loss.n_classes)
-
-    @override
-    def bends(self, scores: Floats, labels: Labels) -> Floats:
-        raise NotImplementedError  # it has more than one score
 
     @override
     def bent(self, scores: Floats, moved: Floats, labels: Labels) -> Floats:
@@ -112,26 +111,13 @@ class _OfSoftmax(Curved):
     @override
     def diagonals(self, scores: Floats, labels: Labels) -> Floats:
         # For equal shares a block per class is (K-1)/K of the Hessian: so much is given back.
-        p, k = shares_of(scores).mean(axis=0), self.n_classes
+        p, k = shares_of(scores).mean(axis=0), self.loss.n_classes
         return np.asarray(k / (k - 1) * p * (1.0 - p))
 
 
-class _Own(Curved):
-    """As the loss says it."""
-
-    def __init__(self, loss: Any) -> None:
-        self.residuals, self.extreme_labels = loss.residuals, loss.extreme_labels
-        own = ("bends", "bent", "diagonals")  # of one score the first, of several the others
-        vars(self).update({name: getattr(loss, name) for name in own if hasattr(loss, name)})
-
-
-def curves_of(loss: Loss) -> Curved:
-    """Return what says how a loss bends: itself, but of classes."""
-    if isinstance(loss, Logistic):
-        return _OfLogistic(loss)
-    if isinstance(loss, Softmax):
-        return _OfSoftmax(loss)
-    return _Own(loss)
+curves_of = singledispatch(Curved)
+curves_of.register(Logistic, _OfLogistic)
+curves_of.register(Softmax, _OfSoftmax)
 
 
 # --- objectives -----------------------------------------------------------------------------------
@@ -181,9 +167,9 @@ class _Objective:
         """Return the gradient of every problem at its row of ``W``, in one pass over the data."""
         if self.scale == 1.0:
             return self.problem.gradient(W)
-        return self.scale * self.problem.pull(W) + self._penalty(W)
+        return self.scale * self.problem.pull(W) + self.penalty(W)
 
-    def _penalty(self, W: Floats) -> Floats:
+    def penalty(self, W: Floats) -> Floats:
         return self.problem.ridge * (W - self.problem.centre) + self.problem.linear
 
     def hessian(self, w: Floats) -> Callable[[Floats], Floats]:
@@ -349,8 +335,7 @@ def _full_steps(
             hessian += scaled.T @ scaled
         hessian *= objective.scale
         hessian.flat[:: d + 1] += problem.ridge
-        penalty = problem.ridge * (moved - problem.centre) + problem.linear
-        G = penalty + objective.scale * pull
+        G = objective.penalty(moved) + objective.scale * pull
         size = float(np.vdot(G, G))
         if not size < smallest:
             break
@@ -504,22 +489,11 @@ def newton(objective: _Objective, W: Floats, tolerance: float) -> Floats:
 def _direction(
     hessian: Callable[[Floats], Floats], gradient: Floats, precondition: Preconditioner
 ) -> Floats:
-    residual = -gradient
-    step = np.zeros_like(gradient)
-    target = _FORCING * float(np.linalg.norm(gradient))
-    z = precondition(residual[None])[0]
-    search, rho = z, float(residual @ z)
-    for _ in range(_LONGEST_SOLVE):
-        image = hessian(search)
-        a = rho / float(search @ image)
-        step = step + a * search
-        residual = residual - a * image
-        if np.linalg.norm(residual) <= target:
-            break
-        z = precondition(residual[None])[0]
-        rho, previous = float(residual @ z), rho
-        search = z + (rho / previous) * search
-    return step
+    shape = (len(gradient),) * 2
+    within = LinearOperator(shape, matvec=lambda r: precondition(r[None])[0], dtype=np.float64)
+    curved = LinearOperator(shape, matvec=hessian, dtype=np.float64)
+    found, _ = cg(curved, -gradient, rtol=_FORCING, maxiter=_LONGEST_SOLVE, M=within)
+    return np.asarray(found)
 
 
 def _step_length(objective: _Objective, W: Floats, step: Floats) -> float:
