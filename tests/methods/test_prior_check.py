@@ -106,13 +106,21 @@ def test_a_broken_rule_is_found(monkeypatch, fault):
     assert worst > 1.0
 
 
+def check_of(size, epsilon=1.0, rates=(0.5, 0.5)):
+    """Return the check of a prior whose scores have the deviation one, of these shares."""
+    loads = np.eye(len(rates)) if len(rates) > 2 else np.ones((1, 1))
+    level = np.log(rates) if len(rates) > 2 else np.log(rates[1] / rates[0])
+    prior = priors.Prior(loads, level, moments=np.vstack([0 * loads[:1], loads]))
+    return PriorCheck(prior=prior, epsilon=epsilon, n_samples=size)
+
+
 RELATIONS = [(Neighbours.REPLACE_ONE, N), (Neighbours.ADD_REMOVE, HiddenSize(N))]
 
 
 @pytest.mark.parametrize(("relation", "size"), RELATIONS)
 @pytest.mark.parametrize("base_rate", [0.5, 0.11, 0.93])
 def test_no_record_moves_the_sum_further_than_the_sensitivity(relation, size, base_rate):
-    check = PriorCheck(epsilon=1.0, n_samples=size, base_rate=base_rate)
+    check = check_of(size, rates=(1 - base_rate, base_rate))
     assert check.neighbours is relation
     worst = 0
     with np.errstate(all="ignore"):
@@ -140,7 +148,7 @@ def test_a_score_is_the_same_however_many_other_rows_there_are():
 
 
 def test_the_noise_is_the_declared_one():
-    check = PriorCheck(epsilon=0.5, n_samples=N, base_rate=0.2)
+    check = check_of(N, 0.5, (0.8, 0.2))
     scores, y = np.linspace(-2, 2, N), np.where(np.arange(N) % 3, 1.0, -1.0)
     drawn = check.measurement.sample((scores, y), SeededSource(1), 20_000)[0][:, 0]
     noise = (drawn - check.total(scores, y)) / check.scale
@@ -152,7 +160,7 @@ def test_a_right_prior_is_believed_and_a_wrong_one_turned_round():
     rng = np.random.default_rng(0)
     z = rng.normal(size=4000)
     y = np.where(rng.uniform(size=4000) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
-    check = PriorCheck(epsilon=0.2, n_samples=4000)
+    check = check_of(4000, 0.2)
     source = SeededSource(0)
     right, wrong, none = (
         np.array([check.belief(int(t)).factor for t in runs[:, 0]])
@@ -165,11 +173,11 @@ def test_a_right_prior_is_believed_and_a_wrong_one_turned_round():
     assert wrong.mean() == pytest.approx(-0.85, abs=0.15)
     assert abs(none.mean()) < 0.15
     assert check.belief(0).verifiable
-    assert not PriorCheck(epsilon=0.01, n_samples=400).belief(0).verifiable
+    assert not check_of(400, 0.01).belief(0).verifiable
 
 
 def test_the_fits_that_may_follow_are_counted():
-    check = PriorCheck(epsilon=0.1, n_samples=100)
+    check = check_of(100, 0.1)
     far = [check.belief(t) for t in (-(10**12), -500, 0, 700, 10**12)]
     assert set(far) <= set(check.beliefs())
     assert far[0].factor == -far[-1].factor == -1.5
@@ -201,7 +209,7 @@ SHARES = [(1 / 3, 1 / 3, 1 / 3), (0.7, 0.2, 0.1), (0.05, 0.05, 0.3, 0.6)]
 def test_of_several_classes_no_record_moves_the_sum_further_than_the_sensitivity(
     relation, size, rates
 ):
-    check = PriorCheck(epsilon=1.0, n_samples=size, rates=rates, strength=0.5)
+    check = check_of(size, rates=rates)
     assert check.neighbours is relation
     ends = np.array([1e300, -1e300, np.inf, np.nan, 3.0, -3.0, 0.3])
     scores = np.random.default_rng(0).choice(ends, size=(300, len(rates)))

@@ -340,8 +340,7 @@ class PriorQuestion(AskedOfRows):
     epsilon: float
 
     def mechanism(self, n_samples: int) -> PriorCheck:
-        count = self.count(n_samples)
-        return self.prior.check(self.epsilon, count)
+        return PriorCheck(prior=self.prior, epsilon=self.epsilon, n_samples=self.count(n_samples))
 
     def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
         return self.prior.scores(X), y

@@ -120,112 +120,6 @@ def believed(seen: float, sigma: float) -> Belief:
     return Belief(float(steps / STEPS), sigma)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriorCheck:
-    """Discrete Laplace noise on ``sum_i (1{y_i = 1} - pi) c_i``, in whole steps.
-
-    ``c_i`` is the prior's score of row i in units of its deviation, clipped to [-1, 1]. Of more
-    than two classes a record's part is how far its own class's score lies above the mean of all.
-    """
-
-    epsilon: float  #: What it spends
-    #: Public number of rows, or what stands for it; of all parties where answers are added.
-    n_samples: RowCount
-    base_rate: float = 0.5  #: Declared share of positive rows, ``pi``
-    deviation: float = 1.0  #: Declared standard deviation of the prior's log odds
-    answers: int = 1  #: How many parties' answers are added up
-    #: Of more than two classes: their declared shares, in place of ``base_rate``.
-    rates: tuple[float, ...] | None = None
-    strength: float = 0.0  #: Of more than two classes: the mean part if the prior holds
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        if not 0 < self.base_rate < 1:
-            raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
-        if self.rates is not None and not (min(self.rates) > 0 and self.strength > 0):
-            raise InvalidParameter("rates and strength must be above 0 for several classes.")
-        if not 0 < self.deviation < math.inf:
-            raise InvalidParameter("prior must not score all rows alike.")
-
-    @property
-    def neighbours(self) -> Neighbours:
-        return relation_of(self.n_samples)
-
-    @property
-    def sensitivity(self) -> int:
-        """Largest change of the sum, in steps, when one record is changed."""
-        positive, negative = self._parts
-        one = max(positive, negative)
-        return one if self.neighbours is Neighbours.ADD_REMOVE else 2 * one
-
-    @property
-    def scale(self) -> float:
-        return self.measurement.scale
-
-    @cached_property
-    def sigma(self) -> float:
-        noise = math.sqrt(2 * self.answers) * (self.scale / LEVELS) / self.expected
-        if self.rates is not None:
-            size = declared_count(self.n_samples)
-            return math.hypot(noise, _PART * math.sqrt(size) / self.expected)
-        return math.hypot(noise, 1 / math.sqrt(self.expected * self.deviation))
-
-    @property
-    def longest(self) -> float:
-        """A bound on the length of an answer that noise exceeds with probability 1e-18."""
-        return float(largest_count(self.n_samples) * LEVELS + 42 * self.scale)
-
-    def guarantee(self) -> Guarantee:
-        return row_promise(self.epsilon, self.n_samples, THEOREM, "the prior")
-
-    def total(self, scores: Floats, y: Floats) -> int:
-        """Return the sum of the records' parts, each a whole number of its own row alone."""
-        if len(scores) != len(y):
-            raise InvalidData("scores and labels must be of the same records.")
-        if self.rates is not None:
-            parts = class_parts(scores, self.rates, self.deviation)
-            own = np.rint(LEVELS * parts[np.arange(len(y)), y.astype(np.intp)])
-            return int(own.astype(np.int64).sum())
-        # Not a number, which no score is, would be no opinion.
-        clipped = np.clip(np.nan_to_num(scores / self.deviation), -1.0, 1.0)
-        positive, negative = self._parts
-        parts = np.rint(np.where(y > 0, positive, -negative) * clipped)
-        return int(parts.astype(np.int64).sum())
-
-    @property
-    def measurement(self) -> Point:
-        """What is released: of scores and labels the sum of the records' parts."""
-
-        def value(scores: Floats, y: Floats) -> tuple[NDArray[np.int64]]:
-            return (np.array([self.total(scores, y)], dtype=np.int64),)
-
-        return Point(promise=self.guarantee(), sensitivity=self.sensitivity, value=value)
-
-    def belief(self, released: float) -> Belief:
-        return believed(released / LEVELS / self.expected, self.sigma)
-
-    def beliefs(self) -> list[Belief]:
-        most = round(LARGEST_FACTOR * STEPS)
-        return [Belief(k / STEPS, self.sigma) for k in range(-most, most + 1)]
-
-    @property
-    def before(self) -> Belief:
-        return Belief(round(BELIEVED * STEPS) / STEPS, self.sigma)
-
-    @property
-    def _parts(self) -> tuple[int, int]:
-        if self.rates is not None:
-            return LEVELS, LEVELS
-        return round(LEVELS * (1 - self.base_rate)), round(LEVELS * self.base_rate)
-
-    @property
-    def expected(self) -> float:
-        size = declared_count(self.n_samples)
-        if self.rates is not None:
-            return size * self.strength
-        return STEIN * size * self.base_rate * (1 - self.base_rate) * self.deviation
-
-
 def class_parts(scores: Floats, rates: tuple[float, ...], deviation: float) -> Floats:
     """Return how far each class's score is above the mean of all, clipped: ``(n, K)``."""
 
@@ -322,7 +216,7 @@ class Prior:
         """Mean of the prior's log odds, of two classes."""
         return float(self._moments[0][0])
 
-    @property
+    @cached_property
     def deviation(self) -> float:
         """Standard deviation of the prior's log odds; of a class's above the mean of all."""
         shares, loads = np.ones(1), self._moments[1]
@@ -332,14 +226,12 @@ class Prior:
         return math.sqrt(float(shares @ np.square(loads).sum(axis=1)))
 
     @cached_property
-    def strength(self) -> float | None:
+    def strength(self) -> float:
         """Mean part of a record of several classes in the check, if the prior holds: by draws."""
-        if self.rates is None:
-            return None
-        loads = self._moments[1]
+        loads, rates = self._moments[1], self.rates or ()
         scores = np.random.default_rng(0).normal(size=(_DRAWS, loads.shape[1])) @ loads.T
-        shares = special.softmax(scores + np.log(self.rates), axis=1)
-        parts = class_parts(scores, self.rates, self.deviation)
+        shares = special.softmax(scores + np.log(rates), axis=1)
+        parts = class_parts(scores, rates, self.deviation)
         return float((shares * parts).sum(axis=1).mean())
 
     @property
@@ -352,17 +244,6 @@ class Prior:
         scores = row_scores(self.frame, weights, X) - self._moments[0]
         return scores if self.several else np.asarray(scores[:, 0])
 
-    def check(self, epsilon: float, count: RowCount, answers: int = 1) -> PriorCheck:
-        return PriorCheck(
-            epsilon=epsilon,
-            n_samples=count,
-            base_rate=self.base_rate,
-            deviation=self.deviation,
-            rates=self.rates,
-            strength=self.strength or 0.0,
-            answers=answers,
-        )
-
     def check_within(self, epsilon: float, count: RowCount, answers: int = 1) -> PriorCheck:
         """Return the check that leaves what is best left to a fit: a public rule of public sizes.
 
@@ -370,7 +251,7 @@ class Prior:
         than one, in these: the fewer records there are, the less a fit could say against a wrong
         prior, and the weaker it is, the less there is to say. Every party's answer has noise.
         """
-        whole = self.check(epsilon, count, answers)
+        whole = PriorCheck(prior=self, epsilon=epsilon, n_samples=count, answers=answers)
         share = _AIM * min(1.0, self.deviation) * math.sqrt(answers) * whole.sensitivity / LEVELS
         share /= epsilon * max(whole.expected, 1e-9)
         return replace(whole, epsilon=check_share(share) * epsilon)
@@ -412,6 +293,107 @@ class Prior:
         pairs = zip(self.factor_at(belief) * self.coef, self.intercept_at(belief), strict=True)
         points = [frame.weights(coef, float(one)) for coef, one in pairs]
         return np.array(points) if self.several else points[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorCheck:
+    """Discrete Laplace noise on ``sum_i (1{y_i = 1} - pi) c_i``, in whole steps.
+
+    ``c_i`` is the prior's score of row i in units of its deviation, clipped to [-1, 1]. Of more
+    than two classes a record's part is how far its own class's score lies above the mean of all.
+    """
+
+    prior: Prior  #: Whose base rate is ``pi``, or whose rates are those of several classes
+    epsilon: float  #: What it spends
+    #: Public number of rows, or what stands for it; of all parties where answers are added.
+    n_samples: RowCount
+    answers: int = 1  #: How many parties' answers are added up
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        known = not self.prior.several or self.prior.strength > 0
+        if not (0 < self.prior.deviation < math.inf and known):
+            raise InvalidParameter("prior must not score all rows alike.")
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return relation_of(self.n_samples)
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest change of the sum, in steps, when one record is changed."""
+        positive, negative = self._parts
+        one = max(positive, negative)
+        return one if self.neighbours is Neighbours.ADD_REMOVE else 2 * one
+
+    @property
+    def scale(self) -> float:
+        return self.measurement.scale
+
+    @cached_property
+    def sigma(self) -> float:
+        noise = math.sqrt(2 * self.answers) * (self.scale / LEVELS) / self.expected
+        sampled = 1 / math.sqrt(self.expected * self.prior.deviation)
+        if self.prior.several:
+            sampled = _PART * math.sqrt(declared_count(self.n_samples)) / self.expected
+        return math.hypot(noise, sampled)
+
+    @property
+    def longest(self) -> float:
+        """A bound on the length of an answer that noise exceeds with probability 1e-18."""
+        return float(largest_count(self.n_samples) * LEVELS + 42 * self.scale)
+
+    def guarantee(self) -> Guarantee:
+        return row_promise(self.epsilon, self.n_samples, THEOREM, "the prior")
+
+    def total(self, scores: Floats, y: Floats) -> int:
+        """Return the sum of the records' parts, each a whole number of its own row alone."""
+        if len(scores) != len(y):
+            raise InvalidData("scores and labels must be of the same records.")
+        deviation, rates = self.prior.deviation, self.prior.rates
+        if rates is not None:
+            parts = class_parts(scores, rates, deviation)
+            own = np.rint(LEVELS * parts[np.arange(len(y)), y.astype(np.intp)])
+            return int(own.astype(np.int64).sum())
+        # Not a number, which no score is, would be no opinion.
+        clipped = np.clip(np.nan_to_num(scores / deviation), -1.0, 1.0)
+        positive, negative = self._parts
+        parts = np.rint(np.where(y > 0, positive, -negative) * clipped)
+        return int(parts.astype(np.int64).sum())
+
+    @property
+    def measurement(self) -> Point:
+        """What is released: of scores and labels the sum of the records' parts."""
+
+        def value(scores: Floats, y: Floats) -> tuple[NDArray[np.int64]]:
+            return (np.array([self.total(scores, y)], dtype=np.int64),)
+
+        return Point(promise=self.guarantee(), sensitivity=self.sensitivity, value=value)
+
+    def belief(self, released: float) -> Belief:
+        return believed(released / LEVELS / self.expected, self.sigma)
+
+    def beliefs(self) -> list[Belief]:
+        most = round(LARGEST_FACTOR * STEPS)
+        return [Belief(k / STEPS, self.sigma) for k in range(-most, most + 1)]
+
+    @property
+    def before(self) -> Belief:
+        return Belief(round(BELIEVED * STEPS) / STEPS, self.sigma)
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        if self.prior.several:
+            return LEVELS, LEVELS
+        rate = self.prior.base_rate
+        return round(LEVELS * (1 - rate)), round(LEVELS * rate)
+
+    @property
+    def expected(self) -> float:
+        size, prior = declared_count(self.n_samples), self.prior
+        if prior.several:
+            return size * prior.strength
+        return STEIN * size * prior.base_rate * (1 - prior.base_rate) * prior.deviation
 
 
 def declared_prior(
@@ -470,7 +452,6 @@ class CheckedPlan(ModelPlan):
     """A paid check of a prior, then the fit that its outcome calls for."""
 
     epsilon: float  #: Price of both
-    prior: Prior  #: What is checked
     check: PriorCheck  #: The check's noise and price
     #: From what is believed to the plan of the fit, which spends the rest: of epsilon, and of delta
     #: what the likely fit does, whatever is believed
@@ -534,7 +515,7 @@ class CheckedPlan(ModelPlan):
         return self.likely.later_mechanisms()
 
     def _checked(self, data: LabelledTable) -> tuple[Floats, Floats]:
-        return self.prior.scores(data.X), np.asarray(data.labels, dtype=np.float64)
+        return self.check.prior.scores(data.X), np.asarray(data.labels, dtype=np.float64)
 
 
 def by_belief(beliefs: Sequence[Belief], drawn: Callable[[Belief, int], Floats]) -> Floats:
@@ -563,7 +544,7 @@ def plan_near(
 
     promise = replace(fitted(check.before).guarantee(), epsilon=allowed.epsilon)
     then = Then(check.measurement, fitted, promise)
-    return CheckedPlan(allowed.epsilon, prior, check, cache(then.after), sources)
+    return CheckedPlan(allowed.epsilon, check, cache(then.after), sources)
 
 
 class Source(Protocol):

@@ -189,9 +189,10 @@ def _least_move(one: Any, other: Any, at: Iterable[Floats]) -> float:
 
 def _audit_check(mechanism: PriorCheck) -> ExactAudit:
     """Try records on which a prior's score is as large as can be, of every class."""
-    measured, classes = mechanism.measurement, len(mechanism.rates or (0, 1))
-    codes = range(classes) if mechanism.rates else (-1.0, 1.0)
-    scores = 1e9 * (np.vstack([np.eye(classes), -np.eye(classes)]) if mechanism.rates else _SIGNS)
+    measured, classes = mechanism.measurement, len(mechanism.prior.rates or (0, 1))
+    several = mechanism.prior.several
+    codes = range(classes) if several else (-1.0, 1.0)
+    scores = 1e9 * (np.vstack([np.eye(classes), -np.eye(classes)]) if several else _SIGNS)
     totals: dict[Any, Any] = {
         (k, code): densities(measured, (scores[k : k + 1], np.array([float(code)])))[0]
         for k in range(len(scores))
