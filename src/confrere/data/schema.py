@@ -327,7 +327,7 @@ class PublicSchema(Shown):
     outcome: Outcome | None = None
     clip_norm: float | Literal["rms"] = "rms"
     note: str = field(default="", compare=False)
-    paid: tuple[PaidFacts, ...] = ()
+    paid: tuple[PaidFacts, ...] = field(default=(), hash=False)  # receipts are mappings
 
     def __post_init__(self) -> None:
         given: Any = self.features

@@ -312,16 +312,12 @@ def check_parameters(estimator: object) -> None:
 
 @cache
 def _checks(kind: Any) -> dict[str, Check]:
-    hints = get_type_hints(kind, include_extras=True)
-    found = {name: _check_of(hints[name]) for name in kind.__dataclass_fields__}
-    return {name: check for name, check in found.items() if check is not None}
-
-
-def _check_of(hint: Any) -> Check | None:
-    if get_origin(hint) is Annotated:
-        check: Check = get_args(hint)[-1]
-        return check
-    return one_of(get_args(hint)) if get_origin(hint) is Literal else None
+    hints, found = get_type_hints(kind, include_extras=True), {}
+    for name in kind.__dataclass_fields__:
+        among, told = get_origin(hints[name]), get_args(hints[name])
+        if among in (Annotated, Literal):
+            found[name] = told[-1] if among is Annotated else one_of(told)
+    return found
 
 
 # --- what is allowed and probably not meant ---
@@ -861,7 +857,8 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
         try:
             # Whether all are finite is asked of their sum first, which may overflow.
             with np.errstate(over="ignore", invalid="ignore"):
-                return validate_data(self, *arrays, **rules)
+                sparse = "csr" if self._sparse else False
+                return validate_data(self, *arrays, **{"accept_sparse": sparse, **rules})
         except ValueError as error:
             raise _without_values(error) from None
 
@@ -880,7 +877,7 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
         return 0 if isinstance(getattr(self, "neighbours", None), AddRemove) else 1
 
     def _table(self, X: object, y: object) -> LabelledTable:
-        tags, encoder = self.__sklearn_tags__(), self._encoder()
+        encoder = self._encoder()
         if encoder is not None:
             rows, labels, encoder = self._coded(encoder, X, y)
             y, features = labels, list(encoder.names)
@@ -890,9 +887,8 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
                 "Number(column, bounds=(low, high))."
             )
         else:
-            sparse = "csr" if tags.input_tags.sparse else False
             least = {"ensure_min_samples": self._least_rows}
-            rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype, **least)
+            rows, labels = self._checked(X, y, dtype=self._dtype, **least)
             features = self._features()
         return LabelledTable(rows, *self._learned(labels, y), features)
 
@@ -936,8 +932,7 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self.model_.encoder is not None:
             return self.model_.encoded(X)
-        sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return self._checked(X, accept_sparse=sparse, dtype=np.float64, reset=False)
+        return self._checked(X, dtype=np.float64, reset=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -585,7 +585,6 @@ class CollaborativeClassifier(LinearClassifier):
         """Return everything that is decided before the data are touched."""
         sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
         encoder = self.encoder_for(sizes.counts)
-        encoder = encoder if facts.encoded_by(encoder) else None
         # Whoever asks for a price names no columns: those are the encoder's.
         width = facts.n_features if encoder is None else len(encoder.names)
         if isinstance(self.neighbours, AddRemove):
@@ -771,9 +770,7 @@ class MultipartyClassifier(LinearClassifier):
             return group_rows(encoded.toarray(), found, party, classes, encoder.names)
         if y is None:
             raise InvalidData(NO_LABELS)
-        rows = self._checked(
-            X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False
-        )
+        rows = self._checked(X, dtype=(np.float64, np.float32), ensure_all_finite=False)
         labels = column_or_1d(y, warn=True)
         if rows.shape[0] != len(labels):
             raise InvalidData("y must hold one label per row of X.")
@@ -788,5 +785,5 @@ class MultipartyClassifier(LinearClassifier):
         encoder = self._encoder()
         if encoder is not None:
             return encoder.transform(auxiliary)
-        rows = self._checked(auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
+        rows = self._checked(auxiliary, dtype=np.float64, reset=False)
         return dense(rows)

@@ -26,6 +26,7 @@ from confrere.kernel.accountants import (
     check_delta,
     corners,
     gaussian_mu,
+    gaussian_sigmas,
     jacobian,
 )
 from confrere.kernel.guarantee import Neighbours, check_epsilon, exact
@@ -108,21 +109,23 @@ class Allowance:
         """What is left for the noise when the solver has its share."""
         return self.epsilon * (1 - SOLVER_SHARE)
 
-    @property
-    def reach(self) -> float:
-        """The norm of one record's gradient at most: of several classes, summed over them."""
-        return self.loss.reach
-
-    @property
-    def sigma(self) -> float:
-        """The deviation of Gaussian noise, without what the Jacobian costs."""
+    def sigmas(self, *weights: float, joint: bool = False) -> tuple[float, ...]:
+        """Return the deviations of Gaussian noise on blocks, without what their Jacobians cost."""
         check_delta(self.delta, self.records)
-        free = Exposure(loss=self.loss, ridges=(float("inf"),), neighbours=self.relation)
-        return 1 / gaussian_rate(self.budget, self.delta, free)
+        free = Exposure(
+            loss=self.loss,
+            ridges=(math.inf,) * len(weights),
+            weights=weights,
+            joint=joint,
+            neighbours=self.relation,
+        )
+        return gaussian_sigmas(gaussian_rate(self.budget, self.delta, free), free)
 
     def noise(self, size: int) -> float:
         """Return the variance of one coordinate of noise in a ball of so many weights."""
-        return self.sigma**2 if self.delta else noise_variance(self.budget, size, self.reach)
+        if self.delta:
+            return self.sigmas(1.0)[0] ** 2
+        return noise_variance(self.budget, size, self.loss.reach)
 
     def at(self, **changed: Any) -> Self:
         return replace(self, **changed)
@@ -243,10 +246,10 @@ def ridge_for(
         return max(n_samples * float(alpha), free_ridge(budget, floor))
     many = MANY_CLASSES if allowed.loss.n_classes > 2 and not allowed.delta else 1.0
     if allowed.delta:
-        noise = noise or allowed.sigma**2
+        noise = noise or allowed.noise(size)
     if near is not None or allowed.curvature is not None:
         near = near or Near(variance=allowed.variance)
-        noise = noise or noise_variance(budget, size, allowed.reach)
+        noise = noise or noise_variance(budget, size, allowed.loss.reach)
         bend = allowed.curvature or mean_curvature(near.base_rate)
         seen = max(n_samples, 1.0) * bend * near.variance
         rule = spread * noise / seen + near.precise / near.variance

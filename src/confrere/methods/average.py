@@ -526,7 +526,6 @@ class ExpandedLoss(AskedOfRows):
 
     frame: Coordinates
     epsilon: float
-    linear_share: float = LINEAR_SHARE
     delta: float = 0.0
 
     def mechanism(self, n_samples: int) -> Point:
@@ -534,7 +533,6 @@ class ExpandedLoss(AskedOfRows):
             epsilon=self.epsilon,
             n_samples=self.count(n_samples),
             n_features=self.frame.size,
-            linear_share=self.linear_share,
             n_classes=self.n_classes,
             delta=self.delta,
         )
@@ -633,13 +631,10 @@ def joint_gaussian_move(share: float) -> float:
 class Expansion(Collaboration):
     """Every party releases the coefficients of its expanded loss once; their sum is minimised."""
 
-    linear_share: float = LINEAR_SHARE  #: Of epsilon, for the linear coefficients
-
     def asked(self, sizes: Sizes) -> ExpandedLoss:
         return ExpandedLoss(
             frame=self.space,
             epsilon=self.epsilon,
-            linear_share=self.linear_share,
             delta=self.delta,
             n_classes=self.n_classes,
             **relation(sizes),
@@ -649,7 +644,7 @@ class Expansion(Collaboration):
         frame, size = self.space, self.space.size
         if self.alpha != "auto":
             return sizes.total * float(self.alpha)
-        budget = self.epsilon * self.linear_share
+        budget = self.epsilon * LINEAR_SHARE
         rule = max(free_ridge(budget), size**3 / (sizes.total * budget**2))
         if isinstance(frame, BodyFrame):
             rule = frame.ridge

@@ -23,7 +23,6 @@ from confrere.data.features import Form
 from confrere.data.frame import Clipping, Frame, GroupRows
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Exposure, gaussian_sigmas
 from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import Columns, Objective
 from confrere.kernel.norms import L2, Ball, HiddenSize, Norm
@@ -42,7 +41,6 @@ from confrere.methods.allowance import (
     alike,
     allowance,
     column_ridges,
-    gaussian_rate,
     objective,
     ridge_for,
 )
@@ -258,16 +256,13 @@ class Settings:
         return "experts" if speak and checked and asked else None
 
     def opinion(
-        self,
-        facts: PublicFacts,
-        encoder: SchemaEncoder | None,
-        body: SchemaEncoder | None,
-        **rows: Any,
+        self, facts: PublicFacts, encoder: SchemaEncoder | None, body: SchemaEncoder | None
     ) -> tuple[Prior | None, Any]:
         told, level = self._declared(facts.n_classes), self.level
         if told is None and not np.any(level):
             return None, level
-        return declared_prior(told, level, facts, encoder, body, **rows)
+        norm = float(np.max(self.data_norm))
+        return declared_prior(told, level, facts, encoder, body, data_norm=norm)
 
     def _column_by_column(self, n_classes: int) -> bool:
         """Whether something speaks of columns that no other setting may change: a ball's."""
@@ -323,8 +318,7 @@ def declared_number(schema: PublicSchema, classes: Any) -> int:
 
 
 def design(asked: Settings, facts: PublicFacts) -> ModelPlan:
-    encoder = asked.encoder(facts.n_samples)
-    return _DESIGNS[asked.kind](asked, facts, encoder if facts.encoded_by(encoder) else None)
+    return _DESIGNS[asked.kind](asked, facts, asked.encoder(facts.n_samples))
 
 
 def _law_in(space: Geometry, allowed: Allowance) -> Allowance:
@@ -342,12 +336,12 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     known, best = 0.0, None  # share of the signal that a source keeps
     body = encoder if encoder is not None and encoder.shaped else None
     if asked.kind == "transfer":
-        check_sources(asked.sources, facts, asked.encoder(facts.n_samples))
+        check_sources(asked.sources, facts, encoder)
         size, norm = facts.n_features + asked.fit_intercept, asked.data_norm
         keep = None if asked.eta is None else 1 - asked.eta
         prior, known, best = released_prior(asked.sources, size, keep, body, data_norm=norm)
     else:
-        prior, _ = asked.opinion(facts, encoder, body, data_norm=asked.data_norm)
+        prior, _ = asked.opinion(facts, encoder, body)
     space = asked.space(encoder, facts.n_features)
 
     @cache
@@ -400,7 +394,7 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
     """PST-S: parts of the rows."""
     space, count = asked.space(encoder, facts.n_features), asked.n_groups
     body = encoder if encoder is not None and encoder.shaped else None
-    prior, _ = asked.opinion(facts, encoder, body, data_norm=asked.data_norm)
+    prior, _ = asked.opinion(facts, encoder, body)
     baseline = float(asked.level)
 
     def fit(left: Allowance, belief: Belief) -> stacks.StackPlan:
@@ -424,9 +418,8 @@ def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | 
 def _feature_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
     """PST-F: groups of features."""
     shaped = asked.shaped(encoder)
-    norm = float(np.max(asked.data_norm))
-    prior, level = asked.opinion(facts, encoder, shaped, data_norm=norm)
-    groups, shares = _feature_groups(asked, facts, shaped)
+    prior, level = asked.opinion(facts, encoder, shaped)
+    groups, shares = _feature_groups(asked, facts, encoder, shaped)
     told = asked, groups, float(level) if facts.n_classes == 2 else 0.0, None
 
     def fit(left: Allowance, belief: Belief) -> stacks.StackPlan:
@@ -439,8 +432,7 @@ def _feature_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder |
             coef[:, group] = prior.factor_at(belief) * prior.coef[:, group]
             # In a body columns are not centred.
             level = prior.intercept - (0.0 if shaped is None else score_moments(shaped, coef)[0])
-            coef = coef[:, group]
-            centres.append((coef, level) if prior.several else (coef[0], level[0]))
+            centres.append((coef[:, group], level))
         shown = believed / believed.sum()
         return _group_stack(*told, left, shown, centres, prior.variance_at(belief))
 
@@ -451,7 +443,7 @@ def _transfer_stack(
     asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None
 ) -> ModelPlan:
     """PST-H, PPTL-FS: group by group towards released stacks."""
-    check_sources(asked.sources, facts, asked.encoder(facts.n_samples))
+    check_sources(asked.sources, facts, encoder)
     stacks.check_stacks(asked.sources, facts.n_features)
     released, models = stacks.stack_facts(asked.sources[0])
     columns = tuple(model.features for model in models)
@@ -566,12 +558,14 @@ def _group_stack(
     if not isinstance(rows, GroupRows):
         rows = _bodies(rows, own, shares, LOG_ODDS if variance is None else variance)
     points = stacks.baselines(rows, baseline, n_classes)
-    if centres is not None:
-        points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
+    for k, (coef, level) in enumerate(centres or ()):
+        pairs = zip(np.atleast_2d(coef), np.atleast_1d(level), strict=True)
+        point = [rows.weights(each, float(one), k) for each, one in pairs]
+        points[k] = np.array(point) if n_classes > 2 else point[0]
     joint, sizes = rows.clipping == "joint", rows.sizes
     rate = float(special.expit(baseline)) if n_classes == 2 else 1 / n_classes
     near = None if variance is None else Near(variance=variance, base_rate=rate)
-    noise = _gaussian_noises(own, shares, joint)
+    sigmas = own.sigmas(*shares, joint=joint) if own.delta else None
     norms: Sequence[Norm] = rows.bodies or [L2(size) for size in sizes]
     blocks = []
     for k, alpha in enumerate(_group_ridges(asked.alpha, count)):
@@ -581,7 +575,8 @@ def _group_stack(
             # A group with weight q is a private regression at budget q epsilon; under joint
             # clipping its rows are shorter, by the square root of its part of the columns.
             spread = sum(sizes) if joint else None
-            how = {"near": near, "share": shares[k], "spread": spread, "noise": noise[k]}
+            noise = None if sigmas is None else sigmas[k] ** 2
+            how = {"near": near, "share": shares[k], "spread": spread, "noise": noise}
             ridge = ridge_for(own, sizes[k], alpha, **how)
         blocks.append(Columns(norms[k], ridge, shares[k], points[k]))
     shape = {"n_samples": own.count, "blocks": tuple(blocks), "loss": own.loss, "joint": joint}
@@ -598,35 +593,11 @@ def _group_ridges(alpha: Alphas, n_groups: int) -> list[Alpha]:
     return ["auto" if isinstance(one, str) else float(one) for one in each]
 
 
-def _gaussian_noises(
-    allowed: Allowance, shares: tuple[float, ...], joint: bool
-) -> list[float | None]:
-    if not allowed.delta:
-        return [None] * len(shares)
-    free = Exposure(
-        loss=allowed.loss,
-        ridges=(math.inf,) * len(shares),
-        weights=shares,
-        joint=joint,
-        neighbours=allowed.relation,
-    )
-    rate = gaussian_rate(allowed.budget, allowed.delta, free)
-    return [sigma**2 for sigma in gaussian_sigmas(rate, free)]
-
-
-def _weights(rows: GroupRows, k: int, coef: Floats, intercept: float | Floats) -> Floats:
-    if np.ndim(coef) == 1:
-        return rows.weights(coef, float(intercept), k)
-    pairs = zip(coef, np.asarray(intercept), strict=True)
-    return np.array([rows.weights(each, float(one), k) for each, one in pairs])
-
-
 def _feature_groups(
-    asked: Settings, facts: PublicFacts, shaped: SchemaEncoder | None
+    asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None, shaped: SchemaEncoder | None
 ) -> tuple[grouping.PlannedGroups, Floats]:
     """Return the groups in use and importances: in bodies of the schema's columns."""
-    encoder, given = asked.encoder(facts.n_samples), asked.importance
-    schema = None if encoder is None else encoder.schema
+    given, schema = asked.importance, None if encoder is None else encoder.schema
     n_columns = facts.n_features if shaped is None else len(shaped.schema.features)
     if given is None and schema is not None and schema.has_importances:
         given = schema.importances()
@@ -672,7 +643,7 @@ def design_protocol(
     space = asked.space(encoder, n_features)
     facts = PublicFacts(n_samples=0, n_features=n_features, n_classes=n_classes)
     shaped = space.encoder if isinstance(space, SchemaGeometry) else None
-    prior, level = asked.opinion(facts, encoder, shaped, data_norm=asked.data_norm)
+    prior, level = asked.opinion(facts, encoder, shaped)
     checks = asked.prior_check and method == "average"
     checked = checks and prior is not None and prior.deviation > 0
     if prior is None and np.any(level):

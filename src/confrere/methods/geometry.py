@@ -189,7 +189,7 @@ def surviving(factor: Factor, scale: float, noise: Any, records: float) -> float
 
 def reckoned_rate(allowed: Allowance) -> float:
     """Return the rate of the body's own noise, as it is reckoned with before the ridge is known."""
-    return _NOISE * allowed.budget / (allowed.changed * allowed.reach)
+    return _NOISE * allowed.budget / (allowed.changed * allowed.loss.reach)
 
 
 #: Part of epsilon that the Jacobian may cost.
@@ -362,18 +362,13 @@ def expect(schema: PublicSchema, form: Form, allowed: Allowance) -> ExpectedSign
     return expected_signal(factors, allowed, curvature, log_odds=own, among=among)
 
 
+@lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept
 def choose_form(schema: PublicSchema, geometry: GeometryName, allowed: Allowance) -> Form:
     """Return how a schema's columns are encoded: a rule of public facts.
 
     ``"auto"`` leaves to the ball a schema with importances, whose columns are weighted by them. Of
     several classes lines are better than curves, or as good, on all tables that were tried.
     """
-    # Whoever paid for its facts.
-    return _chosen_form(replace(schema, paid=()), geometry, allowed)
-
-
-@lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept
-def _chosen_form(schema: PublicSchema, geometry: GeometryName, allowed: Allowance) -> Form:
     auto = geometry == "auto"
     if auto and schema.has_importances:
         return "standardised"

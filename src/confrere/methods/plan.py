@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import watched
 from confrere.data.frame import BodyFrame, Frame
 from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
@@ -39,11 +38,6 @@ class PublicFacts:
     features: Sequence[str] | None = None  #: Names of the columns; None where only a price is asked
     sizes: Mapping[str, int] | None = None  #: Number of records of every party
     auxiliary: Floats | None = None  #: Public rows without labels
-
-    def encoded_by(self, encoder: SchemaEncoder | None) -> bool:
-        """Whether its columns are an encoder's; without names only a price is asked."""
-        named = self.features
-        return encoder is not None and (named is None or encoder.names == tuple(named))
 
 
 @dataclass(frozen=True)
@@ -299,5 +293,4 @@ def plan_linear(
         ridge = frame.ridge  # its own
     else:
         ridge = ridge_for(allowed, norm.size, alpha, near=near, floor=ridge_floor)
-    known = allowed.records
-    return LinearPlan(frame, allowed.objective(norm, ridge, prior), known)
+    return LinearPlan(frame, allowed.objective(norm, ridge, prior), allowed.records)
