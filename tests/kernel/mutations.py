@@ -4,6 +4,7 @@ Every mutation patches a module under ``confrere``; audits are told nothing of i
 of a few words of a function's source, others replace something.
 """
 
+import ast
 import dataclasses
 import functools
 import importlib
@@ -65,13 +66,6 @@ class Mutation:
     found_by: tuple[str, ...]
     runs: int = 4_000
     row: dict[str, Any] | None = None
-
-
-def _found(
-    methods: str, by: str, runs: int = 4_000, row: dict[str, Any] | None = None
-) -> tuple[tuple[str, ...], tuple[str, ...], int, dict[str, Any] | None]:
-    """Where a fault is tried and by whom it is found, each with commas between."""
-    return tuple(methods.split(", ")), tuple(by.split(", ")), runs, row
 
 
 def _edited(where: str, old: str, new: str) -> Callable[[Patch], None]:
@@ -258,10 +252,6 @@ def _half_counted(patch: Patch) -> None:
     patch(measurements, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
 
 
-#: Of rows of the audit's table.
-_NUMBERS = {"classes": 0, "geometry": "ball"}
-
-
 def _means_beyond_the_cap(patch: Patch) -> None:
     ends = "out=scores), out=scores)\n    return np.minimum(scores, self.cap, out=scores)"
     at_cap, beyond = (
@@ -324,468 +314,270 @@ def _wrong_gamma(patch: Patch) -> None:
     )
 
 
-_ALL_OBJECTIVES = ("plr", "simcomb", "pst-s", "pst-f", "pst-h", "average", "ofpa")
-_ALL_ADDED = ("ofaa", "laplace", "vote", "soft", "statistic")
-
-MUTATIONS = {
-    "noise / 20": Mutation(
-        "a twentieth of the noise is drawn",
-        _quieter(20),
-        (*_ALL_OBJECTIVES, *_ALL_ADDED),
-        ("events", "whole fits"),
-    ),
-    "noise / 2": Mutation(
-        "half of the noise is drawn",
-        _quieter(2),
-        (*_ALL_OBJECTIVES, "laplace", "vote", "soft", "statistic"),
-        ("events",),
-    ),
-    "rate * 2": Mutation(
-        "the calibration is wrong by two",
-        _rates(lambda norm, one: 2),
-        *_found("plr, average", "events, densities"),
-    ),
-    "body noise / 3": Mutation(
-        "a third of the noise that is shaped like the rows is drawn",
-        _quieter(3, Body),
-        *_found("plr, average", "noise", row={"geometry": "body"}),
-    ),
-    "body rate * 2": Mutation(
-        "the calibration of noise for a body is wrong by two",
-        _rates(lambda norm, one: 1 + (norm == "Max")),
-        *_found("plr, average", "ratio", row={"geometry": "body"}),
-    ),
-    "body rates unshared": Mutation(
-        "intervals and blocks have the whole rate each",
-        _one_rate_for_all_groups,
-        *_found("plr, average", "ratio", row={"geometry": "body"}),
-    ),
-    "outside the body": Mutation(
-        "rows are three times too long for their body, and no mechanism looks",
-        _outside_the_body,
-        *_found("plr, average", "ratio", row={"geometry": "body"}),
-    ),
-    "L1 for L2": Mutation(
-        "Laplace noise where rows are bounded in L2",
-        _laplace_for_l2,
-        *_found("plr", "events", runs=20_000),
-    ),
-    "Gaussian for L2": Mutation(
-        "Gaussian noise at the pure rate", _gaussian_for_l2, *_found("plr, average", "events")
-    ),
-    "constant outside": Mutation(
-        "the constant column comes on top of the bound",
-        _constant_outside,
-        *_found("plr", "densities"),
-    ),
-    "constant unchecked": Mutation(
-        "the same, and no mechanism looks at its rows",
-        _constant_outside_unchecked,
-        *_found("plr", "densities"),
-    ),
-    "no output step": Mutation(
-        "floats leave as they are", _no_step, (*_ALL_OBJECTIVES, *_ALL_ADDED), ("lattice",)
-    ),
-    "no integer noise": Mutation(
-        "the output step rounds only",
-        _step_without_noise,
-        (*_ALL_OBJECTIVES, *_ALL_ADDED),
-        ("lattice",),
-    ),
-    "integer noise / 2": Mutation(
-        "the output step has half its noise",
-        _step_with_half_the_noise,
-        (*_ALL_OBJECTIVES, *_ALL_ADDED),
-        ("lattice",),
-    ),
-    "shared: groups": Mutation(
-        "groups and parts of a stack share their noise",
-        _shared_draws,
-        *_found("pst-f, pst-h", "events"),
-    ),
-    "shared: classes": Mutation(
-        "classes share their noise", _shared_classes, *_found("plr", "noise", row={"classes": 4})
-    ),
-    "classes: one norm's rate": Mutation(
-        "every class's noise has the rate of one norm",
-        _classes_as_one_norm,
-        *_found("average", "ratio", row={"classes": 4}),
-    ),
-    "classes: coefficients of two": Mutation(
-        "coefficients of four classes move as far as those of two",
-        lambda patch: patch(average, "largest_moves", lambda *_: (1.0, math.sqrt(2) / 8)),
-        *_found("ofaa", "ratio", row={"classes": 4}),
-    ),
-    "classes: Laplace noise as of two": Mutation(
-        "Laplace noise of four classes has the rate of two",
-        _rates(lambda norm, one: 1 + (norm == "L1" and one.loss.n_classes > 2)),
-        *_found("ofpa", "ratio", row={"classes": 4}),
-    ),
-    "classes: groups pay for one record": Mutation(
-        "groups of several classes pay for the record that goes, not for the one that comes",
-        _rates(lambda norm, one: 1 + (len(one.ridges) > 1)),
-        *_found("pst-f", "ratio", row={"classes": 4}),
-    ),
-    "classes: votes of two": Mutation(
-        "votes of four classes move as far as those of two",
-        lambda patch: patch(votes, "_move", lambda _: 1.0),
-        *_found("statistic, soft, vote", "ratio", row={"classes": 4}),
-    ),
-    "check: one of two records": Mutation(
-        "the check of a prior pays for one of two records",
-        _check_pays_once,
-        *_found("simcomb", "ratio", row={"option": "check"}),
-    ),
-    "groups: one body pays": Mutation(
-        "of groups with a body each only the first is paid for",
-        _rates(lambda norm, one: 1 / one.weights[0] if norm == "Max" else 1),
-        *_found("pst-f", "ratio", row={"geometry": "bodies"}),
-    ),
-    "shared: parties": Mutation(
-        "parties share their noise", _shared_draws, *_found("average, laplace", "events")
-    ),
-    "shared: runs": Mutation(
-        "every run has the same noise",
-        _constant_source,
-        *_found("plr, average, vote", "events, whole fits"),
-    ),
-    "sum: half shares": Mutation(
-        "every party of a sum draws half of its share", _half_shares, *_found("sums", "events")
-    ),
-    "sum: wrong Gamma": Mutation(
-        "shares of a sum have a quarter of their Gamma shape",
-        _wrong_gamma,
-        *_found("sums", "events"),
-    ),
-    "cells: half the noise": Mutation(
-        "half of the noise on counts is drawn",
-        _half_counted,
-        *_found("cells", "events", runs=20_000),
-    ),
-    "cells: moved once": Mutation(
-        "the sensitivity of cells is one party's share, not two",
-        _moved_once,
-        *_found("cells", "events, densities", runs=20_000),
-    ),
-    "cells: rows not shared": Mutation(
-        "every row of a party counts as a party", _rows_not_shared, *_found("cells", "densities")
-    ),
-    "add-remove: body's rate": Mutation(
-        "noise for a body, where records come and go, has 1.25 of its rate",
-        _rates(
-            lambda norm, one: (
-                1.25 if norm == "Max" and one.neighbours is Neighbours.ADD_REMOVE else 1
-            )
-        ),
-        *_found("plr", "ratio", row={"geometry": "body", "relation": "add-remove"}),
-    ),
-    "body: shares": Mutation(
-        "the shares of a body's groups add up to 1.05",
-        _edited(
-            "kernel.norms:Body.__post_init__",
-            "np.array(self.shares) / sum(self.shares)",
-            "1.05 * np.array(self.shares) / sum(self.shares)",
-        ),
-        *_found("plr", "ratio", row={"geometry": "body"}),
-    ),
-    "delta: both records of one class": Mutation(
-        "with a delta, both records of one class move the noise by sqrt 6, not sqrt 8",
-        _edited(
-            "kernel.losses:Softmax.moves",
-            "Move(math.sqrt(8), taken, k - 1)",
-            "Move(math.sqrt(6), taken, k - 1)",
-        ),
-        *_found("plr", "theorem, ratio", row={"classes": 3, "delta": True}),
-    ),
-    "delta: corners of groups": Mutation(
-        "of Gaussian groups the corners of one record are counted",
-        _edited("kernel.accountants:corners", "exposure.records * len", "len"),
-        *_found("pst-f", "theorem", row={"geometry": "apart", "delta": True}),
-    ),
-    "sums: reserve of one message": Mutation(
-        "a sum that may be tried again has the price of one",
-        _edited("methods.asking:Tries.tried", "rounds + self.max_retries", "rounds"),
-        *_found("sums", "price", row={"option": "reserve"}),
-    ),
-    "sums: rows by label": Mutation(
-        "rows by label have the sensitivity of one record's coming, though it is replaced",
-        _edited(
-            "methods.sums:LabelContrast.mechanism",
-            "self._sum(sizes, half,",
-            "self._sum(sizes, half / 2,",
-        ),
-        *_found("sums", "ratio", row={"geometry": "body", "option": "contrast"}),
-    ),
-    "sums: reserve of rounds": Mutation(
-        "rounds that may be tried again have the price of the rounds alone",
-        _edited("methods.asking:Tries.tried", "rounds + self.max_retries", "rounds"),
-        *_found("sums", "price", row={"option": "reserve", "delta": True}),
-    ),
-    "check: the fit spends everything": Mutation(
-        "the fit after a check spends the whole epsilon, and no kernel looks at what follows",
-        _fit_spends_everything,
-        *_found("simcomb", "price", row={"option": "check"}),
-    ),
-    "check: classes": Mutation(
-        "the check of three classes pays for one of two records",
-        _edited(
-            "methods.priors:PriorCheck.sensitivity",
-            "if self.neighbours is Neighbours.ADD_REMOVE else",
-            "if self.neighbours is Neighbours.ADD_REMOVE or self.rates is not None else",
-        ),
-        *_found("simcomb", "ratio", row={"option": "check", "classes": 3}),
-    ),
-    "output step: L2 for L1": Mutation(
-        "the output step reckons with lengths where its noise is of a sum",
-        _edited(
-            "kernel.norms:LatticeStep.scale",
-            "move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size",
-            "move = 2 * self.radius / self.spacing + math.sqrt(self.size)",
-        ),
-        *_found("plr", "theorem"),
-    ),
-    "table1: sizes of groups": Mutation(
-        "the size of a record's group is not in the sensitivity of Table 1",
-        _edited(
-            "assurance.cohort:CohortCounts.longest",
-            "STEPS * (len(self.columns) + 1)",
-            "STEPS * len(self.columns)",
-        ),
-        *_found("table1", "ratio"),
-    ),
-    "evaluate: a record moves once": Mutation(
-        "a label that changes leaves its cell and comes into no other",
-        lambda patch: patch(evaluation, "_SENSITIVITY", dict.fromkeys(evaluation._SENSITIVITY, 1)),
-        *_found("evaluate", "ratio"),
-    ),
-    "evaluate: one query for nothing": Mutation(
-        "the last query has all of epsilon, whatever the others have",
-        _edited("assurance.evaluation:_parts", "at_most(left)", "epsilon"),
-        *_found("evaluate", "price"),
-    ),
-    "evaluate: integers": Mutation(
-        "noise on whole numbers has half of its scale",
-        _half_counted,
-        ("evaluate", "table1"),
-        ("noise",),
-    ),
-    "infer: one column": Mutation(
-        "sums of all columns have the sensitivity of the widest",
-        _edited("assurance.inference:_Space.sums", "sum(_farthest", "max(_farthest"),
-        *_found("infer", "ratio", row={"geometry": "body"}),
-    ),
-    "infer: products": Mutation(
-        "a product that changes its sign moves by its size",
-        _edited("assurance.inference:_Space.largest", "2 * longest * most", "longest * most"),
-        *_found("infer", "ratio", row={"geometry": "body", "option": "products"}),
-    ),
-    "total: one Jacobian": Mutation(
-        "stacks that are composed pay the Jacobian once",
-        _edited("accounting:profile", "- 2 * paid", "- paid"),
-        *_found("pst-f", "theorem", row={"geometry": "apart", "delta": True}),
-    ),
-    "total: once less": Mutation(
-        "equal releases are composed once less than there are",
-        _edited(
-            "accounting:_composed",
-            "one.self_compose(count) if count > 1 else one",
-            "one.self_compose(count - 1) if count > 2 else one",
-        ),
-        *_found("total", "ratio"),
-    ),
-    "shares: integers": Mutation(
-        "integer shares are made for one party more",
-        _edited(
-            "kernel.streams:integer_shares",
-            "Fraction(2 * size * blocks * count, parts)",
-            "Fraction(2 * size * blocks * count, parts + 1)",
-        ),
-        *_found("table1", "noise", row={"option": "sum"}),
-    ),
-    "shares: Gamma shape": Mutation(
-        "shares of L2 noise have the Gamma shape of a dimension less",
-        _edited("kernel.streams:l2_shares", "Fraction(size + 1, 2 *", "Fraction(size, 2 *"),
-        *_found("sums", "noise"),
-    ),
-    "groups: rates of bodies": Mutation(
-        "groups with a body each have 1.2 of their rate",
-        _edited(
-            "kernel.measurements:Objective.acts",
-            "Pure(norm, self.rate * block.weight,",
-            "Pure(norm, min(1.2 * block.weight, 1) * self.rate,",
-        ),
-        *_found("pst-f", "ratio", row={"geometry": "bodies"}),
-    ),
-    "add-remove: two in a cell": Mutation(
-        "a row is used with one other in its cell",
-        _edited("kernel.norms:HiddenSize.used", "many[which] == 1", "many[which] <= 2"),
-        *_found("plr", "theorem", row={"relation": "add-remove"}),
-    ),
-    "classes: length of a gradient": Mutation(
-        "a gradient of four classes is sqrt 3 long, not 2",
-        _edited(
-            "kernel.losses:Softmax.going",
-            "_worst_classwise(2 * r,",
-            "_worst_classwise(math.sqrt(3) * r,",
-        ),
-        *_found("plr", "ratio", row={"classes": 4}),
-    ),
-    "body: bends": Mutation(
-        "bends have four fifths of their noise",
-        _edited(
-            "kernel.norms:Body.draw",
-            "for part in mine])] = drawn",
-            "for part in mine])] = drawn * (0.8 if g == 2 else 1.0)",
-        ),
-        *_found("plr", "noise", row={"geometry": "body"}),
-    ),
-    "check: a promise without its delta": Mutation(
-        "a check promises what a pure fit would, and a Gaussian one follows",
-        _edited(
-            "methods.priors:CheckedPlan.priced",
-            "epsilon=self.epsilon, theorem=THEOREM",
-            "epsilon=self.epsilon, delta=0.0, theorem=THEOREM",
-        ),
-        *_found("simcomb", "ratio, price", row={"delta": True, "option": "check"}),
-    ),
-    "sums: one try more": Mutation(
-        "parties answer one try more than was priced",
-        _edited(
-            "methods.sums:check_try",
-            "if step >= mechanism.releases:",
-            "if step > mechanism.releases:",
-        ),
-        *_found("sums", "theorem, price"),
-    ),
-    "delta: rates of groups": Mutation(
-        "rates of Gaussian groups are by the fourth root of their weights",
-        _edited(
-            "kernel.accountants:gaussian_sigmas",
-            "(rate * math.sqrt(weight))",
-            "(rate * weight**0.25)",
-        ),
-        # The kernel does not believe the rate that is found, and nothing runs.
-        *_found("pst-f", "ratio", row={"geometry": "apart", "delta": True}),
-    ),
-    "sums: classes with a delta": Mutation(
-        "gradients of three classes, with a delta, have the sensitivity of one record",
-        _edited(
-            "methods.sums:Sums._sum",
-            "self.allowed(sizes).changed * move",
-            "(self.allowed(sizes).changed if self.n_classes == 2 else 1) * move",
-        ),
-        *_found("sums", "ratio", row={"classes": 3, "delta": True}),
-    ),
-    "streams: lengths": Mutation(
-        "noise of a norm is a tenth shorter than its Gamma law",
-        _edited("kernel.streams:gamma_norm", "sum(axis=1) / rho", "sum(axis=1) / (1.1 * rho)"),
-        *_found("plr", "noise"),
-    ),
-    "streams: a body's dimension": Mutation(
-        "noise for a body has the Gamma shape of a dimension less",
-        _edited("kernel.streams:product_noise", "sum(sizes) + 1", "sum(sizes)"),
-        *_found("plr", "noise", row={"geometry": "body"}),
-    ),
-    "streams: signs": Mutation(
-        "every sign is the same",
-        _edited("kernel.streams:RandomSource.signs", "1.0 - 2.0 * bits", "1.0 - 0.0 * bits"),
-        *_found("plr", "noise", row={"delta": True}),
-    ),
-    "losses: no cap": Mutation(
-        "slopes are not capped",
-        _edited(
-            "kernel.losses:Logistic.residuals",
-            "np.minimum(scores, self.cap, out=scores)",
-            "np.minimum(scores, 1.0, out=scores)",
-        ),
-        *_found("plr", "theorem"),
-    ),
-    "losses: curvature": Mutation(
-        "two classes bend twice as much as accountants take",
-        _edited(
-            "solver.descent:curvature", "rare * (1.0 - rare), 0.0)", "2 * rare * (1.0 - rare), 0.0)"
-        ),
-        *_found("plr", "theorem"),
-    ),
-    "losses: classes": Mutation(
-        "a gradient of three classes is longer than the root of two",
-        _edited(
-            "kernel.losses:Softmax.residuals",
-            "np.arange(scores.shape[2])] -= 1.0",
-            "np.arange(scores.shape[2])] -= 1.5",
-        ),
-        *_found("plr", "theorem", row={"classes": 3}),
-    ),
-    "accountants: half of the record that comes": Mutation(
-        "half of the record that comes is paid for",
-        _edited("kernel.accountants:Exposure.spent", "coming = rho *", "coming = 0.5 * rho *"),
-        *_found("plr", "ratio"),
-    ),
-    "points: a part's share": Mutation(
-        "of two noised vectors each has the whole rate",
-        _edited(
-            "kernel.measurements:Point.prices",
-            "tuple(epsilon * part.share for part",
-            "tuple(epsilon for part",
-        ),
-        *_found("ofaa", "ratio"),
-    ),
-    "sums: the second price": Mutation(
-        "who is left alone with its own noise is promised the price of all shares",
-        _edited(
-            "kernel.measurements:SecureSum.alone",
-            "return self.floor * self.epsilon\n",
-            "return self.epsilon\n",
-        ),
-        *_found("sums", "theorem"),
-    ),
-    "composition: the largest": Mutation(
-        "of releases from the same records the dearest counts",
-        _edited("ledger.compose:Together.guarantee", "(self.parts, added,", "(self.parts, max,"),
-        *_found("total", "ratio"),
-    ),
-    "numbers: width": Mutation(
-        "a residual of log-cosh is a tenth longer than its width",
-        _edited(
-            "outcomes.losses:LogCosh.residuals",
-            "scores *= self.width",
-            "scores *= 1.1 * self.width",
-        ),
-        *_found("linear", "theorem", row=_NUMBERS),
-    ),
-    "numbers: curvature of Huber's loss": Mutation(
-        "the curvature of Huber's loss is not paid for",
-        _edited("outcomes.losses:Huber.going", "+ math.log1p(1 / m)", ""),
-        *_found("linear", "ratio", row=_NUMBERS | {"option": "huber"}),
-    ),
-    "counts: curvature at the cap": Mutation(
-        "where a cap is above all counts the curvature at it is not paid for",
-        _edited("outcomes.losses:Poisson.going", "r * self.cap + math.log1p(self.cap / m)", "0.0"),
-        *_found("poisson", "ratio", row=_NUMBERS | {"option": "cap"}),
-    ),
-    "counts: no cap": Mutation(
-        "means go on beyond the cap, and the loss bends as they do",
-        _means_beyond_the_cap,
-        *_found("poisson", "theorem, ratio", row=_NUMBERS),
-    ),
-    "counts: corners": Mutation(
-        "with a delta, counts and means are taken for equally long",
-        _edited(
-            "outcomes.losses:OneScore.moves",
-            "for a in self.ends for b in self.ends",
-            "for a, b in zip(self.ends, self.ends[::-1])",
-        ),
-        *_found("poisson", "theorem, ratio", row=_NUMBERS | {"delta": True}),
-    ),
-    "counts: beyond the largest": Mutation(
-        "counts above the largest are taken as they are, and no loss looks at them",
-        _counts_beyond_the_largest,
-        *_found("poisson", "ratio", row=_NUMBERS),
-    ),
-    "draw before paying": Mutation(
-        "noise is drawn before the charge", _draw_before_paying, *_found("plr", "charging contract")
-    ),
+#: What makes the faults that are no change of a few words.
+MADE: dict[str, Callable[[Patch], None]] = {
+    "noise / 20": _quieter(20),
+    "noise / 2": _quieter(2),
+    "rate * 2": _rates(lambda norm, one: 2),
+    "body noise / 3": _quieter(3, Body),
+    "body rate * 2": _rates(lambda norm, one: 1 + (norm == "Max")),
+    "body rates unshared": _one_rate_for_all_groups,
+    "outside the body": _outside_the_body,
+    "L1 for L2": _laplace_for_l2,
+    "Gaussian for L2": _gaussian_for_l2,
+    "constant outside": _constant_outside,
+    "constant unchecked": _constant_outside_unchecked,
+    "no output step": _no_step,
+    "no integer noise": _step_without_noise,
+    "integer noise / 2": _step_with_half_the_noise,
+    "shared: groups": _shared_draws,
+    "shared: classes": _shared_classes,
+    "classes: one norm's rate": _classes_as_one_norm,
+    "classes: coefficients of two": lambda patch: patch(
+        average, "largest_moves", lambda *_: (1.0, math.sqrt(2) / 8)
+    ),
+    "classes: Laplace noise as of two": _rates(
+        lambda norm, one: 1 + (norm == "L1" and one.loss.n_classes > 2)
+    ),
+    "classes: groups pay for one record": _rates(lambda norm, one: 1 + (len(one.ridges) > 1)),
+    "classes: votes of two": lambda patch: patch(votes, "_move", lambda _: 1.0),
+    "check: one of two records": _check_pays_once,
+    "groups: one body pays": _rates(lambda norm, one: 1 / one.weights[0] if norm == "Max" else 1),
+    "shared: parties": _shared_draws,
+    "shared: runs": _constant_source,
+    "sum: half shares": _half_shares,
+    "sum: wrong Gamma": _wrong_gamma,
+    "cells: half the noise": _half_counted,
+    "cells: moved once": _moved_once,
+    "cells: rows not shared": _rows_not_shared,
+    "add-remove: body's rate": _rates(
+        lambda norm, one: 1.25 if norm == "Max" and one.neighbours is Neighbours.ADD_REMOVE else 1
+    ),
+    "check: the fit spends everything": _fit_spends_everything,
+    "evaluate: a record moves once": lambda patch: patch(
+        evaluation, "_SENSITIVITY", dict.fromkeys(evaluation._SENSITIVITY, 1)
+    ),
+    "evaluate: integers": _half_counted,
+    "counts: no cap": _means_beyond_the_cap,
+    "counts: beyond the largest": _counts_beyond_the_largest,
+    "draw before paying": _draw_before_paying,
 }
+OBJECTIVES = "plr, simcomb, pst-s, pst-f, pst-h, average, ofpa"
+ADDED = "ofaa, laplace, vote, soft, statistic"
+
+#: Name and title; where it is tried, who must find it, and of the audit's table a row in which it
+#: shows; the function whose words are changed, with the old ones and the new.
+TABLE = """
+noise / 20 | a twentieth of the noise is drawn
+    objectives, added | events, whole fits
+noise / 2 | half of the noise is drawn
+    objectives, laplace, vote, soft, statistic | events
+rate * 2 | the calibration is wrong by two
+    plr, average | events, densities
+body noise / 3 | a third of the noise that is shaped like the rows is drawn
+    plr, average | noise | "geometry": "body"
+body rate * 2 | the calibration of noise for a body is wrong by two
+    plr, average | ratio | "geometry": "body"
+body rates unshared | intervals and blocks have the whole rate each
+    plr, average | ratio | "geometry": "body"
+outside the body | rows are three times too long for their body, and no mechanism looks
+    plr, average | ratio | "geometry": "body"
+L1 for L2 | Laplace noise where rows are bounded in L2
+    plr | events | "runs": 20000
+Gaussian for L2 | Gaussian noise at the pure rate
+    plr, average | events
+constant outside | the constant column comes on top of the bound
+    plr | densities
+constant unchecked | the same, and no mechanism looks at its rows
+    plr | densities
+no output step | floats leave as they are
+    objectives, added | lattice
+no integer noise | the output step rounds only
+    objectives, added | lattice
+integer noise / 2 | the output step has half its noise
+    objectives, added | lattice
+shared: groups | groups and parts of a stack share their noise
+    pst-f, pst-h | events
+shared: classes | classes share their noise
+    plr | noise | "classes": 4
+classes: one norm's rate | every class's noise has the rate of one norm
+    average | ratio | "classes": 4
+classes: coefficients of two | coefficients of four classes move as far as those of two
+    ofaa | ratio | "classes": 4
+classes: Laplace noise as of two | Laplace noise of four classes has the rate of two
+    ofpa | ratio | "classes": 4
+classes: groups pay for one record | groups of several classes pay for the record that goes, not for the one that comes
+    pst-f | ratio | "classes": 4
+classes: votes of two | votes of four classes move as far as those of two
+    statistic, soft, vote | ratio | "classes": 4
+check: one of two records | the check of a prior pays for one of two records
+    simcomb | ratio | "option": "check"
+groups: one body pays | of groups with a body each only the first is paid for
+    pst-f | ratio | "geometry": "bodies"
+shared: parties | parties share their noise
+    average, laplace | events
+shared: runs | every run has the same noise
+    plr, average, vote | events, whole fits
+sum: half shares | every party of a sum draws half of its share
+    sums | events
+sum: wrong Gamma | shares of a sum have a quarter of their Gamma shape
+    sums | events
+cells: half the noise | half of the noise on counts is drawn
+    cells | events | "runs": 20000
+cells: moved once | the sensitivity of cells is one party's share, not two
+    cells | events, densities | "runs": 20000
+cells: rows not shared | every row of a party counts as a party
+    cells | densities
+add-remove: body's rate | noise for a body, where records come and go, has 1.25 of its rate
+    plr | ratio | "geometry": "body", "relation": "add-remove"
+body: shares | the shares of a body's groups add up to 1.05
+    plr | ratio | "geometry": "body"
+    kernel.norms:Body.__post_init__ | np.array(self.shares) / sum(self.shares) | 1.05 * np.array(self.shares) / sum(self.shares)
+delta: both records of one class | with a delta, both records of one class move the noise by sqrt 6, not sqrt 8
+    plr | theorem, ratio | "classes": 3, "delta": True
+    kernel.losses:Softmax.moves | Move(math.sqrt(8), taken, k - 1) | Move(math.sqrt(6), taken, k - 1)
+delta: corners of groups | of Gaussian groups the corners of one record are counted
+    pst-f | theorem | "geometry": "apart", "delta": True
+    kernel.accountants:corners | exposure.records * len | len
+sums: reserve of one message | a sum that may be tried again has the price of one
+    sums | price | "option": "reserve"
+    methods.asking:Tries.tried | rounds + self.max_retries | rounds
+sums: rows by label | rows by label have the sensitivity of one record's coming, though it is replaced
+    sums | ratio | "geometry": "body", "option": "contrast"
+    methods.sums:LabelContrast.mechanism | self._sum(sizes, half, | self._sum(sizes, half / 2,
+sums: reserve of rounds | rounds that may be tried again have the price of the rounds alone
+    sums | price | "option": "reserve", "delta": True
+    methods.asking:Tries.tried | rounds + self.max_retries | rounds
+check: the fit spends everything | the fit after a check spends the whole epsilon, and no kernel looks at what follows
+    simcomb | price | "option": "check"
+check: classes | the check of three classes pays for one of two records
+    simcomb | ratio | "option": "check", "classes": 3
+    methods.priors:PriorCheck.sensitivity | if self.neighbours is Neighbours.ADD_REMOVE else | if self.neighbours is Neighbours.ADD_REMOVE or self.rates is not None else
+output step: L2 for L1 | the output step reckons with lengths where its noise is of a sum
+    plr | theorem
+    kernel.norms:LatticeStep.scale | move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size | move = 2 * self.radius / self.spacing + math.sqrt(self.size)
+table1: sizes of groups | the size of a record's group is not in the sensitivity of Table 1
+    table1 | ratio
+    assurance.cohort:CohortCounts.longest | STEPS * (len(self.columns) + 1) | STEPS * len(self.columns)
+evaluate: a record moves once | a label that changes leaves its cell and comes into no other
+    evaluate | ratio
+evaluate: one query for nothing | the last query has all of epsilon, whatever the others have
+    evaluate | price
+    assurance.evaluation:_parts | at_most(left) | epsilon
+evaluate: integers | noise on whole numbers has half of its scale
+    evaluate, table1 | noise
+infer: one column | sums of all columns have the sensitivity of the widest
+    infer | ratio | "geometry": "body"
+    assurance.inference:_Space.sums | sum(_farthest | max(_farthest
+infer: products | a product that changes its sign moves by its size
+    infer | ratio | "geometry": "body", "option": "products"
+    assurance.inference:_Space.largest | 2 * longest * most | longest * most
+total: one Jacobian | stacks that are composed pay the Jacobian once
+    pst-f | theorem | "geometry": "apart", "delta": True
+    accounting:profile | - 2 * paid | - paid
+total: once less | equal releases are composed once less than there are
+    total | ratio
+    accounting:_composed | one.self_compose(count) if count > 1 else one | one.self_compose(count - 1) if count > 2 else one
+shares: integers | integer shares are made for one party more
+    table1 | noise | "option": "sum"
+    kernel.streams:integer_shares | Fraction(2 * size * blocks * count, parts) | Fraction(2 * size * blocks * count, parts + 1)
+shares: Gamma shape | shares of L2 noise have the Gamma shape of a dimension less
+    sums | noise
+    kernel.streams:l2_shares | Fraction(size + 1, 2 * | Fraction(size, 2 *
+groups: rates of bodies | groups with a body each have 1.2 of their rate
+    pst-f | ratio | "geometry": "bodies"
+    kernel.measurements:Objective.acts | Pure(norm, self.rate * block.weight, | Pure(norm, min(1.2 * block.weight, 1) * self.rate,
+add-remove: two in a cell | a row is used with one other in its cell
+    plr | theorem | "relation": "add-remove"
+    kernel.norms:HiddenSize.used | many[which] == 1 | many[which] <= 2
+classes: length of a gradient | a gradient of four classes is sqrt 3 long, not 2
+    plr | ratio | "classes": 4
+    kernel.losses:Softmax.going | _worst_classwise(2 * r, | _worst_classwise(math.sqrt(3) * r,
+body: bends | bends have four fifths of their noise
+    plr | noise | "geometry": "body"
+    kernel.norms:Body.draw | for part in mine])] = drawn | for part in mine])] = drawn * (0.8 if g == 2 else 1.0)
+check: a promise without its delta | a check promises what a pure fit would, and a Gaussian one follows
+    simcomb | ratio, price | "delta": True, "option": "check"
+    methods.priors:CheckedPlan.priced | epsilon=self.epsilon, theorem=THEOREM | epsilon=self.epsilon, delta=0.0, theorem=THEOREM
+sums: one try more | parties answer one try more than was priced
+    sums | theorem, price
+    methods.sums:check_try | if step >= mechanism.releases: | if step > mechanism.releases:
+delta: rates of groups | rates of Gaussian groups are by the fourth root of their weights
+    pst-f | ratio | "geometry": "apart", "delta": True
+    kernel.accountants:gaussian_sigmas | (rate * math.sqrt(weight)) | (rate * weight**0.25)
+sums: classes with a delta | gradients of three classes, with a delta, have the sensitivity of one record
+    sums | ratio | "classes": 3, "delta": True
+    methods.sums:Sums._sum | self.allowed(sizes).changed * move | (self.allowed(sizes).changed if self.n_classes == 2 else 1) * move
+streams: lengths | noise of a norm is a tenth shorter than its Gamma law
+    plr | noise
+    kernel.streams:gamma_norm | sum(axis=1) / rho | sum(axis=1) / (1.1 * rho)
+streams: a body's dimension | noise for a body has the Gamma shape of a dimension less
+    plr | noise | "geometry": "body"
+    kernel.streams:product_noise | sum(sizes) + 1 | sum(sizes)
+streams: signs | every sign is the same
+    plr | noise | "delta": True
+    kernel.streams:RandomSource.signs | 1.0 - 2.0 * bits | 1.0 - 0.0 * bits
+losses: no cap | slopes are not capped
+    plr | theorem
+    kernel.losses:Logistic.residuals | np.minimum(scores, self.cap, out=scores) | np.minimum(scores, 1.0, out=scores)
+losses: curvature | two classes bend twice as much as accountants take
+    plr | theorem
+    solver.descent:curvature | rare * (1.0 - rare), 0.0) | 2 * rare * (1.0 - rare), 0.0)
+losses: classes | a gradient of three classes is longer than the root of two
+    plr | theorem | "classes": 3
+    kernel.losses:Softmax.residuals | np.arange(scores.shape[2])] -= 1.0 | np.arange(scores.shape[2])] -= 1.5
+accountants: half of the record that comes | half of the record that comes is paid for
+    plr | ratio
+    kernel.accountants:Exposure.spent | coming = rho * | coming = 0.5 * rho *
+points: a part's share | of two noised vectors each has the whole rate
+    ofaa | ratio
+    kernel.measurements:Point.prices | tuple(epsilon * part.share for part | tuple(epsilon for part
+sums: the second price | who is left alone with its own noise is promised the price of all shares
+    sums | theorem
+    kernel.measurements:SecureSum.alone | return self.floor * self.epsilon | return self.epsilon
+composition: the largest | of releases from the same records the dearest counts
+    total | ratio
+    ledger.compose:Together.guarantee | (self.parts, added, | (self.parts, max,
+numbers: width | a residual of log-cosh is a tenth longer than its width
+    linear | theorem | "classes": 0, "geometry": "ball"
+    outcomes.losses:LogCosh.residuals | scores *= self.width | scores *= 1.1 * self.width
+numbers: curvature of Huber's loss | the curvature of Huber's loss is not paid for
+    linear | ratio | "classes": 0, "geometry": "ball", "option": "huber"
+    outcomes.losses:Huber.going | + math.log1p(1 / m) | + 0.0
+counts: curvature at the cap | where a cap is above all counts the curvature at it is not paid for
+    poisson | ratio | "classes": 0, "geometry": "ball", "option": "cap"
+    outcomes.losses:Poisson.going | r * self.cap + math.log1p(self.cap / m) | 0.0
+counts: no cap | means go on beyond the cap, and the loss bends as they do
+    poisson | theorem, ratio | "classes": 0, "geometry": "ball"
+counts: corners | with a delta, counts and means are taken for equally long
+    poisson | theorem, ratio | "classes": 0, "geometry": "ball", "delta": True
+    outcomes.losses:OneScore.moves | for a in self.ends for b in self.ends | for a, b in zip(self.ends, self.ends[::-1])
+counts: beyond the largest | counts above the largest are taken as they are, and no loss looks at them
+    poisson | ratio | "classes": 0, "geometry": "ball"
+draw before paying | noise is drawn before the charge
+    plr | charging contract
+"""  # noqa: E501
+
+
+def _read(table: str) -> dict[str, Mutation]:
+    found, last = {}, ""
+    for line in table.strip().splitlines():
+        cells = line.strip().split(" | ")
+        if not line.startswith("    "):
+            last, title = cells
+        elif last not in found:
+            methods, by, *row = cells
+            told = ast.literal_eval(f"{{{row[0]}}}") if row else {}
+            methods = methods.replace("objectives", OBJECTIVES).replace("added", ADDED)
+            runs, tried = told.pop("runs", 4_000), tuple(methods.split(", "))
+            make = MADE.get(last, lambda _: None)
+            found[last] = Mutation(title, make, tried, tuple(by.split(", ")), runs, told or None)
+        else:
+            found[last] = dataclasses.replace(found[last], apply=_edited(*cells))
+    return found
+
+
+MUTATIONS = _read(TABLE)
 
 
 @contextmanager

@@ -19,9 +19,7 @@ from confrere import (
 from confrere.accounting import total
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
-from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta
 from confrere.kernel.guarantee import Promised
-from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import Part, Point
 from tests.world import RELATIONS
 
@@ -58,11 +56,6 @@ def test_gaussian_fits_against_the_reference(count, change, loss, cap, above):
     assert (found.delta, found.neighbours) == (1e-6, change)
 
 
-def test_one_release_costs_what_it_was_charged():
-    (entry,) = charged(1, epsilon=1.0, delta=1e-6)
-    assert total([entry], delta=1e-6).epsilon == pytest.approx(1.0, rel=0.02)
-
-
 def test_a_check_that_was_paid_for_is_in_the_total():
     """Which fit follows is not known when a checked prior is charged: its promise is."""
     entries = charged(3, epsilon=0.5, delta=1e-6, prior=[1.0, 0.0, 0.0, 0.0, 0.0])
@@ -97,15 +90,6 @@ def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make,
     assert found < 1.6
 
 
-def test_pure_and_gaussian_releases_compose():
-    mixed = [*charged(2, epsilon=0.5, delta=1e-6), *charged(1, epsilon=0.7), Guarantee(0.3)]
-    found = total(mixed, delta=3e-6, step=1e-3)
-    alone = total(mixed[:2], delta=3e-6, step=1e-3)
-    assert alone.epsilon < found.epsilon <= 2.0
-    assert any("without looking" in line for line in found.assumptions)
-    assert "gaussian.md" in found.theorem
-
-
 @given(st.lists(st.floats(0.05, 1), min_size=1, max_size=6), st.floats(-9, -2))
 @settings(max_examples=15, deadline=None)
 def test_pure_totals_never_exceed_the_sum(epsilons, power):
@@ -116,18 +100,6 @@ def test_pure_totals_never_exceed_the_sum(epsilons, power):
 def test_a_promise_with_delta_needs_at_least_that_delta():
     with pytest.raises(InvalidParameter, match="delta"):
         total([Guarantee(0.5, delta=1e-3)], delta=1e-6)
-
-
-def test_the_whole_profile_is_dominated():
-    """What is composed once has at least the bound's delta at every epsilon."""
-    (entry,) = charged(1, epsilon=1.0, delta=1e-6, purpose="inference")
-    event, sigmas = entry.event, entry.event.sigmas
-    loss = GaussianLoss(Exposure(loss=Logistic(), ridges=event.ridges), sigmas)
-    for delta in (1e-2, 1e-4, 1e-6):
-        epsilon = total([entry], delta=delta, step=1e-3).epsilon
-        # Composing with a pure step that spends output_epsilon never lowers the profile.
-        assert gaussian_delta(epsilon, 2 / sigmas[0]) <= delta
-        assert loss.delta(epsilon - 3 * event.output_epsilon) >= 0.5 * delta
 
 
 def test_noise_on_points_composes_as_gaussian_mechanisms_do():

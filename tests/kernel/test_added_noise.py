@@ -8,18 +8,15 @@ import pytest
 
 from confrere.assurance.audit.densities import densities, sum_law
 from confrere.data.frame import Frame
-from confrere.errors import InvalidParameter
 from confrere.kernel import measurements
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import ROUNDING_SHARE
-from confrere.kernel.norms import Gaussian, HiddenSize
+from confrere.kernel.norms import Gaussian
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.sums import GradientRounds, LabelContrast, OneMessage
-from confrere.methods.votes import PartyBudget, noised_average, noised_statistic
-from confrere.simulation import SeededSource
-from tests.world import votes_for
+from confrere.methods.votes import PartyBudget, noised_average
 
 EPSILON, DELTA = 1.0, 1e-3
 
@@ -103,16 +100,6 @@ def test_pure_coefficients_of_classes_keep_their_epsilon(n_classes):
     assert 0.99 < worst <= 1.0
 
 
-def test_the_minimiser_of_the_expansion_is_the_softmax_model_for_small_weights():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3)) / 4
-    codes = rng.integers(0, 3, size=400)
-    mechanism = noised_coefficients(epsilon=1e12, n_samples=400, n_features=3, n_classes=3)
-    (v,), _ = mechanism.sample((X, codes), SeededSource(0))
-    errors = np.full((400, 3), 1 / 3) - np.eye(3)[codes]
-    np.testing.assert_allclose(v, errors.T @ X, atol=1e-6)
-
-
 SIZES = Sizes({"a": 1, "b": 1})
 
 
@@ -185,14 +172,6 @@ def test_a_whole_party_is_hidden_with_its_delta_and_no_more(name, monkeypatch):
     assert profile(replace(mechanism).noise, *values) > DELTA
 
 
-def test_a_party_that_turns_all_its_votes_is_hidden_with_its_delta():
-    budget = PartyBudget(epsilon=EPSILON, delta=DELTA, n_parties=3)
-    mechanism = noised_statistic(budget, rows=np.ones((4, 1)))
-    first, second = (votes_for(np.full(4, votes), 3) for votes in (1, 2))
-    values = (mechanism.value(tally) for tally in (first, second))
-    assert 0.98 * DELTA < profile(mechanism.noise, *values) <= DELTA
-
-
 @pytest.mark.parametrize("colluding", [1, 3])
 def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
     alone, shared = (
@@ -204,15 +183,3 @@ def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
     assert isinstance(sum_law(shared.noise), Gaussian)
     assert sum_law(shared.noise).sigma == pytest.approx(alone.noise.laws[0].sigma, rel=0.05)
     assert shared.guarantee().delta == 1e-6
-
-
-def test_a_delta_for_parties_must_promise_something():
-    with pytest.raises(InvalidParameter, match="number of parties"):
-        noised_average(PartyBudget(epsilon=1.0, delta=0.2, n_parties=5), n_features=2, alpha=0.1)
-
-
-def test_hidden_sizes_have_a_delta_too():
-    facts = {"n_samples": HiddenSize(20), "n_features": 2, "ridge": 3.0, "loss": loss_of(2)}
-    mechanism = noised_minimiser(epsilon=1.0, delta=1e-6, **facts)
-    assert mechanism.guarantee().delta == 1e-6
-    assert mechanism.deviations < noised_minimiser(epsilon=0.01, **facts).deviations

@@ -6,17 +6,14 @@ from scipy import stats
 
 from confrere import PrivateLogisticRegression
 from confrere.assurance.audit.adversary import random_unit
-from confrere.data.frame import BoundedRows, into_ball
+from confrere.data.frame import BoundedRows
 from confrere.estimators import designed
 from confrere.kernel import losses, norms
-from confrere.kernel.accountants import Exposure
-from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L2
 from confrere.methods import PublicFacts
-from confrere.methods.allowance import pure_rate
 from confrere.simulation import SeededSource
-from tests.world import forget, log_density, opposed_case
+from tests.world import forget, opposed_case
 
 ABOVE = 1 + 1e-9
 MADE = BoundedRows.__init__
@@ -90,29 +87,3 @@ def test_a_broken_rule_is_found(monkeypatch, place, name, mutant):
     with pytest.raises(AssertionError):
         guarantee_holds()
     forget()
-
-
-def test_scaling_by_the_data_is_found():
-    """Rows scaled by their own largest norm: one record decides how long all others are."""
-    small = np.full((30, 1), 1.0)
-    large = small.copy()
-    large[0] = 1000.0
-
-    def scaled(X):
-        return X / np.abs(X).max()
-
-    def loss(prepare):
-        first, second = prepare(small), prepare(large)
-        y = np.ones(30)
-        rho = pure_rate(1.0, Exposure(loss=Logistic(), ridges=(2.0,)))
-        ratios = [
-            abs(
-                log_density([w], first, y, rho=rho, ridge=2.0)
-                - log_density([w], second, y, rho=rho, ridge=2.0)
-            )
-            for w in np.linspace(-5, 15, 81)
-        ]
-        return max(ratios)
-
-    assert loss(scaled) > 5
-    assert loss(lambda X: into_ball(X)) <= ABOVE

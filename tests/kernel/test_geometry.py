@@ -8,14 +8,13 @@ from confrere.assurance.audit.adversary import worst_loss
 from confrere.assurance.audit.densities import log_density, norms_of
 from confrere.data import frame as rows_body
 from confrere.data.frame import BodyFrame
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.kernel import losses, norms
 from confrere.kernel import streams as samplers
-from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE
-from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
+from confrere.kernel.norms import FARTHEST, LEAST_SHARE, Body, Pure
 from confrere.methods.allowance import allowance
 from confrere.methods.average import Weights
 from confrere.methods.geometry import SchemaGeometry, coordinate_variance
@@ -280,40 +279,6 @@ def test_the_density_that_is_audited_is_the_one_drawn():
     assert np.array(near) / near[0] == pytest.approx(expected, rel=0.15)
 
 
-@pytest.mark.parametrize("bad", [np.nan, 1.5, -2.0])
-def test_rows_outside_are_refused_before_any_draw(bad):
-    body = body_of("prism", block=False)
-    rows = np.zeros((10, 3))
-    rows[4] = body.coordinates(np.array([[0.0, bad, 0.0]]))[0]
-    with pytest.raises(InvalidData, match="body"):
-        mechanism_of(body).sample(([rows], np.ones(10)), SeededSource(0))
-
-
-def test_any_row_at_all_is_mapped_inside():
-    body = body_of("box and two")
-    frame = BodyFrame(Body((*body.roots[2:], *body.roots[:2]), (1, 0, 0), body.shares), 0.4)
-    wild = np.array(
-        [
-            [np.nan, np.inf, -np.inf],
-            [1e308, -1e308, 1e308],
-            [5e-324, 1e-300, -0.0],
-            [1.0, 1.0, 1.0],
-            [-1.0, 0.0, -1.0],
-        ]
-    )
-    bounded = frame.rows(wild)
-    frame.body.certify(bounded)
-    rows = np.asarray(bounded)
-    assert np.linalg.norm(rows, axis=1).max() <= 1
-    # What lies inside is what it was, and coefficients read rows as given.
-    coef, intercept = np.array([0.3, -2.0, 0.7]), 0.25
-    weights = frame.weights(coef, intercept)
-    assert rows[4] @ weights == pytest.approx(wild[4] @ coef + intercept)
-    back, constant = frame.coefficients(weights)
-    assert back == pytest.approx(coef)
-    assert constant == pytest.approx(intercept)
-
-
 def asked_by_others(name, shares=None):
     """Return the request for a party's weights in a body, also in one that no plan would make."""
     body = body_of(name)
@@ -380,42 +345,3 @@ def test_at_the_least_share_every_run_is_certified_and_within_its_length(epsilon
     )
     (answers,) = mechanism.sample(([X], y), SeededSource(4), 300)
     assert np.linalg.norm(answers, axis=1).max() <= mechanism.act.longest
-
-
-def _unshared(monkeypatch):
-    real = Body.__post_init__
-
-    def broken(self):
-        real(self)
-        object.__setattr__(self, "shares", (1.0,) * len(self.shares))
-
-    monkeypatch.setattr(Body, "__post_init__", broken)
-
-
-def _quieter(monkeypatch):
-    real = Body.draw
-    monkeypatch.setattr(Body, "draw", lambda *a: real(*a) / 3)
-
-
-def _of_the_ball(monkeypatch):
-    """A party that forgets the body draws noise of the same rate, in a ball."""
-
-    monkeypatch.setattr(Body, "draw", lambda self, *facts: L2(self.size).draw(*facts))
-
-
-def _louder(monkeypatch):
-    forget()
-    real = Exposure.spent
-    monkeypatch.setattr(Exposure, "spent", lambda self, rho: real(self, rho / 2))
-
-
-def _unbounded(monkeypatch):
-    monkeypatch.setattr(rows_body, "into_factors", lambda X, sizes, inside=1.0: inside * X)
-
-
-@pytest.mark.parametrize("fault", [_unshared, _quieter, _of_the_ball, _louder, _unbounded])
-def test_faults_in_what_a_party_answers_are_found(monkeypatch, fault):
-    fault(monkeypatch)
-    with pytest.raises(AssertionError):
-        answer_is_private("box and two")
-    forget()

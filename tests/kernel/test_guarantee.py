@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from confrere.errors import CompositionError, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split
 from confrere.ledger.compose import Apart, Then, Together
-from confrere.methods.allowance import equal_part
 from confrere.release.spending import Spending
 
 
@@ -44,12 +43,6 @@ def test_parallel_takes_the_largest(values):
     assert "disjoint parts, split by index" in total.assumptions
 
 
-def test_deltas_follow():
-    parts = [Guarantee(epsilon=1, delta=1e-6), Guarantee(epsilon=2, delta=1e-7)]
-    assert Together(parts).guarantee().delta == pytest.approx(1.1e-6)
-    assert Apart(parts, Split.BY_ORGANISATION).guarantee().delta == 1e-6
-
-
 @pytest.mark.parametrize("compose", [Together, lambda g: Apart(g, Split.BY_INDEX)])
 def test_mixed_units_and_relations_are_refused(compose):
     with pytest.raises(CompositionError, match="units differ"):
@@ -71,22 +64,6 @@ def test_positions_shift_when_a_row_is_removed():
     with pytest.raises(CompositionError, match="shifts rows"):
         Apart([part, part], Split.SEEDED_PERMUTATION).guarantee()
     assert Apart([part, part], Split.BY_ORGANISATION).guarantee().epsilon == 1
-
-
-def test_facts_and_assumptions_are_kept_once():
-    first = Guarantee(epsilon=1, public=("n", "d"), assumptions=("a",), theorem="one")
-    second = Guarantee(epsilon=1, public=("d", "k"), assumptions=("a", "b"), theorem="two")
-    total = Together([first, second]).guarantee()
-    assert total.public == ("n", "d", "k")
-    assert total.assumptions == ("a", "b")
-    assert total.theorem == "one; two"
-
-
-@given(st.floats(1e-3, 10), st.integers(1, 50))
-def test_equal_parts_never_exceed_the_whole(epsilon, count):
-    part = equal_part(epsilon, count)
-    assert count * Decimal(repr(part)) <= Decimal(repr(epsilon))
-    assert count * part == pytest.approx(epsilon)
 
 
 def test_several_rows_of_a_person_with_delta():

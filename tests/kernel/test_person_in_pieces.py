@@ -8,7 +8,7 @@ import pytest
 from mpmath import mp, mpf
 
 from confrere.assurance.audit.adversary import Comparison, worst_loss
-from confrere.assurance.audit.densities import bends, norms_of
+from confrere.assurance.audit.densities import norms_of
 from confrere.assurance.audit.exact import exact_audit, hockey_stick
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure, GaussianLoss
@@ -111,46 +111,6 @@ def test_a_delta_pays_for_every_corner(change):
     made = objective(epsilon=1.0, n_samples=row_count(60, change), **facts)
     assert made.promise.theorem == "docs/proofs/survival.md"
     assert exact_audit(made, draws=4).epsilon <= made.epsilon
-
-
-@every_loss
-def test_residuals_are_slopes_and_bends_are_theirs(loss):
-    rng, units = np.random.default_rng(0), 1e-5 * np.eye(loss.n_scores)
-
-    def lost(scores, label):
-        total = loss._spent(np.array([label]))[:, 0] @ np.exp(scores)
-        capped = total if total <= loss.cap else loss.cap * (1 + math.log(total / loss.cap))
-        return capped - (label > 0) * scores[np.searchsorted(loss.ends, abs(label))]
-
-    def slope(scores, label):
-        return loss.residuals(scores[None, :, None].copy(), np.array([label]))[0, :, 0]
-
-    for label in (*rng.uniform(-10, 10, 20), *loss.extreme_labels):
-        scores = 3 * rng.normal(size=loss.n_scores)
-        if abs(lost(scores, -abs(label)) - loss.cap) < 1e-3:
-            continue
-        ends = [np.array([lost(scores + s * u, label) for u in units]) for s in (1, -1)]
-        np.testing.assert_allclose(slope(scores, label), np.subtract(*ends) / 2e-5, atol=1e-5)
-        (bend,) = bends(loss, scores[None], np.array([label]))
-        ends = [np.array([slope(scores + s * u, label) for u in units]) for s in (1, -1)]
-        np.testing.assert_allclose(bend, np.subtract(*ends) / 2e-5, atol=1e-4)
-        assert np.linalg.eigvalsh(bend).max() <= loss.stiffness * (1 + 1e-12)
-
-
-def test_far_scores_neither_overflow_nor_count_where_nobody_lives():
-    loss = pieces_of(3)
-    scores = np.array([[[1e6, -800.0], [5.0, 1e300], [1e300, 3.0]]])
-    found = loss.residuals(scores, np.array([-2.0, 5.0]))[0]
-    np.testing.assert_allclose(found.T, [[1.0, 0, 0], [0.0, 0.0, 0.0]])  # the cap, and the event
-    assert loss.residuals(np.full((1, 3, 1), -1e300), np.array([9.0]))[0, 2, 0] == -1.0
-
-
-def test_weights_are_tied_by_a_map_and_its_adjoint():
-    tie, rng = pieces_of(4).tie, np.random.default_rng(0)
-    w, G = rng.normal(size=(3, 2 + 4)), rng.normal(size=(12, 3))
-    assert tie.shape(3) == (6,)
-    assert np.vdot(tie.spread(w), G) == pytest.approx(np.vdot(w, tie.gathered(G)))
-    np.testing.assert_array_equal(tie.spread(w)[5], [*w[1, :2], w[1, 3]])
 
 
 @pytest.mark.parametrize("far", [1.0, 1e4])

@@ -1,7 +1,6 @@
 """A ridge per column and per group: what is solved, what it costs, and what is refused."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import optimize
 
@@ -10,9 +9,7 @@ from confrere.audit import Pair, audit_cases, exact_audit, hardest_case
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
-from confrere.methods.allowance import column_ridges
 from confrere.methods.plan import PublicFacts
-from confrere.schema import Category, Number, PublicSchema
 
 ALPHAS = [0.01, 0.04, 0.09]
 SURE = {
@@ -45,20 +42,6 @@ def test_without_noise_it_is_the_minimiser_with_these_penalties():
     assert abs(model.coef_[0, 2]) < 0.7 * abs(other.coef_[0, 2])
 
 
-def test_columns_of_a_schema_are_those_that_are_learned_from():
-    schema = PublicSchema([Number("a", bounds=(-1, 1)), Category("b", values=["x", "y"])])
-    table = pd.DataFrame({"a": [0.5, -0.5] * 50, "b": ["x", "y"] * 50})
-    y = [0, 1] * 50
-    settings = {"schema": schema, "classes": [0, 1], "random_state": 0}
-    model = PrivateLogisticRegression(alpha=[0.1, 0.4, 0.4], **settings).fit(table, y)
-    np.testing.assert_allclose(model.model_.facts.feature_scale, [1.0, 0.5, 0.5])
-    with pytest.raises(InvalidParameter, match="one number per column"):
-        PrivateLogisticRegression(alpha=[0.1, 0.2], **settings).fit(table, y)
-    for kind in (PrivateLogisticRegression, FeatureStackingClassifier):
-        with pytest.raises(InvalidParameter, match="or a list of them"):
-            kind(alpha={"a": 0.1, "b": 0.4}, **settings).fit(table, y)
-
-
 #: The column that is shrunk least decides; rows far along it, and along the others.
 PAIRS = [
     Pair.of_rows(
@@ -82,25 +65,6 @@ def test_exact_losses_never_exceed_the_claim(purpose):
     # Rows that are longer than the norm fill the ball again once they are scaled.
     strong = case.estimator.set_params(alpha=np.geomspace(5.0, 500.0, 4), data_norm=0.01)
     assert 0.95 < exact_audit(strong, case.pairs).epsilon <= 1.0
-
-
-def test_wrong_factors_cost_quality_and_never_the_promise(monkeypatch):
-    def mean(alpha, n_features):
-        given = np.asarray(alpha, dtype=float)
-        return float(given.mean()), np.sqrt(given.mean() / given)
-
-    model = designed(
-        PrivateLogisticRegression(alpha=[0.001, 0.01, 1.0], purpose="inference"),
-        ridge_floor=0.5,
-        fit_intercept=False,
-    )
-    assert column_ridges(model.alpha, 3)[1].max() == 1.0
-    monkeypatch.setattr("confrere.methods.design.column_ridges", mean)
-    plan, table = model.prepare(*rows())
-    # Factors above one make rows longer: they are clipped after, and certified.
-    assert plan.frame.feature_scale.max() > 1
-    assert np.linalg.norm(np.asarray(plan.frame.lazy(table.X)), axis=1).max() <= 1
-    assert exact_audit(model, PAIRS).epsilon <= 1.0
 
 
 def test_rows_that_are_scaled_after_they_are_clipped_are_found(monkeypatch):

@@ -12,13 +12,12 @@ from confrere.assurance.audit.adversary import worst_loss
 from confrere.assurance.audit.densities import norms_of
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
-from confrere.kernel.accountants import Exposure
-from confrere.kernel.measurements import SOLVER_SHARE, Objective
-from confrere.kernel.norms import L1, L2, Body
+from confrere.kernel.measurements import SOLVER_SHARE
+from confrere.kernel.norms import L1, L2
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
-from tests.kernel.test_geometry import ABOVE, _of_the_ball, _quieter, _unbounded, body_of
-from tests.world import forget, groups
+from tests.kernel.test_geometry import ABOVE, body_of
+from tests.world import groups
 
 WEIGHTS = {"equal": (0.5, 0.5), "skewed": (0.9, 0.1), "three": (0.6, 0.3, 0.1), "one": (1.0,)}
 SCHEMA = PublicSchema(
@@ -126,49 +125,3 @@ def stack_keeps_its_promise(model):
 @pytest.mark.parametrize("make", [stack, branch])
 def test_the_code_that_runs_keeps_its_promise(make):
     stack_keeps_its_promise(make())
-
-
-def _whole_rate_each(monkeypatch):
-    real = Objective.acts.fget
-
-    def unshared(self):
-        laws = [replace(act.law, rho=self.rate) for act in real(self)]
-        return tuple(replace(act, law=law) for act, law in zip(real(self), laws, strict=True))
-
-    monkeypatch.setattr(Objective, "acts", property(unshared))
-
-
-def _louder(monkeypatch):
-    forget()
-    real = Exposure.spent
-    monkeypatch.setattr(Exposure, "spent", lambda self, rho: real(self, rho / 2))
-
-
-def _one_group_pays(monkeypatch):
-    real = Exposure.spent
-
-    def first(self, rho):
-        return real(replace(self, ridges=self.ridges[:1], weights=self.weights[:1]), rho)
-
-    monkeypatch.setattr(Exposure, "spent", first)
-
-
-def _shared(monkeypatch):
-    real = Body.draw
-    monkeypatch.setattr(
-        Body, "draw", lambda self, rho, _, count: real(self, rho, SeededSource(7), count)
-    )
-
-
-@pytest.mark.parametrize("make", [stack, branch])
-@pytest.mark.parametrize(
-    "fault",
-    [_whole_rate_each, _louder, _one_group_pays, _quieter, _of_the_ball, _unbounded, _shared],
-)
-def test_a_broken_rule_is_found(monkeypatch, make, fault):
-    model = make()
-    fault(monkeypatch)
-    forget()
-    with pytest.raises(AssertionError):
-        stack_keeps_its_promise(model)
-    forget()

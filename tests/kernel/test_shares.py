@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.errors import InvalidParameter
 from confrere.kernel import streams as shares
 from confrere.kernel.streams import RandomSource
 from confrere.simulation import SeededSource
@@ -98,22 +97,3 @@ def test_integer_shares_add_up_to_discrete_laplace_noise(parts, scale):
 def test_a_large_integer_scale_has_its_law():
     total = summed(shares.integer_shares(10**6, 1, 12, 12 * 4000, source=SeededSource(9)), 12)
     assert stats.kstest(total.ravel() / 1e6, "laplace").pvalue > ACCEPTED
-
-
-def test_a_million_parties_share_one_noise():
-    drawn = shares.integer_shares(1000, 4, 10**6, 10**6, source=SeededSource(10))
-    assert drawn.shape == (10**6, 4)
-    assert 0 < np.count_nonzero(drawn) < 1000
-
-
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda s: shares.integer_shares(0, 2, 3, 1, source=s), "scale"),
-        (lambda s: shares.l2_shares(0.0, 2, 3, 1, source=s), "rho"),
-        (lambda s: shares.gammas(Fraction(0), 1, source=s), "shape"),
-    ],
-)
-def test_wrong_parameters_are_named(call, named):
-    with pytest.raises(InvalidParameter, match=named):
-        call(SeededSource(0))

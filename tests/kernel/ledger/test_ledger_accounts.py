@@ -101,13 +101,6 @@ class TestWhichAccount:
             with pytest.raises(UnknownAccount, match=told):
                 ask(name)
 
-    @pytest.mark.parametrize("name", [None, "default"])
-    def test_a_durable_ledger_opens_none_by_itself(self, path, tenth, name):
-        ledger = Ledger(path)
-        with pytest.raises(UnknownAccount, match="open one with open_account"):
-            ledger.charge(name, tenth, purpose="model")
-        assert ledger.accounts() == []
-
     def test_an_ephemeral_ledger_opens_default_only_when_nothing_is_named(self, tenth):
         assert Ledger().charge(None, tenth, purpose="model").account == "default"
         assert Ledger().spent() == 0.0

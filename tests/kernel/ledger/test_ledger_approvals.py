@@ -70,9 +70,3 @@ def test_a_no_holds_whoever_charges(ledger, path, tenth):
     ledger.refuse(STUDY, name="A. Reuter", reason="no purpose of ours")
     with pytest.raises(StudyRefused):
         store_at(path).charge("study", tenth, purpose="fit", study=STUDY)
-
-
-@pytest.mark.parametrize("study", [("d", "ff"), ("d",), ("", "ab" * 32)])
-def test_a_refusal_names_a_study(ledger, study):
-    with pytest.raises(InvalidParameter, match="study"):
-        ledger.refuse(study, name="a", reason="b")

@@ -1,5 +1,4 @@
 import math
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -20,18 +19,6 @@ from confrere.ledger import Ledger, Limit, Receipt
 from tests.world import each
 
 STEP = Origin(run="r", step=1)
-
-
-def test_a_receipt_says_what_was_paid(ledger, tenth):
-    receipt = ledger.charge("study", tenth, purpose="fit", simulated=True)
-    assert receipt.account == "study"
-    assert receipt.guarantee == tenth
-    assert receipt.purpose == "fit"
-    assert receipt.simulated is True
-    assert receipt.hash == ledger.head()
-    assert receipt.row == ledger.verify() == 3
-    age = datetime.now(UTC) - datetime.fromisoformat(receipt.time)
-    assert timedelta(0) <= age < timedelta(hours=1)
 
 
 class TestKeys:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from confrere.errors import InvalidParameter, LedgerError, NotALedger
+from confrere.errors import LedgerError, NotALedger
 from confrere.kernel import ledger as logfile
 from confrere.kernel.ledger import Row
-from confrere.ledger import Ledger, default_ledger
+from confrere.ledger import Ledger
 
 
 class TestWhatIsNoLedger:
@@ -43,10 +43,6 @@ class TestWhatIsNoLedger:
         path.write_bytes(genesis.line)
         with pytest.raises(NotALedger, match=f"format {number}; this version of confrere reads 3"):
             Ledger(path)
-
-    def test_no_path_at_all(self):
-        with pytest.raises(InvalidParameter, match="path"):
-            Ledger("a\0b")
 
 
 class TestWhatCannotBeWritten:
@@ -141,13 +137,6 @@ class TestFile:
         ledger.spent("study")
         assert len(synced) == 2
 
-    def test_a_relative_path_stays_where_it_was(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        ledger = Ledger("books.ledger")
-        monkeypatch.chdir("/")
-        ledger.open_account("study")
-        assert ledger.path == tmp_path / "books.ledger"
-
     def test_a_ledger_held_by_another_is_waited_for_then_refused(
         self, ledger, path, tenth, monkeypatch
     ):
@@ -174,15 +163,6 @@ class TestHandle:
         assert hash(other) == hash(either)
         assert (other.path, other.ephemeral) == (either.path, either.ephemeral)
         assert other.head() == either.head()
-
-    def test_a_pickle_loads_where_the_file_is_not(self, ledger, path, tenth):
-        pickled = pickle.dumps(ledger)
-        path.unlink()
-        orphan = pickle.loads(pickled)
-        assert orphan == ledger
-        with pytest.raises(NotALedger, match="no such file"):
-            orphan.charge("study", tenth, purpose="fit")
-        assert not path.exists()
 
 
 def _run(script, **environment: str):
@@ -233,18 +213,3 @@ class TestEphemeral:
         path = Path(_run(script))
         assert path.name == "ephemeral.ledger"
         assert not path.parent.exists()
-
-
-class TestDefault:
-    def test_the_environment_names_it(self, path, monkeypatch):
-        monkeypatch.setenv("CONFRERE_LEDGER", str(path))
-        assert default_ledger() == Ledger(path)
-        assert not default_ledger().ephemeral
-
-    @pytest.mark.parametrize("name", ["", None])
-    def test_otherwise_it_is_one_ephemeral_ledger(self, monkeypatch, name):
-        monkeypatch.delenv("CONFRERE_LEDGER", raising=False)
-        if name is not None:
-            monkeypatch.setenv("CONFRERE_LEDGER", name)
-        assert default_ledger().ephemeral
-        assert default_ledger() is default_ledger()

@@ -2,20 +2,8 @@
 
 import pytest
 
-from confrere.errors import BudgetExceeded, ConfrereError
-from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.ledger import Origin
+from confrere.errors import ConfrereError
 from confrere.kernel.release import paying
-from confrere.simulation import SeededSource
-
-
-def test_what_was_made_is_released(ledger, tenth):
-    facts = {"purpose": "fit", "origin": Origin(step=3), "key": "k"}
-    with paying(ledger, "study", tenth, simulation=SeededSource(0), **facts) as ticket:
-        during = ledger.entry(ticket.receipt)
-        assert (during.state, during.origin.step, during.key) == ("open", 3, "k")
-        assert ticket.receipt.simulated
-    assert ledger.entry(ticket.receipt).state == "released"
 
 
 def _stop(words, first):
@@ -41,14 +29,6 @@ def test_what_raised_failed_and_stays_charged(ledger, tenth, error, code):
         raise error
     (entry,) = ledger.entries()
     assert (entry.state, entry.code, ledger.spent()) == ("failed", code, 0.1)
-
-
-def test_what_the_account_does_not_cover_never_begins(ledger):
-    began = False
-    with pytest.raises(BudgetExceeded), paying(ledger, "study", Guarantee(2.0), purpose="fit"):
-        began = True
-    assert not began
-    assert not ledger.entries()
 
 
 def test_a_digest_that_the_block_left_stays(ledger, tenth):

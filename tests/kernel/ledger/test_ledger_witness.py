@@ -9,7 +9,6 @@ from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError, Witne
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import Row
 from confrere.ledger import Ledger, reset_witness, witnessed
-from confrere.ledger.witness import witness_folder
 
 TENTH = Guarantee(0.1)
 
@@ -42,13 +41,6 @@ class TestWhatIsNoticed:
         with pytest.raises(WitnessMismatch, match=r"ledger witness books.ledger --reset"):
             in_another_process(spent).charge("study", TENTH, purpose="fit")
         assert path.read_bytes() == copy
-
-    def test_a_copy_put_elsewhere(self, spent, path, tmp_path):
-        copy = tmp_path / "copy.ledger"
-        shutil.copy(path, copy)
-        spent.charge("study", TENTH, purpose="fit")
-        with pytest.raises(WitnessMismatch, match="an older copy was put back"):
-            Ledger(copy)
 
     def test_two_copies_that_both_go_on(self, spent, path, tmp_path):
         copy = tmp_path / "copy.ledger"
@@ -114,10 +106,6 @@ class TestWhatIsFine:
         Ledger(moved).charge("study", TENTH, purpose="fit")
         with pytest.raises(WitnessMismatch):
             Ledger(path)
-
-    def test_an_ephemeral_ledger_has_none(self, witness_of_this_test):
-        Ledger().charge(None, TENTH, purpose="fit")
-        assert not list(witness_of_this_test.iterdir())
 
     def test_a_kill_between_making_and_writing(self, spent, path, witness_of_this_test):
         (kept,) = witness_of_this_test.glob("*.head")
@@ -212,16 +200,6 @@ class TestReset:
         (account,) = Ledger(path).accounts()
         assert (account.period, account.counted, account.left) == ("year", 0.75, 0.25)
 
-    def test_reads_what_an_account_of_the_longest_name_had_spent(self, tmp_path):
-        """Its record was longer than its place: a shorter one left the end of it there."""
-        path, name = tmp_path / "long.ledger", "\N{GRINNING FACE}" * 200
-        ledger = Ledger(path)
-        ledger.open_account(name, epsilon=2.0, reason=name)
-        for epsilon in (0.123456789, 0.876543211):
-            ledger.charge(name, Guarantee(epsilon), purpose="fit")
-        path.unlink()
-        assert reset_witness(path, reason="lost") == {name: 1.0}
-
     def test_needs_a_reason(self, spent, path):
         head = spent.head()
         for reason in ("", " ", 7, None):
@@ -231,17 +209,6 @@ class TestReset:
 
 
 class TestFolder:
-    def test_it_is_named_or_the_environment_s_or_the_user_s(self, monkeypatch, tmp_path):
-        assert witness_folder(tmp_path / "a") == tmp_path / "a"
-        monkeypatch.setenv("CONFRERE_WITNESS", str(tmp_path / "b"))
-        assert witness_folder() == tmp_path / "b"
-        monkeypatch.delenv("CONFRERE_WITNESS")
-        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "c"))
-        assert witness_folder() == tmp_path / "c/confrere/witness"
-        monkeypatch.delenv("XDG_STATE_HOME")
-        monkeypatch.setenv("HOME", str(tmp_path / "d"))
-        assert witness_folder() == tmp_path / "d/.local/state/confrere/witness"
-
     def test_only_its_owner_may_look(self, path, tmp_path):
         Ledger(path, witness=tmp_path / "w")
         assert (tmp_path / "w").stat().st_mode & 0o777 == 0o700

@@ -62,14 +62,6 @@ def test_a_new_year_has_a_new_budget_and_what_was_left_is_gone(yearly, clock):
     assert Ledger(yearly.path).left("study") == 0.0
 
 
-def test_delta_is_capped_by_the_year_too(yearly, clock):
-    pay(yearly, 0.1, 8e-7)
-    with pytest.raises(BudgetExceeded, match="delta 4e-07, 2e-07 left"):
-        pay(yearly, 0.1, 4e-7)
-    clock("2026-01-01T00:00:00")
-    pay(yearly, 0.1, 4e-7)
-
-
 def test_a_clock_that_is_set_back_gives_nothing_back(yearly, clock):
     pay(yearly, 0.2)
     clock("2026-02-01T00:00:00")
@@ -81,23 +73,6 @@ def test_a_clock_that_is_set_back_gives_nothing_back(yearly, clock):
     assert yearly.accounts()[0].years == {2025: 0.2, 2026: 1.0}
     assert [entry.year for entry in yearly.entries()] == [2025, 2026, 2026]
     yearly.verify()
-
-
-def test_a_raise_is_of_every_year_s_cap(yearly, clock):
-    pay(yearly, 1.0)
-    yearly.raise_cap("study", epsilon=1.5, reason="a second study")
-    assert yearly.left("study") == 0.5
-    clock("2026-01-01T00:00:00")
-    assert yearly.left("study") == 1.5
-
-
-def test_an_account_for_life_shows_its_years_and_has_one_cap(ledger, clock):
-    pay(ledger, 0.25)
-    clock("2027-03-01T00:00:00")
-    pay(ledger, 0.5)
-    (account,) = ledger.accounts()
-    assert (account.period, account.counted, account.left) == (None, 0.75, 0.25)
-    assert account.years == {2025: 0.25, 2027: 0.5}
 
 
 @pytest.mark.parametrize(

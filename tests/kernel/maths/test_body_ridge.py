@@ -1,6 +1,5 @@
 """The public choices of a geometry: what survives, shares of the rate, the ridge and its price."""
 
-import itertools
 import math
 
 import numpy as np
@@ -11,60 +10,17 @@ from confrere.methods.allowance import allowance
 from confrere.methods.geometry import (
     CONSTANT,
     JACOBIAN,
-    LOG_ODDS,
-    SEEN,
     Factor,
     choose_geometry,
-    coordinate_variance,
     expected_signal,
     hedged_shares,
     least_ridge,
-    reckoned_rate,
 )
 
 NUMBER = Factor(1, "number", 1 / 3)
 CATEGORY = Factor(5, "category", 0.2)
 BENDS = Factor(6, "bend", 0.125, smooth=6)
 FACTORS = [NUMBER, NUMBER, CATEGORY, BENDS, CONSTANT]
-
-
-def test_variances_of_known_laws():
-    # In one dimension the law is Laplace's, of variance 2.
-    assert coordinate_variance(1, 1) == pytest.approx(2)
-    # The L1 ball in d dimensions is Laplace's law in every coordinate, whatever d is.
-    for size in (2, 5, 9):
-        assert coordinate_variance(size, size) == pytest.approx(2)
-    assert coordinate_variance(100, 8) / coordinate_variance(100, 1) == pytest.approx(1 / 15)
-
-
-@pytest.mark.parametrize("n_samples", [100, 3_000, 100_000])
-def test_no_other_shares_let_more_signal_survive(n_samples):
-    """The sum is written out here again, group by group, and shares are tried."""
-    allowed = allowance(0.5, n_samples)
-    found, rate = expected_signal(FACTORS, allowed, 0.2), reckoned_rate(allowed)
-    scale = LOG_ODDS / sum(factor.weight for factor in FACTORS)
-    groups = {"lines": [NUMBER, NUMBER, CONSTANT], "corners": [CATEGORY], "bends": [BENDS]}
-
-    def signal(shares):
-        total = 0.0
-        for name, factors in groups.items():
-            dimension = sum(factor.size for factor in factors)
-            for factor in factors:
-                if factor.kind == "constant":
-                    continue
-                h = SEEN * n_samples * 0.2 * factor.spread
-                for each in np.linalg.eigvalsh(factor.kernel):
-                    t = scale * factor.weight * each
-                    s2 = coordinate_variance(dimension, factor.size) / (rate * shares[name]) ** 2
-                    total += factor.spread * t * (t * h) / (t * h + 1 + s2 / h)
-        return total
-
-    assert found.signal == pytest.approx(signal(found.shares))
-    assert 0 < found.kept < 1
-    for parts in itertools.product(range(1, 16), repeat=3):
-        if sum(parts) == 16:
-            shares = dict(zip(groups, np.array(parts) / 16, strict=True))
-            assert signal(shares) <= found.signal * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("leaf", ["Max", "L2"])

@@ -1,7 +1,6 @@
 """What a party learns by itself: its own minimiser, whatever its rows are."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
@@ -43,16 +42,3 @@ def test_any_small_problem_is_solved(n_rows, n_features, n_classes, exponent, no
     labels = 2 * codes - 1 if n_classes == 2 else codes
     W = local_weights(X, labels, loss_of(n_classes), alpha)
     assert gradient(X, codes, W, alpha) <= 1e-8
-
-
-@pytest.mark.parametrize("apart", [0.0, 1e-14, 1e-12, 1e-9, 1e-6])
-@pytest.mark.parametrize(("n_rows", "n_features"), [(2, 5), (4, 20), (10, 50), (50, 10)])
-def test_rows_that_nearly_coincide_are_solved(apart, n_rows, n_features):
-    """At these strengths the metric of the rows is singular to the last bit."""
-    X, _ = rows_of(n_rows, n_features)
-    X[1] = X[0] + apart * np.random.default_rng(1).normal(size=n_features)
-    X *= 0.999 / np.linalg.norm(X, axis=1, keepdims=True)
-    codes = np.arange(n_rows) % 2
-    for alpha in (1e-4, 1e-8, 1e-10):
-        W = local_weights(X, 2 * codes - 1, loss_of(2), alpha)
-        assert gradient(X, codes, W, alpha) <= 1e-8

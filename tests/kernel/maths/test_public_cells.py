@@ -12,27 +12,6 @@ PLACES = RNG.integers(0, 5, size=500)
 ROWS = CENTRES[PLACES] + 0.05 * RNG.normal(size=(500, 4))
 
 
-def test_clusters_that_are_there_are_found():
-    cells = HalfWhite(ROWS, constant=1.0).cells(5)
-    found = cells.of(ROWS)
-    for place in range(5):
-        assert len(set(found[place == PLACES])) == 1
-    assert HalfWhite(ROWS, constant=1.0).explained(cells) > 0.9
-
-
-@pytest.mark.parametrize("turned", ["signs", "order", "rotation"])
-def test_cells_do_not_depend_on_the_coordinates(turned):
-    """Nothing but distances counts, so no basis that a solver picks changes a cell."""
-    maps = {
-        "signs": np.diag([1.0, -1.0, -1.0, 1.0]),
-        "order": np.eye(4)[[2, 0, 3, 1]],
-        "rotation": np.linalg.qr(RNG.normal(size=(4, 4)))[0],
-    }
-    plain = HalfWhite(ROWS, constant=1.0).cells(12).of(ROWS)
-    other = ROWS @ maps[turned]
-    np.testing.assert_array_equal(HalfWhite(other, constant=1.0).cells(12).of(other), plain)
-
-
 def test_any_numbers_have_a_cell():
     cells = HalfWhite(ROWS, constant=1.0).cells(5)
     strange = np.array([[np.nan] * 4, [np.inf] * 4, [1e308] * 4, [-1e308, 1e308, 0, 0]])

@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, root
 from scipy.special import expit, lambertw
 
-from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.losses import loss_of
-from confrere.methods.votes import (
-    PartyBudget,
-    auxiliary_radius,
-    largest_norm,
-    local_weights,
-    noised_votes,
-    soft_sensitivity,
-)
+from confrere.methods.votes import auxiliary_radius, largest_norm, local_weights, soft_sensitivity
 
 SWITCH = 0.1703697665712313  # W(1/e)/(1 + W(1/e))^2
 ALPHAS = [1e-6, 1e-4, 1e-2, 0.1, SWITCH, 0.18, 0.5, 4.0]
@@ -107,16 +99,3 @@ def test_rows_of_mixed_length_reach_the_mean_norm():
     X = np.outer(lengths, [0.6, 0.8])
     assert auxiliary_radius(X) == pytest.approx(lengths.mean())
     assert math.sqrt(np.linalg.eigvalsh(X.T @ X / 4)[-1]) > lengths.mean()
-
-
-@pytest.mark.parametrize("X", [np.ones((2, 2)), np.full((1, 1), np.nan)])
-def test_rows_outside_the_ball_are_refused(X):
-    with pytest.raises(InvalidData):
-        auxiliary_radius(X)
-
-
-@pytest.mark.parametrize("wrong", [{"radius": 1.5}, {"radius": 0.5, "auxiliary_private": True}])
-def test_a_radius_that_no_rows_have_or_that_looks_at_private_ones_is_refused(wrong):
-    facts = {"n_auxiliary": 9, "n_features": 2, "alpha": 0.1}
-    with pytest.raises(InvalidParameter):
-        noised_votes(PartyBudget(epsilon=1.0, n_parties=5), **facts | wrong)

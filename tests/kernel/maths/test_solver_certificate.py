@@ -1,7 +1,5 @@
 """What the solver certifies is true: checked in extended precision."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,14 +7,7 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.losses import Logistic, Softmax
-from confrere.kernel.measurements import (
-    UNIT,
-    Problem,
-    block_rows,
-    partition_rows,
-    rounding_bound,
-    smallest_tolerance,
-)
+from confrere.kernel.measurements import Problem, rounding_bound, smallest_tolerance
 from confrere.solver.row_blocks import SolverRows
 from confrere_research.as_printed.minimiser import minimise
 
@@ -120,26 +111,6 @@ def test_rounding_of_the_softmax_stays_below_its_bound():
             n, d, row_norm=1.0, weight_norm=float(np.linalg.norm(W)), loss=Softmax(K)
         )
         assert 0 < error <= bound
-
-
-def test_the_bound_is_the_formula_of_its_derivation():
-    n, d, q, norm = 2_000_000, 20, 0.5, 3.0
-    block, partition = block_rows(d), partition_rows(d)
-    assert partition % block == 0
-    assert n > partition
-    additions = block + partition // block + math.ceil(n / partition)
-    each = additions + 16 + (d + 4) * q * norm / 4
-    assert rounding_bound(n, d, row_norm=q, weight_norm=norm) == UNIT * n * q * each
-    assert rounding_bound(10**6, 20, row_norm=1.0, weight_norm=40.0) < 4e-7
-    assert rounding_bound(n, d, row_norm=q, weight_norm=norm, loss=Softmax(3)) > UNIT * n * q * each
-
-
-def test_the_bound_covers_sparse_rows_too():
-    n, d = 200_000, 100_000
-    block = block_rows(d, sparse=True)
-    assert block == 65_536
-    assert rounding_bound(n, d, row_norm=1.0, weight_norm=0.0) >= UNIT * n * (block + 4)
-    assert [block_rows(d, sparse=True) for d in (10, 10_000)] == [2048, 10_000]
 
 
 def test_what_rounding_could_hide_is_refused_before_the_rows_are_read():

@@ -1,15 +1,10 @@
 """Votes: counted exactly, in bounded memory, with ties broken by public rules."""
 
-import tracemalloc
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, logsumexp
 
-from confrere.errors import InvalidData
-from confrere.methods.votes import PartyBudget, count_votes, noised_votes, vote_statistic
+from confrere.methods.votes import PartyBudget, count_votes, noised_votes
 
 
 def whole_numbers(rng, *shape):
@@ -57,17 +52,6 @@ def test_classes_that_are_alike_but_for_rounding_tie():
     np.testing.assert_array_equal(votes[:, 0], (X @ own.T > 0).sum(axis=1))
 
 
-def test_memory_does_not_grow_with_the_table_of_scores():
-    rng = np.random.default_rng(0)
-    W, X = rng.standard_normal((3000, 4)), rng.standard_normal((20_000, 4))
-    tracemalloc.start()
-    count_votes(W, X, block=256)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    whole_table = 4 * len(W) * len(X)
-    assert peak < whole_table / 100
-
-
 def voted(ballots, n_rows, n_classes):
     budget = PartyBudget(epsilon=1.0, n_parties=9, n_classes=n_classes)
     made = noised_votes(budget, n_auxiliary=n_rows, n_features=1, alpha=1.0)
@@ -81,24 +65,3 @@ def test_ballots_of_any_classifier_are_counted(ballots):
     for row in range(5):
         for k in range(4):
             assert votes[row, k] == sum(ballot[row] == k for ballot in ballots)
-
-
-@pytest.mark.parametrize("ballot", [[0, 1], [0, 1, 2], [0, -1, 1], [0.0, 1.0, 1.0], [[0, 1, 1]]])
-def test_a_ballot_that_is_none_is_refused(ballot):
-    with pytest.raises(InvalidData, match="ballot"):
-        voted([ballot], n_rows=3, n_classes=2)
-
-
-def test_the_statistic_is_all_that_the_weighted_risk_knows_of_the_votes():
-    rng = np.random.default_rng(2)
-    X, W, alpha = rng.normal(size=(50, 4)), rng.normal(size=(3, 4)), rng.dirichlet(np.ones(3), 50)
-    z, t, share = X @ W.T, X @ W[0], alpha[:, 0]
-    weighted = np.mean(share * np.logaddexp(0, -t) + (1 - share) * np.logaddexp(0, t))
-    s = vote_statistic(X, share)
-    assert weighted == pytest.approx(np.mean(np.logaddexp(0, t)) - s @ W[0])
-    assert np.allclose(np.mean((expit(t) - share)[:, None] * X, axis=0), expit(t) @ X / 50 - s)
-    S = vote_statistic(X.astype(np.float32), alpha)
-    assert (S.shape, S.dtype) == ((3, 4), np.float64)
-    weighted = np.mean(logsumexp(z, axis=1) - np.sum(alpha * z, axis=1))
-    assert weighted == pytest.approx(np.mean(logsumexp(z, axis=1)) - np.sum(S * W), abs=1e-6)
-    np.testing.assert_allclose(S.sum(axis=0), X.mean(axis=0), atol=1e-6)

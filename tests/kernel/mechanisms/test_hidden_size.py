@@ -8,8 +8,6 @@ import pytest
 from scipy import sparse, stats
 
 from confrere.data.frame import Frame
-from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import CELLS, L1, HiddenSize
 from confrere.methods.average import NoisedMinimiser, Weights, noised_minimiser
@@ -73,22 +71,6 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
         steps = answer / spacings.copy().pop()
         assert np.array_equal(steps, np.rint(steps))
         assert np.any(steps % 2)
-
-
-@pytest.mark.parametrize("declared", [0, -1])
-def test_a_question_says_what_stands_for_the_number(declared):
-    with pytest.raises(InvalidParameter):
-        question(declared=declared).cost(5)
-    with pytest.raises(InvalidParameter, match="alpha"):
-        question(alpha=0.1).cost(1000)
-
-
-@pytest.mark.parametrize("make", [KINDS[name] for name in ("objective", "L1", "Gaussian")])
-def test_a_mechanism_never_has_a_number_that_is_not_public(make):
-    assert make(2, ridge=5.0, n_samples=50).neighbours is Neighbours.REPLACE_ONE
-    assert make(2, ridge=5.0, n_samples=HiddenSize(50)).neighbours is Neighbours.ADD_REMOVE
-    with pytest.raises(InvalidParameter, match="n_samples"):
-        HiddenSize(0)
 
 
 def test_one_more_row_adds_one_or_takes_one_away():

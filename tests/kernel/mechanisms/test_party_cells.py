@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere import MultipartyClassifier
-from confrere.errors import InvalidData
 from confrere.methods.votes import WHOLE, PartyBudget, noised_cells, shares_of_cells
-from confrere.simulation import SeededSource
-from tests.world import released
 
 
 @settings(max_examples=60, deadline=None)
@@ -60,39 +56,3 @@ def test_what_nobody_can_have_counts_as_nothing(upload):
         [[0, 0], [0, 0]],
         [[0, WHOLE], [0, 0]],
     ]
-
-
-def test_what_is_not_a_sum_of_uploads_is_refused():
-    mechanism = noised_cells(PartyBudget(epsilon=1.0, n_parties=3), n_cells=2)
-    source = SeededSource(0)
-    with pytest.raises(InvalidData, match="shape"):
-        released(mechanism, np.zeros((3, 2)), source)
-    for wrong in ([[-1, 0], [0, 0]], [[4 * WHOLE, 0], [0, 0]]):
-        with pytest.raises(InvalidData, match="not clipped"):
-            released(mechanism, np.array(wrong), source)
-    with pytest.raises(InvalidData, match="whole number"):
-        mechanism.clipped(np.zeros((2, 2)))
-    with pytest.raises(InvalidData, match="cell"):
-        noised_cells(PartyBudget(epsilon=1.0, n_parties=3), n_cells=0)
-
-
-def clustered(rng, n, n_classes):
-    centres = np.random.default_rng(5).normal(size=(2 * n_classes, 6))
-    place = rng.integers(0, len(centres), size=n)
-    return centres[place] / 4 + rng.normal(size=(n, 6)) / 12, place % n_classes
-
-
-def test_rows_of_any_length_move_nothing_else():
-    """Only where a row lies counts: a row that is a thousand times longer is one row."""
-    rng = np.random.default_rng(2)
-    X, y = clustered(rng, 300, 2)
-    public, _ = clustered(rng, 200, 2)
-    longer = X.copy()
-    longer[0] *= 1e6
-    kept = [
-        MultipartyClassifier(method="cells", epsilon=1.0, random_state=0)
-        .fit(rows, y, auxiliary=public)
-        .statistic_
-        for rows in (X, longer)
-    ]
-    assert np.abs(kept[0] - kept[1]).sum() <= 2 / 300 * (1 + 1e-9)
