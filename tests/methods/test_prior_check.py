@@ -18,7 +18,7 @@ from confrere.estimators import designed
 from confrere.kernel.guarantee import Neighbours, exact
 from confrere.kernel.norms import HiddenSize
 from confrere.methods import priors
-from confrere.methods.priors import LEVELS, Belief, PriorCheck
+from confrere.methods.priors import LEVELS, PriorCheck
 from confrere.simulation import SeededSource
 
 #: Two columns; experts speak for the first.
@@ -176,14 +176,6 @@ def test_a_right_prior_is_believed_and_a_wrong_one_turned_round():
     assert not check_of(400, 0.01).belief(0).verifiable
 
 
-def test_the_fits_that_may_follow_are_counted():
-    check = check_of(100, 0.1)
-    far = [check.belief(t) for t in (-(10**12), -500, 0, 700, 10**12)]
-    assert set(far) <= set(check.beliefs())
-    assert far[0].factor == -far[-1].factor == -1.5
-    assert Belief(0.1, 0.2).trust == pytest.approx(1 / 7)
-
-
 @pytest.mark.parametrize("kind", [FeatureStackingClassifier, CollaborativeClassifier])
 def test_stacks_and_averages_pay_for_the_check_out_of_the_same_epsilon(kind):
     rng = np.random.default_rng(2)
@@ -269,28 +261,3 @@ def test_a_broken_check_of_three_classes_is_found(monkeypatch, fault):
     fault(monkeypatch)
     spent, found = losses_of_three_classes(1.0, steps=(48,))
     assert found[0][0] > spent
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_wrong_source_of_three_classes_is_not_believed(delta):
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(4000, 3)) / 2
-    codes = np.argmax(X + 0.1 * rng.normal(size=X.shape), axis=1)
-    settings = {"classes": [0, 1, 2], "random_state": 0}
-    releases = {
-        name: PrivateLogisticRegression(epsilon=20.0, **settings).fit(X, labels).to_release()
-        for name, labels in (("right", codes), ("permuted", (codes + 1) % 3))
-    }
-    factors, scores = {}, {}
-    for name, source in releases.items():
-        model = TransferClassifier(source=source, eta=0.0, delta=delta, **settings)
-        model.fit(X[:1500], codes[:1500])
-        assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, delta)
-        factors[name] = model.model_.facts.prior.factor
-        scores[name] = model.score(X[1500:], codes[1500:])
-        unchecked = designed(model, prior_check=False).fit(X[:1500], codes[:1500])
-        scores[name, "unchecked"] = unchecked.score(X[1500:], codes[1500:])
-    assert factors["right"] > 0.6
-    assert factors["permuted"] < 0.1
-    assert scores["permuted"] > scores["permuted", "unchecked"] + 0.2
-    assert scores["right"] > scores["right", "unchecked"] - 0.05

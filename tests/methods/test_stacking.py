@@ -1,22 +1,18 @@
 """Stacks: the joint density of all that is released, and splits that look at the data."""
 
-import itertools
 import math
 from functools import cache
 
 import numpy as np
 import pytest
 
-from confrere.assurance.audit.adversary import Comparison, random_unit
-from confrere.errors import CalibrationError
-from confrere.kernel.accountants import Exposure, gaussian_delta
+from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L2
 from confrere.methods.allowance import pure_rate
 from confrere.methods.stacks import split_rows
-from tests.kernel.test_geometry import body_of
 from tests.world import RELATIONS, groups, log_density, opposed_case, row_count
 
 #: Into how many parts joint clipping divides a row's squared length, in these tests.
@@ -85,24 +81,6 @@ def test_joint_release_of_groups(weights, clipping, ridge_factor, cap):
         assert joint_loss(mech, margins, tilt_second=12) > budget
 
 
-@pytest.mark.parametrize("clipping", ["separate", "joint"])
-def test_random_joint_neighbours(clipping):
-    rng = np.random.default_rng(3)
-    mech = mechanism(WEIGHTS["skewed"], clipping, 0.5)
-    for _ in range(60):
-        lengths = np.ones(5)
-        if clipping == "joint":
-            lengths = np.abs(rng.normal(size=5))
-            lengths /= np.linalg.norm(lengths)
-        loss = 0.0
-        for act, length in zip(mech.acts, lengths, strict=True):
-            common = [random_unit(rng, 2) * rng.uniform() for _ in range(2)]
-            w = random_unit(rng, 2) * 10 ** rng.uniform(-1, 2)
-            case = Comparison(np.array(common), random_unit(rng, 2), random_unit(rng, 2), w)
-            loss += case.scaled(length).losses(rho=act.law.rate, ridge=act.ridge)[0]
-        assert abs(loss) <= mech.epsilon * ABOVE
-
-
 def test_the_transfer_papers_step_six_is_false():
     """Noise at the full epsilon without paying for the Jacobian: 1.28 at a claim of 1."""
     pair = opposed_case(2, tilt=0, tilt_second=12 / 1000, size=1000.0)
@@ -114,12 +92,6 @@ def test_the_transfer_papers_step_six_is_false():
     assert printed > 1.27
     sound = pure_rate(1.0, Exposure(loss=Logistic(), ridges=(0.39,)))
     assert max(each.losses(rho=sound, ridge=0.39)[0] for each in pairs) <= ABOVE
-
-
-def test_no_rate_exists_when_the_jacobians_cost_too_much():
-    for clipping in ("separate", "joint"):
-        with pytest.raises(CalibrationError):
-            mechanism(WEIGHTS["equal"], clipping, 1e-3)
 
 
 def stratified_split(y, n_parts):
@@ -220,51 +192,3 @@ def test_groups_with_a_delta_keep_it(clipping, relation):
     # Every corner is paid for; the noise of a single one at twice the move would not do.
     object.__setattr__(mechanism, "rate", 2 * mechanism.rate)
     assert delta_of_groups(mechanism, rows) > delta
-
-
-def corner_sum(mechanism, epsilon):
-    """Sum delta over what the changed records' residuals can be at their extremes, everywhere.
-
-    In every group a changed record's residual vector is one of a few, and rows of two records may
-    be opposed: each combination is a Gaussian mechanism of its own, and all pay the Jacobian.
-    """
-    loss, acts = mechanism.loss, mechanism.acts
-    k, records = loss.n_classes, 1 if mechanism.neighbours is Neighbours.ADD_REMOVE else 2
-    if k == 2:
-        extremes, traces = [np.zeros(1), np.array([loss.slope])], [0.25]
-    else:
-        extremes, traces = [e - np.eye(k)[0] for e in np.eye(k)], [1 / k] * (k - 1)
-    paid = sum(math.log1p(trace / act.ridge) for act in acts for trace in traces)
-    total = 0.0
-    for corner in itertools.product(extremes, repeat=records * len(acts)):
-        squares = 0.0
-        for g, act in enumerate(acts):
-            a, b = corner[g], corner[g + len(acts)] if records == 2 else 0 * corner[g]
-            # Rows of length one, opposed where that makes the move longer.
-            squares += (a @ a + b @ b + 2 * abs(float(a @ b))) * act.law.rate**2
-        total += float(gaussian_delta(epsilon - paid, math.sqrt(squares)))
-    return total
-
-
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("shape", ["balls", "bodies"])
-def test_every_corner_of_the_groups_residuals_is_a_gaussian_mechanism(shape, classes, relation):
-    """The accountant's bound is at least the sum over corners of all changed records."""
-    norms = [L2(1), L2(1)] if shape == "balls" else [body_of("prism"), body_of("two")]
-    mechanism = groups(
-        norms,
-        (40.0, 30.0),
-        (0.3, 0.7),
-        classes=classes,
-        cap=0.5,
-        delta=1e-5,
-        n_samples=row_count(60, relation),
-    )
-    # A row may be one long in every group: shares of the rate are those of its square.
-    rates = [act.law.rate / mechanism.rate for act in mechanism.acts]
-    assert rates == pytest.approx([0.3**0.5, 0.7**0.5])
-    total = corner_sum(mechanism, 1 - SOLVER_SHARE)
-    assert 1e-7 < total <= 1e-5
-    object.__setattr__(mechanism, "rate", 1.3 * mechanism.rate)
-    assert corner_sum(mechanism, 1 - SOLVER_SHARE) > 1e-5

@@ -17,7 +17,6 @@ from confrere.outcomes import Count, PrivateLinearRegression, PrivatePoissonRegr
 from confrere.outcomes.pieces import PiecewiseExponential
 from confrere.outcomes.survival import concordance
 from confrere.release import load_release
-from confrere.rows import Csv
 from confrere.schema import Flag, Label, Number
 from confrere.survival import PrivateSurvivalRegression, TimeToEvent
 
@@ -65,18 +64,6 @@ def test_without_noise_and_cap_it_is_the_piecewise_exponential_likelihood():
         mean = np.exp(rows @ found + offset)
         found -= np.linalg.solve(rows.T * mean @ rows, rows.T @ (mean - events))
     np.testing.assert_allclose(SOLVER.solve(made, 1e-5)[0], found, atol=1e-6)
-
-
-def test_noise_free_hazards_are_the_true_ones():
-    model = PrivateSurvivalRegression(1e4, SCHEMA, alpha=1e-5, cap=20.0, random_state=0)
-    table = model.fit(cohort(40_000)).summary().set_index("term")
-    assert table["coefficient"]["age"] == pytest.approx(table["unit"]["age"] / 20, abs=0.03)
-    assert table["coefficient"]["treated"] == pytest.approx(-math.log(2), abs=0.06)
-    person = pd.DataFrame({"age": [55.0], "treated": ["no"], "noise": [0.0]})
-    expected = np.exp(-0.04 * np.minimum(times := [0.0, 1.0, 4.0, 10.0, 99.0], 10.0))
-    np.testing.assert_allclose(model.predict_survival(person, times)[0], expected, atol=0.01)
-    risk = model.model_.predict_proba(model.model_.encoded(person))[0]
-    assert risk == pytest.approx(1 - expected[-1], abs=0.01)
 
 
 HOW = [{}, {"delta": 1e-6}, {"neighbours": AddRemove(6000)}, {"cap": 2.0}]
@@ -139,18 +126,6 @@ def test_the_program_in_every_readme_predicts_what_is_no_class(estimator, tmp_pa
     for told in json.loads(Path("model.json").read_text())["test_vectors"]:
         predicted = scope["predict"](told["row"])
         assert predicted == (None, pytest.approx(told["probability"], rel=1e-12))
-
-
-def test_equal_seeds_give_equal_bits_wherever_times_are_read(tmp_path):
-    table = cohort(400)
-    table.to_csv(tmp_path / "people.csv", index=False)
-    apart = table.drop(columns=["time", "how"]), table[["time", "how"]]
-    for given in (apart, (Csv(tmp_path / "people.csv"),)):
-        first, second = (
-            PrivateSurvivalRegression(1.0, SCHEMA, random_state=3).fit(*told).model_
-            for told in ((table,), given)
-        )
-        assert first.digest() == second.digest()
 
 
 def test_what_cannot_be_learned_is_refused_before_anything_is_spent():

@@ -6,13 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from confrere.assurance.audit.events import (
-    epsilon_lower_bound,
-    lower_probability,
-    upper_probability,
-)
+from confrere.assurance.audit.events import lower_probability, upper_probability
 from confrere.audit import Pair, audit_function
-from confrere.errors import InvalidParameter
 
 
 @given(st.integers(0, 50), st.sampled_from([0.05, 0.0005]))
@@ -22,16 +17,6 @@ def test_limits_are_those_of_the_binomial_test(hits, risk):
     expected = stats.binomtest(hits, 50).proportion_ci(1 - 2 * risk, method="exact")
     assert low == pytest.approx(expected.low, abs=1e-12)
     assert high == pytest.approx(expected.high, abs=1e-12)
-
-
-def test_the_bound_by_hand():
-    # All of one and none of the other: log of a certain event over the rule of three's cousin.
-    risk = 0.0005
-    bound = float(epsilon_lower_bound(1000, 0, 1000, confidence=1 - 2 * risk))
-    assert bound == pytest.approx(np.log(risk ** (1 / 1000) / (1 - risk ** (1 / 1000))))
-    assert float(epsilon_lower_bound(0, 10, 1000, confidence=0.999)) == 0
-    delta = float(epsilon_lower_bound(500, 100, 1000, confidence=0.999, delta=0.3))
-    assert 0 < delta < float(epsilon_lower_bound(500, 100, 1000, confidence=0.999))
 
 
 def laplace(scale):
@@ -69,12 +54,3 @@ def test_both_directions_are_tried():
     for pair in (Pair("up", 0.01, 0.1), Pair("down", 0.1, 0.01)):
         result = audit_function(rare_on_the_first, pair, runs=20_000)
         assert 1.8 < result.epsilon < np.log(10)
-
-
-def test_settings_are_checked():
-    for bad in ({"runs": 2}, {"confidence": 1.0}):
-        with pytest.raises(InvalidParameter):
-            audit_function(laplace(1.0), PAIR, **bad)
-    for pair in ([], [PAIR, PAIR], "0 and 1"):
-        with pytest.raises(InvalidParameter):
-            audit_function(laplace(1.0), pair, runs=100)

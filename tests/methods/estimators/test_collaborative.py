@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 
-from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
+from confrere import CollaborativeClassifier, Ledger
 from confrere.data.frame import Frame
-from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
+from confrere.errors import InvalidData, InvalidParameter
 from confrere_research.as_printed.minimiser import minimise
 
 RNG = np.random.default_rng(0)
@@ -30,15 +28,6 @@ def test_sums_have_few_rounds_where_noise_hides_much():
         assert model.model_.facts.rounds == rounds
 
 
-def test_one_party_is_private_logistic_regression():
-    settings = {"epsilon": 1e6, "alpha": 0.1, "data_norm": 1.5, "random_state": 0}
-    alone = CollaborativeClassifier(**settings).fit(X, Y)
-    plain = PrivateLogisticRegression(**settings).fit(X, Y)
-    np.testing.assert_allclose(alone.coef_, plain.coef_, atol=1e-4)
-    np.testing.assert_allclose(alone.intercept_, plain.intercept_, atol=1e-4)
-    assert alone.guarantee_ == plain.guarantee_
-
-
 def test_it_is_the_weighted_average_of_the_parties_models():
     model = CollaborativeClassifier(1e7, alpha=0.05, purpose="inference", random_state=0)
     model.fit(X, Y, party=PARTY)
@@ -51,16 +40,6 @@ def test_it_is_the_weighted_average_of_the_parties_models():
     coef, intercept = frame.coefficients(np.average(exact, axis=0, weights=[150, 100, 50]))
     np.testing.assert_allclose(model.coef_[0], coef, atol=1e-4)
     assert model.intercept_[0] == pytest.approx(intercept, abs=1e-4)
-
-
-def test_parties_of_a_fold_are_routed():
-    import sklearn
-
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = CollaborativeClassifier(epsilon=5.0).set_fit_request(party=True)
-        with pytest.warns(PrivacyWarning, match="3 times.*epsilon 15 in all"):
-            scores = cross_val_score(clone(model), X, Y, params={"party": PARTY}, cv=3)
-    assert len(scores) == 3
 
 
 @pytest.mark.parametrize(

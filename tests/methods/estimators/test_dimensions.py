@@ -8,8 +8,7 @@ from confrere import CollaborativeClassifier, PrivateLogisticRegression
 from confrere.assurance.audit.densities import densities
 from confrere.assurance.audit.exact import exact_audit
 from confrere.catalogue import find_method
-from confrere.data.frame import BodyFrame, l1_reach
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.data.frame import l1_reach
 from confrere.estimators import designed
 from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.losses import loss_of
@@ -19,7 +18,6 @@ from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.geometry import SchemaGeometry
 from confrere.schema import Category, Number, PublicSchema
-from tests.world import ball
 
 N = 240
 _draw = np.random.default_rng(0)
@@ -85,21 +83,6 @@ def test_a_ridge_per_column_in_a_body_has_its_exact_price(classes):
     assert plan.frame.body.shares == plain.frame.body.shares
 
 
-def test_a_ridge_per_column_is_what_was_asked_for():
-    """The penalty of any coefficients, of lines and blocks that no turn mixes."""
-    plain = planned(alpha=float(ALPHAS.min()), classes=[0, 1])
-    each = planned(alpha=ALPHAS, classes=[0, 1])
-    coef = np.zeros(8)
-    for j in (0, 5, 6, 7):
-        coef[:] = 0
-        coef[j] = 1.0
-        one, other = (
-            plan.mechanism.act.ridge * np.sum(plan.frame.weights(coef) ** 2)
-            for plan in (plain, each)
-        )
-        assert other == pytest.approx(one * ALPHAS[j] / ALPHAS.min(), rel=1e-6)
-
-
 @pytest.mark.parametrize("far", [0.0, 3.0, 300.0])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
@@ -131,15 +114,6 @@ def test_a_minimiser_around_a_centre_moves_no_further_and_ends_within_reach(clas
     assert 0.1 * made.sensitivity < longest <= made.sensitivity
 
 
-def test_a_centre_of_another_shape_is_refused():
-    facts = {"epsilon": 1.0, "n_samples": 2, "ridge": 1.0}
-    for centre in (np.ones(3), np.array([1.0, np.nan])):
-        with pytest.raises(InvalidData, match="centre"):
-            noised_minimiser(**facts, n_features=2, loss=loss_of(2), centre=centre)
-        with pytest.raises(InvalidData, match="centre"):
-            ball(2, **facts, centre=centre)
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delta):
@@ -162,14 +136,6 @@ def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delt
         assert 0.99 < lost <= 1.0
 
 
-def test_what_most_rows_may_do_bounds_the_rounding_of_sums():
-    small, large = (
-        noised_coefficients(epsilon=1.0, n_samples=HiddenSize(n), n_features=3) for n in (10, 10**6)
-    )
-    assert small.sensitivity < large.sensitivity < 1.1 * small.sensitivity
-    assert large.parts[0].reach >= large.n_samples.most / 2
-
-
 def made_frame(leaf, **settings):
     model = CollaborativeClassifier(schema=SCHEMA.encoder(form="curves"), geometry="schema")
     facts = PublicFacts(n_samples=500, n_features=8)
@@ -186,9 +152,3 @@ def test_rows_of_any_kind_lie_in_the_l1_ball_and_reach_its_edge(factors):
     assert sums.max() <= 1
     assert l1_reach(frame.body.roots) == pytest.approx(1.0)
     frame.bound.certify(frame.rows(wild))
-
-
-def test_a_frame_that_leaves_the_l1_ball_is_none():
-    body = made_frame("Max")
-    with pytest.raises(InvalidParameter, match="l1"):
-        BodyFrame(body.body, body.ridge, turns=body.turns, norm="l1")

@@ -7,15 +7,9 @@ from confrere import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
     Ledger,
-    MultipartyClassifier,
-    PrivateLogisticRegression,
     SampleStackingClassifier,
 )
 from confrere.estimators import designed
-
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(120, 4))
-Y = (X[:, 0] > 0).astype(int)
 
 
 @pytest.fixture
@@ -49,44 +43,6 @@ def test_a_large_constant_under_joint_clipping(ledger, n_groups, constant):
         model.fit(scale * rows, (rows[:, 0] > 0).astype(int))
     model.set_params(budget=ledger["study"], random_state=None).fit(rows, rows[:, 0] > 0)
     assert released(ledger)
-
-
-@pytest.mark.parametrize("value", [1e155, 1e200, 1.7e308, 5e-324])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **kw: PrivateLogisticRegression(alpha=[1e-9, 1.0, 1e12, 1e-3], **kw),
-        SampleStackingClassifier,
-        FeatureStackingClassifier,
-        CollaborativeClassifier,
-    ],
-    ids=["PLR, ridges", "PST-S", "PST-F", "together"],
-)
-def test_a_value_of_any_size(ledger, make, value):
-    """Norms, and products with public factors, overflowed."""
-    rows = X.copy()
-    rows[3] = value
-    make(epsilon=1.0, budget=ledger["study"]).fit(rows, Y)
-    assert released(ledger)
-
-
-@pytest.mark.parametrize("method", ["statistic", "weights", "vote"])
-def test_one_party_that_cannot_be_solved(ledger, method):
-    """Rows that nearly coincide made the solver raise for everyone."""
-    rows = X.copy()
-    rows[1] = rows[0] * (1 + 1e-9)
-    labels = Y.copy()
-    labels[:2] = 0, 1
-    for alpha in (1e-10, 1e-30, 1e-300):
-        book = Ledger()
-        book.open_account("study", epsilon=1e9, unit="party")
-        model = MultipartyClassifier(
-            method=method, local_alpha=alpha, data_norm=5.0, budget=book["study"]
-        )
-        if method == "weights":
-            model.set_params(alpha=alpha)
-        model.fit(rows, labels, party=np.arange(120) // 4, auxiliary=X)
-        assert released(book)
 
 
 def test_many_small_parties_with_any_rows(ledger):

@@ -1,7 +1,5 @@
 """What a schema's experts say, taken by estimators: in the right units, as far as it holds."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,8 +10,6 @@ from confrere import (
     PrivateLogisticRegression,
     PublicSchema,
 )
-from confrere.data.encoding import score_moments
-from confrere.estimators import designed
 from confrere.methods.plan import PublicFacts
 from confrere.methods.priors import declared_prior
 from confrere.schema import Label, Number
@@ -71,38 +67,3 @@ def test_estimators_take_them_and_notice_if_they_are_wrong(make, sign):
     assert np.sign(found.factor) == sign
     assert found.verifiable
     assert model.score(rows, rows["y"]) > max(rows["y"].mean(), 1 - rows["y"].mean())
-
-
-@pytest.mark.parametrize("geometry", ["l2", "auto"])
-def test_arrays_with_the_same_facts_give_the_same_model(geometry):
-    rows, settings = table(), {"epsilon": 1.0, "random_state": 3, "geometry": geometry}
-    known = PrivateLogisticRegression(schema=schema(), **settings).fit(rows)
-    encoder = known.encoder_for({"all": len(rows)})
-    centre = encoder.expert_prior()
-    assert encoder.shaped is (geometry == "auto")
-    told = settings | {"prior": centre, "prior_intercept": np.log(1 / 3), "schema": encoder}
-    given = designed(PrivateLogisticRegression(), **told).fit(rows)
-    np.testing.assert_array_equal(known.coef_, given.coef_)
-
-
-@pytest.mark.parametrize("form", ["linear", "curves"])
-def test_experts_say_the_same_in_a_body_as_in_standardised_columns(form):
-    encoder, rows = schema().encoder(form=form), table()
-    encoded, coef = encoder.transform(rows), encoder.expert_prior()
-    mean, root = score_moments(encoder, coef)[:, 0]
-    found, plain = encoded @ coef, schema().expert_score(rows)
-    assert np.corrcoef(found, plain)[0, 1] > 0.97  # what is far out is cut in a body
-    assert found.mean() == pytest.approx(mean, abs=0.05)
-    assert found.std() == pytest.approx(abs(root), rel=0.05)
-
-
-def test_whoever_declares_signs_is_asked_unless_told_otherwise():
-    rows, settings = table(), {"epsilon": 1.0, "random_state": 0}
-    asked = PrivateLogisticRegression(schema=schema(), **settings).fit(rows)
-    assert asked.model_.facts.prior.factor > 0.5
-    alone = PrivateLogisticRegression(schema=schema(), prior=None, **settings).fit(rows)
-    bare = schema()
-    bare = replace(bare, features=[replace(one, sign=0) for one in bare.features])
-    unsigned = PrivateLogisticRegression(schema=bare, **settings).fit(rows)
-    assert alone.model_.facts.prior is unsigned.model_.facts.prior is None
-    np.testing.assert_array_equal(alone.coef_, unsigned.coef_)

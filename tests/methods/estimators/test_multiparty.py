@@ -4,7 +4,6 @@ import logging
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -12,13 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
-from confrere.data.frame import Frame
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators import designed
-from confrere.kernel.losses import loss_of
-from confrere.kernel.measurements import SecureSum
-from confrere.methods.votes import count_votes, local_weights
-from confrere.simulation import SeededSource
 
 RNG = np.random.default_rng(0)
 D, M, N = 4, 60, 8
@@ -57,17 +51,6 @@ def test_many_classes(method):
     # slope within one cloud of rows: that is where they lose.
     assert model.score(TEST, truth) > (0.7 if method == "cells" else 0.8)
     assert list(model.classes_) == sorted(labels)
-
-
-def test_order_and_type_of_rows_do_not_matter():
-    whole = fit(**QUIET)
-    shuffled = RNG.permutation(M * N)
-    other = fit(X[shuffled], Y[shuffled], PARTY[shuffled], **QUIET)
-    np.testing.assert_allclose(other.coef_, whole.coef_, atol=1e-6)
-    thin = fit(sparse.csr_array(X), auxiliary=sparse.csr_array(AUXILIARY), **QUIET)
-    np.testing.assert_array_equal(thin.coef_, whole.coef_)
-    names = np.array([f"party {k:03}" for k in PARTY])
-    np.testing.assert_array_equal(fit(party=names, **QUIET).coef_, whole.coef_)
 
 
 def faulty():
@@ -111,26 +94,6 @@ def test_faulty_parties_are_refused_by_name(tmp_path):
     with pytest.raises(InvalidData, match="party 30"):
         model.fit(broken, Y, party=PARTY, auxiliary=AUXILIARY)
     assert ledger.spent("study") == 0
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda x: x.astype(np.float32)])
-def test_a_left_out_party_is_a_split_vote(kind):
-    broken, labels = X.copy(), Y.copy()
-    broken[PARTY == 4, 1] = np.nan
-    labels[PARTY == 9] = 5
-    model = fit(kind(broken), labels, classes=[0, 1], data_norm=1.5, **QUIET)
-    frame = Frame(D, data_norm=1.5)
-    rows, auxiliary = np.asarray(frame.rows(X)), np.asarray(frame.rows(AUXILIARY))
-    own = [slice(k * N, (k + 1) * N) for k in range(M)]
-    W = np.array([local_weights(rows[one], 2 * Y[one] - 1, loss_of(2), 1e-4) for one in own])
-    votes = count_votes(np.delete(W, [4, 9], axis=0), auxiliary)[:, 1]
-    exact = ((votes + 1) / M) @ auxiliary / len(AUXILIARY)
-    np.testing.assert_allclose(model.statistic_, exact, atol=2e-5)
-
-
-def test_all_parties_faulty_is_all_noise_and_still_released():
-    model = fit(np.full_like(X, np.nan), epsilon=1.0, random_state=0)
-    assert np.all(np.isfinite(model.coef_))
 
 
 @pytest.mark.parametrize(
@@ -207,17 +170,6 @@ def test_the_exact_loss_is_the_claim_and_never_above(method):
     assert 0.97 < exact_audit(case.estimator, case.pairs).epsilon <= 1.0
 
 
-@pytest.mark.parametrize("method", SUMMED)
-def test_the_promise_says_who_would_have_to_collude(method):
-    told = fit(
-        method=method, trust="sum", collusion_threshold=3, random_state=0
-    ).guarantee_.assumptions
-    assert any("at most 3 of 60 parties pool what they know" in one for one in told)
-    assert not any("whoever adds up" in one for one in told)
-    trusted = fit(method=method, trust="coordinator", random_state=0)
-    assert any("whoever adds up" in one for one in trusted.guarantee_.assumptions)
-
-
 @pytest.mark.parametrize("reserve", [0, 3])
 def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
     """Whole numbers on a grid of 2^-20: shares of cells have a sensitivity of 2^17."""
@@ -232,15 +184,3 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
     assert ledger.entries() == []
     make("cells", epsilon=6e-4 * (1 + reserve), **paying).fit(X, y, **fit)
     assert [entry.state for entry in ledger.entries()] == ["released"]
-
-
-def test_a_sum_that_is_added_up_already_has_the_same_law():
-    summed = SecureSum(
-        epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, fewest=4, colluding=1, largest=2.0
-    )
-    vectors = np.tile([0.5, -0.25], (4, 1))
-    (each,) = summed.sample(vectors, SeededSource(0), 3000)
-    (total,) = summed.sample(vectors.sum(axis=0), SeededSource(1), 1000)
-    for j in range(2):
-        assert stats.ks_2samp(each[:, j], total[:, j]).pvalue > 1e-3
-    np.testing.assert_allclose(total.std(axis=0), summed.deviation, rtol=0.1)

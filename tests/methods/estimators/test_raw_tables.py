@@ -5,14 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
-from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.estimators import ReleasedClassifier
 from confrere.model import read_model
 from confrere.release import verify_release
@@ -45,48 +42,6 @@ def made(n=600, seed=0):
 
 
 TABLE = made()
-SEEDED = {"epsilon": 20.0, "random_state": 0}
-
-
-@pytest.mark.parametrize("library", [pl.from_pandas, lambda t: pl.from_pandas(t).lazy(), pa.table])
-def test_tables_of_every_library_are_encoded_alike(library):
-    expected = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE)
-    other = library(TABLE)
-    found = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(other)
-    np.testing.assert_array_equal(found.coef_, expected.coef_)
-    assert found.predict(other).tolist() == expected.predict(TABLE).tolist()
-    assert found.score(other) == expected.score(TABLE)
-    assert found.privacy_cost(other).epsilon == 20.0
-
-
-def test_labels_are_the_data_s_own_and_scores_follow_scikit_learn():
-    model = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE, TABLE["ill"])
-    assert model.classes_.tolist() == ["sick", "well"]
-    assert {*model.predict(TABLE)} == {"sick", "well"}
-    # Inside, sick is the positive side; outside, the last class in order is.
-    assert model.model_.labels == ("well", "sick")
-    assert (model.decision_function(TABLE) > 0).tolist() == (
-        model.predict(TABLE) == "well"
-    ).tolist()
-    own = model.model_.link.probabilities(model.decision_function(TABLE))
-    np.testing.assert_allclose(model.predict_proba(TABLE), own)
-    assert model.score(TABLE) == np.mean(model.predict(TABLE) == TABLE["ill"])
-    for scoring in ("accuracy", "roc_auc"):
-        scores = cross_val_score(model, TABLE, TABLE["ill"], scoring=scoring, cv=3)
-        assert scores.min() > 0.7
-    coded = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE, SCHEMA.label(TABLE))
-    np.testing.assert_array_equal(coded.coef_, model.coef_)
-    assert model.n_features_in_ == 3
-    assert model.feature_names_in_.tolist() == ["age", "smoker", "town"]
-
-
-def test_parties_have_one_table_with_a_column_that_says_whose_row_it_is():
-    model = CollaborativeClassifier(schema=SCHEMA, **SEEDED).fit(TABLE, party="hospital")
-    assert model.party_.tolist() == ["north", "south"]
-    apart = CollaborativeClassifier(schema=SCHEMA, **SEEDED).fit(TABLE, party=TABLE["hospital"])
-    np.testing.assert_array_equal(model.coef_, apart.coef_)
-    with pytest.raises(InvalidData, match="'clinic'"):
-        CollaborativeClassifier(schema=SCHEMA, **SEEDED).fit(TABLE, party="clinic")
 
 
 def test_a_pipeline_is_released_with_its_encoder(tmp_path):

@@ -13,7 +13,6 @@ from confrere import (
     TransferStackingClassifier,
 )
 from confrere.estimators import designed
-from confrere.kernel.guarantee import Promised
 from confrere.release import load_release
 
 X, Y = make_classification(
@@ -75,29 +74,6 @@ def test_groups_by_importance_and_their_shares():
     assert first.importance == pytest.approx(6 / 6.6)
     assert first.epsilon > second.epsilon
     assert first.noise < second.noise
-
-
-@pytest.mark.parametrize("stack", [FeatureStackingClassifier, SampleStackingClassifier])
-@pytest.mark.parametrize("share", [0.15, 0.85])
-def test_unbalanced_labels_do_not_turn_the_ranking_around(stack, share):
-    rng = np.random.default_rng(0)
-    n = 1500
-    y = (rng.uniform(size=n) < share).astype(int)
-    rows = rng.normal(size=(n, 8)) / 3
-    rows[:, :4] += 0.4 * (2 * y[:, None] - 1)
-    for seed in range(10):
-        model = stack(epsilon=1.0, data_norm=2.0, n_groups=4, random_state=seed).fit(rows, y)
-        assert roc_auc_score(y, model.decision_function(rows)) > 0.8
-
-
-def test_one_ledger_entry_has_the_levels_apart():
-    ledger = Ledger()
-    model = FeatureStackingClassifier(epsilon=0.5, n_groups=3, budget=ledger).fit(X, Y)
-    (entry,) = ledger.entries()
-    assert entry.guarantee.epsilon == 0.5
-    assert entry.event.parts == (Promised(0.5), Promised(0.5))
-    assert entry.event.split == "seeded permutation"
-    assert "disjoint parts, split seeded permutation" in model.guarantee_.assumptions
 
 
 #: Of several classes, and with a delta: learned, released, refused.

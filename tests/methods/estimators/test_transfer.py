@@ -69,26 +69,6 @@ def test_a_branch_gains_from_the_main_hospital():
         assert len(model.sources_) == 1
 
 
-def test_what_a_weak_source_is_checked_for_is_worth_its_price():
-    # A fifth of noised weights: log odds that hardly differ, whatever the check would say of them.
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(4000, 40)) * np.linspace(1, 0.2, 40)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    labels = (rows[:, :8].sum(axis=1) > 0).astype(int)
-    others = (rows[:, 4:12].sum(axis=1) > 0).astype(int)
-    train, test = slice(2000, 3000), slice(3000, 4000)
-    near, alone = [], []
-    for seed in range(8):
-        settings = {"epsilon": 0.5, "random_state": seed}
-        source = PrivateLogisticRegression(**settings).fit(rows[:2000], others[:2000]).to_release()
-        branch = TransferClassifier(source=source, eta=0.8, **settings)
-        assert branch.prepare(rows[train], labels[train])[0].check.epsilon < 0.1 * 0.5
-        for models, model in ((near, branch), (alone, PrivateLogisticRegression(**settings))):
-            scores = model.fit(rows[train], labels[train]).decision_function(rows[test])
-            models.append(roc_auc_score(labels[test], scores))
-    assert np.mean(near) > np.mean(alone) - 0.05  # .9 of epsilon for the check would lose .13
-
-
 def test_eta_one_forgets_the_source(linear):
     settings = {**SETTINGS, "random_state": 1, "alpha": 0.1}
     forgot = TransferClassifier(source=linear.to_release(), eta=1.0, **settings)
@@ -238,13 +218,3 @@ def test_nothing_is_charged_where_records_add_nothing(linear, noisy):
     assert own.expected_gain_ >= 0.002
     assert ledger.spent("branch") == 1.0
     assert own.model_.facts.kept > noisy.model_.facts.kept
-
-
-def test_a_stack_near_a_source_says_first_what_its_records_would_add(stack):
-    near = TransferStackingClassifier(source=stack.to_release())
-    with pytest.warns(PrivacyWarning, match="for nothing"):
-        assert 0 <= near.fit(X[:20], Y[:20]).expected_gain_ < 0.002
-    assert near.receipt_.guarantee.epsilon == 1.0
-    poor = FeatureStackingClassifier(epsilon=0.1, data_norm=2.0, n_groups=3).fit(X[:300], Y[:300])
-    near.set_params(source=poor.to_release())
-    assert near.fit(X[MAIN], Y[MAIN]).expected_gain_ > 0.05

@@ -1,6 +1,5 @@
 """Silent traps get a word before anything is spent, and what rests on rows only afterwards."""
 
-import logging
 import warnings
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import PrivacyWarning
-from confrere.estimators import base
 from confrere.schema import Label, Number, PublicSchema
 
 RNG = np.random.default_rng(0)
@@ -79,34 +77,6 @@ def test_a_cross_validation_says_once_what_it_costs(model, ledger):
         cross_validate(model, X, Y, cv=LeavePGroupsOut(1), groups=np.arange(len(Y)) % 4)
     assert [one.category for one in said] == [PrivacyWarning] * 2
     assert ledger.spent("capped") == 7
-
-
-def test_what_is_around_a_search_leaves_it_to_the_search(model, ledger):
-    search = GridSearchCV(model, {"alpha": [0.1, 0.2], "epsilon": [1.0, "much"]}, cv=2)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        cross_val_score(search, X, Y, cv=2)
-    assert [str(one.message)[:12] for one in said if one.category is PrivacyWarning] == [
-        "GridSearchCV"
-    ] * 2
-    assert ledger.spent("capped") == 10
-
-
-def test_a_simulation_needs_no_word(model, ledger):
-    seeded = model.set_params(random_state=0, budget=ledger["open"])
-    make_pipeline(StandardScaler(), seeded).fit(X, Y)
-    GridSearchCV(seeded, {"alpha": [0.1, 0.2]}, cv=2).fit(X, Y)
-
-
-def test_rows_that_are_too_long_are_told_to_their_owner_after(model, ledger, caplog, monkeypatch):
-    monkeypatch.setattr(base, "_told", set())
-    with caplog.at_level(logging.INFO, logger="confrere.owner"):
-        model.fit(X / 10, Y)
-        assert caplog.text == ""
-        model.fit(10 * X, Y)
-        model.fit(10 * X, Y)
-        assert caplog.text.count("most rows are longer than data_norm=1") == 1
-    assert ledger.count() == 3
 
 
 def test_a_norm_that_the_schema_contradicts(ledger, model):

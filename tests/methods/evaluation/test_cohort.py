@@ -109,15 +109,6 @@ def test_error_bars_cover(neighbours):
     assert np.mean(covered["n"]) < 0.999  # a bar that always covers is no 95%
 
 
-def test_a_site_that_differs_is_flagged_and_others_are_not():
-    table = cohort(6000, seed=7)
-    assert not any(one.differs for one in summary(table, random_state=1).estimates_)
-    table.loc[table["site"] == "south", "bmi"] *= 2.2  # pounds for kilograms
-    flagged = {(e.site, e.column) for e in summary(table, random_state=1).estimates_ if e.differs}
-    assert ("south", "bmi") in flagged
-    assert {column for _, column in flagged} == {"bmi"}
-
-
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 def test_any_rows_are_described(neighbours):
     nobody = cohort(10).iloc[:0]
@@ -144,14 +135,3 @@ def test_what_is_wrong_is_said_before_anything_is_spent(tmp_path):
     with pytest.raises(InvalidData, match="ill"):
         summary(table.assign(ill=None), budget=budget)
     assert book.left("people") == 1.0
-
-
-def test_numbers_on_a_scale_of_logarithms_are_described_as_tables_have_them():
-    amounts = np.random.default_rng(0).lognormal(3, 1, 2000)
-    plain = PublicSchema([Number("amount", bounds=(0, 2000), log=True)])
-    made = CohortSummary(1e9, plain, random_state=0).fit(pd.DataFrame({"amount": amounts}))
-    assert {(one.site, one.group) for one in made.estimates_} == {(ALL, ALL)}
-    found = told(made.estimates_)
-    assert found[ALL, ALL, "amount", "mean"].value == pytest.approx(amounts.mean(), rel=0.01)
-    band = found[ALL, ALL, "amount", "median"]
-    assert band.low <= np.median(amounts) <= band.high

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from confrere import Ledger, PrivateLogisticRegression, PublicSchema
-from confrere.assurance.evaluation import Estimate, _count
+from confrere.assurance.evaluation import Estimate
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
 from confrere.evaluation import evaluate
 from confrere.schema import Label, Number
@@ -64,23 +64,6 @@ def test_without_noise_the_answers_are_the_usual_ones():
     assert found.calibration[-1].positive.value == pytest.approx(Y[binned].mean())
 
 
-def test_every_record_is_in_one_cell():
-    def counted(query, X, labels):
-        grid = np.array([0.25, 0.5]) if query == "scores" else None
-        said = MODEL.predict(X) if grid is None else MODEL.predict_proba(X)[:, 1]
-        return _count(query, said, X, labels, MODEL.classes_, 1, grid)
-
-    for query, moves in (("errors", 1), ("confusion", 2), ("scores", 2)):
-        before = counted(query, X, Y)
-        largest = 0
-        for i in range(20):
-            other, labels = X.copy(), Y.copy()
-            other[i], labels[i] = -3 * X[i], Y[i] if i % 2 else 1 - Y[i]
-            after = counted(query, other, labels)
-            largest = max(largest, int(np.abs(after - before).sum()))
-        assert largest == moves
-
-
 def test_several_classes():
     labels = np.digitize(X[:, 0], [-0.5, 0.5])
     model = LogisticRegression().fit(X, labels)
@@ -113,14 +96,6 @@ def test_wrong_labels_cost_nothing(ledger):
     with pytest.raises(ValueError, match=r"inconsistent|shape"):
         evaluate(MODEL, X[:-1], Y, epsilon=1.0, budget=ledger)
     assert ledger.spent("test set") == 0
-
-
-def test_records_may_come_some_after_the_other():
-    settings = {"epsilon": 1.0, "random_state": 0, "metrics": ["confusion", "auc"]}
-    pieces = iter([(X[:100], Y[:100]), (X[100:], Y[100:])])
-    assert (
-        evaluate(MODEL, pieces, **settings).quality() == evaluate(MODEL, X, Y, **settings).quality()
-    )
 
 
 def test_what_signs_alone_say_stands_beside_the_model():

@@ -1,7 +1,6 @@
 """Odds ratios with intervals: what they cost, when they cover, and what is refused."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,9 +8,8 @@ import pytest
 from scipy import special
 
 from confrere import AddRemove, Ledger, PrivateLogisticRegression, PublicSchema
-from confrere.assurance.inference import _Column, _farthest, _opened, _Space
-from confrere.data.cells import declared_columns
-from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
+from confrere.assurance.inference import _farthest, _opened
+from confrere.errors import BudgetExceeded, InvalidParameter
 from confrere.evaluation import infer
 from confrere.schema import Category, Flag, Label, Number, Ordered
 
@@ -120,67 +118,12 @@ def test_what_noise_hides_is_refused_with_how_many_records_would_do():
     assert 0.5 < np.median(wider) < 2
 
 
-def test_nothing_is_said_where_columns_nearly_decide_the_outcome():
-    table = cohort(2)
-    table["ill"] = table["male"].astype(int)
-    found = infer(fitted(table, 1e3), table, epsilon=100.0, random_state=1)
-    assert {*found.more_records.values()} == {math.inf}
-    assert all(one["low"] is None for one in found.quality()["terms"])
-
-
 @pytest.mark.parametrize(
     "other", [{"purpose": "prediction"}, {"geometry": "l2"}, {"neighbours": AddRemove(N)}]
 )
 def test_other_fits_have_no_intervals(other):
     with pytest.raises(InvalidParameter, match="model"):
         infer(fitted(TABLE, **other), TABLE, epsilon=0.3)
-
-
-def test_numbers_with_mean_and_deviation_have_lines_from_bound_to_bound():
-    """Of 25 draws with a line that was cut two covered what the log odds really were."""
-    age = Number("age", bounds=(18, 100), mean=50, sd=15, missing="center")
-    whole, inside = replace(SCHEMA, features=(age, *SCHEMA.features[1:])), []
-    for seed in range(10):
-        table = cohort(seed)
-        found = infer(fitted(table, schema=whole), table, epsilon=0.3, random_state=seed).lines[0]
-        assert (found.term, found.unit) == ("age", 10.0)
-        inside.append(found.low <= TRUTH["age"] / 2 <= found.high)
-    assert sum(inside) >= 8
-    column = whole.encoder(form="straight").columns[0].table
-    assert (column[0, 0], column[-2, 0]) == (-1, 1)
-    assert column[-1, 0] == pytest.approx((50 - 59) / 41)  # one that is missing is at the mean
-
-
-def test_a_group_that_noise_hides_is_named():
-    rare = TABLE.assign(smoker=np.where(np.arange(N) < 30, "former", TABLE["smoker"]))
-    rare.loc[30:, "smoker"] = rare.loc[30:, "smoker"].replace("former", "never")
-    found = infer(fitted(rare), rare, epsilon=0.3, random_state=1)
-    assert found.more_records["smoker=former"] > 1
-    assert "smoker=current" not in found.more_records
-
-
-def test_other_records_than_those_of_the_fit_are_refused():
-    with pytest.raises(InvalidData, match="table"):
-        infer(MODEL, TABLE[:-1], epsilon=0.3)
-    for wrong in ({"confidence": 1}, {"n_samples": 9}):
-        with pytest.raises(InvalidParameter):
-            infer(MODEL, TABLE, epsilon=1.0, **wrong)
-
-
-def test_correlations_of_skewed_numbers_within_wide_bounds_are_seen():
-    """Scaled to its farthest bound such a number hardly moved, and neither did its products."""
-    rng = np.random.default_rng(0)
-    one = np.exp(rng.normal(size=4000))
-    other = one * np.exp(rng.normal(0, 0.2, 4000))
-    cells = declared_columns(pd.DataFrame({"one": one, "other": other}), ["one", "other"])
-    features = [Number(name, bounds=(0, 60)) for name in ("one", "other")]
-    encoded = PublicSchema(features).encoder(form="linear").columns
-    columns = [_Column(f, each.table) for f, each in zip(features, encoded, strict=True)]
-    space = _Space(tuple(columns), (), *np.zeros((3, 1)))
-    codes = [feature.vertices(cells[feature.column]) for feature in features]
-    tables, deviations = space.scaled(space.summed(codes).astype(float), 4000)
-    found = space.products(codes, tables, 999) / (4000 * 64 * deviations)
-    assert found.min() > 0.6  # it was .08, of .95
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e6])

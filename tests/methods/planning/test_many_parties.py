@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere import MultipartyClassifier
 from confrere.methods.votes import PartyBudget, minimise_weighted, noised_votes
 from confrere.planning import choose_votes, plan_votes
 from confrere.simulation import SeededSource
@@ -26,21 +25,6 @@ def test_terms_are_those_of_the_theorem_with_the_exact_quantile():
     assert made.shrinking_term == pytest.approx(0.005 * 25)
     whole = made.privacy_term(0.01) + made.sampling_term(0.01) + made.shrinking_term
     assert made.excess(0.02) == pytest.approx(whole)
-
-
-@pytest.mark.parametrize("method", ["soft", "vote"])
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_plan_is_of_the_mechanism_that_runs(method, n_classes):
-    """The ridge that is planned with is the one that a fit has."""
-    rng = np.random.default_rng(0)
-    X, public = rng.normal(size=(60, 3)) / 4, rng.normal(size=(30, 3)) / 4
-    model = MultipartyClassifier(
-        method=method, epsilon=2.0, classes=range(n_classes), random_state=0
-    ).fit(X, np.arange(60) % n_classes, party=np.arange(60) // 3, auxiliary=public)
-    made = plan_votes(
-        parties=20, auxiliary=30, n_features=3, epsilon=2.0, n_classes=n_classes, method=method
-    )
-    assert model.alpha_ == pytest.approx(made.ridge)
 
 
 def test_noise_adds_no_more_to_the_risk_than_planned():

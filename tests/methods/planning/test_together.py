@@ -20,14 +20,6 @@ BENT = PublicSchema([Number("a", bounds=(0, 10)), Flag("b")], outcome=LABEL)
 SIGNS = PublicSchema([Number("a", **KNOWN, sign=1), Flag("b", sign=-1)], outcome=LABEL)
 
 
-def test_declared_signs_are_asked_for():
-    for sizes in ([4000], [2000, 2000], [3900, 100]):
-        found = choose(n_samples=sizes, schema=SIGNS, epsilon=0.01, trust="coordinator")
-        assert found.best.name == "with experts"
-        assert found.best.settings["prior"] == "experts"
-        assert found.best.expected.auc > found.ways[0].expected.auc
-
-
 def test_sums_are_taken_of_many_where_their_average_loses_much_to_noise():
     few, many = [3000, 2000, 1000], [300] * 20
     for schema in (BENT, PLAIN):

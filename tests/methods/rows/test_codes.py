@@ -1,16 +1,14 @@
 """Sums over coded rows are those over the same rows written down, with fewer roundings."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from confrere.data.cells import FEW, PACKED, Coded, stored, sub_rows
-from confrere.data.frame import Body, BodyFrame, BoundedRows, coded_steps, into_ball
+from confrere.data.frame import Body, BodyFrame, BoundedRows, coded_steps
 from confrere.errors import InvalidData
 from confrere.kernel.measurements import _additions, rounding_bound
-from confrere.kernel.norms import row_norms
 
 SIZES = [3, 1003, 2, 17, 5, 300, 4, 2, 2, 40]
 
@@ -66,17 +64,6 @@ def test_no_more_roundings_than_of_stored_numbers(n, d):
         sub = sub_rows(size)
         small = 2 * PACKED if size <= PACKED else min(512, size) + math.ceil(size / 512)
         assert sub + math.ceil(min(n, block) / sub) + small + pieces <= _additions(n, d)
-
-
-def test_rows_with_factors_of_their_own_are_measured():
-    rows, written = made(sizes=[3, 2])
-    lengths = row_norms(written)
-    factors = np.full(len(rows), 9 / lengths.max())
-    longer = replace(rows, shrink=rows.shrink * factors)
-    assert BoundedRows.inside(longer, "l2").longest == pytest.approx(9)
-    bounded = BoundedRows(longer, 1.0, constant=0.6)
-    assert bounded.longest <= 1
-    np.testing.assert_allclose(bounded, into_ball(longer.toarray(), constant=0.6))
 
 
 def test_rows_are_inside_a_body_by_their_vertices():

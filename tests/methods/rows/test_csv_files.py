@@ -1,6 +1,5 @@
 """CSV files are read by what is declared; whatever is wrong is one line that shows no value."""
 
-import pandas as pd
 import pytest
 
 from confrere.errors import InvalidData
@@ -23,23 +22,6 @@ def written(tmp_path, text, encoding="utf-8"):
     file = tmp_path / "table.csv"
     file.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
     return file
-
-
-def test_cells_are_read_by_what_is_declared(tmp_path):
-    text = HEADER + "007,41,none,1,true,yes\n008,?,NA,2.0,0,no\n\n009,,wine,3,False,yes\n"
-    for encoding in ("utf-8", "utf-8-sig", "utf-16"):  # with a byte order mark too
-        table = open_table(written(tmp_path, text, encoding)).whole()
-        assert table["id"].to_pylist() == ["007", "008", "009"]
-        assert table["grade"].to_pylist() == ["1", "2.0", "3"]  # as they are written
-        assert table["age"].to_pylist() == ["41", "?", None]
-        assert SCHEMA.label(table).tolist() == [1, -1, 1]
-    with pytest.raises(InvalidData, match="'drinks': some rows have no value"):
-        SCHEMA.encoder().transform(table)
-    rows = SCHEMA.encoder().transform(table.take([0, 2]))
-    plain = {"age": [41, None], "drinks": ["none", "beer"], "grade": [1, 3], "smoker": [1, 0]}
-    assert rows.tolist() == SCHEMA.encoder().transform(pd.DataFrame(plain)).tolist()
-    found = open_table(tmp_path / "table.csv").whole(["age", "nowhere"], all_of_them=False)
-    assert found.column_names == ["age"]
 
 
 def test_how_a_file_is_written_is_seen_in_its_first_line_and_said(tmp_path):

@@ -16,7 +16,7 @@ from confrere.data import engines as engines_module
 from confrere.data.engines import DaskCluster, Threads, opened_engine, spill_folder
 from confrere.data.frame import BoundedRows
 from confrere.data.tables import Parquet
-from confrere.errors import InvalidData, InvalidParameter, NotInstalled
+from confrere.errors import InvalidParameter, NotInstalled
 from confrere.kernel.measurements import partition_rows
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere.solver import row_blocks as row_blocks_module
@@ -125,16 +125,6 @@ def test_whoever_works_for_an_engine_encodes_row_groups(tmp_path, label):
     fails = OneProcess(fails=lambda number: number % 3 == 1)
     for engine in ("joblib", Threads(3), clusterless(OneProcess()), clusterless(fails)):
         assert np.array_equal(coded_weights(table, engine, label), expected)
-
-
-def test_what_a_row_group_may_not_hold_is_refused_as_by_one_loop(tmp_path):
-    table = grouped(tmp_path)
-    rows = table.whole().to_pandas().astype({"b": object})
-    rows.loc[19_000, "b"] = "z"
-    rows.to_parquet(tmp_path / "odd.parquet", row_group_size=3000)
-    for engine in (None, "joblib", clusterless(OneProcess())):
-        with pytest.raises(InvalidData, match=r"'b': some rows have a value that is not declared"):
-            coded_weights(Parquet(tmp_path / "odd.parquet"), engine)
 
 
 @pytest.mark.parametrize("engine", [None, "joblib"])

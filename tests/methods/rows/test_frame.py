@@ -35,10 +35,3 @@ def test_rows_are_inside_and_scores_agree(d, norm, data_norm, constant, scaled, 
     np.testing.assert_allclose(
         (rows @ weights)[inside], (X @ coef + intercept)[inside], rtol=1e-9, atol=1e-9
     )
-
-
-def test_a_column_of_factor_zero_is_not_used():
-    frame = Frame(2, feature_scale=np.array([1.0, 0.0]))
-    coef, _ = frame.coefficients(np.array([1.0, 5.0, 1.0]))
-    assert coef[1] == 0
-    assert frame.weights([1.0, 7.0])[1] == 0

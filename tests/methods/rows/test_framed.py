@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from confrere.data import frame as framed_module
-from confrere.data.frame import BoundedRows, Frame
+from confrere.data.frame import Frame
 from confrere.errors import InvalidData
-from confrere.kernel.losses import Logistic, Softmax
+from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import Problem, rounding_bound
 from confrere.kernel.norms import certify_rows
-from confrere.solver import row_blocks as row_blocks_module
 from confrere.solver.row_blocks import SolverRows
-from confrere_research.as_printed.minimiser import minimise
 
 EXTENDED = np.longdouble
 STRANGE = [0.0, -1.0, 3.0, 1e-320, 1e-160, 1e60, -1e155, 1e300, 1.7e308, np.inf, -np.inf, np.nan]
@@ -65,19 +63,6 @@ def test_any_row_ends_inside_by_itself(values, scale, bound, constant, norm, sin
         assert np.array_equal(exact_rows(alone)[0], rows[one])
 
 
-def test_rows_that_are_chosen_stay_what_they_are(monkeypatch):
-    X = np.random.default_rng(1).standard_normal((50, 3))
-    X[[7, 30]] = [[1e300, 1.0, np.nan], [np.inf, 0.0, 0.0]]
-    framed = Frame(3).lazy(X)
-    chosen = np.array([0, 7, 8, 30, 49])
-    copied = framed[chosen]
-    assert np.array_equal(exact_rows(copied), exact_rows(framed)[chosen])
-    monkeypatch.setattr(row_blocks_module, "_SUBSAMPLE_ENTRIES", 0)
-    read = framed[chosen]
-    assert np.array_equal(exact_rows(read), exact_rows(framed)[chosen])
-    assert np.array_equal(exact_rows(read[np.array([1, 3])]), exact_rows(framed)[[7, 30]])
-
-
 def test_a_map_that_leaves_rows_outside_is_found_before_any_draw(monkeypatch):
     X = np.random.default_rng(2).standard_normal((40, 3))
     monkeypatch.setattr(framed_module, "rounded_down", lambda v: (1.0001 * v).astype(np.float32))
@@ -115,66 +100,3 @@ def test_rounding_of_the_gradient_stays_below_its_bound(csr, far):
     error = np.linalg.norm((computed - truth).astype(float))
     bound = rounding_bound(6000, 9, row_norm=1.0, weight_norm=float(np.linalg.norm(w)))
     assert 0 < error <= bound
-
-
-def test_single_precision_is_kept_and_gives_the_same_bits():
-    rng = np.random.default_rng(5)
-    X = rng.standard_normal((5000, 7)).astype(np.float32)
-    before = X.copy()
-    y = np.where(rng.random(5000) < 0.5, 1.0, -1.0)
-    b = rng.standard_normal((1, 8))
-    one, two = Frame(7).lazy(X), Frame(7).lazy(X.astype(np.float64))
-    assert one.X is X
-    first = minimise(one, y, ridge=2.0, linear=b)
-    assert np.array_equal(first, minimise(two, y, ridge=2.0, linear=b))
-    fortran = Frame(7).lazy(np.asfortranarray(X))
-    assert np.array_equal(first, minimise(fortran, y, ridge=2.0, linear=b))
-    assert np.array_equal(X, before)
-
-
-class Backwards:
-    """An engine that computes the last partition first."""
-
-    def __init__(self):
-        self.asked = 0
-
-    def map(self, work, parts):
-        self.asked += 1
-        found = {number: work(number) for number in reversed(parts)}
-        return [found[number] for number in parts]
-
-    def keep(self, data):
-        return data
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_bits_do_not_depend_on_who_computes_which_partition(monkeypatch, n_classes):
-    monkeypatch.setattr(row_blocks_module, "partition_rows", lambda d, sparse=False: 2048)
-    rng = np.random.default_rng(6)
-    X = rng.standard_normal((60_000, 5))
-    codes = rng.integers(n_classes, size=60_000)
-    frame = Frame(5, data_norm=2.0)
-
-    def solved(engine):
-        rows = frame.lazy(X, engine)
-        if n_classes > 2:
-            return minimise(rows, codes, Softmax(n_classes), ridge=1.0)
-        return minimise(rows, 2 * codes - 1, ridge=1.0, linear=np.ones((3, 6)))
-
-    engine = Backwards()
-    assert np.array_equal(solved(None), solved(engine))
-    assert engine.asked > 5
-
-
-def test_a_block_of_another_shape_is_an_error():
-    class Shrinking:
-        shape, width, late = (10, 2), 2, False
-
-        def __getitem__(self, part):
-            return np.ones((10, 2))[part][: -1 if self.late else None]
-
-    source = Shrinking()
-    framed = BoundedRows(source, 1.0)
-    source.late = True
-    with pytest.raises(InvalidData, match="changed"):
-        np.asarray(framed)

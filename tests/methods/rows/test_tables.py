@@ -18,7 +18,7 @@ from confrere import PrivateLogisticRegression
 from confrere.data import tables as tables_module
 from confrere.data.engines import MappedRows, SpillFolder, spill_folder
 from confrere.data.tables import Csv, Frames, RowTable, Sql, open_table
-from confrere.errors import InvalidData, InvalidParameter, NotInstalled
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.measurements import Objective
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
@@ -294,10 +294,3 @@ def test_what_a_kill_leaves_behind_is_removed_by_the_next(tmp_path):
     SpillFolder()
     assert not left.exists()
     assert mine.path.exists()
-
-
-def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
-    with pytest.raises(NotInstalled, match=r"confrere\[sql\]"):
-        read_whole(Sql("duckdb://", "SELECT 1"))
-    assert spill_folder() == tmp_path / "spill"

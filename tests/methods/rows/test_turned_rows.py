@@ -30,20 +30,6 @@ def test_scores_are_the_same_in_both_languages():
     assert frame.weights(coef, intercept) == pytest.approx(weights, abs=1e-9)
 
 
-@pytest.mark.parametrize("constant", [True, False])
-def test_any_coefficients_can_be_started_from(constant):
-    encoder, frame = framed(constant)
-    rows = encoded(encoder)
-    rows = rows[~np.isclose(rows[:, 17:21].sum(axis=1), 0)]  # a centre has no hats to add up
-    coef = np.random.default_rng(2).normal(size=frame.n_features)
-    scores = frame.rows(rows) @ frame.weights(coef, 0.3 if constant else 0.0)
-    if constant:
-        assert scores == pytest.approx(rows @ coef + 0.3, abs=1e-9)
-    else:
-        # Without a constant the nearest: a curve's level has nowhere to go.
-        assert np.corrcoef(scores, rows @ coef)[0, 1] > 0.8
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, -1e308])
 def test_every_row_is_mapped_into_the_body_whatever_it_holds(bad):
     encoder, frame = framed()

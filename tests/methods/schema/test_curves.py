@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere.errors import InvalidParameter, SchemaError
+from confrere.errors import SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -58,39 +58,7 @@ def test_every_row_lies_in_the_body_that_the_blocks_declare(form):
         start += block.size
 
 
-def test_hats_meet_at_their_knots():
-    number = Number("x", bounds=(0, 100), log=True)
-    schema = PublicSchema([number, Flag("f")])
-    knots = number.knots(True)
-    assert len(knots) == 8
-    assert knots[0] == 0
-    assert knots[-1] == pytest.approx(100)
-    assert np.diff(np.log1p(knots)) == pytest.approx(np.log(101) / 7)
-    encoder = schema.encoder(form="curves")
-    rows = encoder.transform(pd.DataFrame({"x": knots, "f": True})) * encoder.norm
-    assert rows[:, :8] == pytest.approx(np.eye(8), abs=1e-12)
-    between = encoder.transform(pd.DataFrame({"x": [3.0, 250.0], "f": True}))
-    assert (between[:, :8] * encoder.norm).sum(axis=1) == pytest.approx(1)
-
-
-def test_curves_are_written_and_read():
-    again = PublicSchema.from_toml(SCHEMA.to_toml())
-    assert again == SCHEMA
-    assert again.features[3].curve == (0, 0.2, 1)
-    assert "curve" not in SCHEMA.to_toml().split("rate")[0]
-    true = PublicSchema([Number("x", bounds=(0, 9), curve=True)])
-    assert "curve = true" in true.to_toml()
-    assert PublicSchema.from_toml(true.to_toml()) == true
-
-
 @pytest.mark.parametrize("curve", ["yes", 3, (0, 0), (1,), (0, 200), (0, None), {"a": 1}])
 def test_what_is_no_curve_is_refused(curve):
     with pytest.raises(SchemaError, match=r"column 'x'.*(curve|knots)"):
         Number("x", bounds=(0, 100), curve=curve)
-
-
-def test_rows_in_a_body_are_not_weighted():
-    with pytest.raises(InvalidParameter, match="form"):
-        SCHEMA.encoder(form="curves", weighted=True).blocks()
-    with pytest.raises(InvalidParameter, match="form"):
-        SCHEMA.encoder(form="round").told()

@@ -76,15 +76,6 @@ def test_a_number_that_stands_for_missing_is_named_inside_bounds_or_outside(low,
     assert found.hint == f"if it stands for nothing, declare na = [{value}]"
 
 
-def test_a_question_mark_among_numbers_is_named(schema):
-    table = patients()
-    table["chol"] = table["chol"].round().astype(int).astype(str)
-    table.loc[:9, "chol"] = "?"
-    found = only(data_report(schema, table))
-    assert (found.kind, found.severity, found.rows) == ("sentinel", "refused", 10)
-    assert found.hint.endswith('na = ["?"]')
-
-
 def test_missing_undeclared_and_constant_are_counted(schema):
     table = patients()
     table.loc[:6, "age"] = np.nan

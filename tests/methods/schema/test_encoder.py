@@ -1,20 +1,12 @@
 """Encoding learns nothing, bounds every row, and says what is wrong without showing it."""
 
-import copy
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.validation import check_is_fitted
 
-from confrere.errors import InvalidData
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -85,61 +77,3 @@ def test_no_row_is_longer_than_one(rows, clip_norm, weighted):
     assert encoded.flags.c_contiguous
     # In exact arithmetic, not only as a rounded norm.
     assert all(sum(Fraction(float(v)) ** 2 for v in row) <= 1 for row in encoded)
-
-
-def test_rms_norm_follows_from_the_declared_facts():
-    assert SCHEMA.variances() == pytest.approx([1, 1 / 3, 1, 2 / 3, 1, 1, 1, 1])
-    assert SCHEMA.rms_norm == pytest.approx(np.sqrt(7))
-    given = SCHEMA.encoder(clip_norm=SCHEMA.rms_norm).transform(random_table(50))
-    assert SCHEMA.encoder().transform(random_table(50)).tolist() == given.tolist()
-    own = PublicSchema(SCHEMA.features, clip_norm=3.0).encoder()
-    assert own.transform(random_table(9)).tolist() == (
-        SCHEMA.encoder(clip_norm=3.0).transform(random_table(9)).tolist()
-    )
-
-
-def test_weights_keep_ratios_and_the_implied_norm():
-    table = random_table(30)
-    plain = SCHEMA.encoder(clip_norm=1e3).transform(table)
-    heavy = SCHEMA.encoder(weighted=True, clip_norm=1e3).transform(table)
-    away = np.where(plain == 0, np.nan, plain)  # a level at the centre says nothing
-    multipliers = np.nanmedian(heavy / away, axis=0)
-    weights = SCHEMA.importances()
-    assert multipliers / multipliers[0] == pytest.approx(weights / weights[0])
-    assert multipliers**2 @ SCHEMA.variances() == pytest.approx(SCHEMA.rms_norm**2)
-    assert heavy == pytest.approx(plain * multipliers)
-
-
-def test_it_is_a_good_transformer():
-    encoder = SCHEMA.encoder(weighted=True)
-    assert clone(encoder).get_params() == encoder.get_params()
-    assert copy.deepcopy(encoder).get_params() == encoder.get_params()
-    check_is_fitted(encoder)
-    before = dict(vars(encoder))
-    table = random_table(60).set_index(np.arange(60) + 1000)
-    assert vars(encoder.fit(table)) == before
-    names = ["age", "income", "income=missing", "health", "race=a", "race=b", "race=c", "smoker"]
-    assert encoder.get_feature_names_out().tolist() == names
-    framed = clone(encoder).set_output(transform="pandas").fit_transform(table)
-    assert framed.columns.tolist() == names
-    assert framed.index.tolist() == table.index.tolist()
-    assert framed.to_numpy().tolist() == encoder.transform(table).tolist()
-    y = np.where(table["age"] > 52, 1, -1)
-    pipeline = make_pipeline(SCHEMA.encoder(), LogisticRegression(C=100))
-    assert cross_val_score(pipeline, table, y, cv=3).mean() > 0.8
-    assert pipeline[:-1].get_feature_names_out().tolist() == names
-    assert encoder.__sklearn_tags__().requires_fit is False
-    assert encoder.__sklearn_tags__().input_tags.allow_nan is True
-
-
-def test_all_bad_columns_are_named_at_once_and_no_value_is():
-    table = random_table(4)
-    table.loc[0, "age"] = np.nan
-    table.loc[[1, 2], "age"] = np.inf  # beyond a bound, and moved to it
-    table.loc[1, "smoker"] = "secret"
-    with pytest.raises(InvalidData) as caught:
-        SCHEMA.encoder().transform(table)
-    text = str(caught.value)
-    assert "'age': some rows have no value" in text
-    assert "'smoker': some rows have a value that is not declared" in text
-    assert "secret" not in text

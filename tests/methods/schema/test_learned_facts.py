@@ -100,12 +100,3 @@ def test_prices_that_do_not_add_up_are_refused_before_anything_is_spent(table, l
     with pytest.raises(InvalidParameter, match="the two do not add up"):
         model.privacy_cost(100)
     assert ledger.spent("presence") == 0
-
-
-def test_seeded_facts_are_never_released(table, ledger):
-    learned = learn(table, epsilon=0.5, budget=ledger["people"], random_state=0)
-    again = learn(table, epsilon=0.5, budget=ledger["people"], random_state=0)
-    assert learned.features == again.features
-    assert learned.paid[0].simulated
-    model = PrivateLogisticRegression(schema=learned, budget=ledger["people"]).fit(table)
-    assert model.to_release().simulated

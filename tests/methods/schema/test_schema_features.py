@@ -218,9 +218,3 @@ def test_labels_are_plus_and_minus_one_or_classes():
     assert several.label(table).tolist() == ["Yes", "No", "Perhaps"]
     codes = PublicSchema(features, Label("y", classes=[0, 1, 2]))
     assert codes.label(pd.Series([2.0, 0.0])).tolist() == [2, 0]
-
-
-def test_a_schema_without_a_label_has_none():
-    schema = PublicSchema([Number("x", bounds=(0, 1))], Label("y", positive=1))
-    with pytest.raises(SchemaError, match="no label"):
-        PublicSchema(schema.features).label(pd.Series([1]))

@@ -79,19 +79,6 @@ def test_every_form_reads_back_as_the_same_schema(schema):
         read.require_same(schema)
 
 
-def test_the_tables_of_a_study_file_are_read(tmp_path):
-    schema = PublicSchema.from_toml(STUDY)
-    assert schema.columns == ("age", "bmi", "Glu0", "smoker")
-    assert schema.outcome == Label("diabetes_2013", positive=["yes"], base_rate=0.12)
-    assert schema.features[0] == Number(
-        "age", bounds=(18, 100), mean=52, sd=16, importance=0.018, sign=1
-    )
-    assert schema.importances().tolist() == [0.018, 0.043, 0.060, 0.010, 0.010, 0.010]
-    file = tmp_path / "study.toml"
-    file.write_text(STUDY)
-    assert PublicSchema.from_toml(file) == PublicSchema.from_toml(str(file)) == schema
-
-
 def test_the_fingerprint_is_pinned():
     # If this moves, every fingerprint that two organisations have compared moves with it.
     assert (
