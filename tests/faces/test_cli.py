@@ -65,14 +65,6 @@ def test_control_c_while_learning_leaves_a_ledger_that_verifies(folder, environm
         assert Ledger(folder / "local" / f"{name}.ledger").entries() == []
 
 
-def test_a_reader_that_goes_away_is_no_traceback(folder, environment):
-    line = f"{sys.executable} -m confrere.cli version | head -c 1 >/dev/null"
-    done = subprocess.run(
-        line, shell=True, env=environment, capture_output=True, text=True, check=False
-    )
-    assert "Traceback" not in done.stderr
-
-
 #: As after ``pip install confrere``: what is between organisations, and what an extra brings,
 #: cannot be imported.
 LIBRARY_ALONE = """

@@ -1,6 +1,5 @@
 """coordinator, party and status, with parties in this process in place of a line to others."""
 
-import json
 import os
 import signal
 import time
@@ -17,7 +16,6 @@ from confrere_federation.engines import line as engine
 from confrere_federation.studies.running import refuse_study
 from confrere_federation.studies.study_file import gather_locals, read_study
 from tests.wire.homes import open_kits
-from tests.world import lock_key
 
 NAMES = ("main", "branch-1", "branch-2")
 OF = "studies/diabetes-2026"
@@ -132,37 +130,6 @@ def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
     line(*APPROVE, "--yes", code=6)
 
 
-def test_rows_are_in_memory_only(line, prepared, sessions):
-    assert sorted(path.name for path in Path("nodes/main").iterdir()) == [
-        "party.lock",
-        "status.json",
-    ]
-
-
-def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch):
-    lock_key(Path("main/keys/main.key"), "correct horse")
-    line(*APPROVE, "--yes", typed="correct horse\n")
-    mine = _party("main")
-    monkeypatch.setenv("CONFRERE_KEY_PASSPHRASE", "another")
-    assert "passphrase" in line(*mine, code=3).stderr
-    monkeypatch.setenv("CONFRERE_KEY_PASSPHRASE", "correct horse")
-    line(*mine)
-
-
-def test_a_party_that_is_started_does_not_say_yes_in_the_officer_s_stead(line, study, sessions):
-    """A service starts again by itself: what was withdrawn stays withdrawn."""
-    line(*APPROVE, "--yes")
-    no = ["--refuse", "--name", "the officer", "--reason", "changed our mind"]
-    assert "withdrawn by the officer" in line(*APPROVE, *no).stdout
-    assert not APPROVAL.exists()
-    told = line(*_party("main"), code=4)
-    assert "withdrawn by the officer" in told.stderr
-    assert not APPROVAL.exists()
-    assert Ledger(book("main")).entries() == []
-    line(*APPROVE, "--yes")
-    line(*_party("main"))
-
-
 def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
     line(*APPROVE, "--yes")
 
@@ -190,41 +157,6 @@ def test_a_study_in_one_process_that_was_refused_is_not_learned(line, folder):
     assert [Ledger(one).entries() for one in Path("local").glob("*.ledger")] == [[]]
     assert "agreed again" in line(*approve, "--name", "the officer", "--reason", "now it is").stdout
     line("fit", "study.toml", "--yes")
-
-
-def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
-    line(*APPROVE, code=7, typed="\n")
-    assert not APPROVAL.exists()
-    words = ["--name", "the officer", "--reason", "agreed in May"]
-    words += ["--justification", "one is what last year's study had"]
-    assert "anonymous" in line(*APPROVE, "--yes", "--name", "anonymous", code=3).stderr
-    agreed = line(*APPROVE, *words, typed="1\n")
-    assert f"next: confrere party {APPROVE[1]}" in " ".join(agreed.stdout.split())
-    assert "asked for coefficients learned from the records here, with noise" in agreed.stderr
-    assert "Predicts diabetes from age, bmi" in agreed.stderr
-    assert "is there already" in line(*APPROVE, "--yes", code=3).stderr
-    approval = json.loads(APPROVAL.read_text())["approval"]
-    assert (approval["approved_by"], approval["reason"], approval["attempts"]) == (
-        "the officer",
-        "agreed in May",
-        1,
-    )
-    assert approval["justification"] == "one is what last year's study had"
-    assert [request["operation"] for request in approval["requests"]] == ["size", "objective"]
-    assert approval["epsilon_per_run"] == 1.0
-    line(*_party("main"))  # nothing is asked: it was approved
-    APPROVAL.write_text(APPROVAL.read_text().replace("May", "June"))
-    Path("nodes/main/status.json").unlink()
-    line(*_party("main"), code=5)
-
-
-def test_a_coordinator_needs_everybody_s_certificate(line, study):
-    nodes = Path("coordinator/nodes")
-    (nodes / "branch-2.pem").write_bytes((nodes / "main.pem").read_bytes())
-    assert "have the same key" in line(*COORDINATOR, code=3).stderr
-    (nodes / "branch-1.pem").unlink()
-    told = " ".join(line(*COORDINATOR, code=3).stderr.split())
-    assert "the certificate of branch-1 is missing" in told
 
 
 def test_between_machines_a_party_has_a_home(line, study):

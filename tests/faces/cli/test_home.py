@@ -62,16 +62,6 @@ def test_four_months_by_one_home_keep_one_cap(line, homes):
     assert "cap in the ledger" in told["message"]
 
 
-def test_a_party_that_a_study_calls_otherwise_pays_from_the_same_budget(line, homes):
-    line("fit", *month(1), "--yes")
-    policy = Path("at-main/policy.toml")
-    policy.write_text(
-        policy.read_text().replace("lifetime_epsilon = 3.0", "lifetime_epsilon = 1.5")
-    )
-    told = line.json("fit", *month(2, party="clinic"), "--yes", code=4)
-    assert "0.5 left under" in told["message"]
-
-
 def test_a_ledger_of_version_0_2_is_taken_into_a_home(line, homes):
     """Its accounts are called as studies called the data; all of them count."""
     book = Ledger("at-main/ledgers/checkups.ledger")
@@ -105,17 +95,6 @@ class TestASecondLedger:
         assert "the file was deleted, moved or replaced" in told["message"]
 
 
-def test_a_home_that_is_moved_and_a_table_that_grows_go_on(line, homes):
-    line("fit", *month(1), "--yes")
-    Path("at-main").rename("moved")
-    Path("at-main").symlink_to("moved")
-    with Path("local/main.csv").open("a") as table:
-        table.write("new,50,25,5.5,never,no\n")
-    line("fit", *month(2), "--yes")
-    (account,) = Ledger("moved/ledgers/checkups.ledger").accounts()
-    assert account.spent == 2.0
-
-
 @pytest.mark.parametrize(
     ("line_of", "words"),
     [
@@ -129,13 +108,6 @@ def test_what_the_home_says_of_a_table_must_hold(line, homes, line_of, words):
     datasets.write_text(told + line_of + "\n")
     assert words in line.json("fit", *month(1), "--yes", code=3)["message"]
     assert not list(Path("at-main").rglob("*.ledger"))
-
-
-def test_what_the_home_says_is_not_said_twice(line, homes):
-    words = month(1)
-    local = Path("at-main/studies/s1/local.toml")
-    local.write_text(local.read_text() + 'ledger_path = "own.ledger"\n')
-    assert "ledger_path: with a dataset" in line.json("fit", *words, "--yes", code=3)["message"]
 
 
 def test_where_the_home_is(line, tmp_path, monkeypatch):
@@ -182,23 +154,6 @@ def test_one_table_under_three_names_pays_once(line, lifetime_of_one):
         line("fit", "study.toml", "--yes", code=4)
     ledger = Ledger("local/main.ledger")
     assert [(one.name, one.spent) for one in ledger.accounts()] == [("main/checkups-2010", 1.0)]
-
-
-@pytest.mark.parametrize("name", ["checkups-2010", "january", "march"])
-def test_a_ledger_with_an_account_for_every_name_is_counted_as_one(line, folder, name):
-    """Version 0.2 opened an account for every name that studies gave the data."""
-    book = Ledger("local/main.ledger")
-    for earlier in ("january", "february"):
-        book.open_account(f"main/{earlier}", epsilon=3.0)
-        book.charge(f"main/{earlier}", Guarantee(0.75), purpose="earlier")
-    Path("study.toml").rename("base.toml")
-    line("fit", study_of(1, name), "--yes")
-    assert {one.name: one.spent for one in book.accounts()} == {
-        "main/january": 1.75,
-        "main/february": 0.75,
-    }
-    told = line.json("fit", study_of(2, name), "--yes", code=4)  # 2.5 of 3 are gone
-    assert "0.5 left under" in told["message"]
 
 
 def test_an_owner_s_no_to_one_name_is_a_no_to_all(line, folder):

@@ -47,19 +47,3 @@ def test_the_witness_is_shown_and_reset_on_the_owner_s_word(line, book):
     assert (reset["reason"], reset["row"]) == ("restored after a fire", 3)
     assert line.json("ledger", "witness", "books.ledger")["data"]["agrees"]
     line("ledger", "witness", "none.ledger", code=3)
-
-
-def test_show_has_the_last_charges_first_and_pages(line, book):
-    book.open_account("many")
-    for number in range(45):
-        book.charge("many", Guarantee(0.01), purpose=f"fit {number}")
-    book.charge("study", Guarantee(0.1), purpose="other")
-    first = line.json("ledger", "show", "books.ledger")["data"]
-    assert (first["page"], first["pages"], first["charges"]) == (1, 3, 46)
-    assert [one["purpose"] for one in first["entries"]][:3] == ["other", "fit 44", "fit 43"]
-    words = ("--account", "many", "--rows", "10", "--page", "5")
-    last = line.json("ledger", "show", "books.ledger", *words)["data"]
-    assert [one["purpose"] for one in last["entries"]] == [f"fit {n}" for n in (4, 3, 2, 1, 0)]
-    assert line.json("ledger", "show", "books.ledger", "--page", "9")["data"]["entries"] == []
-    for wrong in (["--rows", "0"], ["--page", "0"], ["--rows", "x"]):
-        line("ledger", "show", "books.ledger", *wrong, code=2)

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from confrere.data.schema import FORMS, declared_column
-from confrere.schema import Category, Flag, Number, Ordered, PublicSchema
+from confrere.schema import PublicSchema
 
 
 def test_a_new_schema_from_flags_reads_no_data(line, folder):
@@ -28,13 +27,3 @@ def test_names_of_a_table_without_a_header_are_asked_for_and_no_record_is_taken(
     assert "52" not in made.stderr
     ended = line("schema", "new", "--header", "people.csv", typed="\n" * 9, code=3)
     assert "nothing was typed" in ended.stderr
-
-
-def test_every_form_is_read():
-    made = {kind: declared_column(text) for kind, text in FORMS.items()}
-    assert made["number"] == Number("age", bounds=(18, 100))
-    assert made["flag"] == Flag("sex", true="male", false="female")
-    assert made["category"] == Category("smoker", values=("never", "former", "current"))
-    assert made["ordered"] == Ordered("stage", levels=("none", "mild", "severe"))
-    assert declared_column("t=number:-3.5..1e3").bounds == (-3.5, 1000)
-    assert declared_column("code=category:1|2|7").values == (1, 2, 7)

@@ -7,11 +7,6 @@ import pandas as pd
 
 from confrere.cli import app
 from confrere.kernel.measurements import Objective
-from confrere.ledger import Ledger
-
-
-def charges(folder):
-    return [e for path in folder.rglob("*.ledger") for e in Ledger(path).entries()]
 
 
 def test_init_writes_files_that_check(line, tmp_path):
@@ -69,31 +64,6 @@ def test_price_touches_no_data(line, folder):
     answer = line.json("cost", "study.toml")
     assert [p["left_after"] for p in answer["data"]["costs"]] == [2.0, 1.0, 1.0]
     assert not list(folder.rglob("*.ledger"))
-
-
-def test_fit_shows_the_price_has_it_typed_and_writes_everything(line, folder):
-    result = line("fit", "study.toml", "--out", "out", typed="1\n")
-    assert "Type 1 to approve this privacy cost" in result.stderr
-    assert "left after" in result.stderr
-    assert "Receipts" in result.stdout
-    assert "not signed" in result.stdout
-    assert {p.name for p in Path("out").iterdir()} == {"diabetes-2026", "diabetes-2026.html"}
-    assert [e.state for e in charges(folder)] == ["released"] * 3
-
-
-def test_flags_come_before_local_files_and_sign(line, folder):
-    line("keys", "new", "main.key", "--comment", "main")
-    line(
-        *("fit", "study.toml", "--yes", "--out", "out"),
-        *("--ledger", "all.ledger", "--key", "main=main.key"),
-    )
-    assert len(Ledger("all.ledger").entries()) == 3
-    assert not list(Path("local").glob("*.ledger"))
-    answer = line.json("verify", "out/diabetes-2026", "--key", "main=main.key.pub")
-    assert answer["data"]["verified_signers"] == ["main"]
-    line("keys", "new", "other.key")
-    answer = line.json("verify", "out/diabetes-2026", "--key", "main=other.key.pub", code=5)
-    assert answer["error_code"] == "SignatureError"
 
 
 def test_a_branch_starts_from_the_source_s_signed_release(line, folder):

@@ -15,16 +15,12 @@ from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
 from confrere.model.model_json import TOLERANCE
 from confrere.model.models import LARGEST
 from confrere.release import (
-    CardNotes,
     Release,
     Simulated,
     build_card,
-    fingerprint,
-    generate_key,
     load_rehearsal,
     load_release,
     read_folder,
-    sign_release,
     verify_release,
 )
 from confrere.release import folder as folder_module
@@ -32,7 +28,6 @@ from confrere.release.card import SCHEMA
 from confrere.release.folder import write_folder
 from confrere.release.release import README
 from confrere.release.signing import NAMESPACE
-from tests.faces.release.conftest import make_linear
 from tests.world import each
 
 
@@ -72,11 +67,6 @@ def test_bytes_are_the_same_every_time(make_release, tmp_path):
     again = load_release(first).save(tmp_path / "third")
     assert contents(first) == contents(second) == contents(again)
     assert load_release(first).to_onnx() == make_release().to_onnx()
-
-
-def test_a_card_of_another_release_is_refused(make_release):
-    with pytest.raises(InvalidRelease, match="belongs to another"):
-        make_release(model=make_linear(classes=(0, 1)), _card=make_release().card)
 
 
 def test_a_changed_card_is_not_saved(release, tmp_path):
@@ -166,55 +156,6 @@ def test_a_failure_leaves_what_was_there(release, tmp_path, monkeypatch, overwri
         assert list(tmp_path.iterdir()) == []
 
 
-def test_the_old_release_returns_if_the_new_cannot_take_its_place(release, tmp_path, monkeypatch):
-    before = contents(release.save(tmp_path / "out"))
-    rename, calls = type(tmp_path).rename, []
-
-    def second_fails(self, target):
-        calls.append(self)
-        if len(calls) == 2:
-            raise OSError("busy")
-        return rename(self, target)
-
-    monkeypatch.setattr(type(tmp_path), "rename", second_fails)
-    with pytest.raises(OSError, match="busy"):
-        release.save(tmp_path / "out", overwrite=True)
-    assert contents(tmp_path / "out") == before
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_a_key_and_a_name_go_together(release, tmp_path, key_pair):
-    with pytest.raises(InvalidParameter, match="go together"):
-        release.save(tmp_path / "out", sign_with=key_pair[0])
-    with pytest.raises(InvalidParameter, match="go together"):
-        release.save(tmp_path / "out", party="main")
-    with pytest.raises(InvalidParameter, match="party must be"):
-        release.save(tmp_path / "out", sign_with=key_pair[0], party="../main")
-
-
-def test_several_parties_sign(release, tmp_path, key_pair):
-    branch = generate_key(tmp_path / "branch_key", "branch")
-    folder = release.save(tmp_path / "out", sign_with=key_pair[0], party="main")
-    keys = {"main": key_pair[1], "branch": branch.read_text()}
-    sign_release(
-        folder, tmp_path / "branch_key", "branch", require_signature_from={"main": keys["main"]}
-    )
-    signers = read_folder(folder, require_signature_from=keys).signers
-    assert signers == {"branch": fingerprint(branch), "main": fingerprint(key_pair[1])}
-    assert load_release(folder, require_signature_from=keys).kind == release.kind
-    with pytest.raises(InvalidParameter, match="exists already"):
-        sign_release(folder, tmp_path / "branch_key", "branch")
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
-def test_a_damaged_release_is_not_signed(release, tmp_path, key_pair):
-    folder = release.save(tmp_path / "out")
-    (folder / "README.md").write_text("hello")
-    with pytest.raises(InvalidRelease, match="was changed"):
-        sign_release(folder, key_pair[0], "main")
-    assert not (folder / "signatures").exists()
-
-
 def test_a_partner_needs_none_of_this(release, tmp_path, key_pair):
     """The README's own commands, with the tools every system has; by hand where it has not."""
     folder = release.save(tmp_path / "out", sign_with=key_pair[0], party="main")
@@ -238,13 +179,6 @@ def test_a_partner_needs_none_of_this(release, tmp_path, key_pair):
                 subprocess.run(
                     command, cwd=folder, stdin=sums_file, check=True, capture_output=True
                 )
-
-
-def test_another_study_is_refused(release, tmp_path):
-    (tmp_path / "study.toml").write_text("schema = 1\n")
-    described = release.describe(CardNotes(study_sha256="ab" * 32))
-    with pytest.raises(InvalidParameter, match="study"):
-        described.save(tmp_path / "out", study=tmp_path / "study.toml")
 
 
 def test_the_text_of_the_readme_is_part_of_the_format(release, stack_release, tmp_path):

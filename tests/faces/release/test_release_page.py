@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit
-from confrere.release import Adversary, CardNotes, Utility, card_page
+from confrere.release import Utility, card_page
 from tests.faces.release.test_release_card import NOTES
 from tests.world import Page
 
@@ -21,13 +21,6 @@ def test_the_page_is_whole_and_needs_no_network_and_no_script(release):
     assert not re.search(r"https?:|<script|<img|<link|\bsrc=|\bhref=|@import|url\(", page)
     assert "default-src 'none'" in page
     assert "anonym" not in page.lower()
-
-
-def test_who_is_not_protected_is_told_in_capitals(release):
-    notes = CardNotes(adversaries=(Adversary("the coordinator", "the messages", False),))
-    text = Page(card_page(release.describe(notes))).text
-    assert text.count("NOT PROTECTED") == 2
-    assert "the coordinator the messages NOT PROTECTED" in text
 
 
 def test_a_full_card_is_told_in_full(make_release, ledger):
@@ -62,16 +55,6 @@ def test_a_full_card_is_told_in_full(make_release, ledger):
         assert part in text, part
     assert "width:16.67%" in page
     assert "width:33.33%" in page
-
-
-def test_a_simulation_cannot_be_mistaken(make_release):
-    page = card_page(make_release(simulated=True))
-    text = Page(page).text
-    assert "protects nobody" in text
-    assert "simulated" in text
-    assert '<span class="void">' in page
-    assert text.count("NOT PROTECTED") == 2
-    assert "The guarantee that unseeded noise would give" in text
 
 
 @pytest.mark.parametrize("unit", Unit)
