@@ -12,10 +12,8 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
-from confrere.methods.average import Averaging, Expansion
+from confrere.methods.average import Averaging
 from confrere.methods.priors import Prior
-from confrere.methods.sums import GradientRounds
-from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
 from confrere_federation.parties.federation import dry_run
 
@@ -65,28 +63,6 @@ def test_rounds_never_spend_more_than_epsilon(make_party, rounds, epsilon):
     part = plan.allowed(Sizes({"a": 10})).epsilon
     assert rounds * Decimal(repr(part)) <= Decimal(repr(epsilon))
     assert rounds * part == pytest.approx(epsilon, rel=1e-12)
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("ask", ["average", "rounds", "expand", "sums", "votes", "summed votes"])
-def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
-    """Dry runs, from which approvals are made, price the delta that answers cost."""
-    common = {"frame": Frame(3), "epsilon": 1.0, "delta": 1e-6, "n_classes": n_classes}
-    cap = {"cap": 0.5 if n_classes == 2 else 1.0}
-    protocols = {
-        "average": Averaging(**common, **cap),
-        "rounds": Averaging(**common, **cap, rounds=3),
-        "expand": Expansion(**common),
-        "sums": GradientRounds(**common, **cap, rounds=3),
-        "votes": Voting(**common, method="weights"),
-        "summed votes": Voting(**common, auxiliary=np.eye(3), trust="sum"),
-    }
-    if "votes" in ask and n_classes > 2:
-        return  # parties of a federation vote on two
-    asked = dry_run(protocols[ask].steps, ["a", "b", "c"], "0" * 64)
-    requests = asked["a"]
-    paid = sum(Decimal(str(request.delta)) for request in requests)
-    assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
 
 
 def test_what_follows_from_answers_is_known_to_be_derived():

@@ -5,17 +5,15 @@ import pytest
 
 from confrere import Ledger, MultipartyClassifier
 from confrere.data.frame import Frame
-from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
+from confrere.errors import OperationRefused, QuorumMissed
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Unit
 from confrere.methods.plan import coefficients
 from confrere.methods.votes import Voting
-from confrere.simulation import SeededSource
 from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.federation import LocalFederation
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
-from confrere_federation.parties.requests import request_for
 from tests.wire.conftest import loose_books
 from tests.wire.rounds import poll
 from tests.world import each
@@ -74,25 +72,6 @@ def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_clas
     assert elected.left_out == {}
 
 
-def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for_it():
-    party = parties(3)[0]
-    asked = request_for(plan(method="soft", n_classes=3))
-    ballot = asked.answer(party, SeededSource(0))["ballot"]
-    assert ballot.dtype.str == "<i8"
-    assert set(ballot.tolist()) <= {0, 1, 2}
-    with pytest.raises(InvalidMessage, match="classes"):
-        asked.check(parties()[0])
-
-    class Liar(LocalFederation):
-        def _asked(self, asked):
-            answers = super()._asked(asked)
-            return answers | {"p0": Payload(answers["p0"].values, {"ballot": ballot + 3})}
-
-    liar = Liar(parties(3))
-    found = poll(liar, plan(method="soft", n_classes=3), random_state=1)
-    assert found.left_out == {"p0": "InvalidReply:range"}
-
-
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_an_absent_party_is_what_a_faulty_one_is(settings):
     broken = X.copy()
@@ -133,15 +112,6 @@ def test_a_lie_is_worth_no_more_than_a_vote():
 
     sent, paid = {"ballot": np.ones(40, dtype=bool)}, False
     assert poll(Liar(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:receipt"}
-
-
-def test_what_is_released_is_kept_for_noise_is_drawn_once():
-    local = parties()
-    with pytest.raises(InvalidParameter, match="releases"):
-        poll(LocalFederation(local), plan())
-    with pytest.raises(InvalidParameter, match="trusted"):
-        LocalFederation(local).run_protocol(plan().steps([one.name for one in local]))
-    assert not any(one.books.ledger.entries() for one in local)
 
 
 def own_books(tmp_path):
@@ -204,22 +174,4 @@ def test_another_plan_under_the_same_run_is_refused(tmp_path, change):
         with pytest.raises(QuorumMissed, match="OperationRefused:changed"):
             poll(LocalFederation(asked, run="r1"), lost, releases=Answers(tmp_path / "new"))
         (tmp_path / "new").unlink()
-    assert ledger.spent("study") == M
-
-
-def test_killed_before_it_was_kept_nothing_was_published(tmp_path, monkeypatch):
-    ledger, made = own_books(tmp_path)
-
-    def stop(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    releases = Answers(tmp_path / "releases")
-    with monkeypatch.context() as patch:
-        patch.setattr(type(releases), "keep", stop)
-        with pytest.raises(KeyboardInterrupt):
-            poll(LocalFederation(made, run="r1"), plan(), releases=releases)
-    assert made[0].books.answers.asked()  # they keep first: the interrupt came in their place
-    once = poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
-    again = poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
-    assert told(once) == told(again)
     assert ledger.spent("study") == M

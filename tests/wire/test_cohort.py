@@ -10,7 +10,6 @@ from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.methods.design import AddRemove
 from confrere.schema import Category, Label, Number, PublicSchema
-from confrere.simulation import SeededSource
 from confrere_federation.parties.cohort import CohortProtocol
 from confrere_federation.parties.federation import LocalFederation, dry_run
 from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
@@ -67,21 +66,6 @@ def test_what_all_count_together_is_what_one_table_holds(trust, told):
     steps = dry_run(study.steps, "pqr", "5" * 64)["p"]
     named = "cohort_of_all" if trust == "sum" else "cohort"
     assert [one.operation for one in steps] == [*sized, named]
-
-
-def test_with_noise_of_their_own_the_study_draws_what_python_would():
-    asked, _ = federation(Neighbours.REPLACE_ONE)
-    table = asked.run_protocol(CohortProtocol(EPSILON, SCHEMA).steps("pqr"))
-    alone, point = CohortCounts(SCHEMA), CohortCounts(SCHEMA).point(EPSILON, Neighbours.REPLACE_ONE)
-    streams = {name: SeededSource(7).stream("cohort", 0).stream(name, 0) for name in "pqr"}
-    noised = np.concatenate(
-        [
-            streams[name].draw(point, alone.sums(people(seed)))[0][0]
-            for seed, name in enumerate("pqr")
-        ]
-    )
-    counts = CohortCounts(SCHEMA, tuple("pqr"))
-    assert table.estimates_ == list(counts.estimates(noised, point.deviations[0]))
 
 
 @trusts

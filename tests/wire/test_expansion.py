@@ -5,13 +5,9 @@ import pytest
 from scipy import stats
 
 from confrere.assurance.audit.densities import densities
-from confrere.data.frame import Frame
-from confrere.errors import InvalidData, InvalidParameter
-from confrere.methods.average import Expansion, joint_move, noised_coefficients, worst_angle
+from confrere.methods.average import joint_move, noised_coefficients, worst_angle
 from confrere.simulation import SeededSource
 from confrere.solver.quadratic import unpack
-from confrere_federation.parties.federation import LocalFederation
-from tests.wire.rounds import collaborate
 
 
 def coefficients(X, y):
@@ -61,29 +57,3 @@ def test_the_noise_has_the_law_of_the_proof():
         ),
     ]:
         assert stats.kstest(noise, stats.gamma(dimension, scale=1 / rate).cdf).pvalue > 1e-4
-
-
-def test_rows_outside_the_ball_are_refused():
-    mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2)
-    with pytest.raises(InvalidData):
-        mechanism.sample((np.array([[1.0, 0.1]]), np.ones(1)), SeededSource(0))
-    with pytest.raises(InvalidData):
-        mechanism.sample((np.ones((2, 2)) / 4, np.ones(2)), SeededSource(0))
-    with pytest.raises(InvalidParameter):
-        noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, linear_share=1.0)
-
-
-def test_almost_without_noise_it_is_the_expansion_of_all_records(make_party):
-    parties = [
-        make_party(name, n, seed=k, cap=None) for k, (name, n) in enumerate([("a", 60), ("b", 30)])
-    ]
-    frame = Frame(3)
-    outcome = collaborate(LocalFederation(parties), Expansion(frame=frame, epsilon=1e8, alpha=0.1))
-    X = np.vstack([frame.rows(p.X) for p in parties])
-    y = np.concatenate([p.y for p in parties])
-    v, M = coefficients(X, y)
-    np.testing.assert_allclose(
-        outcome.weights, np.linalg.solve(2 * M + 9.0 * np.eye(4), -v), atol=1e-5
-    )
-    assert outcome.guarantee.epsilon == 1e8
-    assert parties[0].books.ledger.spent("study") == 1e8

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from confrere.data.frame import Frame
-from confrere.errors import BudgetExceeded, InvalidParameter, QuorumMissed
-from confrere.methods.asking import Size, Sizes
+from confrere.errors import BudgetExceeded, QuorumMissed
+from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
 from confrere_federation.parties.federation import LocalFederation, Round, expected
 from confrere_federation.parties.messages import PartyError, Payload
@@ -34,11 +34,3 @@ def test_errors_are_codes_without_words(make_party):
     assert list(federation._gathered(replace(asked, quorum=0.3))) == ["a"]
     with pytest.raises(BudgetExceeded):
         LocalFederation([poor], on_error="raise")._asked(replace(asked, to=("b",)))
-
-
-def test_parties_have_names_of_their_own(party):
-    for parties in ([party, party], []):
-        with pytest.raises(InvalidParameter):
-            LocalFederation(parties)
-    with pytest.raises(InvalidParameter):
-        LocalFederation([party])._asked(Round(request_for(Size()), ("nobody",)))

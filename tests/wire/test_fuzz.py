@@ -2,7 +2,6 @@
 
 import random
 
-import numpy as np
 import pytest
 
 from confrere.errors import InvalidMessage
@@ -15,7 +14,6 @@ from confrere_federation.parties.messages import (
     Payload,
     Question,
     join_parts,
-    refusal,
     refused,
     split_parts,
 )
@@ -97,19 +95,6 @@ def test_a_question_that_is_none(change):
     for wrong in [told | change, *({k: told[k] for k in told if k != name} for name in told)]:
         with pytest.raises(InvalidMessage):
             Question.decode(Payload(wrong).encode())
-
-
-def test_replies_that_are_not_refusals():
-    for content in (
-        b"",
-        b"hello",
-        Payload({"a": 1}).encode(),
-        Payload({"error": "two words"}).encode(),
-        Payload({"error": 1}).encode(),
-        Payload({"error": "Code"}, {"more": np.ones(1)}).encode(),
-    ):
-        assert refused(content) is None
-    assert refused(refusal(PartyError("Code"))) == PartyError("Code")
 
 
 def test_an_error_inside_stays_inside(tmp_path, monkeypatch):

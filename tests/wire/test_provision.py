@@ -2,10 +2,8 @@
 
 import io
 import json
-import os
 import shutil
 import stat
-import subprocess
 import tarfile
 from pathlib import Path
 
@@ -30,19 +28,11 @@ from confrere_federation.kits import (
     read_request,
     renew_node_key,
     renew_signing_key,
-    revoke,
     show_kit,
 )
 from confrere_federation.parties.party import SignedApproval
 from confrere_federation.studies.running import cost_of, make_approval, open_account
-from confrere_federation.studies.study_file import (
-    confirm_peers,
-    gather_locals,
-    open_home,
-    peer_lines,
-    read_local,
-    read_study,
-)
+from confrere_federation.studies.study_file import gather_locals, open_home, read_local, read_study
 from confrere_federation.studies.template import write_template
 
 PARTIES = ("main", "branch-1", "branch-2")
@@ -99,13 +89,6 @@ def test_many_large_files_are_no_kit(work):
         show_kit(_archive(work / "evil.kit", entries))
 
 
-def test_units_leave_no_core_behind(work):
-    kit = show_kit(work / "kits" / "main.kit")
-    own = show_kit(work / "kits" / "coordinator.kit")
-    for made_, name in ((kit, "main"), (own, "coordinator")):
-        assert "\nLimitCORE=0\n" in made_.pages()[f"confrere-{name}.service"].decode()
-
-
 def _requests(work: Path) -> list:
     return [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
 
@@ -158,40 +141,6 @@ def test_a_party_gets_what_it_needs_and_nothing_secret(work):
     assert stat.S_IMODE((place / "local.toml").stat().st_mode) == 0o600
 
 
-def test_the_coordinators_kit_lets_exactly_the_parties_in(work):
-    open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
-    study = read_study(work / "coordinator" / "study.toml")
-    assert list(read_nodes(work / "coordinator" / "nodes", study)) == list(PARTIES)
-    read_certificate(work / "coordinator" / "authority" / "ca.pem")
-    key = work / "coordinator" / "authority" / "server.key"
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
-
-
-def test_a_kit_can_be_checked_without_this_library(work, tmp_path):
-    if shutil.which("ssh-keygen") is None:
-        pytest.skip("there is no ssh-keygen here")
-    with tarfile.open(work / "kits" / "main.kit") as archive:
-        archive.extractall(tmp_path / "plain", filter="data")
-    place = tmp_path / "plain"
-    subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=place, check=True, capture_output=True)
-    (place / "allowed").write_text(f"coordinator {(work / 'coordinator.key.pub').read_text()}")
-    command = ["ssh-keygen", "-Y", "verify", "-n", "confrere-kit", "-f", "allowed"]
-    subprocess.run(
-        [*command, "-I", "coordinator", "-s", "SHA256SUMS.sig"],
-        cwd=place,
-        input=(place / "SHA256SUMS").read_bytes(),
-        check=True,
-        capture_output=True,
-    )
-
-
-def test_another_fingerprint_writes_nothing(work):
-    generate_key(work / "other.key")
-    with pytest.raises(SignatureError, match="another key"):
-        open_kit(work / "kits" / "main.kit", work / "main", fingerprint(work / "other.key.pub"))
-    assert not list((work / "main" / "studies").iterdir())
-
-
 @pytest.mark.parametrize("name", ["study.toml", "ca.pem", "address", "coordinator.pub"])
 def test_a_changed_file_is_refused(work, name):
     files = _files(work / "kits" / "main.kit")
@@ -219,54 +168,6 @@ def test_links_and_repeated_names_are_refused(work):
         entries = [*((tarfile.TarInfo(n), c) for n, c in files.items()), extra]
         with pytest.raises(SignatureError, match="no kit"):
             show_kit(_archive(work / "evil.kit", entries))
-
-
-def test_what_is_not_an_archive_is_refused(tmp_path):
-    (tmp_path / "x.kit").write_bytes(os.urandom(2000))
-    with pytest.raises(SignatureError, match="no kit"):
-        show_kit(tmp_path / "x.kit")
-    with pytest.raises(InvalidParameter, match="cannot be read"):
-        show_kit(tmp_path / "missing.kit")
-
-
-def test_a_kit_is_opened_where_its_keys_are(work, tmp_path):
-    with pytest.raises(InvalidParameter, match=r"main\.key\.pub is not in"):
-        open_kit(work / "kits" / "main.kit", tmp_path / "empty", _own(work))
-    make_request(tmp_path / "foreign" / "keys", "main")
-    with pytest.raises(InvalidParameter, match="another key"):
-        open_kit(work / "kits" / "main.kit", tmp_path / "foreign", _own(work))
-
-
-def test_opened_again_the_local_file_stays_and_another_study_is_refused(work):
-    _, place = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
-    own = place / "local.toml"
-    own.write_text(own.read_text() + "# ours\n")
-    open_kit(work / "kits" / "main.kit", work / "main", _own(work))
-    assert own.read_text().endswith("# ours\n")
-    study = place / "study.toml"
-    study.write_text(study.read_text() + "# changed\n")
-    with pytest.raises(StudyError, match=r"another study\.toml"):
-        open_kit(work / "kits" / "main.kit", work / "main", _own(work))
-
-
-def test_kits_are_renewed_only_when_asked(work):
-    content = (work / "study" / "study.toml").read_bytes()
-    given = (content, _requests(work), read_private_key(work / "coordinator.key"), work / "kits")
-    with pytest.raises(StudyError, match="is there already"):
-        make_kits(*given, host="10.0.0.1", port=8443)
-    before = _files(work / "kits" / "main.kit")
-    make_kits(*given, host="10.0.0.1", port=8443, renew=True)
-    after = _files(work / "kits" / "main.kit")
-    assert before["study.toml"] == after["study.toml"]
-    assert before["ca.pem"] != after["ca.pem"]
-
-
-def test_keys_are_all_made_or_none(tmp_path):
-    make_request(tmp_path, "main")
-    (tmp_path / "main.key").unlink()
-    with pytest.raises(InvalidParameter, match=r"node\.key"):
-        make_request(tmp_path, "main")
-    assert not (tmp_path / "main.key").exists()
 
 
 def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
@@ -355,15 +256,6 @@ class TestANewSigningKey:
             renew_signing_key(work / "main" / "keys", "main", work / "main" / "keys" / "main.key")
             study, local = self.opened(place)
 
-    def test_is_in_the_next_study_s_kit(self, work, rotated):
-        text = (work / "study/study.toml").read_text().replace("diabetes-2026", "diabetes-2027")
-        key = read_private_key(work / "coordinator.key")
-        make_kits(text.encode(), _requests(work), key, work / "next", host="10.0.0.1", port=8443)
-        _, place = open_kit(work / "next" / "main.kit", work / "main", _own(work))
-        study, local = self.opened(place)
-        assert fingerprint(study.party("main").key) == self.new.fingerprint
-        assert local.key_path.resolve() == work / "main" / "keys" / "main.key"
-
     def test_is_not_taken_from_anybody_else(self, work, rotated, tmp_path):
         home, _ = rotated
         before = home.peers_file.read_text()
@@ -385,26 +277,6 @@ class TestANewSigningKey:
         with pytest.raises(SignatureError, match="by telephone"):
             accept_key(open_home(work / "branch-2"), self.new)  # who has confirmed nobody
         assert home.peers_file.read_text() == before
-
-
-def test_nobody_is_asked_without_a_party_that_was_revoked(work):
-    open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
-    nodes, study = work / "coordinator" / "nodes", read_study(work / "coordinator" / "study.toml")
-    revoke(nodes, "branch-1")
-    with pytest.raises(InvalidParameter, match="certificate of branch-1 is missing"):
-        read_nodes(nodes, study)
-    with pytest.raises(InvalidParameter, match="no certificate of branch-1"):
-        revoke(nodes, "branch-1")
-
-
-def test_a_request_of_another_signer_is_not_admitted(work, tmp_path):
-    open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
-    stranger = make_request(tmp_path / "stranger", "main")
-    study = read_study(work / "coordinator" / "study.toml")
-    with pytest.raises(SignatureError, match="names another key"):
-        admit(work / "coordinator" / "nodes", study, stranger)
-    keys = work / "main" / "keys"
-    admit(work / "coordinator" / "nodes", study, renew_signing_key(keys, "main", keys / "main.key"))
 
 
 def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
@@ -451,46 +323,6 @@ def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
     (tmp_path / "main.csv").unlink()
     absent = CliRunner().invoke(app, ["check", "main/studies/diabetes-2026/study.toml"])
     assert (absent.exit_code, "there is no" in absent.output) == (3, True)
-
-
-@pytest.mark.parametrize("there", [False, True])
-def test_a_command_makes_the_user_and_the_folders_of_units(work, tmp_path, monkeypatch, there):
-    """Those of the unit, by programs of the system: here by others that say what they were told."""
-    unit = show_kit(work / "kits" / "main.kit").pages()["confrere-main.service"].decode()
-    for name in ("useradd", "install"):
-        ends = "exit 9" if there and name == "useradd" else ""
-        (tmp_path / name).write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\n{ends}\n')
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    result = CliRunner().invoke(app, ["home", "--service"])
-    assert result.exit_code == 0, result.output
-    user, folders = (line.split() for line in (tmp_path / "said").read_text().splitlines())
-    assert user[-1] == folders[4]
-    user, home, witness = folders[4], *folders[-2:]
-    assert f"User={user}\n" in unit
-    assert f"CONFRERE_HOME={home}\n" in unit
-    assert f"CONFRERE_WITNESS={witness}\n" in unit
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    result = CliRunner().invoke(app, ["home", "--service"])
-    assert result.exit_code == 3
-    assert "root makes a user" in result.output
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
-@pytest.mark.parametrize("name", ["main", "coordinator"])
-def test_units_are_what_systemd_expects(work, tmp_path, name):
-    unit = tmp_path / f"confrere-{name}.service"
-    text = (
-        show_kit(work / "kits" / f"{name}.kit")
-        .pages()[unit.name]
-        .decode()
-        .replace("/opt/confrere/bin/confrere", "/bin/true")
-    )
-    unit.write_text(text)
-    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert unit.name not in done.stderr
 
 
 def test_a_small_archive_does_not_grow_in_memory(tmp_path):
@@ -639,26 +471,3 @@ class TestTheSecondStudy:
         assert result.exit_code == 5, result.output
         assert "counted in another ledger already" in " ".join(result.output.split())
         assert not (place / "approval.json").exists()
-
-    def test_finds_the_peers_that_were_confirmed_in_the_first(self, work, second):
-        _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
-        said = fingerprint(work / "branch-1" / "keys" / "branch-1.key.pub")
-        study = read_study(first / "study.toml")
-        known = read_local(first / "local.toml")
-        confirm_peers(study, known, open_home(work / "main"), {"branch-1": said})
-        _, place = open_kit(second, work / "main", _own(work))
-        assert read_local(place / "local.toml").peers == {"branch-1": said}
-        one, two, *_ = peer_lines(
-            read_study(place / "study.toml"), read_local(place / "local.toml")
-        )
-        assert one.endswith(", confirmed")
-        assert two.endswith("NOT CONFIRMED")
-
-    def test_which_data_it_is_about_the_party_says(self, work, second):
-        (work / "staff.csv").write_text("staff_id\n")
-        home = open_home(work / "main")
-        home.add("staff", work / "staff.csv", "staff_id")
-        with pytest.raises(StudyError, match="checkups-2010, staff"):
-            open_kit(second, work / "main", _own(work))
-        _, place = open_kit(second, work / "main", _own(work), dataset="checkups-2010")
-        assert 'dataset = "checkups-2010"' in (place / "local.toml").read_text()

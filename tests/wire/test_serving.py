@@ -1,20 +1,18 @@
 """The party's side: policy, charge, answer, in that order, once."""
 
 import threading
-from copy import copy
 
 import pytest
 
 from confrere.data.frame import Frame
-from confrere.errors import BudgetExceeded, FederationError, InvalidParameter, OperationRefused
-from confrere.kernel.guarantee import Neighbours
+from confrere.errors import BudgetExceeded, InvalidParameter, OperationRefused
 from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger
 from confrere.methods.asking import Size
 from confrere.methods.average import Weights
 from confrere_federation.parties.messages import receipt_of
 from confrere_federation.parties.party import PartyAccounts, Policy, serve
-from confrere_federation.parties.requests import installed, request_for
+from confrere_federation.parties.requests import request_for
 from tests.world import each
 
 
@@ -48,15 +46,6 @@ def test_an_answer_is_paid_for_and_says_so(party):
     assert entry.origin == Origin(run="r1", step=0, party="clinic")
 
 
-def test_another_step_or_run_is_another_release(party):
-    first = serve(release(), party, run="r1")
-    later = serve(release(), party, run="r1", step=1)
-    other = serve(release(), party, run="r2")
-    assert spent(party) == 1.5
-    weights = [a.arrays["weights"].tobytes() for a in (first, later, other)]
-    assert len(set(weights)) == 3
-
-
 @pytest.mark.parametrize(
     ("policy", "asked", "reason"),
     [
@@ -87,13 +76,6 @@ def test_the_policy_refuses(make_party, policy, asked, reason):
     assert party.books.answers.asked() == set()
 
 
-def test_whatever_a_policy_says_an_account_without_a_delta_pays_for_none(make_party):
-    party = make_party(delta_per_answer=1e-7)
-    serve(release(), party, run="r1")
-    with pytest.raises(BudgetExceeded):
-        serve(release(delta=1e-8), party, run="r2")
-
-
 def test_the_cap_of_a_run_counts_all_its_questions(make_party):
     party = make_party(epsilon_per_run=1.0)
     serve(release(0.5), party, run="r1")
@@ -103,12 +85,6 @@ def test_the_cap_of_a_run_counts_all_its_questions(make_party):
     assert spent(party) == 1.0
     serve(release(0.5), party, run="r2")
     assert spent(party) == 1.5
-
-
-def test_an_operation_nobody_installed_is_refused():
-    with pytest.raises(OperationRefused) as caught:
-        installed("steal")
-    assert caught.value.reason == "unknown"
 
 
 def test_the_account_is_the_last_word(make_party):
@@ -121,32 +97,6 @@ def test_the_account_is_the_last_word(make_party):
     # The claim was withdrawn, so a cheaper question may take its place.
     serve(release(0.2), party, run="r2")
     assert spent(party) == 0.7
-
-
-def test_a_failure_is_charged_and_final(party, monkeypatch):
-    def broken(*args, **kwargs):
-        raise RuntimeError("out of paper")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Weights, "mechanism", working_price_broken_run(broken))
-        with pytest.raises(RuntimeError):
-            serve(release(), party, run="r1")
-    assert states(party) == ["failed"]
-    assert spent(party) == 0.5
-    with pytest.raises(FederationError, match="InternalError"):
-        serve(release(), party, run="r1")
-    assert spent(party) == 0.5
-
-
-def working_price_broken_run(broken):
-    original = Weights.mechanism
-
-    def objective(self, facts):
-        mechanism = copy(original(self, facts))
-        object.__setattr__(mechanism, "sample", broken)
-        return mechanism
-
-    return objective
 
 
 def test_threads_that_ask_the_same_get_the_same(party):
@@ -162,13 +112,6 @@ def test_threads_that_ask_the_same_get_the_same(party):
         thread.join()
     assert len(answers) == 8
     assert len(set(answers)) == 1
-    assert spent(party) == 0.5
-
-
-def test_a_private_size_is_paid_for_under_its_own_relation(make_party):
-    party = make_party(neighbours="add-remove")
-    serve(HIDDEN, party, run="r1")
-    assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.ADD_REMOVE
     assert spent(party) == 0.5
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.ledger import Ledger
-from confrere_federation.parties.federation import packed, unpacked
-from confrere_federation.parties.messages import PartyError, Payload, SignedAnswer
+from confrere_federation.parties.messages import PartyError, SignedAnswer
 from tests.wire.signed_run import Loopback, Organisations
 
 
@@ -40,20 +39,3 @@ def test_without_a_lifetime_cap_there_is_no_federation(tmp_path):
         there.session("a", approval={"party": "b"})
     with pytest.raises(InvalidParameter, match="names for this party"):
         there.session("a", key=there.keys["b"])
-
-
-def test_as_many_signatures_are_shared_as_there_are_parties():
-    signed = {f"party {k}": bytes([k]) * k for k in range(100)}
-    assert unpacked("parties", packed("parties", signed)) == signed
-    one = packed("parties", {"a": b"s"})
-    parts = one.arrays["parts"]
-    nobody = packed("parties", {}).arrays["parts"]
-    beside = [({}, {}), ({"parties": ["a"]}, {"parts": nobody}), ({"parties": "a"}, one.arrays)]
-    beside += [({"parties": ["a"], more: ["b"]}, one.arrays) for more in ("files", "more")]
-    beside += [
-        ({"parties": ["a"]}, {"parts": parts, "more": parts}),
-        ({"files": ["a"]}, one.arrays),
-    ]
-    for values, arrays in beside:
-        with pytest.raises(InvalidMessage):
-            unpacked("parties", Payload(values, arrays))

@@ -88,19 +88,3 @@ def test_a_certificate_that_could_vouch_for_others_is_refused(tmp_path):
         file.write_bytes(content)
         with pytest.raises(InvalidParameter, match="not the certificate of a server or node key"):
             read_certificate(file)
-
-
-def test_nothing_is_overwritten(tmp_path):
-    make_node_key(tmp_path / "node")
-    before = (tmp_path / "node").read_bytes()
-    with pytest.raises(InvalidParameter):
-        make_node_key(tmp_path / "node")
-    (tmp_path / "node.pem").unlink()
-    with pytest.raises(InvalidParameter):
-        make_node_key(tmp_path / "node")
-    assert (tmp_path / "node").read_bytes() == before
-    make_authority(tmp_path / "keys", ["localhost"])
-    with pytest.raises(InvalidParameter):
-        make_authority(tmp_path / "keys", ["localhost"])
-    with pytest.raises(InvalidParameter):
-        make_authority(tmp_path / "other", [])

@@ -6,10 +6,8 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack, suppress
-from datetime import datetime
 
 import grpc
-import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 from confrere.errors import EngineFailed, InvalidParameter
 from confrere_federation.engines import line
 from confrere_federation.engines.carrier import MAX_MESSAGE
-from confrere_federation.progress import Progress, private, read_progress
+from confrere_federation.progress import read_progress
 from tests.wire.line.conftest import Echo, Wire, until
 
 
@@ -79,13 +77,6 @@ def test_who_has_no_certificate_of_the_study_is_told_to_look_at_it(wire, tmp_pat
         assert carrier.connected() == []
 
 
-def test_nobody_is_waited_for_in_vain(wire):
-    wire.send("a", Echo(), patience=0.5)
-    wire.threads["a"].join(60)
-    assert "no coordinator at" in str(wire.errors["a"])
-    assert "nobody at this address yet" in str(wire.errors["a"])
-
-
 def test_a_party_that_is_told_to_stop_does_so_while_it_waits(wire):
     over = threading.Event()
     with wire.open(end=False):
@@ -97,24 +88,6 @@ def test_a_party_that_is_told_to_stop_does_so_while_it_waits(wire):
     wire.send("b", Echo(), stopped=over.is_set)  # nor where nobody is there to ask
     wire.threads["b"].join(60)
     assert (wire.threads["b"].is_alive(), wire.errors) == (False, {})
-
-
-def test_a_port_that_is_taken_or_not_ours_is_named(wire):
-    with (
-        socket.create_server(("127.0.0.1", wire.port)),
-        pytest.raises(EngineFailed, match="in use"),
-        wire.open(),
-    ):
-        pass
-
-
-def test_a_coordinator_whose_port_s_process_is_gone_says_so(wire):
-    before = set(psutil.Process().children())  # of other tests
-    with wire.open(end=False) as carrier:
-        (holder,) = set(psutil.Process().children()) - before
-        holder.kill()
-        with pytest.raises(EngineFailed, match="has the coordinator's port"):
-            carrier.exchange({"a": b"1"}, 60)
 
 
 # Messages in parts.
@@ -323,24 +296,3 @@ def test_strangers_who_hold_all_files_keep_nobody_from_answering(tmp_path, stran
             finally:
                 flood.kill()
         assert flooded.wait() == 0
-
-
-def test_what_is_said_aloud_has_its_time_and_level(tmp_path):
-    said = []
-    progress = Progress(tmp_path, said.append, party="main")
-    for state in ("connected", "connected", "failed: OSError; started again it goes on"):
-        progress.say(state)
-    (_, *first), (_, *second) = (line.split(" ", 3) for line in said)
-    assert [first, second[:2]] == [["INFO", "main:", "connected"], ["ERROR", "main:"]]
-    assert all(datetime.fromisoformat(line.split()[0]).tzinfo for line in said)
-
-
-def test_a_folder_is_for_one_and_for_nobody_else(tmp_path):
-    place = tmp_path / "home"
-    place.mkdir(mode=0o755)
-    with private(place, "party") as home:
-        assert home.stat().st_mode & 0o777 == 0o700
-        (home / "x").write_text("x")
-        assert (home / "x").stat().st_mode & 0o777 == 0o600
-        with pytest.raises(EngineFailed, match="another party"), private(place, "party"):
-            pass

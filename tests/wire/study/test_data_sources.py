@@ -11,7 +11,7 @@ import pytest
 
 from confrere.data import tables as tables_module
 from confrere.data.cells import UnitCounts
-from confrere.errors import InvalidData, InvalidParameter, StudyError
+from confrere.errors import InvalidData
 from confrere.rows import open_table
 from confrere_federation.studies.running import check_table, read_rows
 from confrere_federation.studies.study_file import gather_locals, read_local
@@ -63,23 +63,6 @@ def test_rows_are_the_same_wherever_they_lie_and_so_is_the_owners_look(edit, fol
     table[:5].drop(columns=table.columns[0]).to_csv(parts / "2.csv", index=False)
     with pytest.raises(InvalidData, match="no column"):
         check_table(study, open_table(parts))
-
-
-def test_where_rows_are_is_said_once_and_secrets_are_not_told(folder, monkeypatch):
-    data = '{ connection = "postgresql://me:${CLINIC}@/x?host=/nowhere", sql = "SELECT 1" }'
-    local = read_local(moved(folder, f"data = {data}"))
-    with pytest.raises(InvalidParameter, match="CLINIC"):
-        next(local.table().read())
-    monkeypatch.setenv("CLINIC", "hunter2")
-    with pytest.raises(InvalidData, match="cannot be read") as refusal:
-        next(local.table().read())
-    assert "hunter2" not in str(refusal.value)
-    with pytest.raises(StudyError, match="keep one"):
-        read_local(moved(folder, f'data_path = "main.csv"\ndata = {data}')).table()
-    with pytest.raises(StudyError, match="does not say"):
-        read_local(moved(folder, "")).table()
-    with pytest.raises(StudyError, match=r"data.*does not know 'table'"):
-        read_local(moved(folder, 'data = { connection = "sqlite:///x", table = "people" }'))
 
 
 def test_a_units_rows_are_counted_across_batches():

@@ -5,13 +5,8 @@ import pytest
 from confrere.errors import BudgetExceeded, StudyError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere_federation.studies.study_file import gather_locals, read_local, read_study
+from confrere_federation.studies.study_file import read_local
 from tests.wire.study.conftest import ready
-
-
-def test_a_person_pays_for_all_rows_at_all_parties(edit):
-    path = edit(unit_rows="max_rows_per_unit = 2", parties_per_unit="parties_per_unit = 3")
-    assert ready(path)[2].epsilon_per_unit == 6.0
 
 
 @pytest.mark.parametrize(
@@ -54,32 +49,6 @@ def test_local_files_are_relative_to_themselves_and_strict(folder):
         file.write_text(f'party = "main"\n{text}')
         with pytest.raises(StudyError, match=told):
             read_local(file)
-
-
-def test_parties_here_are_those_with_a_local_file_or_a_table(edit, folder):
-    path = edit()
-    study = read_study(path)
-    only = gather_locals(study, path, [folder / "local" / "branch-1.toml"])
-    assert list(only) == ["branch-1"]
-    table = folder / "elsewhere.csv"
-    given = gather_locals(study, path, [folder / "local" / "branch-1.toml"], data={"main": table})
-    assert list(given) == ["main", "branch-1"]
-    assert given["main"].data_path == table
-    one = gather_locals(study, path, ledger=folder / "one.ledger")
-    assert {local.ledger_path for local in one.values()} == {folder / "one.ledger"}
-
-
-def test_doubles_and_empty_folders_are_refused(edit, folder):
-    path = edit()
-    study = read_study(path)
-    twin = folder / "local" / "twin.toml"
-    twin.write_text((folder / "local" / "main.toml").read_text())
-    with pytest.raises(StudyError, match="two local files"):
-        gather_locals(study, path)
-    empty = folder / "empty"
-    empty.mkdir()
-    with pytest.raises(StudyError, match=r"holds no \.toml"):
-        gather_locals(study, path, [empty])
 
 
 def test_a_limit_that_does_not_mention_delta_covers_pure_methods_only(edit, folder):

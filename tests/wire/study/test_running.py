@@ -1,63 +1,21 @@
 """A study in one process: who pays, when, and what comes out."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from confrere.errors import (
-    BudgetExceeded,
-    InvalidData,
-    InvalidParameter,
-    QuorumMissed,
-    SchemaMismatch,
-    StudyError,
-)
-from confrere.estimators import (
-    FeatureStackingClassifier,
-    PrivateLogisticRegression,
-    ReleasedClassifier,
-)
-from confrere.estimators.predictions import predict
+from confrere.errors import InvalidData, QuorumMissed, SchemaMismatch, StudyError
 from confrere.kernel.measurements import Objective
 from confrere.ledger import Ledger
-from confrere.methods import PublicFacts
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
 from confrere_federation.parties.requests import request_for
-from confrere_federation.studies.running import (
-    Learning,
-    check_destination,
-    cost_of,
-    local_party,
-    make_plan,
-    prepare,
-    read_rows,
-)
-from confrere_federation.studies.study_file import estimator_for, gather_locals, read_study
+from confrere_federation.studies.running import Learning, cost_of, local_party, make_plan, prepare
+from confrere_federation.studies.study_file import read_study
 from tests.wire.study.conftest import ready
 
 
 def entries(folder, party):
     return Ledger(folder / "local" / f"{party}.ledger").entries()
-
-
-@pytest.mark.parametrize("name", ["plr", "pst-f"])
-def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
-    """Whoever derives it makes the plan that the study's own estimator makes."""
-    study = read_study(edit(name=f'name = "{name}"\ngeometry = "schema"'))
-    asked = request_for(Learning(study, study.method))
-    assert asked.payload.values["schema"] == study.schema.fingerprint()
-    sent = asked.asked.at(500)[1]
-    facts = PublicFacts(n_samples=500, n_features=len(study.columns), features=study.columns)
-    here = estimator_for(study, study.method).plan(facts)
-    assert sent.guarantee() == here.guarantee()
-    assert sent.event() == here.event()
-    assert sent.facts() == here.facts()
-    if name == "pst-f":  # the schema's own importances deal out epsilon
-        importances = [max(feature.importances) for feature in study.schema.features]
-        (low,) = sent.low
-        assert sum(low.exposure.weights) == pytest.approx(1)
-        assert low.exposure.weights[0] == pytest.approx(max(importances) / sum(importances))
 
 
 def test_a_plan_pays_once_and_carried_out_again_gives_the_same(edit, folder):
@@ -104,16 +62,6 @@ def test_a_size_that_no_model_has_is_the_party_s_own_fault(edit, size):
     assert found == PartyError("InvalidReply:size" if size == 1 else "InvalidReply:shape")
 
 
-def test_who_goes_on_need_not_afford_the_price_again(edit, folder):
-    path = edit(main_cap="cap = { epsilon = 1.0 }")
-    study, locals_, plan = ready(path)
-    prepare(study, plan, locals_).run()
-    again = make_plan(study, locals_)
-    prepare(study, again, locals_).run()
-    with pytest.raises(BudgetExceeded):
-        prepare(study, make_plan(study, locals_, attempt=2), locals_)
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_a_failure_after_the_charge_stays_charged(edit, folder, monkeypatch, error):
     study, locals_, plan = ready(edit())
@@ -131,18 +79,6 @@ def test_a_failure_after_the_charge_stays_charged(edit, folder, monkeypatch, err
     stopped = error is KeyboardInterrupt
     assert (entry.state, entry.code) == (("open", None) if stopped else ("failed", "RuntimeError"))
     assert not entries(folder, "branch-2"), "nobody pays for a run that ended before it was asked"
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_parties_that_share_a_ledger_have_charges_and_noise_of_their_own(edit, folder, shared):
-    path = edit(name='name = "plr"')
-    ledger = folder / "one.ledger"
-    study, locals_, plan = ready(path, **({"ledger": ledger} if shared else {}))
-    made = prepare(study, plan, locals_).run()
-    numbers = [one.release.model.coef for one in made]
-    assert len({array.tobytes() for array in numbers}) == 3
-    if shared:
-        assert [e.account.split("/")[0] for e in Ledger(ledger).entries()] == list(locals_)
 
 
 def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(edit, folder):
@@ -167,49 +103,6 @@ def test_a_quorum_may_go_ahead_without_everyone(edit, folder):
     study, locals_, plan = ready(edit(quorum="quorum = 0.6"), paths=two)
     (made,) = prepare(study, plan, locals_).run()
     assert set(made.receipts) == {"main", "branch-1"}
-
-
-def test_surplus_rows_of_a_patient_are_not_learned_from(edit, folder):
-    table = pd.read_csv(folder / "local" / "main.csv")
-    pd.concat([table, table]).to_csv(folder / "local" / "main.csv", index=False)
-    study, locals_, _ = ready(edit())
-    assert len(read_rows(study, locals_["main"].table()).y) == len(table)
-
-
-def test_a_place_or_key_that_will_not_do_is_found_before_spending(edit, folder):
-    study, _, _ = ready(edit())
-    (folder / "out" / "diabetes-2026").mkdir(parents=True)
-    with pytest.raises(StudyError, match="holds diabetes-2026 already"):
-        check_destination(study, folder / "out", ["main"])
-    with pytest.raises(StudyError, match="cannot be written"):
-        check_destination(study, folder / "study.toml" / "out", ["main"])
-    keyed = gather_locals(study, folder / "study.toml", keys={"main": folder / "no.key"})
-    with pytest.raises(InvalidParameter, match="cannot be read"):
-        prepare(study, make_plan(study, keyed), keyed)
-
-
-def test_a_release_without_an_encoder_predicts_rows_that_are_said_to_be_encoded():
-    """A raw table gave everyone the probability 1."""
-    X = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["a", "b"])
-    y = (X["a"] > 0).astype(int)
-    release = PrivateLogisticRegression(data_norm=9.0).fit(X, y).to_release()
-    with pytest.raises(InvalidData, match="no encoder"):
-        predict(release, X)
-    assert len(predict(release, X, encoded=True)) == 50
-    with pytest.raises(InvalidData, match="'ward'"):
-        predict(release, X, encoded=True, ids="ward")
-    with pytest.raises(InvalidData, match="lacks 1"):
-        predict(release, X[["a"]], encoded=True)
-    with pytest.raises(InvalidData, match="numbers only"):
-        predict(release, X.assign(a="text"), encoded=True)
-    with pytest.raises(InvalidData, match="50 rows are longer than the norm 9"):
-        predict(release, X.assign(a=52.0), encoded=True)
-    stack = FeatureStackingClassifier(data_norm=9.0, n_groups=2).fit(X, y).to_release()
-    with pytest.raises(InvalidData, match="50 rows are longer than the norm 9"):
-        predict(stack, X.assign(a=52.0), encoded=True)
-    with pytest.raises(InvalidData, match="no encoder"):
-        ReleasedClassifier(source=release).predict(X)
-    assert len(ReleasedClassifier(source=release).predict(X.to_numpy())) == 50
 
 
 def test_a_party_that_nothing_caps_is_refused_unless_it_is_said(edit, folder):

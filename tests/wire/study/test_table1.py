@@ -61,15 +61,6 @@ def test_the_table_is_the_public_statistics_of_the_next_study_with_its_receipts(
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 2.0
 
 
-def test_a_changed_table_or_another_ledger_is_not_verified(here):
-    folder = table_of(here)
-    book = Ledger("other.ledger")
-    book.open_account("main")
-    run("verify", folder, "--ledger", "other.ledger", code=5)
-    (folder / "table1.csv").write_text("site,group\n")
-    run("verify", folder, code=5)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
