@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -6,7 +5,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from confrere.errors import InvalidParameter
 from confrere_research import (
     Record,
     commands,
@@ -20,7 +18,6 @@ from confrere_research import (
 from confrere_research import report as reporting
 from confrere_research import runner as running
 from confrere_research.__main__ import app
-from confrere_research.cell_records import append_records
 from confrere_research.methods import METHODS
 from confrere_research.problems import PROBLEMS
 from confrere_research.report import recorded, write_report
@@ -71,17 +68,6 @@ def test_a_seed_depends_on_item_method_epsilon_and_repeat_only():
     assert derived_seed("a", 1) != derived_seed("a", "1")
 
 
-def test_wrong_specifications_are_refused():
-    with pytest.raises(InvalidParameter, match="item must be one of"):
-        load_spec("Z9")
-    twice = {**FACTS, "methods": [FACTS["methods"][0]] * 2}
-    with pytest.raises(InvalidParameter, match="twice"):
-        read_spec(twice)
-    unknown = {**FACTS, "methods": [{**FACTS["methods"][0], "variant": "wishful"}]}
-    with pytest.raises(InvalidParameter, match="variant"):
-        read_spec(unknown)
-
-
 def run(out, **settings):
     return run_item("X1", out=out, **{"n_jobs": 1, **settings})
 
@@ -114,29 +100,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(toy_spec, tmp_path, monkeyp
     assert [r.values for r in resumed] == [r.values for r in expected]
 
 
-def test_a_torn_line_is_skipped_and_closed(toy_spec, tmp_path):
-    records = run(tmp_path, quick=True)
-    path = records_path(tmp_path, "X1")
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-30])
-    assert read_records(path) == records[:-1]
-    append_records(path, records[-1:])
-    assert read_records(path) == records
-
-
 def record(method, variant, epsilon, repeat, auc, setting=None):
     cell = Cell("X1", method, variant, epsilon, setting, repeat)
     return Record(cell, f"{cell}", 0, {"auc": auc}, 0.5, {})
-
-
-def test_flips_and_spread_are_counted():
-    (point,) = summarise(
-        [record("PLR", "corrected", 1.0, r, a) for r, a in enumerate((0.9, 0.3, 0.9))]
-    )
-    assert point.flips == 1
-    assert point.mean == pytest.approx(0.7)
-    assert point.sd == pytest.approx(0.34641, abs=1e-5)
-    assert (point.median, point.lowest, point.n) == (0.9, 0.3, 3)
 
 
 def spec_with(claims=(), published=None):
@@ -198,17 +164,6 @@ def test_the_page_stands_alone_and_says_every_number(reported, toy_spec):
     assert page.count("<svg") == 1
     for point in summarise(recorded(reported)["X1"]):
         assert f"{point.mean:.4f} ± {point.sd:.4f}" in page
-
-
-def test_titles_are_escaped_and_records_of_another_specification_left_out(
-    reported, toy_spec, monkeypatch
-):
-    hostile = dataclasses.replace(toy_spec, title="<b>bold</b>")
-    monkeypatch.setattr(reporting, "load_specs", lambda: {"X1": hostile})
-    assert "<b>bold</b>" not in write_report(reported).read_text("utf-8")
-    facts = {**FACTS, "data": {"n": 401}}
-    monkeypatch.setattr(reporting, "load_specs", lambda: {"X1": read_spec(facts)})
-    assert recorded(reported) == {}
 
 
 # The papers' own command line.

@@ -14,9 +14,8 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.errors import DataSetCorrupt, DataSetMissing, InvalidParameter
-from confrere_research.loaders import LOADERS, data_directory
-from confrere_research.loaders.har import features
+from confrere.errors import DataSetCorrupt, DataSetMissing
+from confrere_research.loaders import LOADERS
 from confrere_research.loaders.published_files import (
     PublishedFile,
     read_archive,
@@ -24,7 +23,7 @@ from confrere_research.loaders.published_files import (
     read_content,
     unzip,
 )
-from confrere_research.organisations import brfss_organisations, split_by_column, split_by_sizes
+from confrere_research.organisations import brfss_organisations, split_by_sizes
 
 CONTENT = b"age;label\n61;1\n58;0\n"
 URL = "https://data.example.org/static/study.zip"
@@ -83,15 +82,6 @@ def internet(monkeypatch):
     return pages, asked
 
 
-def test_the_argument_comes_first_then_the_environment_then_the_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("CONFRERE_DATA", "/elsewhere")
-    assert data_directory(tmp_path) == tmp_path
-    assert data_directory() == Path("/elsewhere")
-    monkeypatch.delenv("CONFRERE_DATA")
-    assert data_directory() == Path(pooch.os_cache("confrere"))
-    assert data_directory("~/studies") == Path.home() / "studies"
-
-
 class TestVerification:
     @pytest.mark.parametrize("packed", [True, False])
     def test_plain_and_gzipped_files_are_the_same_content(self, publish, tmp_path, packed):
@@ -103,14 +93,6 @@ class TestVerification:
         with pytest.raises(DataSetCorrupt, match="not the published one") as caught:
             read_content(study, tmp_path)
         assert "62" not in str(caught.value).replace(study.sha256, "").replace(str(tmp_path), "")
-
-    @pytest.mark.parametrize("keep", [4, 30])
-    def test_a_truncated_gzip_is_refused(self, publish, tmp_path, keep):
-        study = publish(published(), CONTENT)
-        path = tmp_path / "study" / "study.csv.gz"
-        path.write_bytes(path.read_bytes()[:keep])
-        with pytest.raises(DataSetCorrupt):
-            read_content(study, tmp_path)
 
     def test_an_archive_may_be_packed_again_in_another_order(self, publish, tmp_path):
         members = {"b/2": b"two", "a/1": b"one"}
@@ -155,26 +137,6 @@ class TestFetching:
             assert words in message
         assert not (tmp_path / "study").exists()
 
-    def test_the_official_container_beside_the_file_will_do(self, internet, tmp_path):
-        (tmp_path / "study").mkdir()
-        whole = zipped(**{"inner.zip": zipped(**{"a/study.csv": CONTENT})})
-        (tmp_path / "study" / "study.zip").write_bytes(whole)
-        nested = published(convert=unzip("inner.zip", "a/study.csv"))
-        assert read_content(nested, tmp_path) == CONTENT
-        assert internet[1] == []
-
-    def test_a_wrong_download_is_refused_and_not_kept(self, internet, tmp_path):
-        internet[0][URL] = CONTENT + b"57;1\n"
-        with pytest.raises(DataSetCorrupt, match=r"study\.zip"):
-            read_content(published(), tmp_path)
-        assert not (tmp_path / "study").exists()
-
-    def test_a_directory_that_cannot_be_written_is_named(self, internet, tmp_path):
-        internet[0][URL] = CONTENT
-        (tmp_path / "study").write_text("a file where the folder should be")
-        with pytest.raises(DataSetMissing, match="cannot be written"):
-            read_content(published(), tmp_path)
-
     def test_every_loader_says_what_it_needs(self, internet, tmp_path):
         for name, load in LOADERS.items():
             with pytest.raises(DataSetMissing, match=str(tmp_path)) as caught:
@@ -185,46 +147,10 @@ class TestFetching:
 # Activity features: functions of one window, scaled by declared bounds.
 
 
-def quiet_windows(n: int, seed: int = 0) -> np.ndarray:
-    """Return windows of a telephone at rest, x down, with a little noise on every channel."""
-    windows = np.random.default_rng(seed).normal(0, 0.003, (n, 64, 9))
-    windows[..., :3] = windows[..., 3:6]
-    windows[..., 0] += 1
-    return windows.astype(np.float32)
-
-
-class TestFeatures:
-    def test_a_window_is_described_without_the_others(self):
-        windows = quiet_windows(6)
-        together, _ = features(windows)
-        for place in range(6):
-            alone, _ = features(windows[place : place + 1])
-            np.testing.assert_allclose(alone[0], together[place], atol=1e-6)
-
-    @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-9, 1.0, 1e3]))
-    @settings(max_examples=25, deadline=None)
-    def test_any_finite_window_gives_finite_values_in_range(self, seed, size):
-        windows = np.random.default_rng(seed).normal(0, 1, (2, 64, 9)) * size
-        X, _ = features(windows.astype(np.float32))
-        assert np.isfinite(X).all()
-        assert np.abs(X).max() <= 1
-
-
 def states(**counts: int) -> pd.DataFrame:
     names = np.repeat(list(counts), list(counts.values()))
     order = np.random.default_rng(5).permutation(len(names))
     return pd.DataFrame({"State": names[order]}, index=order + 1000)
-
-
-class TestByColumn:
-    @given(st.lists(st.sampled_from("dbca"), min_size=1, max_size=40))
-    @settings(max_examples=50, deadline=None)
-    def test_every_row_goes_to_its_own_organisation(self, names):
-        frame = pd.DataFrame({"site": names}, index=range(100, 100 + len(names)))
-        found = split_by_column(frame, "site")
-        assert list(found) == sorted(set(names))
-        for name, rows in found.items():
-            assert rows.tolist() == [place for place, n in enumerate(names) if n == name]
 
 
 class TestBySizes:
@@ -257,11 +183,3 @@ class TestStates:
             "Tiny": 4,
         }
         assert list(found.branches) == ["Small", "Large", "Tiny"]
-
-    def test_impossible_requests_are_refused(self):
-        with pytest.raises(InvalidParameter, match="branch_sizes"):
-            self.organise(sizes=(30, 30))
-        with pytest.raises(InvalidParameter, match="main_size"):
-            brfss_organisations(self.FRAME, 0, main_name="Tiny", main_size=6, branch_sizes=(5,))
-        with pytest.raises(InvalidParameter, match="main_name"):
-            brfss_organisations(self.FRAME, 0, main_name="Atlantis")

@@ -1,14 +1,10 @@
 """Projections by public facts: nothing is learned from the rows they are given."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
-from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.utils.estimator_checks import check_estimator
 
 from confrere_research.projections import (
     PublicPCA,
@@ -49,19 +45,6 @@ def test_rows_are_bounded(name, way, scale, clip_norm):
         assert norms == pytest.approx(np.ones(len(ROWS)))
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_sparse_rows_pandas_and_clones_agree(name):
-    projection = ALL[name]().fit(ROWS)
-    expected = projection.transform(ROWS)
-    thin = clone(projection).fit(sparse.csr_matrix(ROWS)).transform(sparse.csr_matrix(ROWS))
-    assert thin == pytest.approx(expected)
-    framed = clone(projection).set_output(transform="pandas")
-    table = framed.fit_transform(pd.DataFrame(ROWS, columns=list("abcdef")))
-    assert table.to_numpy() == pytest.approx(expected)
-    assert table.columns.tolist() == framed.get_feature_names_out().tolist()
-    assert table.shape == (50, 3)
-
-
 def test_public_pca_is_the_pca_of_the_public_data():
     pca = PCA(3).fit(PUBLIC)
     scores = pca.transform(ROWS)
@@ -75,7 +58,3 @@ def test_public_pca_is_the_pca_of_the_public_data():
     assert loose == pytest.approx(scores / np.sqrt(pca.explained_variance_))
     unit = PublicPCA(PUBLIC, 3, whiten=True, clip_norm=1e3).fit(PUBLIC).transform(PUBLIC) * 1e3
     assert unit.std(axis=0, ddof=1) == pytest.approx(np.ones(3))
-
-
-def test_random_projection_meets_scikit_learns_contract():
-    check_estimator(RandomProjection(2, 1), on_skip=None)

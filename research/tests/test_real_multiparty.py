@@ -5,7 +5,6 @@ import pytest
 
 from confrere import MultipartyClassifier
 from confrere.estimators import designed
-from confrere_research.as_printed.multiparty import PrintedMultiparty
 from confrere_research.loaders import load_mnist
 from confrere_research.projections import PublicPCA
 
@@ -51,9 +50,3 @@ def test_a_thousand_parties_learn_privately(digits, settings, at_a_tenth, at_one
     # twelve draws below the means of thirty (.924, .907, .917).
     assert accuracy(digits, seeds=12, epsilon=0.1, **settings) >= at_a_tenth
     assert accuracy(digits, epsilon=1.0, **settings) >= at_one
-
-
-def test_the_printed_sensitivities_leave_nothing(digits):
-    for method in ("soft", "vote", "weights"):
-        printed = {"kind": PrintedMultiparty, "method": method, "alpha": 1e-4}
-        assert accuracy(digits, epsilon=1.0, **printed) < 0.75

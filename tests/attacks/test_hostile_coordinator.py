@@ -315,24 +315,6 @@ def test_restored_files_are_noticed(there, tmp_path, monkeypatch, lost, code):
 class TestGrants:
     """An approval is the party's word; nobody else can say it."""
 
-    def test_it_says_what_will_be_asked(self, there):
-        approval = there.approval("a")
-        told = [(r.operation, r.step, r.epsilon, r.derived) for r in approval.requests]
-        assert told == [
-            ("size", 0, 0.0, ()),
-            ("objective", 0, 0.5, ("ridge",)),
-            ("objective", 1, 0.5, ("ridge", "centre")),
-        ]
-        fixed = approval.requests[1].values
-        assert fixed["neighbours"] == "replace-one"
-        assert fixed["cap"] == 0.5
-        assert fixed["frame"]["data_norm"] == 1.0
-
-    def test_it_survives_its_file(self, there, tmp_path):
-        approval = there.approval("a")
-        (tmp_path / "approval").write_bytes(approval.document(there.keys["a"]))
-        assert SignedApproval.load(tmp_path / "approval", there.public["a"]) == approval
-
     @pytest.mark.parametrize(
         ("old", "new"),
         [
@@ -382,10 +364,6 @@ class TestGrants:
     def test_what_is_no_grant_is_refused(self, there, content):
         with pytest.raises((ApprovalRefused, SignatureError)):
             SignedApproval.read(content, there.public["a"])
-
-    def test_a_missing_one_says_what_to_do(self, there, tmp_path):
-        with pytest.raises(ApprovalRefused, match="confrere approve"):
-            SignedApproval.load(tmp_path / "none", there.public["a"])
 
     def test_so_many_attempts_and_no_more(self, there):
         twice = {"attempts": 2, "epsilon": 2.0}

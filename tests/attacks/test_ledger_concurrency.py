@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from joblib import Parallel, delayed
 
 from confrere.errors import BudgetExceeded
 from confrere.kernel.guarantee import Guarantee
-from confrere.ledger import Ledger, default_ledger
+from confrere.ledger import Ledger
 
 CAP = 2.0
 FITTING = 20  # charges of 0.1
@@ -70,20 +69,6 @@ def check_spent_exactly(ledger, paid):
 def test_threads_sharing_a_handle(ledger):
     with ThreadPoolExecutor(8) as pool:
         paid = list(pool.map(lambda _: spend(ledger, 6), range(8)))
-    check_spent_exactly(ledger, paid)
-
-
-def test_threads_with_handles_of_their_own(ledger):
-    handles = [Ledger(ledger.path) for _ in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        paid = list(pool.map(lambda handle: spend(handle, 10), handles))
-    check_spent_exactly(ledger, paid)
-
-
-def test_joblib_workers(ledger):
-    # Workers of its own: those of another test may end, being idle, while these are given work.
-    workers = Parallel(n_jobs=2, backend="loky", idle_worker_timeout=3600)
-    paid = workers(delayed(spend)(ledger, 15) for _ in range(3))
     check_spent_exactly(ledger, paid)
 
 
@@ -157,19 +142,6 @@ def test_makers_of_the_same_file_make_one(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-@forks
-def test_forked_children_share_the_default_ledger(monkeypatch):
-    monkeypatch.delenv("CONFRERE_LEDGER", raising=False)
-    ledger = default_ledger()
-    account = "forked children"
-    ledger.open_account(account)
-    before = ledger.spent(account)
-    in_forked_children(
-        lambda _: default_ledger().charge(account, Guarantee(0.5), purpose="fit").row, 2
-    )
-    assert ledger.spent(account) == before + 1.0
-
-
 # One file, one cap, whatever the file is called by those who spend.
 TRIES = 6
 
@@ -195,20 +167,6 @@ def test_two_names_share_the_cap(tmp_path, link):
         first, second = made(tmp_path / str(number))
         link(first, second)
         check_shared([first, second])
-
-
-@forks
-def test_a_name_made_while_others_spend_shares_the_cap(tmp_path):
-    first, second = made(tmp_path)
-    own = Ledger(first)
-    own.charge("study", Guarantee(1.0), purpose="fit")
-    os.link(first, second)
-    other = Ledger(second)
-    other.charge("study", Guarantee(0.9), purpose="fit")
-    for ledger in (own, other):
-        with pytest.raises(BudgetExceeded):
-            ledger.charge("study", Guarantee(0.2), purpose="fit")
-    assert own.spent("study") == other.spent("study") == 1.9
 
 
 def _namespaces():

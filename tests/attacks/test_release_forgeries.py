@@ -569,20 +569,6 @@ def test_one_changed_byte_in_any_file_is_refused(world, received):
     assert load_release(received, require_signature_from={"main": world.public})
 
 
-def test_one_changed_byte_is_refused_without_signatures_too(received):
-    shutil.rmtree(received / "signatures")
-    for path in sorted(received.iterdir()):
-        whole = path.read_bytes()
-        for position in range(0, len(whole), max(1, len(whole) // 40)):
-            changed = bytearray(whole)
-            changed[position] ^= 0x01
-            path.write_bytes(changed)
-            with pytest.raises(InvalidRelease):
-                load_release(received)
-        path.write_bytes(whole)
-    assert load_release(received)
-
-
 @pytest.mark.parametrize("redone", [False, True])
 @pytest.mark.parametrize(
     "name", ["README.md", "SHA256SUMS", "card.json", "model.json", "model.npz"]
@@ -654,14 +640,6 @@ def test_a_link_is_refused_even_to_the_same_bytes(received, name):
     (received / name).symlink_to(aside)
     with pytest.raises(InvalidRelease, match="link"):
         load_release(received)
-
-
-def test_a_link_to_a_release_is_refused(received, tmp_path):
-    (tmp_path / "link").symlink_to(received)
-    with pytest.raises(InvalidRelease, match="not a folder"):
-        load_release(tmp_path / "link")
-    with pytest.raises(InvalidRelease, match="not there"):
-        load_release(tmp_path / "nowhere")
 
 
 def test_a_pipe_neither_passes_nor_blocks(received):

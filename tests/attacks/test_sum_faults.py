@@ -10,12 +10,11 @@ import pytest
 
 from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpaid
 from confrere.kernel.accountants import gaussian_delta
-from confrere.kernel.measurements import UNSOLVED, SecureSum
+from confrere.kernel.measurements import SecureSum
 from confrere.kernel.release import paying
 from confrere.methods import asking
 from confrere.methods.sums import GradientRounds, check_try
 from confrere.simulation import SeededSource
-from confrere.solver.descent import Descent
 from confrere_federation.parties import masks as masks_module
 from confrere_federation.parties import party as serving
 from confrere_federation.parties import requests
@@ -48,27 +47,6 @@ def test_a_party_gone_after_its_upload_is_in_that_sum_and_left_out_of_the_next(t
     assert set(outcome.sizes) == {"a", "b", "c"}
     assert [there.spent(name) for name in FOUR] == [1.0] * 4
     assert "d" in outcome.receipts, "it has paid for the sum that it was in"
-
-
-@pytest.mark.parametrize("failure", UNSOLVED)
-def test_a_party_that_cannot_solve_sends_the_centre_and_nobody_can_tell(
-    tmp_path, monkeypatch, failure
-):
-    """Staying away because of one's data would tell: what is sent has the same form."""
-    there = Summers(tmp_path)
-    real = Descent.solve
-
-    def fails(self, problem, tolerance):
-        if problem.rows.n == there.sizes["b"]:
-            raise failure("not solved")
-        return real(self, problem, tolerance)
-
-    monkeypatch.setattr(Descent, "solve", fails)
-    federation = there.federation()
-    outcome = there.learn(federation)
-    assert federation.left_out == {}
-    assert set(outcome.sizes) == set(FOUR)
-    assert [there.spent(name) for name in FOUR] == [1.0] * 4
 
 
 @pytest.mark.parametrize("length", [0, 2, 5000])

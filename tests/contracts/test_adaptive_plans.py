@@ -13,13 +13,10 @@ import pytest
 
 from confrere import AddRemove, Ledger, PrivateLogisticRegression, TransferClassifier
 from confrere.catalogue import CATALOGUE
-from confrere.data.frame import Frame
-from confrere.errors import CompositionError, ConfrereError
+from confrere.errors import ConfrereError
 from confrere.kernel.guarantee import exact
 from confrere.methods import PublicFacts
-from confrere.methods.allowance import allowance
-from confrere.methods.plan import plan_linear
-from confrere.methods.priors import CheckedPlan, Prior, plan_near
+from confrere.methods.priors import CheckedPlan
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere_federation.studies.running import Learning, cost_of
 from confrere_federation.studies.study_file import estimator_for, read_study
@@ -168,23 +165,6 @@ def test_a_source_that_does_not_hold_changes_no_law_on_an_account_without_delta(
         assert target.model_.facts.prior.factor < 0
         assert target.guarantee_.delta == 0.0
         assert target.model_.facts.sigma is None
-
-
-def test_a_fit_that_costs_more_than_was_promised_is_not_run():
-    """Half of the outcomes are Gaussian: a plan of that kind refuses them before a draw."""
-    frame = Frame(3)
-
-    def fit(left, belief):
-        return plan_linear(left.at(delta=DELTA if belief.factor < 0 else 0.0), frame)
-
-    plan = plan_near(Prior(np.array([2.0, 1.0, 0.0])), fit, allowance(1.0, 500, loss="logistic"))
-    assert plan.guarantee().delta == 0.0
-    for belief in plan.check.beliefs():
-        if belief.factor >= 0:
-            plan.fit(belief)
-            continue
-        with pytest.raises(CompositionError, match="more than was promised"):
-            plan.fit(belief)
 
 
 @pytest.fixture(scope="module")

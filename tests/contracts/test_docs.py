@@ -44,39 +44,6 @@ def test_relative_links_resolve(page):
         assert not anchor or anchor in anchors(place.read_text()), target
 
 
-#: What somebody of the field types into a search box, and whether the first page must have it.
-TERMS = {
-    "differential privacy": "README.md",
-    "differentially private logistic regression": "README.md",
-    "federated learning": "README.md",
-    "secure aggregation": "README.md",
-    "privacy budget": "README.md",
-    "hypothesis transfer": "README.md",
-    "K-norm mechanism": "README.md",
-    "threat model": "README.md",
-    "model card": "docs/glossary.md",
-    "FedAvg": "docs/glossary.md",
-    "PATE": "docs/glossary.md",
-    "objective perturbation": "docs/glossary.md",
-    "output perturbation": "docs/glossary.md",
-    "functional mechanism": "docs/glossary.md",
-    "linear spline": "docs/glossary.md",
-    "privacy unit": "docs/glossary.md",
-    "neighbouring relation": "docs/glossary.md",
-    "composition": "docs/glossary.md",
-    "sufficient statistic": "docs/glossary.md",
-    "stacking": "docs/glossary.md",
-}
-
-
-@pytest.mark.parametrize("term", TERMS)
-def test_the_fields_words_are_found(term):
-    place = ROOT / TERMS[term]
-    assert term.lower() in " ".join(place.read_text().lower().split())
-    pages = [page for page in PAGES if term.lower() in page.read_text().lower()]
-    assert len(pages) >= 2, pages
-
-
 def stable_names():
     """Return the names that the page of the API promises to keep, by the module they are in."""
     page = (ROOT / "docs" / "api.rst").read_text().split("The papers\n")[0]

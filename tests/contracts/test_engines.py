@@ -236,16 +236,6 @@ def test_a_ridge_for_each_column_or_group_over_both_engines(example, tmp_path, n
         )
 
 
-def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, tmp_path):
-    method = CATALOGUE["simcomb"]
-    _, finished = run_between(example, tmp_path / "there", method, seeded=False)
-    source, *targets = finished.made
-    assert source.name == "main"
-    for target in targets:
-        assert target.release.parties["source"] == source.release.receipt
-        assert target.release.parties["target"].hash == target.release.receipt.hash
-
-
 @pytest.mark.parametrize("trust", ["own noise", "sum"])
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_a_table_is_the_same_over_both_engines_and_signed(example, tmp_path, trust, relation):

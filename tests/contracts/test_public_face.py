@@ -49,13 +49,6 @@ def test_the_constructor_has_the_common_words_and_few_others(estimator):
     assert set(re.findall(r"^(\w+) : ", described, re.MULTILINE)) == set(parameters)
 
 
-def test_private_logistic_regression_has_thirteen_parameters():
-    assert {*inspect.signature(confrere.PrivateLogisticRegression).parameters} == {
-        *("epsilon", "schema", "budget", "delta", "prior", "alpha", "neighbours", "geometry"),
-        *("purpose", "engine", "classes", "data_norm", "random_state"),
-    }
-
-
 @pytest.mark.parametrize("name", RENAMED)
 def test_an_old_parameter_says_what_has_come_in_its_place(name):
     for make in (

@@ -75,22 +75,3 @@ def test_a_raised_limit_fails_however_many_commits_follow(house):
     assert len(history) == 4
     assert "of lines.audit is 9, and was 8" in ratchet.raised({"lines.audit": 9}, history)[0]
     assert ratchet.raised({"lines.audit": 8, "lines.release": 4, "lines.new": 7}, history) == []
-
-
-def test_a_shallow_clone_and_no_git_at_all_have_less_to_compare_with(house, tmp_path, monkeypatch):
-    git(house, "init", "-q")
-    for limit in (10, 9):
-        commit(house, audit=limit)
-    git(tmp_path, "clone", "-q", "--depth=1", f"file://{house}", "shallow")
-    assert len(ratchet.earlier(tmp_path / "shallow")) == 1
-    (tmp_path / "bare").mkdir()
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
-    assert ratchet.earlier(tmp_path / "bare") == []
-    monkeypatch.setenv("PATH", "")
-    assert ratchet.earlier(house) == []
-
-
-def test_limits_follow_what_has_fallen():
-    text = "[lines]\naudit = 10  # to 5\nkernel = 4000\n"
-    assert ratchet.lowered(text, {"lines.audit": 7}) == text.replace("10", "7")
-    assert ratchet.lowered(text, {"lines.audit": 12}) == text
