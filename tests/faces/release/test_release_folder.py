@@ -121,6 +121,12 @@ def test_nothing_is_overwritten_unasked(release, stack_release, tmp_path):
     assert list(tmp_path.iterdir()) == [folder]
 
 
+def test_a_key_and_a_name_go_together(release, tmp_path, key_pair):
+    for given in ({"sign_with": key_pair[0]}, {"party": "main"}):
+        with pytest.raises(InvalidParameter, match="go together"):
+            release.save(tmp_path / "out", **given)
+
+
 def test_only_a_release_is_ever_replaced(release, tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "thesis.tex").write_text("years")
