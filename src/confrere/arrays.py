@@ -24,13 +24,13 @@ def coordinates(point: NDArray[np.number]) -> Floats:
 
 @dataclass(frozen=True)
 class ClassRows:
-    """From rows of such coordinates back to matrices; of two classes they are vectors."""
+    """From rows of such coordinates back to matrices; of two classes, or none, they are vectors."""
 
     n_classes: int = 2
 
     def __call__(self, released: Floats) -> Floats:
         """Return one matrix, or vector, for every row."""
-        if self.n_classes == 2:
+        if self.n_classes <= 2:
             return released
         basis = sum_zero_basis(self.n_classes)
         return np.stack([basis @ each.reshape(self.n_classes - 1, -1) for each in released])
@@ -43,4 +43,4 @@ class ClassRows:
 
 def coordinate_rounding(reach: float, n_classes: int) -> float:
     """Bound what floats are off by in coordinates of something no longer than ``reach``."""
-    return 0.0 if n_classes == 2 else 4 * n_classes * 2.0**-52 * reach
+    return 0.0 if n_classes <= 2 else 4 * n_classes * 2.0**-52 * reach

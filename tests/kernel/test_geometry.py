@@ -284,7 +284,7 @@ def asked_by_others(name, shares=None):
     body = body_of(name)
     body = body if shares is None else Body(body.roots, body.groups, shares)
     return request_for(Weights(
-        frame=BodyFrame(body, 0.4, constant=False), epsilon=1.0, ridge=0.4, cap=0.5,
+        frame=BodyFrame(body, 0.4, constant=False), epsilon=1.0, ridge=0.4, loss=Logistic(0.5),
         alpha=0.0, neighbours="replace-one", declared=0,
     ))  # fmt: skip
 

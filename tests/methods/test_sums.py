@@ -7,9 +7,11 @@ import pytest
 from confrere import CollaborativeClassifier
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
+from confrere.kernel.losses import Logistic
 from confrere.methods import sums
 from confrere.methods.asking import Sizes, Told
 from confrere.methods.average import Averaging, Expansion
+from confrere.methods.plan import Target
 from confrere.methods.sums import GradientRounds, OneMessage
 from confrere.schema import Label, Number, PublicSchema
 
@@ -30,7 +32,7 @@ def rows(n, seed=0, n_features=2):
 @pytest.mark.parametrize("cap", [0.5, 1.0])
 @pytest.mark.parametrize("party", ["a", "b", "c"])
 def test_one_record_moves_a_message_by_the_same_whatever_the_size(cap, party):
-    plan = OneMessage(frame=frame(), epsilon=1.0, cap=cap)
+    plan = OneMessage(frame=frame(), epsilon=1.0, target=Target(Logistic(cap)))
     allowed = plan.mechanism(SIZES).sensitivity
     assert allowed == pytest.approx(2 * cap / plan.ridge(SIZES))
     largest = 0.0

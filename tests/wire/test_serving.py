@@ -7,6 +7,7 @@ import pytest
 from confrere.data.frame import Frame
 from confrere.errors import BudgetExceeded, InvalidParameter, OperationRefused
 from confrere.kernel.ledger import Origin
+from confrere.kernel.losses import Logistic
 from confrere.ledger import Ledger
 from confrere.methods.asking import Size
 from confrere.methods.average import Weights
@@ -17,7 +18,7 @@ from tests.world import each
 
 
 def release(epsilon=0.5, *, d=3, **changes):
-    settings = {"frame": Frame(d), "epsilon": epsilon, "ridge": 5.0, "cap": 0.5, "alpha": 0.0}
+    settings = {"frame": Frame(d), "epsilon": epsilon, "ridge": 5.0, "loss": Logistic(0.5)}
     settings |= {"neighbours": "replace-one", "declared": 0} | changes
     return request_for(Weights(**settings))
 

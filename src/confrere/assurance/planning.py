@@ -63,7 +63,7 @@ from confrere.methods.geometry import (
     exponent_of,
     kept_in_ball,
 )
-from confrere.methods.plan import plan_linear
+from confrere.methods.plan import Target, plan_linear
 from confrere.methods.sums import LabelContrast, OneMessage
 from confrere.methods.votes import (
     HalfWhite,
@@ -128,9 +128,8 @@ class Forecast(Shown):
         if self.parties == 1:
             allowed = allowance(self.epsilon, self.n_samples, delta=self.delta, loss=self.loss)
             return plan_linear(allowed, frame).mechanism.act
-        averaging = Averaging(
-            frame=frame, epsilon=self.epsilon, delta=self.delta, cap=LOSSES[self.loss].slope
-        )
+        loss = Target(LOSSES[self.loss])
+        averaging = Averaging(frame=frame, epsilon=self.epsilon, delta=self.delta, target=loss)
         sizes = Sizes({f"party {k}": self.n_samples for k in range(self.parties)})
         mechanism = averaging.asked(sizes).mechanism(self.n_samples)
         assert isinstance(mechanism, Objective)
@@ -450,7 +449,7 @@ def _sums(
     else:
         curvature = CURVATURE if schema is None else curvature_of(schema)
         how: dict[str, Any] = {"collusion_threshold": colluding, "curvature": curvature}
-        one = OneMessage(frame=made, epsilon=epsilon, cap=0.5, **how)
+        one = OneMessage(frame=made, epsilon=epsilon, **how)
         summed, size = one.mechanism(sizes), one.space.size
         rate = summed.rate * (summed.parts / summed.n_parties) ** 0.5
         seen = SEEN * sizes.total * one.curvature / size

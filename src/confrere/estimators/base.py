@@ -724,9 +724,8 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
             n_classes = n_classes or (2 if outcome is None else len(outcome.labels))
         if n_features is None:
             raise InvalidParameter("n_features must be given: there is no schema that says it.")
-        return PublicFacts(
-            n_samples=int(n_samples), n_features=n_features, n_classes=n_classes or 2
-        )
+        n_classes = 2 if n_classes is None else n_classes
+        return PublicFacts(n_samples=int(n_samples), n_features=n_features, n_classes=n_classes)
 
     def prepare(self, X: object, y: object) -> tuple[Plan[object], LabelledTable]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""

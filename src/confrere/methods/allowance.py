@@ -239,11 +239,13 @@ def ridge_for(
     The variance of the noise over prior variance times curvature, and at least ``floor`` over what
     pays for the noise: at 2 the Jacobian costs nothing, or next to nothing with a delta.
     """
+    if allowed.loss.tie.shared:
+        size = math.prod(allowed.loss.tie.shape(size))
     n_samples, budget, spread = allowed.records, share * allowed.budget, spread or size
     if n_samples < 1:
         raise InvalidData("X needs at least one row.")
     if alpha != "auto":
-        return max(n_samples * float(alpha), free_ridge(budget, floor))
+        return max(n_samples * float(alpha), free_ridge(budget, allowed.floor or floor))
     many = MANY_CLASSES if allowed.loss.n_classes > 2 and not allowed.delta else 1.0
     if allowed.delta:
         noise = noise or allowed.noise(size)

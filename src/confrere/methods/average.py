@@ -40,7 +40,7 @@ from confrere.kernel.measurements import (
 from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource
 from confrere.methods.allowance import (
-    LOG_ODDS,
+    LOSSES,
     SOLVER,
     Allowance,
     Alpha,
@@ -69,7 +69,15 @@ from confrere.methods.asking import (
     relation,
 )
 from confrere.methods.geometry import ExpectedArea, SchemaGeometry, expected_in
-from confrere.methods.plan import Coordinates, LabelledTable, Names, Plan, Term, linear_model
+from confrere.methods.plan import (
+    Coordinates,
+    LabelledTable,
+    Names,
+    Plan,
+    Target,
+    Term,
+    linear_model,
+)
 from confrere.methods.priors import (
     THEOREM,
     UNCHECKED,
@@ -100,10 +108,9 @@ class Collaboration(ABC):
     frame: Coordinates | SchemaGeometry  #: The public coordinates; a schema's are made by `at`
     epsilon: float  #: What each party spends in all
     delta: float = 0.0  #: With one the noise is Gaussian
-    n_classes: int = 2  #: More than two have the softmax loss
+    target: Target = Target(LOSSES["capped"])  # noqa: RUF009
     #: Ridge per record, or the public rule; 0 is the least that there can be
     alpha: Alpha = "auto"
-    cap: float = 0.5  #: Largest slope of the loss of two classes; 1 is the logistic loss
     #: Public coefficients to shrink towards, for rows as encoded; an array is a point in the
     #: coordinates, which `at` makes of them.
     prior: Prior | Floats | None = None
@@ -118,7 +125,11 @@ class Collaboration(ABC):
 
     @property
     def loss(self) -> Loss:
-        return loss_of(self.n_classes, self.cap)
+        return self.target.loss
+
+    @property
+    def n_classes(self) -> int:
+        return self.loss.n_classes
 
     @property
     def space(self) -> Coordinates:
@@ -127,8 +138,7 @@ class Collaboration(ABC):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        size = self.space.size
-        return (size,) if self.n_classes == 2 else (self.n_classes, size)
+        return self.loss.tie.shape(self.space.size)
 
     @property
     def centre(self) -> Floats | None:
@@ -136,9 +146,8 @@ class Collaboration(ABC):
         return self.prior
 
     def allowed(self, sizes: Sizes) -> Allowance:
-        return Allowance(
-            epsilon=self.epsilon, delta=self.delta, loss=self.loss, count=sizes.all_records
-        )
+        price = {"epsilon": self.epsilon, "delta": self.delta, "count": sizes.all_records}
+        return self.target.allowance(**price)
 
     def at(self, sizes: Sizes) -> Self:
         """Return the same in coordinates that are made for parties of these public sizes."""
@@ -148,9 +157,11 @@ class Collaboration(ABC):
         if isinstance(prior, Prior) and np.any(prior.coef):
             near = prior.near(self.belief)
         if isinstance(frame, SchemaGeometry):
-            frame = frame.frame(self.allowed(sizes), LOG_ODDS if near is None else near.variance)
-        point = prior.point(frame, self.belief) if isinstance(prior, Prior) else prior
-        return replace(self, frame=frame, prior=point, near=near)
+            known = self.allowed(sizes) if near is None else near
+            frame = frame.frame(self.allowed(sizes), known.variance)
+        if isinstance(prior, Prior):
+            prior = self.target.wide(prior.point(frame, self.belief))
+        return replace(self, frame=frame, prior=prior, near=near)
 
     @abstractmethod
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
@@ -218,7 +229,7 @@ class CollaborativePlan(Plan[Linear]):
             prior=made.prior,
             kept=None if shown is None else shown.kept,
         )
-        return linear_model(made.frame, made.weights, facts, names, self.protocol.loss)
+        return linear_model(made.frame, made.weights, facts, names, self.protocol.target)
 
     def terms(self, data: LabelledTable) -> list[Term]:
         return self.protocol.terms(self._parties(data), self.sizes)
@@ -252,7 +263,7 @@ class Weights(AskedOfRows):
     epsilon: float  #: What one answer may spend
     ridge: float  #: The smallest of a party's summed objective
     alpha: float = 0.0  #: Ridge per record: a party of n records has ``max(ridge, n alpha)``
-    cap: float = 1.0  #: Largest slope of the loss
+    loss: Loss = LOSSES["logistic"]
     delta: float = 0.0  #: What one answer may spend of it; with one the noise is Gaussian
     centre: Floats | None = None  #: Public point to shrink towards, in the coordinates
 
@@ -264,7 +275,7 @@ class Weights(AskedOfRows):
     def mechanism(self, n_samples: int) -> Objective | Point:
         ridge, count = self.ridge_for(n_samples), self.count(n_samples)
         price = {"epsilon": self.epsilon, "delta": self.delta}
-        allowed = Allowance(**price, loss=loss_of(self.n_classes, self.cap), count=count)
+        allowed = Allowance(**price, loss=self.loss, count=count)
         return allowed.objective(self.frame.bound, ridge, self.centre)
 
     def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
@@ -278,13 +289,10 @@ class NoisedMinimiser(Weights):
 
     def mechanism(self, n_samples: int) -> Point:
         return noised_minimiser(
-            epsilon=self.epsilon,
-            delta=self.delta,
             n_samples=self.count(n_samples),
             n_features=self.frame.size,
             ridge=self.ridge_for(n_samples),
-            loss=loss_of(self.n_classes, self.cap),
-            centre=self.centre,
+            **{name: getattr(self, name) for name in ("epsilon", "delta", "loss", "centre")},
         )
 
     def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
@@ -391,7 +399,7 @@ class Averaging(Collaboration):
         short = frame.norm == "l1"
         if self.alpha != "auto":
             alpha = float(self.alpha)
-            ridge = free_ridge(allowed.budget)
+            ridge = free_ridge(allowed.budget, allowed.floor or 2.0)
         elif isinstance(frame, BodyFrame):
             ridge = frame.ridge
         else:
@@ -407,17 +415,9 @@ class Averaging(Collaboration):
             # A party's own size is not public: the average of the counted ones stands for it.
             ridge, alpha = max(ridge, alpha * sizes.total / len(sizes.counts)), 0.0
         asked = Weights if self.perturb == "objective" else NoisedMinimiser
-        return asked(
-            frame=frame,
-            epsilon=allowed.epsilon,
-            ridge=ridge,
-            alpha=alpha,
-            cap=self.cap,
-            n_classes=self.n_classes,
-            delta=allowed.delta,
-            centre=centre,
-            **relation(sizes),
-        )
+        told = relation(sizes) | {"epsilon": allowed.epsilon, "delta": allowed.delta}
+        told |= {"loss": self.loss, "n_classes": self.n_classes, "centre": centre}
+        return asked(frame=frame, ridge=ridge, alpha=alpha, **told)
 
     def asked(self, sizes: Sizes) -> Weights:
         return self.request(sizes, self.centre)
@@ -484,7 +484,7 @@ class Averaging(Collaboration):
         return self.after(check, check.before)
 
     def shown(self, sizes: Sizes) -> ExpectedArea | None:
-        if isinstance(self.frame, BodyFrame) or self.n_classes > 2:
+        if isinstance(self.frame, BodyFrame) or self.n_classes != 2:
             return None
         epsilon = self.epsilon / self.rounds / math.sqrt(alike(sizes.counts.values()))
         return expected_in(self.frame, self.allowed(sizes).at(epsilon=epsilon, delta=0.0))
@@ -632,13 +632,8 @@ class Expansion(Collaboration):
     """Every party releases the coefficients of its expanded loss once; their sum is minimised."""
 
     def asked(self, sizes: Sizes) -> ExpandedLoss:
-        return ExpandedLoss(
-            frame=self.space,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_classes=self.n_classes,
-            **relation(sizes),
-        )
+        told = relation(sizes) | {"epsilon": self.epsilon, "delta": self.delta}
+        return ExpandedLoss(frame=self.space, n_classes=self.n_classes, **told)
 
     def ridge(self, sizes: Sizes) -> float:
         frame, size = self.space, self.space.size

@@ -23,7 +23,7 @@ from confrere.data.features import Form
 from confrere.data.frame import Clipping, Frame, GroupRows
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.losses import Logistic
+from confrere.kernel.losses import Logistic, loss_of
 from confrere.kernel.measurements import Columns, Objective
 from confrere.kernel.norms import L2, Ball, HiddenSize, Norm
 from confrere.methods import stacks
@@ -39,7 +39,6 @@ from confrere.methods.allowance import (
     LossName,
     Near,
     alike,
-    allowance,
     column_ridges,
     objective,
     ridge_for,
@@ -191,11 +190,11 @@ class Settings:
         count: int | HiddenSize = n_samples
         if isinstance(self.neighbours, AddRemove):
             count = HiddenSize(int(self.neighbours.n_samples))
-        if self.target is not None:
-            told = ("loss", "variance", "curvature", "floor")
-            made = {name: getattr(self.target, name) for name in told}
-            return Allowance(epsilon=self.epsilon, delta=self.delta, count=count, **made)
-        return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
+        price = {"epsilon": self.epsilon, "delta": self.delta, "count": count}
+        return self.learned(n_classes).allowance(**price, cap=LOSSES[self.loss].slope)
+
+    def learned(self, n_classes: int) -> Target:
+        return self.target or Target(LOSSES[self.loss] if n_classes == 2 else loss_of(n_classes))
 
     def encoder(
         self, n_samples: int | None = None, sizes: Collection[int] = ()
@@ -363,7 +362,8 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
             frame, ridge = framed(own, own.variance)
             if np.any(level):
                 levels = [frame.weights(None, float(one)) for one in np.atleast_1d(level)]
-                point = np.array(levels) if own.loss.n_scores > 1 else levels[0]
+                point = np.array(levels) if own.loss.n_classes > 2 else levels[0]
+                point = asked.learned(facts.n_classes).wide(point)
         else:
             frame, ridge = framed(own, prior.variance_at(belief))
             point, near = prior.point(frame, belief), prior.near(belief)
@@ -382,7 +382,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
             kept=None if shown is None else shown.kept,
             known=known,
             instead=best if enough else None,
-            target=asked.target,
+            target=asked.learned(facts.n_classes),
         )
 
     if asked.sources and asked.eta is None:  # all of epsilon is the fit's
@@ -474,6 +474,7 @@ _DESIGNS: dict[str, Callable[[Settings, PublicFacts, SchemaEncoder | None], Mode
     "plr": _linear,
     "linear": _linear,
     "poisson": _linear,
+    "survival": _linear,
     "transfer": _linear,
     "pst-s": _sample_stack,
     "pst-f": _feature_stack,
@@ -648,28 +649,21 @@ def design_protocol(
     checked = checks and prior is not None and prior.deviation > 0
     if prior is None and np.any(level):
         prior = Prior(np.zeros((np.size(level), n_features)), level)
-    common: dict[str, Any] = {
-        "frame": space,
-        "epsilon": asked.epsilon,
-        "delta": asked.delta,
-        "n_classes": n_classes,
-        "alpha": asked.ridge,
-        "cap": LOSSES[asked.loss].slope if n_classes == 2 else 1.0,
-        "prior": prior,
-    }
+    target = asked.learned(n_classes)
+    common: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "alpha": asked.ridge}
+    common |= {"frame": space, "target": target, "prior": prior}
     if method == "ofaa":
         return Expansion(**common)
     if method == "sums":
         rate = special.expit(np.asarray(level, np.float64))
-        spread = float(rate * (1 - rate)) if n_classes == 2 else 1 / n_classes
-        common |= {
-            "collusion_threshold": asked.collusion_threshold,
-            "max_retries": asked.max_retries,
-        }
+        spread = float(rate * (1 - rate)) if n_classes == 2 else 1 / max(1, n_classes)
+        common |= {name: getattr(asked, name) for name in ("collusion_threshold", "max_retries")}
         if shaped is not None and asked.contrasts(n_classes):
             return LabelContrast(**common, encoder=shaped, checked=asked.prior_check)
+        # Of times as many events as are expected.
+        bent = target.curvature or min(1.0, math.exp(target.level))
         common |= {
-            "curvature": min(0.2, 0.88 * spread),
+            "curvature": min(0.2, 0.88 * spread) if n_classes else bent,
             "second_moments": None if encoder is None else encoder.mean_squares(),
         }
         if not asked.delta:
@@ -677,10 +671,5 @@ def design_protocol(
         return GradientRounds(**common, rounds=0 if asked.rounds == 1 else asked.rounds)
     if method == "average" and shaped is not None and asked.geometry == "auto":
         common["delta"] = 0.0  # which bought nothing there
-    return Averaging(
-        **common,
-        rounds=asked.rounds,
-        combine=asked.combine,
-        perturb="output" if method == "laplace" else "objective",
-        checked=checked,
-    )
+    common |= {"rounds": asked.rounds, "combine": asked.combine, "checked": checked}
+    return Averaging(**common, perturb="output" if method == "laplace" else "objective")

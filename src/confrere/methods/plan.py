@@ -18,7 +18,7 @@ from confrere.kernel.losses import Loss
 from confrere.kernel.measurements import Objective
 from confrere.kernel.norms import Body
 from confrere.kernel.streams import RandomSource
-from confrere.methods.allowance import Allowance, Alpha, Near, ridge_for
+from confrere.methods.allowance import LOG_ODDS, Allowance, Alpha, Near, ridge_for
 from confrere.methods.geometry import ExpectedArea, coordinate_variance
 from confrere.model import Facts, Linear, Link, Model
 from confrere.solver.row_blocks import Engine
@@ -161,20 +161,34 @@ class ModelPlan(Plan[Model]):
         return self.assemble(self.release(data, source), data.names)
 
 
-@dataclass(frozen=True)
-class Target:
-    """An outcome that is no class, as public facts say it."""
-
-    loss: Loss
-    level: float  #: The score of somebody of whom nothing is known
-    variance: float  #: Of people's scores around it
-    curvature: float  #: Of a record, in the mean
-    floor: float  #: Over epsilon the least summed ridge, at which the Jacobian costs little
-    link: Link  #: From scores to what is predicted
-
-
 #: Of a ball, or of the body that a schema declares.
 Coordinates = Frame | BodyFrame
+_SCORES = Link()
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is learned, as public facts say it: classes, or an outcome that is none."""
+
+    loss: Loss
+    level: float = 0.0  #: The score of somebody of whom nothing is known
+    floor: float | None = None  #: Over epsilon the least ridge, at which the Jacobian costs little
+    link: Link = _SCORES  #: From scores to what is predicted
+    variance: float = LOG_ODDS  #: Of people's scores around the level
+    curvature: float | None = None  #: Of a record in the mean, where ridges follow from it
+
+    def allowance(self, **price: Any) -> Allowance:
+        """Return what a fit of it may spend."""
+        told = ("loss", "variance", "curvature", "floor")
+        return Allowance(**{name: getattr(self, name) for name in told} | price)
+
+    def wide(self, point: Floats, parts: int = 1) -> Floats:
+        """Return weights of one vector; where its last number is several, ``parts`` share it."""
+        return point
+
+    def read(self, frame: Coordinates, weights: Floats) -> tuple[Floats, Floats, Link]:
+        """Return what released weights say: coefficients, intercept, and from scores on."""
+        return *coefficients(frame.coefficients, weights), self.link
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +196,13 @@ class LinearPlan(ModelPlan):
     frame: Coordinates  #: The public coordinates
     mechanism: Objective  #: Noise, ridge and price
     public_samples: int  #: The number of records that everyone may know
+    target: Target  #: What is predicted
     sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
     #: What its area is expected to be, by public facts; of two classes
     expected: ExpectedArea | None = None
     kept: float | None = None  #: Share of the signal that records are expected to show
     known: float = 0.0  #: Share of the signal that a source keeps by itself
     instead: Any = None
-    target: Target | None = None  #: Where no class is predicted
 
     @property
     def priced(self) -> Objective:
@@ -217,9 +231,7 @@ class LinearPlan(ModelPlan):
         return {"weights": weights}
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
-        loss = self.mechanism.loss
-        link = None if self.target is None else self.target.link
-        return linear_model(self.frame, released["weights"], self.facts(), names, loss, link)
+        return linear_model(self.frame, released["weights"], self.facts(), names, self.target)
 
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         act = self.mechanism.act
@@ -252,19 +264,14 @@ ENOUGH = 0.55
 
 
 def linear_model(
-    frame: Coordinates,
-    weights: Floats,
-    facts: Facts,
-    names: Names,
-    loss: Loss,
-    link: Link | None = None,
+    frame: Coordinates, weights: Floats, facts: Facts, names: Names, target: Target
 ) -> Linear:
+    loss, (coef, intercept, link) = target.loss, target.read(frame, weights)
     own = loss.n_classes == 2 and (facts.kept is None or facts.kept >= ENOUGH)
-    coef, intercept = coefficients(frame.coefficients, weights)
     name = "capped" if loss.slope < 1 else "logistic" if loss.n_classes == 2 else "softmax"
     name = name if loss.n_classes else loss.known_as()
     facts = replace(facts, loss=name, **frame.learned_with())
-    link = link or Link(loss.slope if own else 1.0)
+    link = Link(loss.slope if own else 1.0) if loss.n_classes else link
     return Linear(coef=coef, intercept=intercept, facts=facts, link=link, **vars(names))
 
 
@@ -293,4 +300,5 @@ def plan_linear(
         ridge = frame.ridge  # its own
     else:
         ridge = ridge_for(allowed, norm.size, alpha, near=near, floor=ridge_floor)
-    return LinearPlan(frame, allowed.objective(norm, ridge, prior), allowed.records)
+    made = allowed.objective(norm, ridge, prior)
+    return LinearPlan(frame, made, allowed.records, Target(allowed.loss))

@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.frame import BodyFrame, WholeRows
 from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Labels, loss_of
+from confrere.kernel.losses import Labels
 from confrere.kernel.measurements import (
     Picked,
     SecureSum,
@@ -55,11 +55,11 @@ from confrere.methods.geometry import (
 )
 from confrere.methods.priors import CHECK_ERROR, STEIN, UNCHECKED, Prior, believed, check_share
 from confrere.model import PriorFacts
-from confrere.solver.descent import residual
 from confrere.solver.quadratic import roundings, row_products
 
-#: Ridge of one message: this times weights over epsilon, for all records together.
-_ONE_MESSAGE = 0.9
+#: Ridge of one message: this times weights over epsilon, for all records together; and of numbers
+#: so much of their curvature, at least.
+_ONE_MESSAGE, _UNDONE = 0.9, 0.25
 
 #: How many rounds there are where less than so much of the signal survives, and where more does.
 _ROUNDS, _CLEAR = (5, 20), 0.85
@@ -122,12 +122,18 @@ class Sums(Tries, Collaboration):
 
     @property
     def slope(self) -> float:
-        return self.cap if self.n_classes == 2 else math.sqrt(2)
+        """The length of one record's gradient at most."""
+        return min(self.loss.slope, self.loss.reach)
+
+    @property
+    def spread(self) -> float:
+        """The variance of scores beforehand; of log odds what rules here were chosen with."""
+        return 1.0 if self.n_classes else self.target.variance
 
     @cached_property
     def squares(self) -> Floats:
         """Public mean squares of the frame's coordinates, the constant's included."""
-        return self.space.mean_squares(self.second_moments)
+        return self.target.wide(self.space.mean_squares(self.second_moments), self.loss.n_scores)
 
     @abstractmethod
     def mechanism(self, sizes: Sizes) -> SecureSum:
@@ -138,7 +144,7 @@ class Sums(Tries, Collaboration):
         said: dict[str, Any] = {
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "size": self.space.size * (self.n_classes - 1),
+            "size": len(coordinates(np.zeros(self.shape))),
             "sensitivity": self.allowed(sizes).changed * move,
             "neighbours": sizes.neighbours,
         }
@@ -183,23 +189,21 @@ class OneMessage(OneSum):
     def ridge(self, sizes: Sizes) -> float:
         if self.alpha != "auto":
             return sizes.total * float(self.alpha)
-        return _ONE_MESSAGE * self.space.size / self.epsilon
+        rule = _ONE_MESSAGE * self.shape[-1] / self.epsilon
+        if self.n_classes:
+            return rule
+        # In numbers' own units, and no lower than shrinks them by less than can be undone.
+        curved = sizes.total * self.curvature * float(np.mean(self.squares))
+        return max(rule * 2 * self.slope / math.sqrt(self.spread), _UNDONE * curved)
 
     def tolerance(self, sizes: Sizes) -> float:
         """Return a bound on the gradient that every party can certify, from public sizes."""
         ridge, told = self.ridge(sizes), sizes.counts.values()
-        smallest = max(
-            smallest_tolerance(
-                largest_count(sizes.count(n)),
-                self.space.size,
-                ridge=ridge * n / sizes.total,
-                linear_norm=0.0,
-                centre_norm=float(np.linalg.norm(self.centre)),
-                loss=loss_of(self.n_classes),
-            )
-            for n in {max(told), min(told)}
-        )
-        return max(_TOLERANCE, 2 * smallest)
+        far, size = float(np.linalg.norm(self.centre)), self.space.size
+        least = partial(smallest_tolerance, centre_norm=far, d=size, loss=self.loss)
+        each = {n: largest_count(sizes.count(n)) for n in (max(told), min(told))}
+        smallest = (least(most, ridge=ridge * n / sizes.total) for n, most in each.items())
+        return max(_TOLERANCE, 2 * max(smallest))
 
     def mechanism(self, sizes: Sizes) -> SecureSum:
         ridge = self.ridge(sizes)
@@ -209,8 +213,7 @@ class OneMessage(OneSum):
 
     def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None = None) -> Floats:
         share = (sizes.part if sizes.hidden else len(y)) / sizes.total
-        loss, ridge = loss_of(self.n_classes, self.cap), self.ridge(sizes) * share
-        asked = problem(X, y, loss, ridge, centre=self.centre)
+        asked = problem(X, y, self.loss, self.ridge(sizes) * share, centre=self.centre)
         # A party that stays away because of its data would tell: unsolved, it sends the centre.
         solved = certified(SOLVER, asked, self.tolerance(sizes)).reshape(self.centre.shape)
         return coordinates(share * (solved - self.centre))
@@ -222,7 +225,7 @@ class OneMessage(OneSum):
         curved = sizes.total * self.curvature * self.squares
         kept = np.maximum(curved, _SMALLEST) / (curved + self.ridge(sizes))
         noise = self.mechanism(sizes).deviation ** 2
-        factor = kept / (kept**2 + noise / _OWN_VARIANCE)
+        factor = kept / (kept**2 + noise / (_OWN_VARIANCE * self.spread))
         return self.centre + factor * as_weights(released, self.n_classes), None
 
 
@@ -249,31 +252,34 @@ class GradientRounds(Sums):
 
     def mechanism(self, sizes: Sizes) -> SecureSum:
         largest = self._most(sizes)
-        # A sum of n terms of size at most one, in floats, is off by that many roundings of n.
-        error = 4.0 * largest * roundings(largest) * float(np.finfo(np.float64).eps)
+        # A sum of n terms of size at most one, in floats, is off by that many roundings of n; of
+        # terms that are sums themselves and a hair longer, by more.
+        apart, longest = (1, 1.0) if self.n_classes else (self.loss.n_scores, 2 * self.slope)
+        error = 4.0 * max(1.0, longest) * largest * float(np.finfo(np.float64).eps)
+        error *= roundings(apart * largest)
         error += coordinate_rounding(self.slope * largest, self.n_classes)
         return self._sum(sizes, self.slope, largest=self.slope * largest + error, error=error)
 
     def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None = None) -> Floats:
         assert weights is not None
+        tie = self.loss.tie
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.nan_to_num(X @ weights.T, nan=0.0, posinf=_HIGHEST, neginf=-_HIGHEST)
-        if self.n_classes == 2:
-            return -row_products(X, y * residual(y * found, self.cap))
-        errors = special.softmax(found, axis=1)
-        errors[np.arange(len(y)), np.asarray(y, dtype=np.intp)] -= 1
-        return coordinates(row_products(errors, X))
+            found = X @ tie.spread(weights.reshape(1, -1)).T
+            found = np.nan_to_num(found, nan=0.0, posinf=_HIGHEST, neginf=-_HIGHEST)
+            pulls = row_products(self.loss.residuals(found.T[None], y)[0].T, X)
+        return coordinates(tie.gathered(pulls)[0].reshape(self.shape))
 
     def ridge(self, sizes: Sizes) -> Floats:
         """Return the best ridge of every weight, of all records together: ``1/(mu^2 h v)``."""
-        size = self.space.size
+        size = self.shape[-1]
         if self.alpha != "auto":
             return np.full(size, sizes.total * float(self.alpha))
         mechanism = self.mechanism(sizes)
         mu = math.sqrt(mechanism.releases) * mechanism.rate
-        known = mu**2 * sizes.total * self.curvature
+        known = mu**2 * sizes.total * self.curvature * self.spread
         own = 1 / (known * np.maximum(self.squares, _SMALLEST) * _OWN_VARIANCE)
-        return np.maximum(max(_LEAST_RIDGE / mu, size / (known * _PRIOR_VARIANCE)), own)
+        least = _LEAST_RIDGE / (mu * math.sqrt(self.spread))
+        return np.maximum(max(least, size / (known * _PRIOR_VARIANCE)), own)
 
     def steps(self, sizes: Sizes | Sequence[str]) -> Protocol[Combined]:
         plan = self.among(sizes)

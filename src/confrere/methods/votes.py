@@ -64,7 +64,7 @@ from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
 from confrere.methods.allowance import SOLVER, Alpha, problem
 from confrere.methods.asking import MANY, Ask, Asked, Protocol, Told, Tries, drive, party_codes
-from confrere.methods.plan import LabelledTable, Names, Plan, Term, linear_model
+from confrere.methods.plan import LabelledTable, Names, Plan, Target, Term, linear_model
 from confrere.model import Facts, Linear
 from confrere.views import progress_bar
 
@@ -1281,7 +1281,8 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
             alpha=float(released.alpha),
             n_auxiliary=None if auxiliary is None else len(auxiliary),
         )
-        return linear_model(frame, released.weights, facts, names, loss_of(len(names.classes)))
+        target = Target(loss_of(len(names.classes)))
+        return linear_model(frame, released.weights, facts, names, target)
 
     def terms(self, data: Parties) -> list[Term]:
         if self.local is not None:

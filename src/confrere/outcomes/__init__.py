@@ -9,8 +9,10 @@ from confrere.outcomes.kinds import Count, Quantity
 from confrere.outcomes.losses import Huber, LogCosh, Poisson
 from confrere.outcomes.regression import PrivateLinearRegression, PrivatePoissonRegression
 from confrere.outcomes.times import TimeToEvent
+from confrere.outcomes.together import CollaborativeRegression
 
 __all__ = [
+    "CollaborativeRegression",
     "Count",
     "Huber",
     "LogCosh",

@@ -129,17 +129,17 @@ class Quantity(NumberOutcome, Outcome):
         self,
         *,
         width: float | Literal["auto"] = "auto",  # In units of the outcome
-        robust: str = "log-cosh",
+        loss: str = "log-cosh",
         **_: Container,
     ) -> Target:
         spread = 2 / BOUNDS_APART if self.sd is None else self.sd / self._half
         c = WIDTH * spread if width == "auto" else float(width) / self._half
-        loss: Loss = (Huber if robust == "huber" else LogCosh)(c)
+        made: Loss = (Huber if loss == "huber" else LogCosh)(c)
         low, high = self.bounds
         link = Response(slope=self._half, shift=self._middle, low=low, high=high)
         level = 0.0 if self.mean is None else (self.mean - self._middle) / self._half
-        floor = FLOOR_OF_HUBER if robust == "huber" else FLOOR
-        return Target(loss, level, AT_ENDS * spread**2, CURVATURE, floor, link)
+        floor = FLOOR_OF_HUBER if loss == "huber" else FLOOR
+        return Target(made, level, floor, link, AT_ENDS * spread**2, CURVATURE)
 
 
 @final
@@ -216,4 +216,4 @@ class Count(NumberOutcome, Outcome):
         link = Response(exponential=True, low=0.0, high=self.most)
         # At its floor the Jacobian is free, or costs a seventh of epsilon if a cap is that high.
         floor = top * max(1 / JACOBIAN if 2 * top > self.most else 0.0, 2 * self.most / top)
-        return Target(loss, math.log(typical), LOG_MEANS, seen, floor, link)
+        return Target(loss, math.log(typical), floor, link, LOG_MEANS, seen)

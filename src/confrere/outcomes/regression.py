@@ -33,6 +33,7 @@ from confrere.methods.design import Settings
 from confrere.methods.geometry import GeometryName
 from confrere.methods.plan import PublicFacts
 from confrere.outcomes.kinds import Count, Quantity
+from confrere.outcomes.times import TimeToEvent
 
 _WIDTH = "'auto' or a finite number above 0"
 #: A width, or a cap, of a loss.
@@ -43,7 +44,7 @@ Pair = Annotated[Sequence[float], numbers("two numbers", -np.finfo(float).max, s
 
 @estimator
 class Regressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
-    """A private linear model of a number.
+    """A private linear model of a number, or of times.
 
     Parameters
     ----------
@@ -65,35 +66,35 @@ class Regressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     alpha: Ridges = "auto"
     neighbours: Relation = "replace-one"
-    geometry: GeometryName = "auto"
     engine: RowEngine = None
     data_norm: Bound = 1.0
 
-    #: What of it says how the outcome is learned, and the outcome where no schema says it.
-    _told: ClassVar[tuple[str, ...]]
-    _outcomes: ClassVar[type[Quantity | Count]]
+    _outcomes: ClassVar[tuple[type[Outcome], ...]]
 
     @property
     def _undeclared(self) -> Quantity | Count:
-        raise NotImplementedError
+        """The outcome where no schema says it."""
+        raise InvalidParameter("schema must say the outcome: a quantity, a count or a time.")
 
     @property
-    def _outcome(self) -> Quantity | Count:
+    def _outcome(self) -> Quantity | Count | TimeToEvent:
         """What is learned, as the schema or else parameters declare it."""
         schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
         outcome: Outcome | None = None if schema is None else schema.outcome
         if outcome is None:
             return self._undeclared
         if not isinstance(outcome, self._outcomes):
-            kind = self._outcomes.__name__
-            raise InvalidParameter(f"schema: its outcome must be {kind}(column, ...) here.")
-        return outcome
+            kinds = " or ".join(kind.__name__ for kind in self._outcomes)
+            raise InvalidParameter(f"schema: its outcome must be {kinds}(column, ...) here.")
+        return outcome  # type: ignore[return-value]
 
     @override
     def _asked(self, *, opened: bool = True) -> Settings:
-        settings = {name: getattr(self, name) for name in self._told}
-        given = {"target": self._outcome.target(**settings), **self._values(Settings)}
-        return Settings(kind=self._kind, **given)
+        asked = super()._asked(opened=opened)
+        told = {
+            name: getattr(self, name) for name in ("width", "cap", "loss") if hasattr(self, name)
+        }
+        return replace(asked, target=self._outcome.target(share=asked.intercept_scale**2, **told))
 
     @override
     def _sizes(self, n_samples: object, *columns: int | None) -> PublicFacts:
@@ -162,23 +163,18 @@ class PrivateLinearRegression(Regressor):
     1-DP per record (replace-one)
     """
 
+    geometry: GeometryName = "auto"
     bounds: Pair = (-1.0, 1.0)
     width: Width = "auto"
     loss: Literal["log-cosh", "huber"] = "log-cosh"
 
     _kind = "linear"
-    _outcomes = Quantity
+    _outcomes = (Quantity,)
 
     @property
     def _undeclared(self) -> Quantity | Count:
         low, high = self.bounds
         return Quantity("y", bounds=(float(low), float(high)))
-
-    @override
-    def _asked(self, *, opened: bool = True) -> Settings:
-        target = self._outcome.target(width=self.width, robust=self.loss)
-        given = {k: v for k, v in self._values(Settings).items() if k != "loss"}
-        return Settings(kind=self._kind, **{"target": target, **given})
 
     def score(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of variance that is explained (R2); looks at the outcomes, unpaid."""
@@ -205,20 +201,16 @@ class PrivatePoissonRegression(Regressor):
     :Proof: docs/proofs/counts.md
     """
 
+    geometry: GeometryName = "auto"
     most: Bound = 10.0
     cap: Width = "auto"
 
     _kind = "poisson"
-    _outcomes = Count
+    _outcomes = (Count,)
 
     @property
     def _undeclared(self) -> Quantity | Count:
         return Count("y", most=float(self.most))
-
-    @override
-    def _asked(self, *, opened: bool = True) -> Settings:
-        target = self._outcome.target(cap=self.cap)
-        return Settings(kind=self._kind, **{"target": target, **self._values(Settings)})
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()

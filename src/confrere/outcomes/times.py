@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +24,12 @@ from confrere.data.cells import (
     refuse,
 )
 from confrere.data.features import Outcome, Real, Share, Values
+from confrere.errors import InvalidParameter
+from confrere.methods.geometry import JACOBIAN
+from confrere.methods.plan import Coordinates, Target
 from confrere.model.models import Link, numbers
 from confrere.model.strict_json import wrong
-from confrere.outcomes.pieces import FIRST
+from confrere.outcomes.pieces import FIRST, PiecewiseExponential
 
 
 @final
@@ -90,6 +94,17 @@ class TimeToEvent(Outcome):
     def column_of(self, table: Container) -> Any:
         return declared_columns(table, self.columns)
 
+    def target(
+        self, *, cap: float | Literal["auto"] = "auto", share: float = 0.16, **_: Container
+    ) -> Target:
+        """Return what is learned of it: experts are asked by no check, and lines are read."""
+        if len(self.pieces) < 2:
+            raise InvalidParameter("schema: its TimeToEvent must have several pieces here.")
+        rate = 0.5 if self.base_rate is None else self.base_rate
+        loss = PiecewiseExponential(self.pieces, share, 1.0 if cap == "auto" else float(cap))
+        # Expected events bend a loss up to the cap: that is what the Jacobian of a person costs.
+        return Lifetimes(loss, math.log(-math.log1p(-rate)), loss.cap / JACOBIAN, variance=1.0)
+
 
 @dataclass(frozen=True)
 class Hazards(Link):
@@ -122,3 +137,26 @@ class Hazards(Link):
     def probabilities(self, u: Floats) -> Floats:
         # Of an event before the last piece ends.
         return np.asarray(-np.expm1(-np.exp(np.minimum(u, 700.0))))
+
+
+@dataclass(frozen=True)
+class Lifetimes(Target):
+    """Where the last weight is one level per piece of time."""
+
+    @override
+    def wide(self, point: Floats, parts: int = 1) -> Floats:
+        return np.append(point[:-1], np.full(self.loss.n_scores, point[-1] / parts))
+
+    @override
+    def read(self, frame: Coordinates, weights: Floats) -> tuple[Floats, Floats, Link]:
+        loss = self.loss
+        assert isinstance(loss, PiecewiseExponential)
+        coef, _ = frame.coefficients(weights[: -loss.n_scores + 1])
+        none = np.zeros(frame.n_features)
+        each = [frame.coefficients(np.append(none, one)) for one in weights[-loss.n_scores :]]
+        levels = np.array([level for _, level in each])
+        # The logarithm of the hazard of all pieces together, and how it is spread over them.
+        hazards = np.diff([0.0, *loss.ends]) / loss.ends[-1] * np.exp(levels - levels.max())
+        parts = np.cumsum(hazards) / hazards.sum()
+        level = np.array([levels.max() + math.log(hazards.sum())])
+        return coef[None], level, Hazards(ends=loss.ends, parts=tuple(parts.tolist()))
