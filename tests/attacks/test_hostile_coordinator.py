@@ -87,14 +87,14 @@ CHANGES = {
     "a ridge a millionth off": lambda p: with_values(p, ridge=p.values["ridge"] * (1 + 1e-6)),
     "a huge ridge": lambda p: with_values(p, ridge=1e9),
     "a ridge that follows n": lambda p: with_values(p, alpha=1e-6),
-    "another cap": lambda p: with_values(p, cap=1.0),
+    "another cap": lambda p: with_values(p, loss={"cap": 1.0}),
     "a calibration": lambda p: with_values(p, calibration="printed"),
     "another frame": lambda p: with_values(p, frame=Frame(COLUMNS, data_norm=2.0).facts()),
     "no constant": lambda p: with_values(p, frame=Frame(COLUMNS, constant=0.0).facts()),
     "other scales": lambda p: with_arrays(p, feature_scale=np.array([1.0, 0.0, 0.0])),
     "a centre of its own": lambda p: with_arrays(p, centre=np.full(COLUMNS + 1, 3.0)),
     "a field more": lambda p: with_values(p, debug=True),
-    "a field less": lambda p: Payload({k: v for k, v in p.values.items() if k != "cap"}),
+    "a field less": lambda p: Payload({k: v for k, v in p.values.items() if k != "ridge"}),
 }
 
 

@@ -452,7 +452,7 @@ check: the fit spends everything | the fit after a check spends the whole epsilo
     simcomb | price | "option": "check"
 check: classes | the check of three classes pays for one of two records
     simcomb | ratio | "option": "check", "classes": 3
-    methods.priors:PriorCheck.sensitivity | if self.neighbours is Neighbours.ADD_REMOVE else | if self.neighbours is Neighbours.ADD_REMOVE or self.rates is not None else
+    methods.priors:PriorCheck.sensitivity | if self.neighbours is Neighbours.ADD_REMOVE else | if self.neighbours is Neighbours.ADD_REMOVE or self.prior.several else
 output step: L2 for L1 | the output step reckons with lengths where its noise is of a sum
     plr | theorem
     kernel.norms:LatticeStep.scale | move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size | move = 2 * self.radius / self.spacing + math.sqrt(self.size)

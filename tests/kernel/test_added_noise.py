@@ -15,6 +15,7 @@ from confrere.kernel.measurements import ROUNDING_SHARE
 from confrere.kernel.norms import Gaussian
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser
+from confrere.methods.plan import Target
 from confrere.methods.sums import GradientRounds, LabelContrast, OneMessage
 from confrere.methods.votes import PartyBudget, noised_average
 
@@ -107,9 +108,9 @@ SIZES = Sizes({"a": 1, "b": 1})
 @pytest.mark.parametrize("kind", [OneMessage, GradientRounds])
 def test_a_record_moves_a_sum_by_the_sensitivity_at_most(kind, n_classes):
     """Random and opposed records of one party: what it adds to the sum never moves further."""
-    cap = 0.5 if n_classes == 2 else 1.0
+    loss = loss_of(n_classes, 0.5)
     more = {"delta": 1e-6} if kind is GradientRounds else {"alpha": 0.5}
-    plan = kind(frame=Frame(2, constant=0.0), epsilon=1.0, n_classes=n_classes, cap=cap, **more)
+    plan = kind(frame=Frame(2, constant=0.0), epsilon=1.0, target=Target(loss), **more)
     limit = plan.mechanism(SIZES).sensitivity
     rng = np.random.default_rng(0)
     labels = [-1.0, 1.0] if n_classes == 2 else list(range(n_classes))

@@ -160,8 +160,10 @@ class Organisations:
 
     def ask(self, name, operation, payload, *, step=0, evidence=(), key=None, **changes):
         """Send one question by hand and return the code, or the reply's bytes."""
-        facts = {"run": self.run, "study": STUDY} | changes
-        question = Question(operation=operation, payload=payload, step=step, **facts)
+        facts = {"run": self.run, "study": STUDY, "operation": operation, "step": step}
+        question = Question(payload=payload, **facts)
+        for field, value in changes.items():  # unchecked, as whoever writes bytes by hand
+            object.__setattr__(question, field, value)
         reply = self.sessions[name].handle(question.sign(key or self.coordinator, evidence))
         return code_of(reply)
 
