@@ -31,7 +31,13 @@ KINDS = {
 
 
 def question(centre=None, declared=1000, kind=Weights, **changes):
-    settings = {"frame": Frame(20), "epsilon": 0.5, "ridge": 10.0, "loss": loss_of(2, 0.5), "alpha": 0.0}
+    settings = {
+        "frame": Frame(20),
+        "epsilon": 0.5,
+        "ridge": 10.0,
+        "loss": loss_of(2, 0.5),
+        "alpha": 0.0,
+    }
     return request_for(
         kind(
             **settings
