@@ -20,6 +20,7 @@ from confrere_federation.parties.messages import (
 from confrere_federation.parties.requests import request_for
 from tests.attacks.test_hostile_coordinator import PLAN, up_to
 from tests.wire.signed_run import STUDY, Organisations, code_of
+from tests.world import each
 
 #: Refused before anything is spent, whatever the bytes.
 HARMLESS = ("InvalidMessage", "InvalidParameter", "OperationRefused:")
@@ -88,7 +89,9 @@ def test_100000_mutated_messages(tmp_path):
     check(*fuzz(tmp_path, 100_000, seed=2))
 
 
-@pytest.mark.parametrize("change", [{"step": True}, {"run": "a b"}, {"more": 1}, {"study": ""}])
+@pytest.mark.parametrize(
+    "change", each(step=(True,), run=("a b",), more=(1,), study=("",), roster=("everyone",))
+)
 def test_a_question_that_is_none(change):
     told = {"run": "r", "study": "s", "operation": "size", "step": 0, "roster": None, "request": {}}
     Question.decode(Payload(told).encode())
