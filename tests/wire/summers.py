@@ -15,7 +15,6 @@ from tests.wire.signed_run import COLUMNS, Loopback, Organisations
 FOUR = ("a", "b", "c", "d")
 ONE = OneMessage(frame=Frame(COLUMNS), epsilon=1.0)
 ROUNDS = GradientRounds(frame=Frame(COLUMNS), epsilon=1.0, delta=1e-6, rounds=3, max_retries=2)
-PLANS = {"one message": ONE, "rounds": ROUNDS}
 
 
 class Summers(Organisations):

@@ -1,12 +1,10 @@
 """The answer file: claimed once, answered once, never changed."""
 
-import stat
 from base64 import b64encode
 
 import pytest
 
 from confrere.errors import FederationError, OperationRefused
-from confrere.ledger import Ledger
 from confrere_federation.parties.answers import Answers, Key
 
 KEY = Key("run", "objective", 0)
@@ -92,19 +90,3 @@ def test_what_a_kill_left_of_a_row_is_no_row(answers, tmp_path):
         left = Answers(tmp_path / f"cut{cut}")
         assert claim(left).answer is None
         assert left.keep(KEY, b"second") == b"second"
-
-
-def test_the_file_is_its_owners_alone(answers):
-    assert stat.S_IMODE(answers.path.stat().st_mode) == 0o600
-    assert [p.name for p in answers.path.parent.iterdir()] == ["clinic.answers"]
-
-
-def test_other_files_are_refused(tmp_path):
-    (tmp_path / "text").write_text("hello " * 1000)
-    (tmp_path / "empty").touch()
-    Ledger(tmp_path / "ledger")
-    for name in ("text", "empty", "ledger"):
-        with pytest.raises(FederationError):
-            Answers(tmp_path / name)
-    with pytest.raises(FederationError):
-        Answers(tmp_path / "nowhere" / "file")

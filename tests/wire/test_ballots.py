@@ -57,21 +57,6 @@ def parties(n_classes=2):
     ]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_classes):
-    local, labels = parties(n_classes), CODES if n_classes > 2 else Y
-    asked = plan(**settings, n_classes=n_classes)
-    elected = poll(LocalFederation(local), asked, random_state=7)
-    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=np.unique(labels).tolist())
-    designed(model, **settings).fit(X, labels, party=OWNER, auxiliary=AUXILIARY)
-    coef, intercept = coefficients(elected.plan.frame.coefficients, elected.released.weights)
-    np.testing.assert_array_equal(coef, model.coef_)
-    np.testing.assert_array_equal(intercept, model.intercept_)
-    assert elected.released.alpha == model.alpha_
-    assert elected.left_out == {}
-
-
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_an_absent_party_is_what_a_faulty_one_is(settings):
     broken = X.copy()

@@ -11,7 +11,7 @@ from confrere.ledger import Ledger
 from confrere.methods.design import AddRemove
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere_federation.parties.cohort import CohortProtocol
-from confrere_federation.parties.federation import LocalFederation, dry_run
+from confrere_federation.parties.federation import LocalFederation
 from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
 from confrere_federation.parties.requests import RawRows, request_for
 
@@ -44,28 +44,6 @@ def federation(neighbours):
             LocalParty(name, np.zeros((3_000, 1)), SCHEMA.label(table), books, 7, raw=raw)
         )
     return LocalFederation(parties, on_error="raise"), parties
-
-
-@trusts
-@relations
-def test_what_all_count_together_is_what_one_table_holds(trust, told):
-    study = CohortProtocol(EPSILON, SCHEMA, trust=trust, **told)
-    relation = Neighbours.ADD_REMOVE if told else Neighbours.REPLACE_ONE
-    asked, parties = federation(relation)
-    table = asked.run_protocol(study.steps("pqr"))
-    everyone = pd.concat([people(seed) for seed in range(3)])
-    found = {(e.site, e.group, e.column, e.statistic): e for e in table.estimates_}
-    mean = found["all", "all", "age", "mean"]
-    assert mean.low <= everyone["age"].mean() <= mean.high
-    assert ("q", "all", "age", "mean") in found or trust == "sum"
-    assert table.schema_.outcome.base_rate == pytest.approx(0.2, abs=0.02)
-    for one in parties:
-        (entry,) = one.books.ledger.entries()
-        assert (entry.guarantee.epsilon, entry.guarantee.neighbours) == (EPSILON, relation)
-    sized = ["size"] if trust == "sum" and not told else []
-    steps = dry_run(study.steps, "pqr", "5" * 64)["p"]
-    named = "cohort_of_all" if trust == "sum" else "cohort"
-    assert [one.operation for one in steps] == [*sized, named]
 
 
 @trusts

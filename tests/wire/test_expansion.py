@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from confrere.assurance.audit.densities import densities
 from confrere.methods.average import joint_move, noised_coefficients, worst_angle
-from confrere.simulation import SeededSource
-from confrere.solver.quadratic import unpack
 
 
 def coefficients(X, y):
@@ -39,21 +36,3 @@ def test_rows_inside_the_ball_lose_no_more_than_those_on_it():
         moves = share * np.linalg.norm(X - Z, axis=1) / 2
         moves += (1 - share) * np.linalg.norm(squares, axis=(1, 2)) / np.sqrt(2)
         assert 0.97 * joint_move(share) < moves.max() <= joint_move(share)
-
-
-def test_the_noise_has_the_law_of_the_proof():
-    d, epsilon, share = 3, 0.8, 0.25
-    mechanism = noised_coefficients(epsilon=epsilon, n_samples=4, n_features=d, linear_share=share)
-    X, y = np.eye(4, d) / 2, np.array([1.0, -1.0, 1.0, 1.0])
-    v, M = coefficients(X, y)
-    source = SeededSource(5)
-    drawn = list(zip(*mechanism.sample((X, y), source, 3000), strict=True))
-    for noise, dimension, rate in [
-        ([np.linalg.norm(a - v) for a, _ in drawn], d, 0.999 * epsilon * share / joint_move(share)),
-        (
-            [np.linalg.norm(unpack(b, d) - M) for _, b in drawn],
-            d * (d + 1) // 2,
-            0.999 * epsilon * (1 - share) * 8 / np.sqrt(2) / joint_move(share),
-        ),
-    ]:
-        assert stats.kstest(noise, stats.gamma(dimension, scale=1 / rate).cdf).pvalue > 1e-4

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -18,18 +17,17 @@ import pytest
 from confrere.catalogue import CATALOGUE
 from confrere.errors import EngineFailed
 from confrere.ledger import Ledger
-from confrere.release import load_rehearsal, load_release
+from confrere.release import load_rehearsal
 from confrere_federation.engines.flare_site import ADMIN, check_site, project_files, switch
 from confrere_federation.progress import read_progress
 from confrere_federation.studies.running import make_approval
 from confrere_federation.studies.study_file import TABLE1, Home, read_local
 from tests.contracts.test_doors import card_of
 from tests.contracts.test_engines import PARTIES, make_example, run_between, run_here, set_up
-from tests.wire.deployment import _rows, free_ports
+from tests.wire.deployment import free_ports
 from tests.wire.homes import DATASET, moved_home
 
 HOST = "localhost"
-RUNS, KILLS, ROUNDS = 3, 20, 20
 OWN = "local/resources.json"
 SWITCHES = {
     "class_allow_list": (OWN, {"class_allow_list": ["*"]}),
@@ -271,70 +269,6 @@ class TestOnFlare:
         for name in PARTIES:
             assert state_of(folder, name) == "released"
             assert len(entries_of(folder, name)) == 1
-
-    @pytest.mark.parametrize("run", range(RUNS))
-    @pytest.mark.timeout(3600)
-    def test_killed_at_random_moments(self, example, tmp_path, consortium, run):
-        """Sixty kills in all: of what answers for a party, of what asks, of a site's FLARE job.
-
-        A party is started again by its site; for the others the job is submitted again.
-        """
-        chance, folder = random.Random(run), tmp_path / "by-flare"
-        told = {"seeded": False, "named": f'name = "average"\nrounds = {ROUNDS}'}
-        study = set_up(example, folder, CATALOGUE["average"], "flare", **told)
-        job = consortium.deal_out(study, folder)
-        sites, seen = folder / "sites", {name: {} for name in PARTIES}
-
-        def answers(name):
-            rows = _rows(
-                Path(f"{home_of(folder, name).ledger_of(DATASET)}.{name}.answers"), "answered"
-            )
-            return {tuple(row["key"]): row["answer"] for row in rows}
-
-        def moment():
-            return sum(len(answers(name)) for name in PARTIES)
-
-        number, moments = consortium.say("submit_job", str(job)), len(PARTIES) * (1 + ROUNDS)
-        for due in sorted(chance.randrange(moments - 3) for _ in range(KILLS)):
-            while moment() < due:
-                assert not consortium.status(number).startswith("FAILED"), consortium.logs()
-                time.sleep(0.2)
-            time.sleep(chance.uniform(0, 1))
-            kind, name = chance.choice(["party", "asks", "job"]), chance.choice(PARTIES)
-            site = HOST if kind == "asks" else name
-            words = {
-                "party": ["confrere_federation.commands.party"],
-                "asks": ["confrere.cli"],
-                "job": ["nvflare.private.fed.app.client.worker_process"],
-            }[kind]
-            while not (found := consortium.processes(site, *words)):
-                time.sleep(0.2)
-            for process in found[:1]:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            print(f"run {run} | {kind:<6} {site:<9} | after {moment()} answers", flush=True)  # noqa: T201
-            for party in PARTIES:
-                seen[party] |= answers(party)
-            if kind != "party":
-                if kind == "job":
-                    consortium.say("abort_job", number)
-                consortium.wait(number)
-                number = consortium.say("submit_job", str(job))
-        consortium.wait(number)
-        if consortium.status(number) != "FINISHED:COMPLETED":
-            assert consortium.ended(job, 3) == "FINISHED:COMPLETED"
-        keys = {name: study.party(name).key for name in PARTIES}
-        place = sites / HOST / f"confrere-out/{study.id}/{study.id}"
-        release = load_release(place, require_signature_from=keys)
-        for name in PARTIES:
-            entries = entries_of(folder, name)
-            assert [entry.state for entry in entries] == ["released"] * ROUNDS
-            assert sum(entry.guarantee.epsilon for entry in entries) == pytest.approx(1.0)
-            assert len(answers(name)) == 1 + ROUNDS
-            assert seen[name].items() <= answers(name).items()  # what was given has not changed
-            place = home_of(folder, name).studies / "study"
-            had = load_release(place / f"confrere-out/{study.id}/{study.id}")
-            assert had.release_id == release.release_id
 
     @pytest.mark.parametrize("change", [foreign_class, foreign_code])
     def test_a_job_with_others_code_is_refused(self, example, tmp_path, consortium, change):

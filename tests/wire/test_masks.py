@@ -64,17 +64,6 @@ def test_without_one_party_the_others_sum_is_hidden():
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("change", [{"run": "other"}, {"attempt": 1}])
-def test_two_sums_never_share_a_mask(change):
-    nothing = np.zeros((4, 100), dtype=np.uint64)
-    first = hidden(keys(), nothing)
-    second = hidden(keys(), nothing, replace(CONTEXT, **change))
-    again = hidden(keys(), nothing)
-    for one, two, three in zip(first, second, again, strict=True):
-        assert not np.any(one == two)
-        assert not np.any(one == three)  # not even the same context in a new attempt at it
-
-
 def test_a_key_agrees_once_and_masks_hide_once():
     made = keys()
     announced = roster(made)
@@ -84,15 +73,6 @@ def test_a_key_agrees_once_and_masks_hide_once():
     masks.hide(vectors()[0])
     with pytest.raises(OperationRefused, match="already"):
         masks.hide(vectors()[0])
-
-
-def test_rosters_that_differ_between_parties_do_not_cancel():
-    made, given = keys(), np.zeros((4, 50), dtype=np.uint64)
-    short = roster(made)[:3]
-    whole = roster(made)
-    uploads = [agree(made[n], short).hide(given[0]) for n in "ab"]
-    uploads.append(agree(made["c"], whole).hide(given[0]))
-    assert np.count_nonzero(add_masked(uploads)) == 50
 
 
 def forged(name):

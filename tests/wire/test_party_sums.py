@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from confrere.errors import QuorumMissed
 from confrere.methods.votes import Voting
-from confrere_federation.parties.federation import LocalFederation
-from confrere_federation.parties.messages import PartyError
 from confrere_federation.parties.party import LocalParty
 from confrere_federation.parties.requests import request_for
 from tests.wire.conftest import loose_books
-from tests.wire.rounds import poll
 from tests.wire.test_ballots import AUXILIARY, FRAME, D, M, N, parties
 
 SETTINGS = [
@@ -49,18 +45,3 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
     assert all(part.shape == (mechanism.size,) for part in parts)
     assert all(float(np.abs(part).max()) <= mechanism.largest for part in parts)
     assert mechanism.sensitivity == summand.sensitivity
-
-
-def test_who_is_not_ready_is_left_out_and_counts_as_split():
-    class Without(LocalFederation):
-        def _asked(self, asked):
-            answers = dict(super()._asked(asked))
-            return answers | ({"p3": PartyError("Timeout")} if asked.label == "ready" else {})
-
-    local = parties()
-    outcome = poll(Without(local), plan(quorum=0.6))
-    assert set(outcome.left_out) == {"p3"}
-    assert "p3" not in outcome.receipts
-    assert [one.books.ledger.spent("test") for one in local] == [1.0] * 3 + [0.0] + [1.0] * 5
-    with pytest.raises(QuorumMissed):
-        poll(Without(parties()), plan(quorum=1.0))

@@ -48,30 +48,6 @@ def test_what_is_encoded_is_read_back(payload):
         assert read.arrays[name].tobytes() == array.tobytes()
 
 
-def test_the_form_does_not_depend_on_order_or_layout():
-    a = np.arange(6.0).reshape(2, 3)
-    first = Payload({"b": 1, "a": [1.5, None]}, {"x": a, "y": np.array([True])})
-    second = Payload({"a": [1.5, None], "b": 1}, {"y": np.array([True]), "x": np.asfortranarray(a)})
-    assert first.encode() == second.encode()
-    assert (
-        first.encode()
-        == Payload({"b": 1, "a": [1.5, None]}, {"x": a.astype(">f8"), "y": [True]}).encode()
-    )
-    assert hash(first) == hash(second)
-    assert first != Payload({"b": 1, "a": [1.5, None]}, {"x": a + 1, "y": [True]})
-
-
-def test_nothing_in_a_payload_can_be_changed():
-    source = np.zeros(3)
-    payload = Payload({"a": 1}, {"x": source})
-    source[0] = 7
-    assert payload.arrays["x"][0] == 0
-    with pytest.raises(ValueError, match="read-only"):
-        payload.arrays["x"][0] = 1
-    with pytest.raises(TypeError):
-        payload.values["a"] = 2
-
-
 @pytest.mark.parametrize(
     "values",
     [

@@ -31,7 +31,7 @@ from confrere_federation.kits import (
     show_kit,
 )
 from confrere_federation.parties.party import SignedApproval
-from confrere_federation.studies.running import cost_of, make_approval, open_account
+from confrere_federation.studies.running import make_approval
 from confrere_federation.studies.study_file import gather_locals, open_home, read_local, read_study
 from confrere_federation.studies.template import write_template
 
@@ -417,57 +417,3 @@ def test_no_kit_says_for_a_party_whom_it_trusts(work):
     policy = work / "main" / "policy.toml"
     policy.write_text(f'trust = "1 of 3"\n{policy.read_text()}')
     read_local(local).policy.check(study, "main")
-
-
-class TestTheSecondStudy:
-    """It used to want a new folder, hence an empty ledger: 2.5 were paid under a cap of 2."""
-
-    @pytest.fixture
-    def second(self, work, monkeypatch):
-        """A second study of the same data, which calls them otherwise and costs more."""
-        text = (work / "study" / "study.toml").read_text()
-        for old, new in {
-            "diabetes-2026": "diabetes-2027",
-            "checkups-2010": "checkups-2011",
-            "epsilon = 1.0  ": "epsilon = 1.5  ",
-        }.items():
-            assert old in text
-            text = text.replace(old, new)
-        key = read_private_key(work / "coordinator.key")
-        make_kits(text.encode(), _requests(work), key, work / "next", host="10.0.0.1", port=8443)
-        policy = work / "main" / "policy.toml"
-        told = policy.read_text().replace("lifetime_epsilon = 3.0", "lifetime_epsilon = 2.0")
-        policy.write_text(told.replace("max_epsilon_per_run = 1.0", "max_epsilon_per_run = 2.0"))
-        return work / "next" / "main.kit"
-
-    def test_is_opened_into_the_same_home_and_adds_up(self, work, second, monkeypatch):
-        _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
-        local = read_local(first / "local.toml")
-        study = read_study(first / "study.toml")
-        ledger = open_account(study.party("main"), local, cost_of(study))
-        ledger.charge("main/checkups-2010", cost_of(study), purpose="the first study")
-        _, place = open_kit(second, work / "main", _own(work))
-        assert read_local(place / "local.toml").ledger_path == local.ledger_path
-        monkeypatch.chdir(place)
-        result = CliRunner().invoke(app, ["approve", "study.toml", "--yes"])
-        assert result.exit_code == 4, result.output
-        assert "1 left under lifetime_epsilon" in " ".join(result.output.split())
-        assert not (place / "approval.json").exists()
-
-    def test_in_a_new_folder_with_the_same_keys_and_a_copy_is_refused(
-        self, work, second, monkeypatch
-    ):
-        _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
-        study = read_study(first / "study.toml")
-        open_account(study.party("main"), read_local(first / "local.toml"), cost_of(study))
-        shutil.copytree(work / "main" / "keys", work / "main-2" / "keys")
-        table = next(iter(open_home(work / "main").datasets().values())).data_path
-        shutil.copy(table, work / "copy.csv")
-        open_home(work / "main-2").add("checkups-2011", work / "copy.csv", None)
-        shutil.copy(work / "main" / "policy.toml", work / "main-2")
-        _, place = open_kit(second, work / "main-2", _own(work))
-        monkeypatch.chdir(place)
-        result = CliRunner().invoke(app, ["approve", "study.toml", "--yes"])
-        assert result.exit_code == 5, result.output
-        assert "counted in another ledger already" in " ".join(result.output.split())
-        assert not (place / "approval.json").exists()

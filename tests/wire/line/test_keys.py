@@ -1,6 +1,5 @@
 """Keys and certificates: made once, readable by their owner, vouching for nobody else."""
 
-import stat
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,35 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from confrere.errors import InvalidParameter
-from confrere_federation.engines.keys import (
-    make_authority,
-    make_node_key,
-    read_certificate,
-    read_node_key,
-)
-
-
-def test_a_server_s_certificate_vouches_for_its_names_and_for_nobody_else(tmp_path):
-    made = make_authority(tmp_path / "keys", ["127.0.0.1", "hub.example"])
-    server = read_certificate(made.certificate)
-    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["hub.example"]
-    assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
-    assert stat.S_IMODE(made.server_key.stat().st_mode) == 0o600
-    assert sorted(p.name for p in (tmp_path / "keys").iterdir()) == ["ca.pem", "server.key"]
-
-
-def test_a_node_key_has_a_certificate_of_its_own_making(tmp_path):
-    certificate = make_node_key(tmp_path / "node")
-    assert certificate == tmp_path / "node.pem"
-    found = read_certificate(certificate)
-    key = read_node_key(tmp_path / "node")
-    assert found.public_key() == key.key.public_key()
-    assert stat.S_IMODE((tmp_path / "node").stat().st_mode) == 0o600
-    assert b"PRIVATE KEY" in key.private_pem()
-    make_authority(tmp_path / "keys", ["localhost"])
-    with pytest.raises(InvalidParameter, match=r"ca\.pem"):
-        read_certificate(tmp_path / "node")
+from confrere_federation.engines.keys import make_node_key, read_certificate, read_node_key
 
 
 def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path):

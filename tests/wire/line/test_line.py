@@ -116,17 +116,6 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("parts", WRONG.values(), ids=WRONG)
-def test_other_parts_are_refused(parts):
-    incoming = line._Incoming()
-    *before, last = parts
-    for part in before:
-        assert incoming.add(part) is None
-    with pytest.raises(line._Wrong):
-        incoming.add(last)
-    assert len(incoming.held) <= MAX_MESSAGE + WHOLE
-
-
 # A party that has a certificate, and is hostile.
 
 

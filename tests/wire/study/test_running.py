@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidData, QuorumMissed, SchemaMismatch, StudyError
-from confrere.kernel.measurements import Objective
+from confrere.errors import InvalidData, SchemaMismatch, StudyError
 from confrere.ledger import Ledger
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
@@ -62,25 +61,6 @@ def test_a_size_that_no_model_has_is_the_party_s_own_fault(edit, size):
     assert found == PartyError("InvalidReply:size" if size == 1 else "InvalidReply:shape")
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_a_failure_after_the_charge_stays_charged(edit, folder, monkeypatch, error):
-    study, locals_, plan = ready(edit())
-    runner = prepare(study, plan, locals_)
-
-    def fail(self, *args, **kwargs):
-        assert len(entries(folder, "branch-1")) == 1, "noise before the price"
-        raise error
-
-    monkeypatch.setattr(Objective, "sample", fail)
-    with pytest.raises(error):
-        runner.run()
-    (entry,) = entries(folder, "branch-1")
-    # Whoever stopped the process may let it go on; what failed is not tried again.
-    stopped = error is KeyboardInterrupt
-    assert (entry.state, entry.code) == (("open", None) if stopped else ("failed", "RuntimeError"))
-    assert not entries(folder, "branch-2"), "nobody pays for a run that ended before it was asked"
-
-
 def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(edit, folder):
     path = edit(name='name = "simcomb"')
     study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
@@ -93,16 +73,6 @@ def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(e
     with pytest.raises(SchemaMismatch, match="the schemas differ"):
         prepare(study, plan, here, {"main": source.release})
     assert not here["branch-1"].ledger_path.exists()
-
-
-def test_a_quorum_may_go_ahead_without_everyone(edit, folder):
-    two = [folder / "local" / f"{name}.toml" for name in ("main", "branch-1")]
-    study, locals_, plan = ready(edit(), paths=two)
-    with pytest.raises(QuorumMissed, match="branch-2"):
-        prepare(study, plan, locals_)
-    study, locals_, plan = ready(edit(quorum="quorum = 0.6"), paths=two)
-    (made,) = prepare(study, plan, locals_).run()
-    assert set(made.receipts) == {"main", "branch-1"}
 
 
 def test_a_party_that_nothing_caps_is_refused_unless_it_is_said(edit, folder):

@@ -18,7 +18,7 @@ from confrere.errors import (
     StudyRefused,
 )
 from confrere.ledger import ChargeApproval, Ledger
-from confrere.release import Approval, Utility, load_release, read_private_key, verify_release
+from confrere.release import Approval, Utility, read_private_key
 from confrere.release.release import release_files
 from confrere.trust import Trust
 from confrere_federation.dashboard.facts import study_facts
@@ -29,8 +29,6 @@ from confrere_federation.studies import running
 from confrere_federation.studies.running import (
     CoordinatorSession,
     approve_study,
-    changed_facts,
-    earlier_approvals,
     make_approval,
     make_plan,
     party_session,
@@ -289,25 +287,6 @@ def approve(place, party="main", **more):
     return approve_study(study, locals_[party], **(files | WORDS | more))
 
 
-def test_words_reach_ledger_and_card_and_are_verified(place):
-    finished = coordinator(place, agreed(place, approve)).run()
-    folder = finished.folders["diabetes-2026"]
-    card = load_release(folder).card
-    assert card.justification == WORDS["justification"]
-    assert {(one.name, one.reason) for one in card.approvals} == {(WORDS["name"], WORDS["reason"])}
-    assert sorted(one.role.split()[-1] for one in card.approvals) == sorted(
-        f"{name}/checkups-2010" for name in NAMES
-    )
-    ledger = Ledger(place / "local" / "main.ledger")
-    (entry,) = ledger.entries()
-    assert entry.approval is not None
-    assert (entry.approval.name, entry.approval.justification) == (
-        WORDS["name"],
-        WORDS["justification"],
-    )
-    verify_release(folder, ledgers=[ledger])
-
-
 def test_a_card_is_not_spoilt_by_a_hostile_party_s_words(place):
     sessions = agreed(place, approve)
     books = sessions["branch-2"]._local.books
@@ -315,34 +294,6 @@ def test_a_card_is_not_spoilt_by_a_hostile_party_s_words(place):
     object.__setattr__(said, "reason", "the data are anonymous")
     with pytest.raises(QuorumMissed, match="InvalidReply:receipt"):
         coordinator(place, sessions).run()
-
-
-def test_one_study_is_approved_once_and_the_next_version_puts_it_aside(place):
-    first = approve(place, approval=place / "approval.json")
-    before = (place / "study.toml").read_bytes()
-    with pytest.raises(StudyError, match="there already"):
-        approve(place, approval=place / "approval.json")
-    (place / "study.toml").write_bytes(
-        before.replace(b"epsilon = 1.0   ", b"epsilon = 0.5   ").replace(b'"bmi', b'"BMI')
-    )
-    second = approve(place, approval=place / "approval.json", reason="the second version")
-    key = (place / "local/main.key.pub").read_text()
-    found = list(earlier_approvals(place, key))
-    assert [one for one, _ in found] == [second, first]
-    assert found[1][1] == before
-    assert changed_facts(before, (place / "study.toml").read_bytes()) == [
-        ("method.epsilon", 1.0, 0.5)
-    ]
-
-
-@pytest.mark.parametrize("word", ["name", "reason", "justification"])
-@pytest.mark.parametrize("text", ["", "two\nlines", "all is anonymous"])
-def test_words_that_a_card_cannot_hold_are_refused_before_anything_is_spent(place, word, text):
-    if (word, text) == ("justification", ""):
-        return  # nothing said: the study's own
-    with pytest.raises(StudyError, match=f"^{word}: "):
-        approve(place, **{word: text})
-    assert not (place / "main.approval").exists()
 
 
 # A no stops: after an approval, between two questions, before a signature; until a new yes.

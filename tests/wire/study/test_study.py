@@ -3,20 +3,17 @@
 What they say is in tests/contracts/test_bad_inputs.py.
 """
 
-import hashlib
 import os
 import re
 from importlib.resources import files
 
 import pytest
 
-from confrere.catalogue import CATALOGUE
 from confrere.errors import StudyError
 from confrere.release import generate_key
 from confrere_federation.studies.study_file import study_from_bytes
 
 TEMPLATE = files("confrere_federation.studies").joinpath("templates", "study.toml").read_text()
-STUDIED = [n for n, m in CATALOGUE.items() if m.shape in ("alone", "transfer", "together")]
 
 
 def read(text):
@@ -26,21 +23,6 @@ def read(text):
 def changed(old, new):
     assert old in TEMPLATE
     return TEMPLATE.replace(old, new)
-
-
-def test_the_template_is_a_valid_study_and_its_hash_is_of_its_bytes():
-    study = read(TEMPLATE)
-    assert (study.id, study.method.name, study.epsilon) == ("diabetes-2026", "average", 1.0)
-    assert [party.cap.epsilon for party in study.parties] == [3.0, 2.0, 2.0]
-    assert study.sha256 == hashlib.sha256(TEMPLATE.encode()).hexdigest()
-    assert not study.simulated
-
-
-@pytest.mark.parametrize("name", STUDIED)
-def test_every_method_of_the_catalogue_has_a_study(name):
-    study = read(changed('name = "average"', f'name = "{name}"'))
-    assert study.method.name == name
-    assert study.encoder.weighted == (name not in ("pst-f", "pst-h"))
 
 
 def test_a_party_s_key_is_a_line_and_no_file_of_this_machine(tmp_path):
