@@ -33,6 +33,7 @@ from confrere.kernel.measurements import SecureSum
 from confrere.methods.asking import colluders_of
 from confrere.planning import choose
 from confrere.simulation import SeededSource
+from confrere_federation.parties.answers import Key
 from confrere_federation.parties.masks import Masking, SumContext
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems.hospitals import states_as_hospitals
@@ -180,16 +181,16 @@ def costs() -> list[dict[str, Any]]:
             largest=100.0,
         )
         digest = hashlib.sha256(b"benchmark").hexdigest()
-        context = SumContext(study=digest, run="r", attempt=0, question=digest)
+        context = SumContext(study=digest, question=digest, key=Key("r", "sum", 0))
         own = {f"p{k}": Ed25519PrivateKey.generate() for k in range(parties)}
         public = {name: key.public_key() for name, key in own.items()}
         made = {name: Masking(name, key, public) for name, key in own.items()}
-        roster = [one.ready("sum", context) for one in made.values()]
+        roster = {name: one.ready(context) for name, one in made.items()}
         times: dict[str, list[float]] = {"keys": [], "noise": [], "masks": []}
         for name in list(own)[:5]:
             began = time.process_time()
-            Masking(name, own[name], public).ready("sum", context)
-            masks = made[name].agree("sum", context, roster, fewest=parties, most=parties)
+            Masking(name, own[name], public).ready(context)
+            masks = made[name].agree(context, roster, fewest=parties, most=parties)
             times["keys"].append(time.process_time() - began)
             began = time.process_time()
             (upload,) = mechanism.share.sample(np.zeros(size), SeededSource(0))
@@ -197,7 +198,7 @@ def costs() -> list[dict[str, Any]]:
             began = time.process_time()
             masks.hide(upload)
             times["masks"].append(time.process_time() - began)
-        told = sum(len(one.party) + 2 * (32 + 64) for one in roster)
+        told = sum(len(name) + 2 * len(word) for name, word in roster.items())
         least = {name: round(min(values), 5) for name, values in times.items()}
         found.append({"parties": parties, "size": size, **least, "down": told, "up": 8 * size})
     return found

@@ -578,7 +578,7 @@ def test_a_restored_party_of_a_sum_gives_the_same_value_under_fresh_masks(tmp_pa
         for name in FOUR:
             there.restart(name)
         names = FOUR[:3] if witness == "late" else FOUR
-        roster = [there.announcement(name, evidence) for name in names]
+        roster = there.announced(evidence, names=names)
         masked.append(there.words(there.share("a", roster, evidence)))
     first, second, third = values
     assert np.array_equal(first, second)

@@ -4,12 +4,14 @@ The attack: everybody has paid, and one answer of the right shape under the righ
 run for good. It must cost tries that were paid for, and nobody more than that.
 """
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from confrere.errors import QuorumMissed
+from confrere_federation.parties.answers import Key
 from confrere_federation.parties.federation import SPOILED, LostTries, SignedFederation
 from confrere_federation.parties.messages import PartyError, Payload, SignedAnswer, refusal
 from confrere_federation.parties.requests import SpoiledSum
@@ -151,7 +153,8 @@ def test_a_coordinator_killed_between_tries_goes_on_after_them(tmp_path):
     outcome = there.learn(federation)
     assert federation._tries == {there.operation: ROUNDS.rounds + 1}
     assert set(outcome.sizes) == {"a", "b", "c"}
-    assert federation._lost_before(there.operation, 0) == dict.fromkeys("abc", "") | {"d": "Busy"}
+    lost = federation._journal.answer_to(Key(there.run, f"lost {there.operation}", 0))
+    assert json.loads(lost) == dict.fromkeys("abc", "") | {"d": "Busy"}
 
 
 def test_the_roster_is_never_shorter_than_the_noise_allows():

@@ -21,7 +21,7 @@ from confrere_federation.parties import requests
 from confrere_federation.parties.masks import Masking, Masks, add_masked
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.party import Policy
-from tests.wire.summers import FOUR, ONE, ROUNDS, Summers, asked_for, carrier_with, named, read_key
+from tests.wire.summers import FOUR, ONE, ROUNDS, Summers, asked_for, carrier_with
 
 # What a party does on purpose or by accident.
 
@@ -102,7 +102,7 @@ def test_a_restored_answer_file_draws_no_noise_again_for_what_was_paid_once(tmp_
     there = Summers(tmp_path, plan=plan)
     evidence = there.begun()
     copies = {file: file.read_bytes() for file in tmp_path.glob("*.answers*")}
-    roster = [there.announcement(name, evidence) for name in FOUR]
+    roster = there.announced(evidence)
     for name in FOUR:
         there.words(there.share(name, roster, evidence))
     for file, yesterday in copies.items():
@@ -111,7 +111,7 @@ def test_a_restored_answer_file_draws_no_noise_again_for_what_was_paid_once(tmp_
     for name in FOUR:
         there.restart(name)
     for step in range(there.mechanism().releases):
-        again = [there.announcement(name, evidence, step) for name in FOUR]
+        again = there.announced(evidence, step)
         told = {there.share(name, again, evidence, step) for name in FOUR}
         assert told == {"OperationRefused:repeated"}
     assert [there.spent(name) for name in FOUR] == [1.0] * 4
@@ -124,7 +124,7 @@ def two_tries(there, evidence):
     """Return everyone's uploads in two tries of the same sum."""
     uploads = []
     for step in (0, 1):
-        roster = [there.announcement(name, evidence, step) for name in FOUR]
+        roster = there.announced(evidence, step)
         uploads.append([there.words(there.share(n, roster, evidence, step)) for n in FOUR])
     return uploads
 
@@ -147,7 +147,7 @@ def noise_is_reused(there):
 def is_paid_back(there, monkeypatch):
     """Attack: make a try fail after the vector was computed, and look whether it was charged."""
     evidence = there.begun()
-    roster = [there.announcement(name, evidence) for name in FOUR]
+    roster = there.announced(evidence)
 
     def fail(*_):
         raise MemoryError
@@ -166,7 +166,7 @@ def test_a_try_that_failed_after_its_draw_is_used_up_and_the_next_goes_on(tmp_pa
         raise MemoryError
 
     for step in range(there.mechanism().releases):
-        roster = [there.announcement(name, evidence, step) for name in FOUR]
+        roster = there.announced(evidence, step)
         monkeypatch.setattr(Masks, "hide", fail if step == 1 else sound)
         told.append(isinstance(there.share("a", roster, evidence, step), bytes))
     assert told == [True, False, True, True, True]
@@ -186,21 +186,19 @@ def test_streams_that_two_tries_share_are_found(tmp_path, monkeypatch):
     """Mutation: one key for all tries, and streams bound to nothing but the pair."""
     made, real = {}, Masking.ready
 
-    def ready(self, operation, context):
-        real(self, operation, context)
-        place = (context.run, operation, context.attempt)
-        secret = made.setdefault(self.party, self._waiting[place][1])
+    def ready(self, context):
+        real(self, context)
+        secret = made.setdefault(self.party, self._waiting[context.key][1])
         public = secret.public_key().public_bytes_raw()
         signature = self.identity.sign(masks_module._announced(context, self.party, public))
-        one = masks_module.Announcement(self.party, public, signature)
-        self._waiting[place] = context, secret, one
-        return one
+        self._waiting[context.key] = context, secret, public + signature
+        return public + signature
 
     monkeypatch.setattr(Masking, "ready", ready)
     there = Summers(tmp_path, plan=ROUNDS)
     assert not shows_a_party(there), "a key that is used twice is bound to its context all the same"
     (tmp_path / "unbound").mkdir()
-    monkeypatch.setattr(masks_module, "_roster_digest", lambda context, roster: bytes(32))
+    monkeypatch.setattr(masks_module, "_roster_digest", lambda context, keys: bytes(32))
     assert shows_a_party(Summers(tmp_path / "unbound", plan=ROUNDS))
 
 
@@ -256,11 +254,11 @@ def uploads_in_a_run(there, most=9):
         asked = {"run": there.run, "step": step}
 
         def served(name, roster, asked=asked):
-            told = {"roster": named(roster), **asked}
+            told = {"roster": {one: word.hex() for one, word in roster.items()}, **asked}
             return serving.serve(request, own[name], **told)
 
         try:
-            served("a", [read_key(name, served(name, [])) for name in FOUR])
+            served("a", {n: served(n, {}).arrays["announcement"].tobytes() for n in FOUR})
         except OperationRefused:
             continue
         given += 1

@@ -7,7 +7,6 @@ import numpy as np
 from confrere.data.frame import Frame
 from confrere.methods.asking import Sizes, known_sizes
 from confrere.methods.sums import GradientRounds, OneMessage
-from confrere_federation.parties.masks import Announcement
 from confrere_federation.parties.messages import Question, SignedAnswer
 from confrere_federation.parties.requests import request_for
 from tests.wire.signed_run import COLUMNS, Loopback, Organisations
@@ -49,13 +48,17 @@ class Summers(Organisations):
         return federation._steps
 
     def announcement(self, name, evidence, step=0):
-        reply = self.share(name, [], evidence, step)
+        reply = self.share(name, {}, evidence, step)
         assert isinstance(reply, bytes), reply
-        return read_key(name, SignedAnswer.open(reply, self.public).payload)
+        return SignedAnswer.open(reply, self.public).payload.arrays["announcement"].tobytes()
+
+    def announced(self, evidence, step=0, names=FOUR):
+        return {name: self.announcement(name, evidence, step) for name in names}
 
     def share(self, name, roster, evidence, step=0, request=None):
         """Ask for a share; without a roster, whether one is ready."""
-        told = {"step": step, "evidence": evidence, "roster": named(roster)}
+        named = {one: word.hex() for one, word in roster.items()}
+        told = {"step": step, "evidence": evidence, "roster": named}
         return self.ask(name, self.operation, request or self.request(), **told)
 
     def words(self, reply):
@@ -63,16 +66,6 @@ class Summers(Organisations):
 
     def restart(self, name):
         self.sessions[name] = self.session(name)
-
-
-def read_key(name, answer):
-    told = answer.arrays["announcement"].tobytes()
-    return Announcement(name, told[:32], told[32:])
-
-
-def named(roster):
-    """Return a roster as a question has it."""
-    return {one.party: [one.key.hex(), one.signature.hex()] for one in roster}
 
 
 def asked_for(content, there):

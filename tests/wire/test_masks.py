@@ -10,10 +10,11 @@ from scipy import stats
 
 from confrere.errors import OperationRefused
 from confrere_federation.parties import masks as masks_module
-from confrere_federation.parties.masks import Announcement, Masking, SumContext, add_masked
+from confrere_federation.parties.answers import Key
+from confrere_federation.parties.masks import Masking, SumContext, add_masked
 
 STUDY = hashlib.sha256(b"study").hexdigest()
-CONTEXT = SumContext(study=STUDY, run="run", attempt=0, question=STUDY)
+CONTEXT = SumContext(study=STUDY, question=STUDY, key=Key("run", "sum", 0))
 NAMES = ["a", "b", "c", "d"]
 SECRETS = {name: Ed25519PrivateKey.generate() for name in NAMES}
 IDENTITIES = {name: secret.public_key() for name, secret in SECRETS.items()}
@@ -24,11 +25,11 @@ def keys():
 
 
 def roster(made, context=CONTEXT):
-    return [one.ready("sum", context) for one in made.values()]
+    return {name: one.ready(context) for name, one in made.items()}
 
 
 def agree(one, announced, context=CONTEXT):
-    return one.agree("sum", context, announced, fewest=3, most=4)
+    return one.agree(context, announced, fewest=3, most=4)
 
 
 def vectors(size=5):
@@ -75,31 +76,32 @@ def test_a_key_agrees_once_and_masks_hide_once():
         masks.hide(vectors()[0])
 
 
-def forged(name):
-    return replace(keys()[name].ready("sum", CONTEXT), party="b")
-
-
 def of_another_sum():
-    return keys()["d"].ready("sum", replace(CONTEXT, attempt=1))
+    return keys()["d"].ready(replace(CONTEXT, key=CONTEXT.key._replace(step=1)))
 
 
 def of_low_order():
-    signature = SECRETS["d"].sign(masks_module._announced(CONTEXT, "d", bytes(32)))
-    return Announcement("d", bytes(32), signature)
+    return bytes(32) + SECRETS["d"].sign(masks_module._announced(CONTEXT, "d", bytes(32)))
+
+
+def without(roster, *names):
+    return {name: word for name, word in roster.items() if name not in names}
 
 
 @pytest.mark.parametrize(
     ("spoil", "word"),
     [
-        (lambda r: r[:2], "3 to 4"),
-        (lambda r: [*r, r[0]], "twice"),
-        (lambda r: r[1:], "own key"),
-        (lambda r: [*r[:3], replace(r[3], party="sybil")], "not a party"),
-        (lambda r: [*r[:3], replace(r[3], key=bytes(32))], "not signed"),
-        (lambda r: [*r[:3], Announcement("d", r[3].key, bytes(64))], "not signed"),
-        (lambda r: [r[0], forged("c"), *r[2:]], "not signed"),
-        (lambda r: [*r[:3], of_another_sum()], "not signed"),
-        (lambda r: [*r[:3], of_low_order()], "no key"),
+        (lambda r: without(r, "c", "d"), "3 to 4"),
+        (lambda r: r | {"c": r["b"]}, "twice"),
+        (lambda r: without(r, "a"), "own key"),
+        (lambda r: without(r, "d") | {"sybil": r["d"]}, "not a party"),
+        (lambda r: r | {"d": r["d"][:-1]}, "not a party"),
+        (lambda r: r | {"d": r["d"] + b"x"}, "not a party"),
+        (lambda r: r | {"d": bytes(32) + r["d"][32:]}, "not signed"),
+        (lambda r: r | {"d": r["d"][:32] + bytes(64)}, "not signed"),
+        (lambda r: r | {"b": keys()["c"].ready(CONTEXT)}, "not signed"),
+        (lambda r: r | {"d": of_another_sum()}, "not signed"),
+        (lambda r: r | {"d": of_low_order()}, "no key"),
     ],
 )
 def test_a_roster_that_lies_is_refused(spoil, word):
@@ -113,24 +115,24 @@ def test_a_roster_that_lies_is_refused(spoil, word):
 def test_streams_are_bound_to_the_whole_context_and_to_the_roster():
     """The same secrets under another roster, try or question give streams that share nothing."""
     own, names = SECRETS, NAMES[:3]
-    facts = {"study": "0" * 64, "run": "r", "attempt": 0, "question": "1" * 64}
+    facts = {"study": "0" * 64, "question": "1" * 64, "key": Key("r", "sum", 0)}
     first = SumContext(**facts)
     keys = {name: Masking(name, own[name], IDENTITIES) for name in names}
-    public = {name: one.ready("sum", first).key for name, one in keys.items()}
+    public = {name: one.ready(first)[:32] for name, one in keys.items()}
     (_, secret, _), *_ = keys["a"]._waiting.values()
 
     def stream(context, others):
-        announced = [
-            Announcement(n, public[n], own[n].sign(masks_module._announced(context, n, public[n])))
+        announced = {
+            n: public[n] + own[n].sign(masks_module._announced(context, n, public[n]))
             for n in ("a", *others)
-        ]
-        place = (context.run, "sum", context.attempt)
-        keys["a"]._waiting[place] = context, secret, announced[0]
-        masks = keys["a"].agree("sum", context, announced, fewest=2, most=3)
+        }
+        keys["a"]._waiting[context.key] = context, secret, announced["a"]
+        masks = keys["a"].agree(context, announced, fewest=2, most=3)
         masks._keys = {"b": masks._keys["b"]}  # what it shares with b alone
         return masks.hide(np.zeros(8, dtype=np.uint64))
 
-    other = [SumContext(**(facts | change)) for change in ({"attempt": 1}, {"question": "2" * 64})]
+    changes = {"key": Key("r", "sum", 1)}, {"question": "2" * 64}
+    other = [SumContext(**(facts | change)) for change in changes]
     found = [stream(first, "b"), stream(first, "bc"), *(stream(one, "b") for one in other)]
     np.testing.assert_array_equal(stream(first, "b"), found[0])
     for i in range(len(found)):

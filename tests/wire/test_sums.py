@@ -6,7 +6,7 @@ import pytest
 from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.methods.sums import OneMessage
 from confrere_federation.parties import requests
-from confrere_federation.parties.masks import Announcement, add_masked
+from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import Payload
 from tests.wire.signed_run import Loopback
 from tests.wire.summers import FOUR, ROUNDS, Summers, asked_for
@@ -29,19 +29,19 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
     # Nobody gets another vector out of those who paid, whatever the coordinator asks now.
     evidence = there.begun()
     for step, code in ((0, "OperationRefused:repeated"), (1, "OperationRefused:step")):
-        assert there.share("a", [], evidence, step) == code
+        assert there.share("a", {}, evidence, step) == code
 
 
 def test_asked_again_a_party_sends_what_it_kept_and_to_another_roster_nothing(tmp_path):
     there = Summers(tmp_path)
     evidence = there.begun()
-    roster = [there.announcement(name, evidence) for name in FOUR]
+    roster = there.announced(evidence)
     first = there.share("a", roster, evidence)
     assert there.share("a", roster, evidence) == first
     there.restart("a")
     assert there.share("a", roster, evidence) == first
     # The same try with fewer, or in another order with another key, is another question.
-    assert there.share("a", roster[:3], evidence) == "OperationRefused:changed"
+    assert there.share("a", without(roster, "d"), evidence) == "OperationRefused:changed"
     assert there.spent("a") == 1.0
     kept = there.local("a", there.approval("a")).books.answers.kept(there.run)
     stored = Payload.decode(kept[there.operation, 0]).arrays
@@ -53,10 +53,10 @@ def test_different_rosters_told_to_different_parties_expose_nobody(tmp_path):
     """Masks are bound to the roster: uploads under two of them add up to noise without end."""
     there = Summers(tmp_path)
     evidence = there.begun()
-    whole = [there.announcement(name, evidence) for name in FOUR]
+    whole = there.announced(evidence)
     for name in ("a", "b", "c"):
         there.share(name, whole, evidence)
-    other = [one for one in whole if one.party != "a"]
+    other = without(whole, "a")
     uploads = [there.words(there.share(name, whole, evidence)) for name in ("a", "b", "c")]
     uploads.append(there.words(there.share("d", other, evidence)))
     value = there.mechanism().decode(add_masked(uploads))
@@ -69,22 +69,29 @@ def test_different_rosters_told_to_different_parties_expose_nobody(tmp_path):
         requests.added(there.mechanism(), answers)
 
 
+def without(roster, *names):
+    return {name: word for name, word in roster.items() if name not in names}
+
+
 def test_short_rosters_and_strangers_on_them_are_refused(tmp_path):
     there = Summers(tmp_path)
     evidence = there.begun()
-    roster = [there.announcement(name, evidence) for name in FOUR]
-    sybil = Announcement("e", roster[3].key, roster[3].signature)
-    for bad in (roster[:2], [*roster[:3], sybil], [*roster, sybil], roster[1:]):
+    roster = there.announced(evidence)
+    sybil, three = {"e": roster["d"]}, without(roster, "d")
+    for bad in (without(three, "c"), three | sybil, roster | sybil, without(roster, "a")):
         assert there.share("a", bad, evidence).startswith("OperationRefused:")
-    asked = {"evidence": evidence, "payload": there.request(), "roster": None}
+    asked = {"evidence": evidence, "payload": there.request()}
     assert there.ask("a", there.operation, **asked) == "OperationRefused:roster"
+    for bad in ("", "xy", roster["d"].hex()[:-2], roster["d"].hex() * 2):
+        lied = {name: word.hex() for name, word in three.items()} | {"d": bad}
+        assert there.ask("a", there.operation, roster=lied, **asked) == "OperationRefused:roster"
     assert there.spent("a") == 0
 
 
 def test_keys_of_another_try_are_worth_nothing(tmp_path):
     there = Summers(tmp_path, plan=ROUNDS)
     evidence = there.begun()
-    old = [there.announcement(name, evidence, 0) for name in FOUR]
+    old = there.announced(evidence)
     for name in FOUR:
         there.announcement(name, evidence, 1)
     assert there.share("a", old, evidence, 1).startswith("OperationRefused:")

@@ -72,6 +72,18 @@ _HANDSHAKE_SECONDS, _REPLY_SECONDS, _STREAMS = 2, 60.0, 120
 _CONNECT_SECONDS = 60.0
 _END_SECONDS = 5.0
 
+#: Why a coordinator ends a stream, in words for the party's operator.
+_ENDS = {
+    StatusCode.UNAUTHENTICATED: "refused: the coordinator does not know this key",
+    StatusCode.FAILED_PRECONDITION: "the coordinator ends",
+    StatusCode.RESOURCE_EXHAUSTED: "refused: too much comes with this node key; who else has it?",
+    StatusCode.DEADLINE_EXCEEDED: "the coordinator did not wait for a slow reply; it asks again",
+    StatusCode.UNIMPLEMENTED: "what answers at this address is not a coordinator",
+    StatusCode.INVALID_ARGUMENT: "what was sent is no reply; what answers is not a coordinator",
+    StatusCode.ABORTED: "another process has connected with this node key; one key is for one "
+    "place. End the other one, or find out who has the key.",
+}
+
 _ENDED = "the process that has the coordinator's port has ended."
 
 #: Who is silent is asked for a sign of life, and gone without one.
@@ -249,14 +261,6 @@ def carrying(
         "address": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "log": None if log is None else str(log),
     }
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        socket.create_server((host, port), family=family).close()
-    except OSError as error:
-        raise EngineFailed(
-            f"cannot listen on {host}:{port} ({error.strerror or error}); give an address of this "
-            "machine, --host, or have kits made for a port that is free: confrere provision."
-        ) from None
     near, far = socket.socketpair()
     with far, Connection(near.detach()) as ours:
         process = subprocess.Popen(
@@ -270,7 +274,10 @@ def carrying(
             carrier = LineCarrier(ours, list(nodes), tell)
             ours.send_bytes(framed("begin", body=json.dumps(settings).encode()))
             if heard(ours.recv_bytes())[0][0] != "listening":
-                raise EngineFailed(f"nobody can listen on {host}:{port} any more; begin again.")
+                raise EngineFailed(
+                    f"cannot listen on {host}:{port}; give an address of this machine, --host, or "
+                    "have kits made for a port that is free: confrere provision."
+                )
             if tell is not None:
                 tell(dict.fromkeys(nodes, "nobody yet"))
             yield carrier
@@ -302,11 +309,11 @@ class _Stream:
         self.context = context
         self.incoming = _Incoming()
         self.asked: set[int] = set()  # and not replied to
-        self.ended: asyncio.Future[tuple[StatusCode, str]] = asyncio.Future()
+        self.ended: asyncio.Future[StatusCode] = asyncio.Future()
 
-    def end(self, code: StatusCode, words: str = "") -> None:
+    def end(self, code: StatusCode) -> None:
         if not self.ended.done():
-            self.ended.set_result((code, words))
+            self.ended.set_result(code)
 
 
 class _Door:
@@ -330,32 +337,32 @@ class _Door:
                 elif self._questions.get(name, (0,))[0] == number:
                     del self._questions[name]
         for stream in self._streams.values():
-            stream.end(StatusCode.FAILED_PRECONDITION, "the coordinator ends")
+            stream.end(StatusCode.FAILED_PRECONDITION)
 
     async def talk(self, _: object, context: grpc.aio.ServicerContext) -> None:
         """Send a party its questions and take in its replies, until one of both ends it."""
         shown = context.auth_context().get("x509_pem_cert", [b""])[0].decode()
         name = self._names.get(ssl.PEM_cert_to_DER_cert(shown)) if shown else None
         if name is None:
-            await context.abort(StatusCode.UNAUTHENTICATED, "another certificate")
+            await _abort(context, StatusCode.UNAUTHENTICATED)
             return
         now = time.monotonic()
         begun = [*(then for then in self._begun.get(name, ()) if now - then < 60.0), now]
         self._begun[name] = begun[-_STREAMS - 1 :]
         if len(begun) > _STREAMS:
-            await context.abort(StatusCode.RESOURCE_EXHAUSTED, "too many streams")
+            await _abort(context, StatusCode.RESOURCE_EXHAUSTED)
             return
         await context.send_initial_metadata(())
         before, stream = self._streams.get(name), _Stream(context)
         self._streams[name] = stream
         if before is not None:
-            before.end(StatusCode.ABORTED, "another process has come with this key")
+            before.end(StatusCode.ABORTED)
         self.say("here", name)
         logging.info("%s has come", name)
         both = self._write(name, stream), self._read(name, stream)
         tasks = [asyncio.create_task(one) for one in both]
         try:
-            code, words = await stream.ended
+            code = await stream.ended
         finally:
             for task in tasks:
                 task.cancel()
@@ -364,8 +371,8 @@ class _Door:
                 self.say("gone", name)
             logging.info("%s has gone", name)
         if code is not StatusCode.OK:
-            logging.warning("%s was cut: %s", name, words)
-            await context.abort(code, words)
+            logging.warning("%s was cut: %s", name, code.name)
+            await _abort(context, code)
 
     async def _write(self, name: str, stream: _Stream) -> None:
         sent = 0
@@ -404,9 +411,9 @@ class _Door:
                     del self._questions[name]
                     self.say("reply", name, number, whole[1])
         except TimeoutError:
-            stream.end(StatusCode.DEADLINE_EXCEEDED, "its reply did not come whole in time")
+            stream.end(StatusCode.DEADLINE_EXCEEDED)
         except _Wrong:
-            stream.end(StatusCode.INVALID_ARGUMENT, "what it sent is no reply")
+            stream.end(StatusCode.INVALID_ARGUMENT)
         except Exception:
             stream.end(StatusCode.OK)
 
@@ -414,12 +421,16 @@ class _Door:
         """Cut whoever holds most, where all together hold too much."""
         held = sorted(self._streams.values(), key=lambda one: len(one.incoming.held))
         if sum(len(one.incoming.held) for one in held) > _MAX_HELD:
-            held[-1].end(StatusCode.RESOURCE_EXHAUSTED, "it held most of all")
+            held[-1].end(StatusCode.RESOURCE_EXHAUSTED)
             held[-1].incoming = _Incoming()
 
     def say(self, kind: str, name: str = "", number: int = 0, body: bytes = b"") -> None:
         message = framed(kind, name, number, body)
         self._pipe.write(_SIZE.pack(len(message)) + message)
+
+
+async def _abort(context: grpc.aio.ServicerContext, code: StatusCode) -> None:
+    await context.abort(code, _ENDS[code])
 
 
 async def _next(pipe: asyncio.StreamReader) -> _Said:
@@ -530,7 +541,7 @@ class Line:
                 if whole is not None:
                     yield whole
         except _Wrong:
-            raise LineLost(_STRANGE) from None
+            raise LineLost(_ENDS[StatusCode.UNIMPLEMENTED]) from None
         except grpc.RpcError as error:
             raise _told(error, self._taken) from None
         raise LineLost(_LOST)
@@ -553,36 +564,24 @@ class Line:
 
 
 _LOST = "the line to the coordinator is lost"
-_NOBODY = "nobody at this address yet"
-_OTHER = "what answers at this address is not the coordinator of the authority's certificate"
-_UNKNOWN = "the coordinator hangs up: has it this node's certificate?"
-_STRANGE = "what answers at this address is not a coordinator"
-_STATES = {
-    StatusCode.UNAUTHENTICATED: "refused: the coordinator does not know this key",
-    StatusCode.FAILED_PRECONDITION: "the coordinator ends",
-    StatusCode.RESOURCE_EXHAUSTED: "refused: too much comes with this node key; who else has it?",
-    StatusCode.DEADLINE_EXCEEDED: "the coordinator did not wait for a slow reply; it asks again",
-    StatusCode.UNIMPLEMENTED: _STRANGE,
-    StatusCode.INVALID_ARGUMENT: _STRANGE,
-}
 
 
 def _told(error: grpc.RpcError, taken: bool) -> LineLost | EngineFailed:
     """Return what the end of a stream means, in words for the operator."""
     code, text = error.code(), error.details() or ""
     if code is StatusCode.ABORTED:
-        return EngineFailed(
-            "another process has connected with this node key; one key is for one place. "
-            "End the other one, or find out who has the key."
-        )
+        return EngineFailed(_ENDS[code])
     if code is not StatusCode.UNAVAILABLE:
-        return LineLost(_STATES.get(code, _LOST))
+        return LineLost(_ENDS.get(code, _LOST))
     if "CERTIFICATE_VERIFY_FAILED" in text or "not in peer certificate" in text:
-        return LineLost(_OTHER)
+        return LineLost(
+            "what answers at this address is not the coordinator of the authority's certificate"
+        )
     if any(words in text for words in ("to remote host", "DNS", "imeout", "unreachable")):
-        return LineLost(_NOBODY)
+        return LineLost("nobody at this address yet")
     # Servers hang up on an unknown certificate, and do not say why.
-    return LineLost(_LOST if taken else _UNKNOWN)
+    unknown = "the coordinator hangs up: has it this node's certificate?"
+    return LineLost(_LOST if taken else unknown)
 
 
 def run_party(

@@ -71,8 +71,8 @@ from confrere_federation.parties.messages import (
     check_run,
     join_parts,
     new_run,
+    paid_for,
     receipt_of,
-    receipts_of,
     refusal,
     refused,
     split_parts,
@@ -193,7 +193,7 @@ class Round:
     later: int = 0  #: Of a sum: how many more of the run need a try of their own
     tries: int = 0  #: Of a sum that follows from a transcript: it may be any of so many
     encoder: SchemaEncoder | None = None  #: By what rows are encoded, if that follows from the run
-    roster: Mapping[str, list[str]] | None = None  #: As :class:`Question` has it
+    roster: Mapping[str, str] | None = None  #: As :class:`Question` has it
 
     @property
     def operation(self) -> str:
@@ -223,7 +223,6 @@ class Federation(ABC):
         self.left_out: dict[str, str] = {}
         self._tries: dict[str, int] = {}
         self._lost = LostTries()
-        self._encoder: SchemaEncoder | None = None
 
     def parties(self) -> list[str]:
         return list(self._names)
@@ -245,22 +244,16 @@ class Federation(ABC):
         self, ask: Ask, timeout: float | None = None, trusted: Trusted | None = None
     ) -> Told:
         request = request_for(ask.asked)
-        self._encoder = ask.encoder
+        asked = Round(request, tuple(ask.to), ask.step, timeout, encoder=ask.encoder)
         if isinstance(request, SumOperation):
-            asked = Round(request, tuple(ask.to), timeout=timeout, later=ask.later)
-            return self._added(asked, request)
-        asked = Round(
-            request, tuple(ask.to), ask.step, timeout, ask.quorum, expected(request, ask.to)
-        )
+            return self._added(replace(asked, step=0, later=ask.later), request)
+        asked = replace(asked, quorum=ask.quorum, expect=expected(request, ask.to))
         if isinstance(request, UnnoisedPoll):
-            if trusted is None:
-                raise InvalidParameter("trusted must say how the coordinator adds the noise.")
-            return trusted.poll(self, asked, request)
+            return self._polled(asked, request, trusted)
         answers = self._gathered(asked)
         answers = {name: answers[name] for name in ask.to if name in answers}  # in one order
         arrays = stacked([one.arrays for one in answers.values()])
-        receipts = {name: receipts_of(one) for name, one in answers.items()}
-        return Told(tuple(answers), arrays, receipts, self.is_dry_run)
+        return Told(tuple(answers), arrays, paid_for(answers), self.is_dry_run)
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Ask, drop errors and answers that are not as they must be, and insist on enough.
@@ -280,8 +273,8 @@ class Federation(ABC):
         payloads = {name: a for name, a in answers.items() if isinstance(a, Payload)}
         if not payloads or len(payloads) < asked.quorum * len(answers):
             raise QuorumMissed(
-                f"{asked.operation}: {len(payloads)} of {len(answers)} parties answered, the "
-                f"quorum is {asked.quorum:g}. {_listed(bad)}",
+                f"{operation}: {len(payloads)} of {len(answers)} parties answered, the quorum is "
+                f"{asked.quorum:g}. {_listed(bad)}",
                 bad,
             )
         if asked.whole is not None:
@@ -299,17 +292,16 @@ class Federation(ABC):
         mechanism, wanted = request.mechanism, request.response(0)
         operation, most = asked.operation, mechanism.releases - asked.later
         while (step := self._tries.get(operation, 0)) < most:
+            before = self._tried(replace(asked, step=step), request)
             self._tries[operation] = step + 1
-            known = self._lost_before(operation, step)
-            if known:
-                codes = {name: code for name, code in known.items() if code}
-                self._lost.lost(known, codes)
-                self.left_out |= codes
+            if before is not None:
+                if before:
+                    return added(mechanism, before)
                 continue
             roster = self._roster(asked, request, step, most - step)
             names = tuple(roster)
             told = replace(asked, to=names, step=step, roster=roster, expect=lambda _: wanted)
-            codes = {}
+            codes: Mapping[str, str] = {}
             try:
                 answers = self._gathered(replace(told, whole=lambda sent: added(mechanism, sent)))
             except (SpoiledSum, QuorumMissed) as error:
@@ -331,9 +323,7 @@ class Federation(ABC):
             self._lost.silent,
         )
 
-    def _roster(
-        self, asked: Round, request: SumOperation, step: int, tries: int
-    ) -> dict[str, list[str]]:
+    def _roster(self, asked: Round, request: SumOperation, step: int, tries: int) -> dict[str, str]:
         """Return the keys of those who are ready for a try, of those who are to be in it."""
         fewest = request.mechanism.fewest
         chosen = self._lost.roster(asked.to, fewest=fewest, tries=tries)
@@ -346,15 +336,65 @@ class Federation(ABC):
             except QuorumMissed:
                 if len(to) == len(asked.to):
                     raise
-        told = {name: answer.arrays["announcement"].tobytes() for name, answer in keys.items()}
-        return {name: [one[:32].hex(), one[32:].hex()] for name, one in told.items()}
+        return {name: one.arrays["announcement"].tobytes().hex() for name, one in keys.items()}
 
-    def _lost_before(self, operation: str, step: int) -> Mapping[str, str]:  # noqa: ARG002
-        """Return who was in a try that was lost before the run was started again, and why not."""
-        return {}
+    def _tried(
+        self,
+        asked: Round,  # noqa: ARG002
+        request: SumOperation,  # noqa: ARG002
+    ) -> Mapping[str, Payload] | None:
+        """Return what an earlier start has of a try: nothing if it is lost, None if it is new."""
+        return None
 
     def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:  # noqa: B027
         """Keep in mind, beyond this process, that a try is lost."""
+
+    def _polled(self, asked: Round, request: UnnoisedPoll, trusted: Trusted | None) -> Told:
+        """Ask everyone, add up what is valid, and noise it; or return what was released before."""
+        if trusted is None or (trusted.releases is None and trusted.random_state is None):
+            raise InvalidParameter(
+                "trusted must say in which Answers file the coordinator keeps what it releases: "
+                "noise is drawn once per run."
+            )
+        releases = trusted.releases or Answers()
+        key = Key(self.run, "released", 0)
+        kept = releases.claim(key, question=request.payload.digest).answer
+        if kept is None:
+            named = replace(asked, request=type(request)(request.asked, releases.id))
+            kept = releases.keep(key, self._noised(named, trusted.random_state).encode())
+        found = Payload.decode(kept)
+        self.left_out |= found.values["left_out"]
+        receipts = {
+            name: tuple(map(Receipt.from_dict, paid))
+            for name, paid in found.values["receipts"].items()
+        }
+        return Told(tuple(receipts), {"noised": found.arrays["noised"]}, receipts)
+
+    def _noised(self, asked: Round, random_state: Seed | None) -> Payload:
+        answers, plan = dict(sorted(self._gathered(asked).items())), asked.request.asked
+        receipts = paid_for(answers)
+        paid = [receipt for each in receipts.values() for receipt in each]
+        sent = [answer.arrays[asked.request.answers[0]] for answer in answers.values()]
+        simulation = None if random_state is None else SeededSource(random_state)
+        with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
+            noised = plan.noised(sum(plan.mechanism.clipped(one) for one in sent), ticket)
+        out = {n: code for n, code in self.left_out.items() if n not in answers}
+        told = {name: [one.to_dict() for one in each] for name, each in receipts.items()}
+        return Payload({"receipts": told, "left_out": out}, {"noised": noised})
+
+
+@dataclass(frozen=True, eq=False)
+class Trusted:
+    """How a coordinator whom parties trust adds the noise: once per run, and kept on disk.
+
+    Every question carries a digest of the whole plan and names the file of releases, so that
+    another plan, or another file, under the same run is another question: every party refuses it
+    and spends nothing.
+    """
+
+    #: The file that what is released is kept in. Only a simulation can do without.
+    releases: Answers | None = None
+    random_state: Seed | None = None  #: Of the coordinator's noise, for simulation only
 
 
 def expected(request: Operation, sizes: Mapping[str, int]) -> Expect:
@@ -391,47 +431,33 @@ class LocalFederation(Federation):
         super().__init__(run, [party.name for party in parties])
         if on_error not in ("report", "raise"):
             raise InvalidParameter("on_error must be 'report' or 'raise'.")
-        self._parties = {party.name: party for party in parties}
-        if not parties or len(self._parties) < len(parties):
+        own = {party.name: Ed25519PrivateKey.generate() for party in parties}
+        if not parties or len(own) < len(parties):
             raise InvalidParameter("parties must have names, and different ones.")
+        public = {name: key.public_key() for name, key in own.items()}
+        self._parties = {
+            one.name: replace(one, masking=Masking(one.name, own[one.name], public))
+            for one in parties
+        }
         self._study = study
         self._raises = on_error == "raise"
 
+    @override
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
-        if asked.roster is not None:
-            self._introduce()
-        check_to(asked.to, self._parties)
-        here = {name: self._parties[name].encoded_by(self._encoder) for name in asked.to}
+        here = {name: self._parties[name].encoded_by(asked.encoder) for name in asked.to}
         return {name: self._served(one, asked) for name, one in here.items()}
 
-    def _added(self, asked: Round, request: SumOperation) -> Told:
-        """Add up; or, where a run goes on, add up again what everyone has sent already.
-
-        A try is used once. One that everybody answered before the process ended is whole, and its
-        uploads are on disk; one that was cut short is lost.
-        """
-        operation, to, mechanism = asked.operation, asked.to, request.mechanism
-        books = {name: self._parties[name].books.answers for name in to}
-        while to and (step := self._tries.get(operation, 0)) < mechanism.releases:
-            key = Key(self.run, operation, step)
-            if key not in books[to[0]].asked():
-                break
-            self._tries[operation] = step + 1
-            kept = {name: one.answer_to(key) for name, one in books.items()}
-            answers = {name: Payload.decode(one) for name, one in kept.items() if one is not None}
-            questions = {answer.values["about"]["question"] for answer in answers.values()}
-            if len(answers) == len(to) and len(questions) == 1:
-                return added(mechanism, answers)
-            logger.warning("%s: try %d was cut short and is lost", operation, step)
-        return super()._added(asked, request)
-
-    def _introduce(self) -> None:
-        if all(party.masking is not None for party in self._parties.values()):
-            return
-        own = {name: Ed25519PrivateKey.generate() for name in self._parties}
-        public = {name: key.public_key() for name, key in own.items()}
-        for name, party in self._parties.items():
-            self._parties[name] = replace(party, masking=Masking(name, own[name], public))
+    @override
+    def _tried(self, asked: Round, request: SumOperation) -> Mapping[str, Payload] | None:
+        """Return what everyone has sent already: a try that was cut short is lost."""
+        key = Key(self.run, asked.operation, asked.step)
+        books = {name: self._parties[name].books.answers for name in asked.to}
+        if not any(key in one.asked() for one in books.values()):
+            return None
+        kept = {name: one.answer_to(key) for name, one in books.items()}
+        answers = {name: Payload.decode(one) for name, one in kept.items() if one is not None}
+        questions = {answer.values["about"]["question"] for answer in answers.values()}
+        return answers if len(answers) == len(kept) and len(questions) == 1 else {}
 
     def _served(self, local: LocalParty, asked: Round) -> Payload | PartyError:
         try:
@@ -441,12 +467,6 @@ class LocalFederation(Federation):
                 raise
             logger.warning("%s: %s was not answered", local.name, asked.operation, exc_info=True)
             return PartyError.of(error)
-
-
-def check_to(names: Iterable[str], known: Mapping[str, object]) -> None:
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise InvalidParameter(f"to: there is no party {unknown[0]!r}.")
 
 
 class _Stop(Exception):
@@ -469,7 +489,7 @@ def dry_run(
     first, second = (_DryRun(parties, study, seed, most) for seed in (0, 1))
     for federation in (first, second):
         try:
-            federation.run_protocol(protocol(list(parties)), trusted=_Nobody())
+            federation.run_protocol(protocol(list(parties)))
         except QuorumMissed:
             if not federation.asked:
                 raise
@@ -517,18 +537,18 @@ class _DryRun(Federation):
         #: Bytes of signed questions and answers that the last question carries, or some more.
         self.evidence = 0
 
-    def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
-        self.asked.append(replace(asked, encoder=self._encoder))
-        return dict.fromkeys(asked.to, PartyError("DryRun"))
+    @override
+    def _asked(self, asked: Round) -> NoReturn:
+        raise AssertionError(asked)  # nobody is
 
+    @override
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
-        self._asked(asked)
+        self.asked.append(asked)
         made = {name: asked.expect(name).made_up(self._rng, self._size) for name in asked.to}
-        if asked.request.noised:
-            self._keep(asked, sum(len(answer.encode()) for answer in made.values()))
+        self._carry(asked, sum(len(answer.encode()) for answer in made.values()))
         return made
 
-    def _keep(self, asked: Round, answers: int) -> None:
+    def _carry(self, asked: Round, answers: int) -> None:
         question = len(asked.request.payload.encode())
         self.evidence += MOST_SIGNED + question + answers + MOST_SIGNED * len(asked.to)
         if self._most is not None and self.evidence > self._most:  # whatever else would come
@@ -537,13 +557,19 @@ class _DryRun(Federation):
                 "answers, and a message has no more: agree on fewer rounds or columns."
             )
 
+    @override
     def _added(self, asked: Round, request: SumOperation) -> Told:
         mechanism = request.mechanism
-        self._keep(asked, 8 * mechanism.size * len(asked.to))
-        self._asked(replace(asked, tries=mechanism.releases))
+        self._carry(asked, 8 * mechanism.size * len(asked.to))
+        self.asked.append(replace(asked, tries=mechanism.releases))
         made_up = self._rng.uniform(0.5, 1.0, size=mechanism.size)
         whole = {"sum": made_up * mechanism.largest / mechanism.size}
         return Told(asked.to, whole, made_up=True)
+
+    @override
+    def _polled(self, asked: Round, request: UnnoisedPoll, trusted: Trusted | None) -> NoReturn:
+        self.asked.append(asked)
+        raise QuorumMissed(f"{asked.operation}: only a coordinator sees the answers.")
 
 
 @dataclass(frozen=True)
@@ -578,31 +604,31 @@ class Replay(Federation, Generic[T]):
         self._next: Ask | None = None  # what no step has answered yet
         self._ended: tuple[T, ...] = ()
         self._left: dict[tuple[str, int], Step] = {}
-        self.steps: list[Step] = []  #: What it has run over
+        self.steps: dict[bytes, Step] = {}  #: What it has run over, by its bytes
 
-    def after(self, steps: Sequence[Step]) -> T | Round:
+    def after(self, steps: Mapping[bytes, Step]) -> T | Round:
         """Return the question that follows after more steps, or what the protocol ends with.
 
         Raises OperationRefused if a step is not the one that the protocol asks for there, or is not
         used at all; then nothing more follows from these steps.
         """
-        self._left = {(s.question.operation, s.question.step): s for s in steps}
-        before = {(s.question.operation, s.question.step) for s in self.steps}
+        self._left = {(s.question.operation, s.question.step): s for s in steps.values()}
+        before = {(s.question.operation, s.question.step) for s in self.steps.values()}
         if len(self._left) < len(steps) or before & self._left.keys():
             raise OperationRefused("the evidence holds a step twice.", "evidence")
-        self.steps += steps
+        self.steps |= steps
         found: T | Round
         try:
             while not self._ended:
                 self._next = self._next or next(self._protocol)
-                told = self._answered_to(self._next, trusted=_Nobody())
+                told = self._answered_to(self._next)
                 self._next = self._protocol.send(told)
             (found,) = self._ended
         except StopIteration as end:
             self._ended = (end.value,)
             found = end.value
         except _Stop as stop:
-            found = replace(stop.args[0], encoder=self._encoder)
+            found = stop.args[0]
         except (QuorumMissed, InvalidMessage) as error:
             why = f"the evidence does not bear the question: {error}"
             raise OperationRefused(why, "evidence") from None
@@ -610,42 +636,43 @@ class Replay(Federation, Generic[T]):
             raise OperationRefused("the evidence holds steps that are not asked for.", "evidence")
         return found
 
+    @override
     def _asked(self, asked: Round) -> NoReturn:
+        raise _Stop(asked)
+
+    @override
+    def _polled(self, asked: Round, request: UnnoisedPoll, trusted: Trusted | None) -> NoReturn:
         # Answers without noise of their own are nobody's evidence: such a question stands alone.
         raise _Stop(asked)
 
+    @override
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         found = self._left.pop((asked.operation, asked.step), None)
         if found is None:
             self._asked(asked)
         if not agree(found.question.payload, asked.request.payload):
             raise OperationRefused("an earlier question was not the agreed one.", "evidence")
-        answers = {n: found.answers[n].payload for n in asked.to if n in found.answers}
-        sent = [checked(answer, name, asked.expect) for name, answer in answers.items()]
-        if len(answers) < len(found.answers) or any(isinstance(a, PartyError) for a in sent):
+        answers = {name: one.payload for name, one in found.answers.items()}
+        sent = [checked(one, name, asked.expect) for name, one in answers.items()]
+        if not answers.keys() <= set(asked.to) or any(isinstance(a, PartyError) for a in sent):
             raise OperationRefused("the evidence holds an answer that is not valid.", "evidence")
         if not answers or len(answers) < asked.quorum * len(asked.to):
             raise OperationRefused("the evidence is of too few parties.", "evidence")
         return answers
 
-    def _added(self, asked: Round, request: SumOperation) -> Told:
-        mechanism = request.mechanism
-        found = [
-            place
-            for place, step in sorted(self._left.items())
-            if place[0] == asked.operation and agree(step.question.payload, request.payload)
-        ]
-        if not found:
-            raise _Stop(replace(asked, tries=mechanism.releases))
-        step = self._left.pop(found[0])
-        roster = list(step.question.keys)
-        answers = {name: step.answers[name].payload for name in roster if name in step.answers}
-        whole = set(roster) == set(step.answers) <= set(asked.to)
-        faulty = any(request.response(0).fault(answer) for answer in answers.values())
-        paid = len(roster) >= mechanism.fewest and found[0][1] < mechanism.releases
-        if not (whole and paid) or faulty:
-            raise OperationRefused("the evidence holds a sum that is not valid.", "evidence")
-        return added(mechanism, answers)
+    @override
+    def _tried(self, asked: Round, request: SumOperation) -> Mapping[str, Payload] | None:
+        """Return who is in a sum and what they sent; tries that were lost leave no evidence."""
+        tries = [step for operation, step in self._left if operation == asked.operation]
+        if not tries:
+            raise _Stop(replace(asked, step=0, tries=request.mechanism.releases))
+        if asked.step not in tries:
+            return {}
+        roster = self._left[asked.operation, asked.step].question.keys
+        if len(roster) < request.mechanism.fewest or not set(roster) <= set(asked.to):
+            raise OperationRefused("the evidence is of a sum of other parties.", "evidence")
+        wanted = request.response(0)
+        return self._gathered(replace(asked, to=tuple(roster), expect=lambda _: wanted))
 
 
 def agree(one: Payload, other: Payload) -> bool:
@@ -749,9 +776,9 @@ class SignedFederation(Federation):
         self._steps: list[bytes] = []
         self._paid: dict[str, list[Receipt]] = {}  # what was used so far, of all starts of the run
 
+    @override
     def _asked(self, asked: Round) -> dict[str, Payload | PartyError]:
         """Sign a question, send it with the evidence behind it, and open what comes back."""
-        check_to(asked.to, self._keys)
         question = asked.question(self.run, self._study)
         content = question.sign(self._key, self._steps)
         self._told.asked(asked.label, asked.step, asked.to, asked.timeout)
@@ -760,38 +787,45 @@ class SignedFederation(Federation):
         self._told.ended(asked.label, asked.step, answers)
         return answers
 
+    @override
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it, and keep what is valid."""
         if not asked.request.noised:
             return super()._gathered(asked)  # what others sent without noise is not kept
-        ready = asked.roster == {}
         question = asked.question(self.run, self._study)
-        what = f"ready {asked.operation}" if ready else asked.operation
+        what = f"ready {asked.operation}" if question.asks_ready else asked.operation
         key = Key(self.run, what, asked.step)
         kept = self._journal.claim(key, question=question.digest).answer
+        told: dict[str, Payload | PartyError] = {}
         if kept is None:
             found = {name: self._replies[name] for name in super()._gathered(asked)}
             kept = question.sign(self._key, [answer.encode() for answer in found.values()])
             self._journal.keep(key, kept)
-            out = {n: PartyError(self.left_out[n]) for n in asked.to if n in self.left_out}
-            self._told.ended(asked.label, asked.step, out)
+            told |= {n: PartyError(self.left_out[n]) for n in asked.to if n in self.left_out}
         else:
             found = dict(Step.open(kept, self._key.public_key(), self._keys).answers)
-            if asked.whole is not None:
-                asked.whole({name: answer.payload for name, answer in found.items()})
             used = {name: answer.payload for name, answer in found.items()}
-            self._told.ended(asked.label, asked.step, used)
+            told |= used
+            if asked.whole is not None:
+                asked.whole(used)
+        self._told.ended(asked.label, asked.step, told)
         for name, one in found.items():
             if one.receipt is not None:
                 self._paid.setdefault(name, []).append(one.receipt)
-        if not ready:
+        if not question.asks_ready:
             self._steps.append(kept)
         return {name: answer.payload for name, answer in found.items()}
 
     @override
-    def _lost_before(self, operation: str, step: int) -> Mapping[str, str]:
-        kept = self._journal.answer_to(Key(self.run, f"lost {operation}", step))
-        return {} if kept is None else dict(json.loads(kept))
+    def _tried(self, asked: Round, request: SumOperation) -> Mapping[str, Payload] | None:
+        kept = self._journal.answer_to(Key(self.run, f"lost {asked.operation}", asked.step))
+        if kept is None:
+            return None
+        known = json.loads(kept)
+        codes = {name: code for name, code in known.items() if code}
+        self._lost.lost(known, codes)
+        self.left_out |= codes
+        return {}
 
     @override
     def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
@@ -914,64 +948,6 @@ def guarantee_of(receipts: Receipts) -> Guarantee:
     return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
 
 
-@dataclass(frozen=True, eq=False)
-class Trusted:
-    """How a coordinator whom parties trust adds the noise: once per run, and kept on disk.
-
-    Every question carries a digest of the whole plan and names the file of releases, so that
-    another plan, or another file, under the same run is another question: every party refuses it
-    and spends nothing.
-    """
-
-    #: The file that what is released is kept in. Only a simulation can do without.
-    releases: Answers | None = None
-    random_state: Seed | None = None  #: Of the coordinator's noise, for simulation only
-
-    def poll(self, federation: Federation, asked: Round, request: UnnoisedPoll) -> Told:
-        """Ask everyone, add up what is valid, and noise it; or return what was released before."""
-        releases = self.releases
-        if releases is None:
-            if self.random_state is None:
-                raise InvalidParameter(
-                    "releases must be the Answers file that keeps what is released: noise is drawn "
-                    "once per run."
-                )
-            releases = Answers()
-        key = Key(federation.run, "released", 0)
-        kept = releases.claim(key, question=request.payload.digest).answer
-        if kept is None:
-            named = replace(asked, request=type(request)(request.asked, releases.id))
-            kept = releases.keep(key, self._noised(federation, named).encode())
-        found = Payload.decode(kept)
-        federation.left_out |= found.values["left_out"]
-        receipts = {
-            name: tuple(map(Receipt.from_dict, paid))
-            for name, paid in found.values["receipts"].items()
-        }
-        return Told(tuple(receipts), {"noised": found.arrays["noised"]}, receipts)
-
-    def _noised(self, federation: Federation, asked: Round) -> Payload:
-        answers, plan = dict(sorted(federation._gathered(asked).items())), asked.request.asked
-        receipts = {name: receipts_of(answer) for name, answer in answers.items()}
-        paid = [receipt for each in receipts.values() for receipt in each]
-        sent = [answer.arrays[asked.request.answers[0]] for answer in answers.values()]
-        simulation = None if self.random_state is None else SeededSource(self.random_state)
-        with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
-            noised = plan.noised(sum(plan.mechanism.clipped(one) for one in sent), ticket)
-        out = {n: code for n, code in federation.left_out.items() if n not in answers}
-        told = {name: [one.to_dict() for one in each] for name, each in receipts.items()}
-        return Payload({"receipts": told, "left_out": out}, {"noised": noised})
-
-
-class _Nobody(Trusted):
-    """Where nobody sees the answers: what follows from them is not known."""
-
-    @override
-    def poll(self, federation: Federation, asked: Round, request: UnnoisedPoll) -> Told:
-        federation._asked(asked)
-        raise QuorumMissed(f"{asked.operation}: only a coordinator sees the answers.")
-
-
 class PartySession(Generic[T]):
     """A party's side of one run: bytes in, bytes out, until the release is signed."""
 
@@ -1004,8 +980,7 @@ class PartySession(Generic[T]):
         self._share = share
         self._one_at_a_time = threading.Lock()
         self._seen: set[str] = set()
-        self._opened: dict[bytes, Step] = {}  # the last question's evidence, whose signatures hold
-        self._replay: Replay[T] | None = None  # over that evidence
+        self._replay: Replay[T] | None = None  # over the last question's evidence
         self.finished = False  #: Whether there is nothing more to do
         self._released = False
         #: "waiting", "asked", "answered", "released", "left out" or "withdrawn by ...": for people
@@ -1072,16 +1047,7 @@ class PartySession(Generic[T]):
         question, evidence = Question.open(content, self._coordinator)
         self.state = self.state if self.finished or self._released else "asked"
         check_agreed(question, self._local.books)
-        self._opened = {
-            one: self._opened.get(one) or Step.open(one, self._coordinator, self._keys)
-            for one in evidence
-        }
-        steps = [self._opened[one] for one in evidence]
-        for step in steps:
-            if (step.question.run, step.question.study) != (question.run, question.study):
-                raise OperationRefused("the evidence is of another run or study.", "evidence")
-            self._recognise(step)
-        found = self._replayed(question, steps)
+        found, steps = self._replayed(question, evidence)
         if question.operation == FINISH:
             return self._finish(question, steps, found)
         if not isinstance(found, Round):
@@ -1100,19 +1066,31 @@ class PartySession(Generic[T]):
         self.state = "answered"
         return SignedAnswer.sign(made, self._key).encode()
 
-    def _replayed(self, question: Question, steps: list[Step]) -> T | Round:
+    def _replayed(
+        self, question: Question, evidence: Sequence[bytes]
+    ) -> tuple[T | Round, list[Step]]:
         """Return what follows from the evidence; where it only grows, what was replayed counts.
 
         A release is compared with what all of it gives, from the beginning.
         """
         known, self._replay = self._replay, None  # who is refused begins anew
-        if known is None or (known.run, known.steps) != (question.run, steps[: len(known.steps)]):
-            known = None
-        if known is None or question.operation == FINISH:
-            known = Replay(self._protocol, list(self._keys), question.run)
-        found = known.after(steps[len(known.steps) :])
+        opened = {} if known is None else known.steps
+        steps = {
+            one: opened.get(one) or Step.open(one, self._coordinator, self._keys)
+            for one in evidence
+        }
+        for step in steps.values():
+            if (step.question.run, step.question.study) != (question.run, question.study):
+                raise OperationRefused("the evidence is of another run or study.", "evidence")
+            self._recognise(step)
+        same = known is not None and list(opened) == list(evidence[: len(opened)])
+        if known is None or known.run != question.run or not same or question.operation == FINISH:
+            known, opened = Replay(self._protocol, list(self._keys), question.run), {}
+        if len(steps) < len(evidence):
+            raise OperationRefused("the evidence holds a step twice.", "evidence")
+        found = known.after({one: step for one, step in steps.items() if one not in opened})
         self._replay = known
-        return found
+        return found, list(steps.values())
 
     def _compared(self, question: Question, found: Round) -> Operation:
         """Return what follows, if it is what is asked; of a sum's tries any will do."""

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
@@ -23,56 +22,28 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from confrere.errors import OperationRefused
+from confrere_federation.parties.answers import Key
 
 Words = NDArray[np.uint64]
 
-_PURPOSE = b"confrere secure sum, version 1"
+_PURPOSE = b"confrere secure sum, version 2"
+
+#: Bytes of the public half of a key, and of a party's word that it is ready: that, and a signature.
+_KEY, WORD = 32, 96
 
 
 @dataclass(frozen=True, kw_only=True)
 class SumContext:
-    """Everything that names one attempt at one sum; two attempts never share a stream."""
+    """Everything that names one try at one sum; two tries never share a stream."""
 
-    study: str  #: SHA-256 digests, in hex: of the study that all agreed to
-    question: str  #: and of the operation and its request
-    run: str
-    attempt: int
+    study: str
+    question: str  #: The digest of the request
+    key: Key  #: The run, the operation and the try
 
     @property
     def digest(self) -> bytes:
-        named = [self.study, self.run, self.attempt, self.question]
-        return hashlib.sha256(_PURPOSE + json.dumps(named).encode()).digest()
-
-
-@dataclass(frozen=True)
-class Announcement:
-    """A party's word that it is ready: a key for one sum, signed by its identity."""
-
-    party: str
-    key: bytes  #: The public half of a key made for this sum, 32 bytes
-    signature: bytes  #: By the party's identity, over the context, its name and the key; 64 bytes
-
-    @classmethod
-    def read(cls, party: str, told: object) -> Self:
-        """Read a key and its signature, in hex; anything else is no announcement."""
-        try:
-            key, signature = (bytes.fromhex(text) for text in told)  # type: ignore[attr-defined]
-        except (TypeError, ValueError):
-            key, signature = b"", b""
-        if (len(key), len(signature)) != (32, 64):
-            raise OperationRefused("a key for this sum, or its signature, is none.", "roster")
-        return cls(party, key, signature)
-
-    def verify(self, context: SumContext, identity: Ed25519PublicKey) -> None:
-        """Refuse a key that this identity did not sign for this sum."""
-        try:
-            identity.verify(self.signature, _announced(context, self.party, self.key))
-        except InvalidSignature:
-            raise OperationRefused(
-                f"{self.party}: its key for this sum is not signed by the identity that the study "
-                "names.",
-                "identity",
-            ) from None
+        named = json.dumps([self.study, self.question, *self.key])
+        return hashlib.sha256(_PURPOSE + named.encode()).digest()
 
 
 @dataclass(eq=False, repr=False)
@@ -108,25 +79,23 @@ class Masking:
     party: str
     identity: Ed25519PrivateKey = field(repr=False)
     identities: Mapping[str, Ed25519PublicKey]  #: Who the study says that everybody is
-    _waiting: dict[tuple[str, str, int], tuple[SumContext, X25519PrivateKey, Announcement]] = field(
+    _waiting: dict[Key, tuple[SumContext, X25519PrivateKey, bytes]] = field(
         default_factory=dict, repr=False
     )
 
-    def ready(self, operation: str, context: SumContext) -> Announcement:
-        """Return a key for a sum: the same one until it is used, a fresh one for another sum."""
-        place = (context.run, operation, context.attempt)
-        if self._waiting.get(place, (None,))[0] != context:
+    def ready(self, context: SumContext) -> bytes:
+        """Return a signed key for a sum: the same until it is used, a fresh one for another sum."""
+        if self._waiting.get(context.key, (None,))[0] != context:
             secret = X25519PrivateKey.generate()
             public = secret.public_key().public_bytes_raw()
             signature = self.identity.sign(_announced(context, self.party, public))
-            self._waiting[place] = context, secret, Announcement(self.party, public, signature)
-        return self._waiting[place][2]
+            self._waiting[context.key] = context, secret, public + signature
+        return self._waiting[context.key][2]
 
     def agree(
         self,
-        operation: str,
         context: SumContext,
-        roster: Sequence[Announcement],  # Everyone in this sum, oneself included
+        roster: Mapping[str, bytes],  # What everyone in this sum has sent who is ready
         *,
         fewest: int,  # Parties that the noise was calibrated for; a shorter roster is refused
         most: int,  # and a longer one
@@ -136,32 +105,39 @@ class Masking:
         Raises OperationRefused if the roster is not one of distinct, signed parties of the study,
         or there is no key for this sum, or no more.
         """
-        place = (context.run, operation, context.attempt)
-        if self._waiting.get(place, (None,))[0] != context:
+        if self._waiting.get(context.key, (None,))[0] != context:
             raise OperationRefused(
                 "this party holds no key for this sum: it was restarted, used it, or was never "
                 "asked whether it is ready. Nothing was spent on it; try again with new keys.",
                 "not-ready",
             )
-        _, secret, own = self._waiting[place]
-        names = [one.party for one in roster]
-        if len({*names}) + len({one.key for one in roster}) != 2 * len(names):
-            raise OperationRefused("the roster names a party or a key twice.", "roster")
-        if not fewest <= len(names) <= most:
+        _, secret, own = self._waiting[context.key]
+        keys = {name: word[:_KEY] for name, word in roster.items()}
+        if len(set(keys.values())) < len(keys):
+            raise OperationRefused("the roster names a key twice.", "roster")
+        if not fewest <= len(keys) <= most:
             raise OperationRefused(
-                f"the roster has {len(names)} parties; the noise is for {fewest} to {most}.",
+                f"the roster has {len(keys)} parties; the noise is for {fewest} to {most}.",
                 "roster",
             )
-        if own not in roster:
+        if roster.get(self.party) != own:
             raise OperationRefused("the roster does not contain this party's own key.", "roster")
-        for one in roster:
-            if one.party not in self.identities:
-                raise OperationRefused(f"{one.party} is not a party of the study.", "roster")
-            one.verify(context, self.identities[one.party])
-        del self._waiting[place]
-        bound = _roster_digest(context, roster)
-        others = [one for one in roster if one.party != self.party]
-        return Masks(self.party, {one.party: _pair_key(secret, one, bound) for one in others})
+        for name, word in roster.items():
+            if name not in self.identities or len(word) != WORD:
+                raise OperationRefused(f"{name} is not a party of the study.", "roster")
+            try:
+                told = _announced(context, name, keys[name])
+                self.identities[name].verify(word[_KEY:], told)
+            except InvalidSignature:
+                raise OperationRefused(
+                    f"{name}: its key for this sum is not signed by the identity that the study "
+                    "names.",
+                    "identity",
+                ) from None
+        del self._waiting[context.key]
+        bound = _roster_digest(context, keys)
+        del keys[self.party]
+        return Masks(self.party, {n: _pair_key(secret, n, key, bound) for n, key in keys.items()})
 
 
 def add_masked(uploads: Sequence[Words]) -> Words:
@@ -173,17 +149,17 @@ def _announced(context: SumContext, party: str, key: bytes) -> bytes:
     return _PURPOSE + context.digest + key + party.encode()
 
 
-def _roster_digest(context: SumContext, roster: Sequence[Announcement]) -> bytes:
+def _roster_digest(context: SumContext, keys: Mapping[str, bytes]) -> bytes:
     digest = hashlib.sha256(context.digest)
-    for one in sorted(roster, key=lambda one: one.party):
-        digest.update(hashlib.sha256(one.party.encode()).digest() + one.key)
+    for name, key in sorted(keys.items()):
+        digest.update(hashlib.sha256(name.encode()).digest() + key)
     return digest.digest()
 
 
-def _pair_key(secret: X25519PrivateKey, peer: Announcement, bound: bytes) -> bytes:
+def _pair_key(secret: X25519PrivateKey, name: str, peer: bytes, bound: bytes) -> bytes:
     try:
-        shared = secret.exchange(X25519PublicKey.from_public_bytes(peer.key))
+        shared = secret.exchange(X25519PublicKey.from_public_bytes(peer))
     except ValueError:
-        raise OperationRefused(f"{peer.party}: its key for this sum is no key.", "roster") from None
-    ends = sorted([secret.public_key().public_bytes_raw(), peer.key])
+        raise OperationRefused(f"{name}: its key for this sum is no key.", "roster") from None
+    ends = sorted([secret.public_key().public_bytes_raw(), peer])
     return HKDF(hashes.SHA256(), 32, salt=bound, info=_PURPOSE + b"".join(ends)).derive(shared)

@@ -117,7 +117,7 @@ class Payload:
         try:
             header = json.loads(content[_PREFIX:end].decode("ascii"))
             payload = cls(header["values"], _read_arrays(header["arrays"], content, end))
-        except (ValueError, TypeError, LookupError, RecursionError):
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             raise InvalidMessage("the header is not JSON of arrays and values.") from None
         # Other spellings of the same content (spaces, key order, 1e0) are other messages.
         if payload.encode() != content:
@@ -147,23 +147,19 @@ def _frozen(name: str, value: ArrayLike) -> Array:
     if dtype.kind == "f" and not np.all(np.isfinite(given)):
         raise InvalidMessage(f"array {name!r} must be finite.")
     copy = np.array(given, dtype=dtype, order="C")
+    if dtype.kind == "b":
+        copy = np.asarray(copy.view("|u1") != 0)  # bytes of others may be neither 0 nor 1
     copy.flags.writeable = False
     return copy
 
 
-def _read_arrays(entries: list[Any], content: bytes, start: int) -> Arrays:
+def _read_arrays(entries: list[tuple[str, str, list[int]]], content: bytes, start: int) -> Arrays:
     """Return the arrays that a header describes; what is left over is not canonical."""
     arrays: Arrays = {}
-    try:
-        for name, dtype, shape in entries:
-            body = content[start : start + math.prod(shape) * _DTYPES[dtype]]
-            sized = all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape)
-            if not sized or type(name) is not str or (dtype == "|b1" and body.strip(b"\x00\x01")):
-                raise InvalidMessage("an array's name, shape or bytes are not allowed.")
-            arrays[name] = np.frombuffer(body, dtype=dtype).reshape(shape)
-            start += len(body)
-    except (ValueError, TypeError, KeyError, OverflowError):
-        raise InvalidMessage("an array is described by its name, dtype and shape.") from None
+    for name, dtype, shape in entries:
+        body = content[start : start + math.prod(shape) * _DTYPES[dtype]]
+        arrays[name] = np.frombuffer(body, dtype=dtype).reshape(shape)
+        start += len(body)
     return arrays
 
 
@@ -299,8 +295,10 @@ def receipt_of(answer: Payload) -> Receipt | None:
         raise InvalidMessage("an answer's receipt is not one.") from None
 
 
-def receipts_of(answer: Payload) -> tuple[Receipt, ...]:
-    return tuple(one for one in [receipt_of(answer)] if one is not None)
+def paid_for(answers: Mapping[str, Payload]) -> dict[str, tuple[Receipt, ...]]:
+    """Return what each has paid for its answer: nothing where only public facts leave."""
+    found = {name: receipt_of(answer) for name, answer in answers.items()}
+    return {name: () if one is None else (one,) for name, one in found.items()}
 
 
 def terms(guarantee: Guarantee) -> tuple[float, float, str, str]:
@@ -357,15 +355,15 @@ class Question:
     operation: _Name  #: What is asked for
     payload: Payload  #: The request
     step: int = 0  #: Which time in the run; of a sum, which try
-    #: Of a try at a sum: the signed keys of those who are in it. An empty one asks who is ready.
-    roster: dict[str, list[str]] | None = None
+    #: Of a try at a sum: the signed keys, in hex, of who is in it. An empty one asks who is ready.
+    roster: dict[str, str] | None = None
 
     @property
     def asks_ready(self) -> bool:
         return self.roster == {}
 
     @property
-    def keys(self) -> Mapping[str, list[str]]:
+    def keys(self) -> Mapping[str, str]:
         return self.roster or {}
 
     @property

@@ -27,7 +27,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -54,7 +54,7 @@ from confrere.errors import (
     Unpaid,
 )
 from confrere.files import read_plain, shared_storage, write_new
-from confrere.kernel.guarantee import Guarantee, Neighbours, PrivacyEvent, Unit, exact
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, exact
 from confrere.kernel.ledger import Origin, canonical
 from confrere.kernel.release import NoiseKey, Ticket, free_ticket, mac, paying
 from confrere.ledger import ChargeApproval, Ledger, Limit, Receipt
@@ -64,7 +64,7 @@ from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_b
 from confrere.simulation import Seed, SeededSource
 from confrere.trust import OWN_NOISE
 from confrere_federation.parties.answers import Answers, Key
-from confrere_federation.parties.masks import Announcement, Masking, SumContext
+from confrere_federation.parties.masks import Masking, Masks, SumContext
 from confrere_federation.parties.messages import (
     Array,
     Arrays,
@@ -588,8 +588,10 @@ def answer(question: Question, asked: Operation, local: LocalParty) -> Payload:
     summed = asked if isinstance(asked, SumOperation) else None
     if (summed is None) is not (question.roster is None):
         raise OperationRefused("a sum, and nothing else, has a roster of signed keys.", "roster")
-    if summed is not None and question.asks_ready:
-        return _ready(question, summed, key, local)
+    if summed is not None:
+        check_try(summed.mechanism, question.step)
+        if question.asks_ready:
+            return _ready(question, summed, key, local)
     claim = answers.claim(
         key,
         question=question.digest,
@@ -606,19 +608,8 @@ def answer(question: Question, asked: Operation, local: LocalParty) -> Payload:
     local = asked.encoded(local)  # what cannot be read fails here, and is not charged
     with ExitStack() as stack:
         try:
-            masks, terms = None, None
-            if summed is not None:
-                check_try(summed.mechanism, question.step)
-                terms = summed.mechanism.event()
-                masks = _masking(local).agree(
-                    summed.operation,
-                    sum_context(summed, question),
-                    [Announcement.read(*one) for one in question.keys.items()],
-                    fewest=summed.mechanism.fewest,
-                    most=summed.mechanism.n_parties,
-                )
-            local, noise = _settled(question, asked, key, price, local)
-            ticket = stack.enter_context(_paying(local, key, price, question, terms, noise))
+            masks = None if summed is None else _masks(question, summed, local)
+            local, ticket = _paid(question, asked, key, price, local, stack)
             receipt = None if price is None else ticket.receipt
             if summed is not None and receipt is not None:
                 _recognise(receipt, local, key)
@@ -661,18 +652,25 @@ def check_agreed(question: Question, books: PartyAccounts) -> None:
 
 def _ready(question: Question, asked: SumOperation, key: Key, local: LocalParty) -> Payload:
     """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
-    check_try(asked.mechanism, question.step)
     if key in local.books.answers.asked():
         raise OperationRefused("this try of the run is over; take the next one.", "repeated")
-    one = _masking(local).ready(asked.operation, sum_context(asked, question))
-    told = np.frombuffer(one.key + one.signature, dtype=np.uint8)
-    return _signable({"announcement": told}, None, local, question)
+    word = _masking(local).ready(sum_context(asked, question))
+    return _signable({"announcement": np.frombuffer(word, np.uint8)}, None, local, question)
+
+
+def _masks(question: Question, asked: SumOperation, local: LocalParty) -> Masks:
+    """Agree on masks with everybody whom the question says to be in the sum."""
+    try:
+        roster = {name: bytes.fromhex(told) for name, told in question.keys.items()}
+    except ValueError:
+        raise OperationRefused("a key for this sum, or its signature, is none.", "roster") from None
+    fewest, most = asked.mechanism.fewest, asked.mechanism.n_parties
+    return _masking(local).agree(sum_context(asked, question), roster, fewest=fewest, most=most)
 
 
 def sum_context(asked: SumOperation, question: Question) -> SumContext:
-    about = (question.study or "", f"{asked.operation} {asked.payload.digest}")
-    study, request = (hashlib.sha256(one.encode()).hexdigest() for one in about)
-    return SumContext(study=study, question=request, run=question.run, attempt=question.step)
+    key = Key(question.run, asked.operation, question.step)
+    return SumContext(study=question.study or "", question=asked.payload.digest, key=key)
 
 
 def _masking(local: LocalParty) -> Masking:
@@ -681,32 +679,42 @@ def _masking(local: LocalParty) -> Masking:
     return local.masking
 
 
-def _paying(
-    local: LocalParty,
+def _paid(
+    question: Question,
+    asked: Operation,
     key: Key,
     price: Guarantee | None,
-    question: Question,
-    sums: PrivacyEvent | None,
-    noise: NoiseKey | None,
-) -> AbstractContextManager[Ticket]:
-    """Pay for an answer, once per key; nothing is due for public facts.
+    local: LocalParty,
+    stack: ExitStack,  # Ends the payment
+) -> tuple[LocalParty, Ticket]:
+    """Pay for an answer, once per key; return the party with the rows that are paid for.
 
-    Sums are paid for once per run: by the first of them, for all. ``sums`` names their mechanism,
-    so that another one is another charge, which the key refuses.
+    Nothing is due for public facts. Sums are paid for once per run: by the first of them, for all.
+    Their mechanism is named, so that another one is another charge, which the key refuses.
     """
     books, study = local.books, question.study
     simulation = local.simulation(question.operation, question.step)
     if price is None:
-        return nullcontext(free_ticket(simulation))
-    step = key.step if sums is None else None
-    return paying(
+        return local, free_ticket(simulation)
+    summed = isinstance(asked, SumOperation)
+    told = [local.name, *map(str, key[:2] if summed else key)]
+    charge = hashlib.sha256("\n".join(told).encode()).hexdigest()
+    noise = None
+    if books.snapshots is not None and not local.simulated:
+        local, noise = _settled(question, asked, books.snapshots, local, charge)
+    paid = paying(
         books.ledger,
         books.account,
         price,
-        key=_charge_key(local, key, summed=sums is not None),
+        key=charge,
         purpose=f"answer {key.operation} in a federation",
-        event=sums,
-        origin=Origin(run=key.run, party=local.name, step=step, trust=books.policy.trust),
+        event=asked.mechanism.event() if isinstance(asked, SumOperation) else None,
+        origin=Origin(
+            run=key.run,
+            party=local.name,
+            step=None if summed else key.step,
+            trust=books.policy.trust,
+        ),
         simulation=simulation,
         study=None if study is None else (books.policy.study_id, study),
         approval=books.policy.approval,
@@ -714,16 +722,12 @@ def _paying(
         resumes=True,
         keyed=noise,
     )
-
-
-def _charge_key(local: LocalParty, key: Key, *, summed: bool) -> str:
-    told = [local.name, *map(str, key[:2] if summed else key)]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+    return local, stack.enter_context(paid)
 
 
 def _settled(
-    question: Question, asked: Operation, key: Key, price: Guarantee | None, local: LocalParty
-) -> tuple[LocalParty, NoiseKey | None]:
+    question: Question, asked: Operation, snapshots: Snapshots, local: LocalParty, charge: str
+) -> tuple[LocalParty, NoiseKey]:
     """Return the party with the rows that are paid for, and what noise on an answer follows from.
 
     All that enters a value or its law is in it: equal noise on two values is their difference.
@@ -732,11 +736,7 @@ def _settled(
     party's part is drawn for one try of one run among one roster: of two rosters the difference
     would be its part under one share. Masks are not drawn from it, and stay fresh.
     """
-    snapshots, summed = local.books.snapshots, isinstance(asked, SumOperation)
-    if snapshots is None or price is None or local.simulated:
-        return local, None
-    paid = local.books.ledger.paid(_charge_key(local, key, summed=summed))
-    settled, rows = snapshots.settled(local, question.study, paid=paid)
+    settled, rows = snapshots.settled(local, question.study, paid=local.books.ledger.paid(charge))
     policy = local.books.policy
     told_sizes = (policy.unit, policy.neighbours) == (Unit.RECORD, Neighbours.REPLACE_ONE)
     if told_sizes and len(settled.y) != len(local.y):
@@ -750,8 +750,7 @@ def _settled(
     request = asked.payload.encode()
     if not isinstance(asked, SumOperation):
         return settled, NoiseKey(snapshots.secret, [b"own noise", *about, request])
-    masking, made = local.masking, asked.mechanism
-    assert masking is not None  # it has agreed on masks with all of the roster
+    masking, made = _masking(local), asked.mechanism
     own = masking.identity.public_key().public_bytes_raw()
     others = (masking.identities[name] for name in question.keys)
     numbers = f"try {question.step} shares {made.parts} fewest {made.fewest}".encode()
@@ -791,15 +790,15 @@ def _signable(
 
 
 def _sent(content: bytes, local: LocalParty, key: Key, asked: Operation, *, again: bool) -> Payload:
-    answer = Payload.decode(content)
+    answer, ledger = Payload.decode(content), local.books.ledger
     receipt = receipt_of(answer)
     if receipt is not None:
         # Marking twice is harmless, and a kill may have come between keeping and marking. One
         # charge for several sums has no one digest.
         summed = isinstance(asked, SumOperation)
-        local.books.ledger.mark_released(receipt, digest=None if summed else answer.digest)
+        ledger.mark_released(receipt, digest=None if summed else answer.digest)
         if summed:
-            local.books.ledger.note_model(receipt, digest=answer.digest)
+            ledger.note_model(receipt, digest=answer.digest)
     logger.info(
         "%s: run %s, %s step %d %s, %s, digest %s",
         local.name,

@@ -48,7 +48,7 @@ from confrere_federation.parties.messages import (
     Payload,
     ResponseSpec,
     Values,
-    receipts_of,
+    paid_for,
 )
 
 if TYPE_CHECKING:
@@ -353,5 +353,4 @@ def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Told:
             "the sum is longer than honest parties can make it: somebody sent something else. "
             "Nothing of it is used."
         )
-    receipts = {name: receipts_of(answer) for name, answer in answers.items()}
-    return Told(tuple(answers), {"sum": value}, receipts)
+    return Told(tuple(answers), {"sum": value}, paid_for(answers))
